@@ -1,0 +1,47 @@
+# Every task of the project; `make` alone lists them.
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+
+PYTHON ?= python3
+# The version of uv that is fetched where the machine has none.
+UV_VERSION := 0.13.9
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(shell command -v uv 2>/dev/null || echo .tools/uv/bin/uv)
+export UV_PROJECT_ENVIRONMENT := $(VENV)
+export UV_PYTHON_DOWNLOADS := never
+
+.PHONY: help install run test check format clean
+
+help: ## List the targets.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(VENV)/.installed ## Install everything that the lock file names into .venv.
+
+$(VENV)/.installed: pyproject.toml uv.lock | $(UV)
+	$(UV) sync --locked --quiet --python $(PYTHON)
+	@touch $@
+
+.tools/uv/bin/uv:
+	$(PYTHON) -m venv .tools/uv
+	.tools/uv/bin/pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+
+run: install ## Load the examples when the store is empty, print a key and curl lines, and serve.
+	@$(BIN)/mergewatch demo
+	@exec $(BIN)/mergewatch serve
+
+test: install ## Run every test.
+	$(BIN)/pytest
+
+check: install ## Lint, types, and the direction of imports.
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: install ## Format the code and mend what the linter can mend.
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean: ## Remove what was installed and built; the store in ./data stays.
+	rm -rf $(VENV) .tools dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,57 @@
+"""Ids that are derived from what they name, so that loading the same twice changes nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from typing import Final
+
+from indexing.names import RepositoryName
+
+# The namespace of this project, itself derived, so that nobody has to keep a constant safe.
+NAMESPACE: Final = uuid.uuid5(uuid.NAMESPACE_DNS, "mergewatch")
+
+# JavaScript holds integers exactly up to 53 bits.
+DERIVED_EVENT_ID_BITS: Final = 53
+MAX_EVENT_ID: Final = 2**63 - 1
+
+
+def derive_test_id(repository: RepositoryName, test_name: str) -> uuid.UUID:
+    """The public id of a test: one for all pipelines and jobs that run it."""
+    return uuid.uuid5(NAMESPACE, f"{repository.key}\0{test_name}")
+
+
+def derive_identity_id(
+    repository: RepositoryName, test_name: str, pipeline_name: str, job_name: str
+) -> bytes:
+    """The key of one (test, pipeline, job), 16 bytes."""
+    return _digest("identity", repository.key, test_name, pipeline_name, job_name)
+
+
+def derive_junit_execution_id(
+    identity_id: bytes, run_id: str, attempt: int, report_digest: bytes, ordinal: int
+) -> bytes:
+    """The key of one execution that a JUnit report tells of, 16 bytes.
+
+    The report's digest keeps two shards of one job apart; `ordinal` counts, from 0, the equal
+    names within one report.
+    """
+    return _digest(
+        "junit", identity_id.hex(), run_id, str(attempt), report_digest.hex(), str(ordinal)
+    )
+
+
+def derive_event_id(content: bytes) -> int:
+    """An event id out of the event's canonical content, from 0 to 2^53 - 1."""
+    digest = hashlib.blake2b(content, digest_size=8, person=b"event-id").digest()
+    return int.from_bytes(digest, "big") >> (64 - DERIVED_EVENT_ID_BITS)
+
+
+def _digest(kind: str, *parts: str) -> bytes:
+    """16 bytes over the parts, none of which can be taken for a piece of its neighbour."""
+    state = hashlib.blake2b(digest_size=16, person=kind.encode())
+    for part in parts:
+        data = part.encode()
+        state.update(len(data).to_bytes(4, "big"))
+        state.update(data)
+    return state.digest()

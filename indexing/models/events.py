@@ -1,0 +1,56 @@
+"""Events of the log as they are stored, and the question that a page of them answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from indexing.names import RepositoryName
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class EventKey:
+    """What orders the log of one repository: unique there."""
+
+    received_at: datetime
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvent:
+    """One validated event: the columns that it is found by, and its finished JSON text.
+
+    `body` is the whole envelope as it will be served, in UTF-8. It and `repository` are in the
+    spelling that `Writer.ensure_repository` gave.
+    """
+
+    repository: RepositoryName
+    key: EventKey
+    type: str
+    pull_request: int | None
+    base_ref: str | None
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """One event of a page; `body` is its JSON text in UTF-8, finished."""
+
+    key: EventKey
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class EventQuery:
+    """Which events of a repository; an empty tuple or `None` does not filter.
+
+    `received_from` is the first moment of the range, `received_to` the first one after it.
+    Newest first, by `(received_at, id)` descending.
+    """
+
+    repository: RepositoryName
+    received_from: datetime
+    received_to: datetime
+    pull_requests: tuple[int, ...] = ()
+    base_ref: str | None = None
+    event_types: tuple[str, ...] = ()

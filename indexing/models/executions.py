@@ -1,0 +1,66 @@
+"""One run of one test, as a report or a span tells of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+
+class Conclusion(StrEnum):
+    """How an execution ended; an error counts as failed."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class PullRequest:
+    """The pull request that an execution ran for, all of it known."""
+
+    id: int
+    number: int
+    title: str
+    user_id: int
+    user_login: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one CI job knows of itself: everything its executions share.
+
+    `attempt` counts from 1. `pull_number` may be known where the rest of the pull request is not.
+    """
+
+    run_id: str
+    attempt: int
+    pipeline_name: str
+    job_name: str
+    branch: str
+    commit: str
+    pull_number: int | None = None
+    pull: PullRequest | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """One run of one test.
+
+    `needed_retries` marks a pass that the report itself says took more than one attempt.
+    `duration` is in seconds. The id is derived from the rest, 16 bytes.
+    """
+
+    id: bytes
+    test_name: str
+    conclusion: Conclusion
+    finished_at: datetime
+    needed_retries: bool = False
+    duration: float | None = None
+    framework: str | None = None
+    framework_version: str | None = None
+    language: str | None = None
+    filepath: str | None = None
+    function_name: str | None = None
+    failure_type: str | None = None
+    failure_message: str | None = None

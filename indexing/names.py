@@ -1,0 +1,83 @@
+"""The forms that names may have: of owners, of repositories, and of what strangers call things."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from indexing.errors import InvalidValueError
+
+OWNER_MAX_LENGTH: Final = 40
+# The interface's patterns, ASCII only and meant for `fullmatch`: `\w` and `$` take more.
+OWNER_PATTERN: Final = r"[a-zA-Z0-9\-]+"
+REPOSITORY_PATTERN: Final = r"[a-zA-Z0-9_\-\.]+"
+
+# Names of tests, pipelines and jobs are index keys: the longest one that both backends take whole
+# (an Elasticsearch term ends at 32,766 bytes, and the key there begins with the repository).
+STORED_NAME_MAX_BYTES: Final = 8_000
+
+_OWNER: Final = re.compile(OWNER_PATTERN)
+_REPOSITORY: Final = re.compile(REPOSITORY_PATTERN)
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryName:
+    """`owner/name` of a repository, in somebody's spelling; `key` is what it is compared by."""
+
+    owner: str
+    name: str
+
+    @property
+    def key(self) -> str:
+        """The same for every spelling: case does not tell repositories apart."""
+        return f"{self.owner}/{self.name}".lower()
+
+    def __str__(self) -> str:
+        return f"{self.owner}/{self.name}"
+
+
+def check_owner(text: str) -> str:
+    """Give the owner back, or raise `InvalidValueError` when it has not the form of one."""
+    if len(text) > OWNER_MAX_LENGTH or not _OWNER.fullmatch(text):
+        raise InvalidValueError(
+            f"an owner is 1 to {OWNER_MAX_LENGTH} ASCII letters, digits and hyphens"
+        )
+    return text
+
+
+def check_repository(text: str) -> str:
+    """Give the repository's own name back, or raise `InvalidValueError`."""
+    if not _REPOSITORY.fullmatch(text):
+        raise InvalidValueError(
+            "a repository name is one or more ASCII letters, digits, '_', '-' and '.'"
+        )
+    return text
+
+
+def parse_repository(text: str) -> RepositoryName:
+    """Read `owner/name`; raises `InvalidValueError` for anything else."""
+    owner, slash, name = text.partition("/")
+    if not slash:
+        raise InvalidValueError("a repository is written owner/name")
+    return RepositoryName(check_owner(owner), check_repository(name))
+
+
+def check_text(text: str) -> str:
+    """Refuse what no store and no JSON reader takes alike: NUL and lone surrogates."""
+    if "\0" in text:
+        raise InvalidValueError("must not hold a NUL character")
+    if _SURROGATE.search(text):
+        raise InvalidValueError("must not hold a lone surrogate")
+    return text
+
+
+def check_stored_name(text: str) -> str:
+    """Give back the name of a test, pipeline or job, or raise `InvalidValueError`."""
+    check_text(text)
+    if not text:
+        raise InvalidValueError("must not be empty")
+    if len(text) * 4 > STORED_NAME_MAX_BYTES and len(text.encode()) > STORED_NAME_MAX_BYTES:
+        raise InvalidValueError(f"must have at most {STORED_NAME_MAX_BYTES} bytes of UTF-8")
+    return text

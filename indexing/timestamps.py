@@ -1,0 +1,68 @@
+"""Points in time as text and as numbers: RFC 3339 in, UTC with `Z` out, microseconds in between.
+
+Every `datetime` of this project is aware and in UTC. Nothing here reads a clock.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Final
+
+from indexing.errors import InvalidValueError
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+# RFC 3339, section 5.6, with up to nine fractional digits. ASCII digits only: `\d` takes more.
+# An offset's `+` that a form decoder turned into a space is still an offset.
+_RFC_3339: Final = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt]"
+    r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,9}))?"
+    r"(?:([Zz])|([+\- ])([0-9]{2}):([0-9]{2}))"
+)
+
+
+def parse_timestamp(text: str) -> datetime:
+    """Read an RFC 3339 timestamp with a zone.
+
+    Digits finer than a microsecond are cut. A leap second counts as the second after it.
+
+    Raises:
+        InvalidValueError: the text is no such timestamp, or lies outside the years 1 to 9999.
+    """
+    match = _RFC_3339.fullmatch(text)
+    if match is None:
+        raise InvalidValueError(
+            "must be an RFC 3339 timestamp with a zone, such as 2026-01-31T12:00:00Z"
+        )
+    year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
+    fraction, zulu, sign, offset_hours, offset_minutes = match.groups()[6:]
+    leap = 1 if second == 60 else 0
+    try:
+        zone = UTC
+        if not zulu:
+            if int(offset_hours) > 23 or int(offset_minutes) > 59:
+                raise ValueError("offset out of range")
+            offset = timedelta(hours=int(offset_hours), minutes=int(offset_minutes))
+            zone = timezone(-offset if sign == "-" else offset)
+        microsecond = int((fraction or "0").ljust(6, "0")[:6])
+        local = datetime(year, month, day, hour, minute, second - leap, microsecond, tzinfo=zone)
+        return (local + timedelta(seconds=leap)).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise InvalidValueError("must be a date and time that exists") from error
+
+
+def format_timestamp(moment: datetime) -> str:
+    """Write a moment as `2026-01-31T12:00:00Z`, with six fractional digits where there are any."""
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
+
+
+def to_microseconds(moment: datetime) -> int:
+    """Microseconds since 1970, exact; negative before."""
+    return (moment - EPOCH) // _MICROSECOND
+
+
+def from_microseconds(count: int) -> datetime:
+    """The moment that `to_microseconds` made this number of."""
+    return EPOCH + timedelta(microseconds=count)

@@ -1,0 +1,1 @@
+"""The HTTP API and the command line over the index."""

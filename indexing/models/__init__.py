@@ -1,1 +1,1 @@
-"""What is stored and what is asked for, as frozen values. No I/O, no HTTP, no defaults of either."""
+"""What is stored and what is asked for, as frozen values: no I/O and no HTTP."""

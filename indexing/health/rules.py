@@ -1,0 +1,175 @@
+"""The health rules: a function of one test's executions, the same in whatever order they came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from operator import attrgetter
+from typing import Final
+
+from indexing.health.observations import Judgement, Observation
+from indexing.health.thresholds import (
+    INFRASTRUCTURE_FAILED_PERCENT,
+    INFRASTRUCTURE_MIN_RESULTS,
+    LIVE_FOR,
+    RECOVERY_VERDICTS,
+    WINDOW,
+)
+from indexing.health.verdicts import Outcome, Verdict, gather_sequences, judge_sequence
+from indexing.models.executions import Conclusion, PullRequest
+from indexing.models.tests import HealthStatus, TestHealth, TestMetadata
+
+__all__ = ["Judgement", "Observation", "is_infrastructure_failure", "is_recovered", "judge"]
+
+_WORST_FIRST: Final = (HealthStatus.BROKEN, HealthStatus.FLAKY, HealthStatus.HEALTHY)
+
+# What counts as the newer one of two executions that finished in the same moment: all results of
+# one report may share its start. The one that needs attention wins.
+_ATTENTION: Final = {Conclusion.SKIPPED: 0, Conclusion.PASSED: 1, Conclusion.FAILED: 2}
+
+_METADATA_FIELDS: Final = (
+    "framework",
+    "framework_version",
+    "language",
+    "filepath",
+    "function_name",
+)
+
+
+def judge(
+    observations: Sequence[Observation],
+    *,
+    flaky_detection: bool,
+    before: TestHealth | None = None,
+) -> Judgement:
+    """Derive all that is shown of one test from its executions on the default branch.
+
+    `before` is what was derived earlier: its first and last failure and success are kept where
+    the executions behind them have been pruned. With `flaky_detection` off, what would be flaky
+    is healthy. The window ends with the newest execution, so no clock is asked.
+    """
+    stored = before or TestHealth()
+    first_failure, last_failure, last_success = _find_bounds(observations, stored)
+    counts = dict.fromkeys(((o.pipeline_name, o.job_name) for o in observations), 0)
+    status = HealthStatus.UNKNOWN
+    last_conclusion = "unknown"
+    passed = failed = flaky = verdicts = 0
+    if observations:
+        newest = max(observations, key=lambda o: (o.finished_at, _ATTENTION[o.conclusion]))
+        last_conclusion = newest.conclusion.value
+        window = [o for o in observations if newest.finished_at - o.finished_at <= WINDOW]
+        for seen in window:
+            counts[seen.pipeline_name, seen.job_name] += 1
+        evidence = [o for o in window if not o.infrastructure_failure]
+        passed = sum(o.conclusion is Conclusion.PASSED for o in evidence)
+        failed = sum(o.conclusion is Conclusion.FAILED for o in evidence)
+        sequences = gather_sequences(evidence)
+        verdicts = sum(map(len, sequences.values()))
+        flaky = sum(v.outcome is Outcome.FLAKY for s in sequences.values() for v in s)
+        status = _find_worst(sequences, newest.finished_at, flaky_detection=flaky_detection)
+    health = TestHealth(
+        health_status=status,
+        last_conclusion=last_conclusion,
+        failure_ratio=_ratio(failed, passed + failed),
+        flakiness_ratio=_ratio(flaky, verdicts),
+        success_ratio=_ratio(passed, passed + failed),
+        first_failure_at=first_failure.at if first_failure else None,
+        first_failure_commit=first_failure.commit if first_failure else None,
+        first_failure_pull=first_failure.pull if first_failure else None,
+        last_failure_at=last_failure,
+        last_success_at=last_success,
+    )
+    return Judgement(health, _newest_metadata(observations), counts)
+
+
+def is_infrastructure_failure(passed: int, failed: int) -> bool:
+    """Whether a run with so many passed and failed tests failed as a whole."""
+    results = passed + failed
+    return (
+        results >= INFRASTRUCTURE_MIN_RESULTS
+        and failed * 100 > results * INFRASTRUCTURE_FAILED_PERCENT
+    )
+
+
+def is_recovered(observations: Sequence[Observation]) -> bool:
+    """Whether a quarantined test has been healthy since its quarantine began.
+
+    `observations` are the executions since then, on the branches that the quarantine covers.
+    """
+    sequences = gather_sequences(o for o in observations if not o.infrastructure_failure)
+    outcomes = [verdict.outcome for verdicts in sequences.values() for verdict in verdicts]
+    return len(outcomes) >= RECOVERY_VERDICTS and all(o is Outcome.PASSED for o in outcomes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    at: datetime
+    commit: str
+    pull: PullRequest | None
+
+    def order(self) -> tuple[object, ...]:
+        """Oldest first; of equally old ones, one whose pull request is known."""
+        pull = self.pull
+        if pull is None:
+            return (self.at, self.commit, 1)
+        facts = (pull.id, pull.number, pull.title, pull.user_id, pull.user_login)
+        return (self.at, self.commit, 0, *facts)
+
+
+def _find_bounds(
+    observations: Iterable[Observation], stored: TestHealth
+) -> tuple[_Failure | None, datetime | None, datetime | None]:
+    """Give the first failure, and the times of the last failure and the last success."""
+    failures: list[_Failure] = []
+    failed_at: list[datetime] = []
+    passed_at: list[datetime] = []
+    for seen in observations:
+        if seen.conclusion is Conclusion.FAILED:
+            failed_at.append(seen.finished_at)
+            failures.append(_Failure(seen.finished_at, seen.commit, seen.pull))
+        elif seen.conclusion is Conclusion.PASSED:
+            passed_at.append(seen.finished_at)
+    if stored.first_failure_at is not None:
+        commit = stored.first_failure_commit or ""
+        failures.append(_Failure(stored.first_failure_at, commit, stored.first_failure_pull))
+    if stored.last_failure_at is not None:
+        failed_at.append(stored.last_failure_at)
+    if stored.last_success_at is not None:
+        passed_at.append(stored.last_success_at)
+    return (
+        min(failures, key=_Failure.order, default=None),
+        max(failed_at, default=None),
+        max(passed_at, default=None),
+    )
+
+
+def _find_worst(
+    sequences: Mapping[tuple[str, str], Sequence[Verdict]],
+    newest: datetime,
+    *,
+    flaky_detection: bool,
+) -> HealthStatus:
+    statuses = {
+        judge_sequence(verdicts, flaky_detection=flaky_detection)
+        for verdicts in sequences.values()
+        if newest - verdicts[-1].first_at <= LIVE_FOR
+    }
+    return next((status for status in _WORST_FIRST if status in statuses), HealthStatus.UNKNOWN)
+
+
+def _newest_metadata(observations: Iterable[Observation]) -> TestMetadata:
+    """Give each field as the newest execution that states it does, whatever their order."""
+    newest: dict[str, tuple[datetime, str]] = {}
+    get_fields = attrgetter(*_METADATA_FIELDS)
+    for seen in observations:
+        for field, value in zip(_METADATA_FIELDS, get_fields(seen.metadata), strict=True):
+            if value is not None and (
+                field not in newest or (seen.finished_at, value) > newest[field]
+            ):
+                newest[field] = (seen.finished_at, value)
+    return TestMetadata(**{field: value for field, (_, value) in newest.items()})
+
+
+def _ratio(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0

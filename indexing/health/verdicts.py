@@ -1,0 +1,105 @@
+"""From executions to verdicts, and from one job's verdicts to its status; knows of no window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from itertools import pairwise
+
+from indexing.health.observations import Observation
+from indexing.health.thresholds import (
+    BROKEN_FAILED_IN_SPAN,
+    BROKEN_SPAN,
+    BROKEN_STREAK,
+    FLAKY_CHANGES,
+    FLAKY_SPAN,
+)
+from indexing.models.executions import Conclusion
+from indexing.models.tests import HealthStatus
+
+
+class Outcome(Enum):
+    """What all executions of one test on one commit in one job say together."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    FLAKY = "flaky"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The outcome of one commit in one job; its time is that of its first execution."""
+
+    first_at: datetime
+    commit: str
+    outcome: Outcome
+
+
+def gather_sequences(
+    observations: Iterable[Observation],
+) -> Mapping[tuple[str, str], Sequence[Verdict]]:
+    """Give the verdicts of each (pipeline, job), by first execution and then by commit.
+
+    Skips are no evidence: a commit that was only skipped has no verdict.
+    """
+    groups: dict[tuple[str, str], dict[str, list[Observation]]] = {}
+    for seen in observations:
+        if seen.conclusion is not Conclusion.SKIPPED:
+            commits = groups.setdefault((seen.pipeline_name, seen.job_name), {})
+            commits.setdefault(seen.commit, []).append(seen)
+    return {
+        job: sorted(
+            (_judge_commit(commit, seen) for commit, seen in commits.items()),
+            key=lambda verdict: (verdict.first_at, verdict.commit),
+        )
+        for job, commits in groups.items()
+    }
+
+
+def judge_sequence(verdicts: Sequence[Verdict], *, flaky_detection: bool) -> HealthStatus:
+    """Give the status of one job's verdicts, at least one, oldest first."""
+    if _is_broken(verdicts):
+        return HealthStatus.BROKEN
+    if flaky_detection and _is_flaky(verdicts):
+        return HealthStatus.FLAKY
+    return HealthStatus.HEALTHY
+
+
+def _judge_commit(commit: str, executions: Sequence[Observation]) -> Verdict:
+    # Nearly all commits have one execution, and this runs for every commit of every test.
+    if len(executions) == 1:
+        only = executions[0]
+        if only.conclusion is Conclusion.FAILED:
+            return Verdict(only.finished_at, commit, Outcome.FAILED)
+        outcome = Outcome.FLAKY if only.needed_retries else Outcome.PASSED
+        return Verdict(only.finished_at, commit, outcome)
+    conclusions = {seen.conclusion for seen in executions}
+    if len(conclusions) > 1:
+        outcome = Outcome.FLAKY
+    elif Conclusion.FAILED in conclusions:
+        outcome = Outcome.FAILED
+    elif any(seen.needed_retries for seen in executions):
+        outcome = Outcome.FLAKY
+    else:
+        outcome = Outcome.PASSED
+    return Verdict(min(seen.finished_at for seen in executions), commit, outcome)
+
+
+def _is_broken(verdicts: Sequence[Verdict]) -> bool:
+    failed = [verdict.outcome is Outcome.FAILED for verdict in verdicts[-BROKEN_SPAN:]]
+    if not failed[-1]:
+        return False
+    return all(failed[-BROKEN_STREAK:]) or sum(failed) >= BROKEN_FAILED_IN_SPAN
+
+
+def _is_flaky(verdicts: Sequence[Verdict]) -> bool:
+    steady = [verdict.outcome for verdict in verdicts if verdict.outcome is not Outcome.FLAKY]
+    if len(steady) < len(verdicts):
+        return True
+    recent = steady[-FLAKY_SPAN:]
+    changes = sum(
+        before is Outcome.PASSED and after is Outcome.FAILED for before, after in pairwise(recent)
+    )
+    return changes >= FLAKY_CHANGES

@@ -1,0 +1,1 @@
+"""The embedded backend: one SQLite file, read where the request stands when that is quick."""

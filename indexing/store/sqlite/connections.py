@@ -1,0 +1,179 @@
+"""Connections to the SQLite file, and where each piece of work runs.
+
+A quick read runs on the event loop's own connection, because handing it to a thread costs more
+than the read. It runs under a budget: what turns out to be long is broken off and done again in a
+thread, so that it holds nothing up. Writes queue for one thread with the only writing connection.
+The work itself is plain functions over a connection; drivers' errors are translated here alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, TypeVar
+
+from indexing.errors import StoreError, StoreUnavailableError
+from indexing.store.sqlite.schema import ensure_schema
+from indexing.store.sqlite.search import add_functions
+
+T = TypeVar("T")
+Work = Callable[[sqlite3.Connection], T]
+
+# The budget of a read on the event loop, in steps of SQLite's virtual machine: some 10 million
+# steps take a second, so this is about 2 ms. A page of 100 events takes some 3,000.
+INLINE_STEPS: Final = 20_000
+_STEPS_PER_CHECK: Final = 1_000
+
+# Two cores are what the smallest machine has; a slow read is bound by one each.
+SLOW_READERS: Final = 2
+
+# How long one writer waits for another process's transaction. Those are kept to seconds.
+WRITER_BUSY_SECONDS: Final = 60
+READER_BUSY_SECONDS: Final = 1
+
+_UNAVAILABLE: Final = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_PROTOCOL,
+        sqlite3.SQLITE_NOMEM,
+    }
+)
+
+
+class Connections:
+    """The connections of one process to one file.
+
+    Made, used and closed on one event loop.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._quick = _connect(path, READER_BUSY_SECONDS)
+        self._quick.execute("PRAGMA query_only = ON")
+        self._slow = ThreadPoolExecutor(SLOW_READERS, "sqlite-reader")
+        self._writing = ThreadPoolExecutor(1, "sqlite-writer")
+        self._of_thread = threading.local()
+        self._opened: list[sqlite3.Connection] = [self._quick]
+
+    @classmethod
+    def open(cls, path: Path) -> Connections:
+        """Open the file, made with its folder and tables where it is missing.
+
+        Raises:
+            StoreError: it cannot be used; the text says why.
+        """
+        with translated_errors(path):
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            connection = _connect(path, WRITER_BUSY_SECONDS)
+            try:
+                ensure_schema(connection)
+            finally:
+                connection.close()
+            return cls(path)
+
+    async def read(self, *attempts: Work[T]) -> T:
+        """Try each way to the same answer on the event loop, then the last one in a thread."""
+        with translated_errors(self._path):
+            for attempt in attempts:
+                try:
+                    return self._within_budget(attempt)
+                except _BudgetSpentError:
+                    continue
+            return await self._in_thread(self._slow, attempts[-1], READER_BUSY_SECONDS)
+
+    async def read_slowly(self, work: Work[T]) -> T:
+        """Run a read that is known to be long in a thread."""
+        with translated_errors(self._path):
+            return await self._in_thread(self._slow, work, READER_BUSY_SECONDS)
+
+    async def write(self, work: Work[T]) -> T:
+        """Run one write transaction, whole or not at all."""
+
+        def transaction(connection: sqlite3.Connection) -> T:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                result = work(connection)
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+            return result
+
+        with translated_errors(self._path):
+            return await self._in_thread(self._writing, transaction, WRITER_BUSY_SECONDS)
+
+    async def close(self) -> None:
+        """Wait for what runs, then close every connection."""
+        for pool in (self._slow, self._writing):
+            await asyncio.to_thread(pool.shutdown, wait=True, cancel_futures=True)
+        for connection in self._opened:
+            connection.close()
+
+    def _within_budget(self, work: Work[T]) -> T:
+        checks = 0
+
+        def spent() -> bool:
+            nonlocal checks
+            checks += 1
+            return checks > INLINE_STEPS // _STEPS_PER_CHECK
+
+        self._quick.set_progress_handler(spent, _STEPS_PER_CHECK)
+        try:
+            return work(self._quick)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
+                raise _BudgetSpentError from error
+            raise
+        finally:
+            self._quick.set_progress_handler(None, 0)
+
+    async def _in_thread(self, pool: ThreadPoolExecutor, work: Work[T], busy_seconds: float) -> T:
+        def run() -> T:
+            connection: sqlite3.Connection | None = getattr(self._of_thread, "connection", None)
+            if connection is None:
+                connection = _connect(self._path, busy_seconds)
+                self._of_thread.connection = connection
+                self._opened.append(connection)
+            return work(connection)
+
+        return await asyncio.get_running_loop().run_in_executor(pool, run)
+
+
+class _BudgetSpentError(Exception):
+    """A read on the event loop took more steps than it was given."""
+
+
+@contextmanager
+def translated_errors(path: Path) -> Iterator[None]:
+    """Turn what the driver and the file system raise into this project's errors."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+        kind = StoreUnavailableError if code in _UNAVAILABLE else StoreError
+        raise kind(f"the store {path} failed: {error}") from error
+    except OSError as error:
+        raise StoreUnavailableError(f"the store {path} failed: {error.strerror}") from error
+
+
+def _connect(path: Path, busy_seconds: float) -> sqlite3.Connection:
+    # Each connection is used by one thread at a time; close() comes from another one.
+    connection = sqlite3.connect(
+        path, timeout=busy_seconds, isolation_level=None, check_same_thread=False
+    )
+    connection.execute("PRAGMA foreign_keys = ON")
+    # What was acknowledged is on the disk, also when the machine loses its power.
+    connection.execute("PRAGMA synchronous = FULL")
+    add_functions(connection)
+    return connection

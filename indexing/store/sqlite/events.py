@@ -1,0 +1,146 @@
+"""Rows of the event log: written once, read page by page off the index that fits the filters."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any, Final
+
+from indexing.errors import StaleKeyError
+from indexing.models.events import EventKey, EventQuery, EventRow, StoredEvent
+from indexing.models.paging import Anchor, Page
+from indexing.store.interface import EventOutcome
+from indexing.store.sqlite.keyset import Slice, read_page
+from indexing.store.sqlite.repositories import find_repository_id, require_repository_id
+from indexing.timestamps import from_microseconds, to_microseconds
+
+# Where `prune` notes how far it went.
+PRUNED_BEFORE: Final = "events_pruned_before"
+
+_ORDER: Final = ("received_at", "id")
+
+
+def write_events(
+    connection: sqlite3.Connection, events: Sequence[StoredEvent]
+) -> list[EventOutcome]:
+    repository_ids: dict[str, int] = {}
+    outcomes: list[EventOutcome] = []
+    for event in events:
+        name = event.repository
+        repository_id = repository_ids.get(name.key)
+        if repository_id is None:
+            repository_id = require_repository_id(connection, name)
+            repository_ids[name.key] = repository_id
+        outcomes.append(_write_event(connection, repository_id, event))
+    return outcomes
+
+
+def _write_event(
+    connection: sqlite3.Connection, repository_id: int, event: StoredEvent
+) -> EventOutcome:
+    key = (repository_id, to_microseconds(event.key.received_at), event.key.id)
+    body = event.body.decode()
+    done = connection.execute(
+        "INSERT INTO events (repository_id, received_at, id, type, pull_request, base_ref, body)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (repository_id, received_at, id) DO NOTHING",
+        (*key, event.type, event.pull_request, event.base_ref, body),
+    )
+    if done.rowcount:
+        return EventOutcome.WRITTEN
+    (stored,) = connection.execute(
+        "SELECT body FROM events WHERE repository_id = ? AND received_at = ? AND id = ?", key
+    ).fetchone()
+    return EventOutcome.UNCHANGED if stored == body else EventOutcome.CONFLICT
+
+
+def list_events(
+    connection: sqlite3.Connection, query: EventQuery, anchor: Anchor[EventKey], limit: int
+) -> Page[EventRow]:
+    repository_id = find_repository_id(connection, query.repository)
+    if repository_id is None:
+        return Page((), has_previous=False, has_next=False)
+    if anchor.key is not None:
+        _check_not_pruned(connection, repository_id, anchor.key)
+
+    def fetch(rows: Slice) -> list[EventRow]:
+        sql, parameters = _select(query, repository_id, rows)
+        return [
+            EventRow(EventKey(from_microseconds(received_at), event_id), body)
+            for received_at, event_id, body in connection.execute(sql, parameters)
+        ]
+
+    return read_page(
+        fetch, _ORDER, anchor=anchor, key_of=_key_columns, ascending=False, limit=limit
+    )
+
+
+def _select(query: EventQuery, repository_id: int, rows: Slice) -> tuple[str, list[Any]]:
+    """One ordered read of one index for each value of the filter that narrows most, merged.
+
+    An index serves its order for a single value only. So several values are one read each, and
+    SQLite merges what is already in order; none reads further than the page goes.
+    """
+    column, values, index = _narrowest(query)
+    rest, rest_values = _conditions(query, without=column)
+    one = (
+        f"SELECT row_id, received_at, id FROM events INDEXED BY {index}"
+        f" WHERE repository_id = ?{f' AND {column} = ?' if column else ''}"
+        " AND received_at >= ? AND received_at < ?"
+        f" AND {rows.condition}{rest} {rows.limited_order}"
+    )
+    common = [
+        to_microseconds(query.received_from),
+        to_microseconds(query.received_to),
+        *rows.parameters,
+        *rest_values,
+    ]
+    # A value given twice must not give its rows twice.
+    each: list[tuple[Any, ...]] = [(value,) for value in dict.fromkeys(values)] or [()]
+    parameters = [p for value in each for p in (repository_id, *value, *common)]
+    found = " UNION ALL ".join(f"SELECT * FROM ({one})" for _ in each)
+    sql = (
+        "SELECT received_at, id, CAST(body AS BLOB) FROM events JOIN"
+        f" (SELECT row_id AS found FROM ({found}) {rows.limited_order})"
+        f" ON row_id = found {rows.order}"
+    )
+    return sql, parameters
+
+
+def _narrowest(query: EventQuery) -> tuple[str | None, Sequence[Any], str]:
+    """The filter to look up by: a pull request has few events, a type some, a branch many."""
+    if query.pull_requests:
+        return "pull_request", query.pull_requests, "events_by_pull_request"
+    if query.event_types:
+        return "type", query.event_types, "events_by_type"
+    if query.base_ref is not None:
+        return "base_ref", (query.base_ref,), "events_by_base_ref"
+    return None, (), "events_by_time"
+
+
+def _conditions(query: EventQuery, *, without: str | None) -> tuple[str, list[Any]]:
+    sql = ""
+    values: list[Any] = []
+    if query.event_types and without != "type":
+        sql += f" AND type IN ({', '.join('?' * len(query.event_types))})"
+        values += query.event_types
+    if query.base_ref is not None and without != "base_ref":
+        sql += " AND base_ref = ?"
+        values.append(query.base_ref)
+    return sql, values
+
+
+def _check_not_pruned(connection: sqlite3.Connection, repository_id: int, key: EventKey) -> None:
+    """Refuse to go on from a row that retention dropped, because its neighbours went with it."""
+    received_at, event_id = _key_columns(key)
+    row = connection.execute(
+        "SELECT 1 FROM meta WHERE name = ? AND CAST(CAST(value AS TEXT) AS INTEGER) > ?"
+        " AND NOT EXISTS (SELECT 1 FROM events"
+        " WHERE repository_id = ? AND received_at = ? AND id = ?)",
+        (PRUNED_BEFORE, received_at, repository_id, received_at, event_id),
+    ).fetchone()
+    if row is not None:
+        raise StaleKeyError("retention dropped the event that this page was to continue from")
+
+
+def _key_columns(key: EventKey) -> tuple[int, int]:
+    return to_microseconds(key.received_at), key.id

@@ -1,0 +1,190 @@
+"""Rows of executions, with the tests, identities, branches and runs that they name."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+
+from indexing.health.rules import is_infrastructure_failure
+from indexing.identifiers import derive_identity_id, derive_test_id
+from indexing.models.executions import Conclusion, Execution, Run
+from indexing.names import RepositoryName
+from indexing.store.interface import ExecutionCount
+from indexing.store.sqlite.columns import CONCLUSION_NUMBERS, text_of_pull
+from indexing.store.sqlite.repositories import require_repository_id
+from indexing.store.sqlite.search_plan import indexed_text
+from indexing.timestamps import to_microseconds
+
+# In `runs`, for a run of no pull request: the column is part of a unique key.
+NO_PULL_NUMBER = -1
+
+
+def write_executions(
+    connection: sqlite3.Connection,
+    repository: RepositoryName,
+    run: Run,
+    executions: Sequence[Execution],
+) -> ExecutionCount:
+    repository_id = require_repository_id(connection, repository)
+    branch = _ensure_branch(connection, repository_id, run.branch)
+    run_row = _ensure_run(connection, repository_id, branch, run)
+    written = 0
+    touched: set[int] = set()
+    for execution in executions:
+        test, identity = _ensure_identity(connection, repository, repository_id, run, execution)
+        touched.add(test)
+        written += _insert_execution(connection, identity, run_row, branch, execution)
+    mark_stale(connection, touched)
+    _judge_run(connection, repository_id, run)
+    return ExecutionCount(written, len(executions) - written)
+
+
+def mark_stale(connection: sqlite3.Connection, tests: Iterable[int]) -> None:
+    """Have `refresh_tests` work these tests out anew."""
+    connection.executemany(
+        "INSERT INTO stale_tests (test) VALUES (?) ON CONFLICT DO NOTHING",
+        [(test,) for test in tests],
+    )
+
+
+def _ensure_branch(connection: sqlite3.Connection, repository_id: int, name: str) -> int:
+    connection.execute(
+        "INSERT INTO branches (repository_id, name) VALUES (?, ?) ON CONFLICT DO NOTHING",
+        (repository_id, name),
+    )
+    row = connection.execute(
+        "SELECT id FROM branches WHERE repository_id = ? AND name = ?", (repository_id, name)
+    ).fetchone()
+    found: int = row[0]
+    return found
+
+
+def _ensure_run(connection: sqlite3.Connection, repository_id: int, branch: int, run: Run) -> int:
+    columns = (
+        repository_id,
+        run.run_id,
+        run.attempt,
+        run.pipeline_name,
+        run.job_name,
+        branch,
+        run.commit,
+        NO_PULL_NUMBER if run.pull_number is None else run.pull_number,
+        text_of_pull(run.pull),
+    )
+    connection.execute(
+        "INSERT INTO runs (repository_id, run_id, attempt, pipeline_name, job_name, branch,"
+        " commit_sha, pull_number, pull) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT DO NOTHING",
+        columns,
+    )
+    row = connection.execute(
+        "SELECT id FROM runs WHERE repository_id = ? AND run_id = ? AND attempt = ?"
+        " AND pipeline_name = ? AND job_name = ? AND branch = ? AND commit_sha = ?"
+        " AND pull_number = ? AND pull = ?",
+        columns,
+    ).fetchone()
+    found: int = row[0]
+    return found
+
+
+def _ensure_identity(
+    connection: sqlite3.Connection,
+    repository: RepositoryName,
+    repository_id: int,
+    run: Run,
+    execution: Execution,
+) -> tuple[int, int]:
+    """The rows of the test and of its identity in the run's pipeline and job."""
+    name = execution.test_name
+    identity_id = derive_identity_id(repository, name, run.pipeline_name, run.job_name)
+    row = connection.execute(
+        "SELECT test, id FROM identities WHERE identity_id = ?", (identity_id,)
+    ).fetchone()
+    if row is not None:
+        found: tuple[int, int] = row
+        return found
+    test = _ensure_test(connection, repository, repository_id, name)
+    done = connection.execute(
+        "INSERT INTO identities"
+        " (identity_id, repository_id, test, test_name, pipeline_name, job_name)"
+        " VALUES (?, ?, ?, ?, ?, ?) RETURNING id",
+        (identity_id, repository_id, test, name, run.pipeline_name, run.job_name),
+    )
+    return test, done.fetchone()[0]
+
+
+def _ensure_test(
+    connection: sqlite3.Connection, repository: RepositoryName, repository_id: int, name: str
+) -> int:
+    test_id = derive_test_id(repository, name).bytes
+    row = connection.execute("SELECT id FROM tests WHERE test_id = ?", (test_id,)).fetchone()
+    if row is None:
+        row = connection.execute(
+            "INSERT INTO tests (test_id, repository_id, test_name) VALUES (?, ?, ?) RETURNING id",
+            (test_id, repository_id, name),
+        ).fetchone()
+        connection.execute(
+            "INSERT INTO test_trigrams (rowid, name) VALUES (?, ?)",
+            (row[0], indexed_text(repository_id, name)),
+        )
+    found: int = row[0]
+    return found
+
+
+def _insert_execution(
+    connection: sqlite3.Connection, identity: int, run: int, branch: int, execution: Execution
+) -> int:
+    done = connection.execute(
+        "INSERT INTO executions (execution_id, identity, run, branch, conclusion, needed_retries,"
+        " finished_at, duration, framework, framework_version, language, filepath, function_name,"
+        " failure_type, failure_message) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (execution_id) DO NOTHING",
+        (
+            execution.id,
+            identity,
+            run,
+            branch,
+            CONCLUSION_NUMBERS[execution.conclusion],
+            execution.needed_retries,
+            to_microseconds(execution.finished_at),
+            execution.duration,
+            execution.framework,
+            execution.framework_version,
+            execution.language,
+            execution.filepath,
+            execution.function_name,
+            execution.failure_type,
+            execution.failure_message,
+        ),
+    )
+    return done.rowcount
+
+
+def _judge_run(connection: sqlite3.Connection, repository_id: int, run: Run) -> None:
+    """Mark the run as a failure of the infrastructure or as none, by all that is stored of it."""
+    same = (repository_id, run.run_id, run.attempt, run.pipeline_name, run.job_name)
+    rows = connection.execute(
+        "SELECT id, infrastructure_failure FROM runs WHERE repository_id = ? AND run_id = ?"
+        " AND attempt = ? AND pipeline_name = ? AND job_name = ?",
+        same,
+    ).fetchall()
+    counts = dict.fromkeys(Conclusion, 0)
+    for conclusion, number in CONCLUSION_NUMBERS.items():
+        for run_row, _ in rows:
+            (count,) = connection.execute(
+                "SELECT count(*) FROM executions WHERE run = ? AND conclusion = ?",
+                (run_row, number),
+            ).fetchone()
+            counts[conclusion] += count
+    failed = is_infrastructure_failure(counts[Conclusion.PASSED], counts[Conclusion.FAILED])
+    for run_row, was_failed in rows:
+        if bool(was_failed) != failed:
+            connection.execute(
+                "UPDATE runs SET infrastructure_failure = ? WHERE id = ?", (failed, run_row)
+            )
+            connection.execute(
+                "INSERT INTO stale_tests (test) SELECT DISTINCT identities.test FROM executions"
+                " JOIN identities ON identities.id = executions.identity"
+                " WHERE executions.run = ? ON CONFLICT DO NOTHING",
+                (run_row,),
+            )

@@ -1,0 +1,69 @@
+"""Rows of application keys."""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import datetime
+from typing import Any
+
+from indexing.models.keys import ApplicationKey, Scope
+from indexing.names import RepositoryName
+from indexing.store.sqlite.columns import moment_or_none, number_from
+from indexing.store.sqlite.repositories import ensure_repository
+from indexing.timestamps import from_microseconds, to_microseconds
+
+_COLUMNS = "id, name, scope, owner, repository, digest, created_at, expires_at, revoked_at"
+
+
+def find_key(connection: sqlite3.Connection, digest: bytes) -> ApplicationKey | None:
+    row = connection.execute(
+        f"SELECT {_COLUMNS} FROM application_keys WHERE digest = ?", (digest,)
+    ).fetchone()
+    return None if row is None else _key_of(row)
+
+
+def list_keys(connection: sqlite3.Connection) -> list[ApplicationKey]:
+    rows = connection.execute(f"SELECT {_COLUMNS} FROM application_keys ORDER BY created_at, id")
+    return [_key_of(row) for row in rows]
+
+
+def add_key(connection: sqlite3.Connection, key: ApplicationKey) -> None:
+    if key.repository is not None:
+        ensure_repository(connection, RepositoryName(key.owner, key.repository))
+    connection.execute(
+        f"INSERT INTO application_keys ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            key.id,
+            key.name,
+            key.scope.value,
+            key.owner,
+            key.repository,
+            key.digest,
+            to_microseconds(key.created_at),
+            number_from(key.expires_at),
+            number_from(key.revoked_at),
+        ),
+    )
+
+
+def revoke_key(connection: sqlite3.Connection, key_id: str, now: datetime) -> bool:
+    done = connection.execute(
+        "UPDATE application_keys SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?",
+        (to_microseconds(now), key_id),
+    )
+    return done.rowcount > 0
+
+
+def _key_of(row: tuple[Any, ...]) -> ApplicationKey:
+    key_id, name, scope, owner, repository, digest, created_at, expires_at, revoked_at = row
+    return ApplicationKey(
+        id=key_id,
+        name=name,
+        scope=Scope(scope),
+        owner=owner,
+        repository=repository,
+        digest=digest,
+        created_at=from_microseconds(created_at),
+        expires_at=moment_or_none(expires_at),
+        revoked_at=moment_or_none(revoked_at),
+    )

@@ -1,0 +1,90 @@
+"""What is done to the whole file: counting it, dropping what is old, deriving all anew."""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import datetime
+from typing import Final
+
+from indexing.store.interface import StoreIdentity, StoreStatus
+from indexing.store.sqlite.events import PRUNED_BEFORE
+from indexing.store.sqlite.schema import SCHEMA_VERSION
+from indexing.store.sqlite.search_plan import indexed_text
+from indexing.timestamps import to_microseconds
+
+_COUNTED: Final = {
+    "repositories": "repositories",
+    "events": "events",
+    "tests": "tests",
+    "identities": "identities WHERE executions_count IS NOT NULL",
+    "executions": "executions",
+    "quarantines": "quarantines WHERE removed_at IS NULL",
+    "stale_tests": "stale_tests",
+}
+
+
+def get_identity(connection: sqlite3.Connection) -> StoreIdentity:
+    values = dict(connection.execute("SELECT name, value FROM meta").fetchall())
+    return StoreIdentity(values["store_id"].decode(), values["cursor_secret"])
+
+
+def get_status(connection: sqlite3.Connection) -> StoreStatus:
+    counts = {
+        name: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+        for name, table in _COUNTED.items()
+    }
+    return StoreStatus(backend="sqlite", version=SCHEMA_VERSION, **counts)
+
+
+def prune_events(connection: sqlite3.Connection, before: datetime, limit: int) -> int:
+    """Drop up to `limit` events; the note of how far it goes is made before the first is gone."""
+    number = to_microseconds(before)
+    connection.execute(
+        "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = ?2"
+        " WHERE CAST(CAST(value AS TEXT) AS INTEGER) < ?3",
+        (PRUNED_BEFORE, str(number).encode(), number),
+    )
+    dropped = 0
+    for (repository_id,) in connection.execute("SELECT id FROM repositories").fetchall():
+        done = connection.execute(
+            "DELETE FROM events WHERE row_id IN (SELECT row_id FROM events"
+            " INDEXED BY events_by_time WHERE repository_id = ? AND received_at < ? LIMIT ?)",
+            (repository_id, number, limit - dropped),
+        )
+        dropped += done.rowcount
+    return dropped
+
+
+def prune_executions(connection: sqlite3.Connection, before: datetime, limit: int) -> int:
+    """Drop up to `limit` executions, and the runs that are left with none."""
+    old = "SELECT id FROM executions WHERE finished_at < ? ORDER BY finished_at LIMIT ?"
+    values = (to_microseconds(before), limit)
+    connection.execute(
+        "INSERT INTO stale_tests (test) SELECT DISTINCT i.test FROM executions e"
+        f" JOIN identities i ON i.id = e.identity WHERE e.id IN ({old}) ON CONFLICT DO NOTHING",
+        values,
+    )
+    runs = connection.execute(
+        f"SELECT DISTINCT run FROM executions WHERE id IN ({old})", values
+    ).fetchall()
+    done = connection.execute(f"DELETE FROM executions WHERE id IN ({old})", values)
+    connection.executemany(
+        "DELETE FROM runs WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM executions WHERE run = ?1)",
+        runs,
+    )
+    return done.rowcount
+
+
+def rebuild_derived(connection: sqlite3.Connection) -> int:
+    """Fill the trigram index anew and have every test worked out anew."""
+    connection.execute("INSERT INTO test_trigrams (test_trigrams) VALUES ('delete-all')")
+    tests = connection.execute("SELECT id, repository_id, test_name FROM tests")
+    connection.executemany(
+        "INSERT INTO test_trigrams (rowid, name) VALUES (?, ?)",
+        ((test, indexed_text(repository_id, name)) for test, repository_id, name in tests),
+    )
+    connection.execute(
+        "INSERT INTO stale_tests (test) SELECT id FROM tests WHERE true ON CONFLICT DO NOTHING"
+    )
+    count: int = connection.execute("SELECT count(*) FROM tests").fetchone()[0]
+    return count

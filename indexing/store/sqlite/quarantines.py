@@ -1,0 +1,161 @@
+"""Rows of quarantines. Those of one repository are few: patterns are matched row by row."""
+
+from __future__ import annotations
+
+import sqlite3
+import uuid
+from datetime import datetime
+from typing import Any, Final
+
+from indexing.globs import matches
+from indexing.identifiers import derive_test_id
+from indexing.models.paging import Anchor, Page
+from indexing.models.quarantines import (
+    Quarantine,
+    QuarantineKey,
+    QuarantineQuery,
+    QuarantineRequest,
+    QuarantineSource,
+)
+from indexing.names import RepositoryName
+from indexing.store.sqlite.columns import moment_or_none, number_from
+from indexing.store.sqlite.keyset import Slice, read_page
+from indexing.store.sqlite.refresh import refresh_quarantines
+from indexing.store.sqlite.repositories import ensure_repository, require_repository_id
+from indexing.timestamps import from_microseconds, to_microseconds
+
+_COLUMNS: Final = (
+    "q.id, q.test_name, q.reason, q.branch, q.source, q.owner, q.created_at, q.expires_at,"
+    " q.is_recovered"
+)
+_IN_FORCE: Final = "q.removed_at IS NULL AND (q.expires_at IS NULL OR q.expires_at > ?)"
+
+
+def list_quarantines(
+    connection: sqlite3.Connection,
+    query: QuarantineQuery,
+    anchor: Anchor[QuarantineKey],
+    limit: int | None,
+) -> Page[Quarantine]:
+    filters = ""
+    values: list[Any] = []
+    if query.test_id is not None:
+        filters += " AND q.test_id = ?"
+        values.append(query.test_id.bytes)
+    if query.source is not None:
+        filters += " AND q.source = ?"
+        values.append(query.source.value)
+
+    def fetch(rows: Slice) -> list[Quarantine]:
+        found: list[Quarantine] = []
+        cursor = connection.execute(
+            f"SELECT {_COLUMNS} FROM quarantines q JOIN repositories r ON r.id = q.repository_id"
+            f" WHERE r.key = ? AND {_IN_FORCE}{filters} AND {rows.condition} {rows.order}",
+            (query.repository.key, to_microseconds(query.now), *values, *rows.parameters),
+        )
+        for row in cursor:
+            if _applies(row[3], query.branch):
+                found.append(_quarantine_of(row))
+                if len(found) == rows.limit:
+                    break
+        cursor.close()
+        return found
+
+    return read_page(
+        fetch,
+        ("q.created_at", "q.id"),
+        anchor=anchor,
+        key_of=lambda key: (to_microseconds(key.created_at), key.id.bytes),
+        ascending=True,
+        limit=limit,
+    )
+
+
+def get_quarantine(
+    connection: sqlite3.Connection,
+    repository: RepositoryName,
+    quarantine_id: uuid.UUID,
+    now: datetime,
+) -> Quarantine | None:
+    row = connection.execute(
+        f"SELECT {_COLUMNS} FROM quarantines q JOIN repositories r ON r.id = q.repository_id"
+        f" WHERE q.id = ? AND r.key = ? AND {_IN_FORCE}",
+        (quarantine_id.bytes, repository.key, to_microseconds(now)),
+    ).fetchone()
+    return None if row is None else _quarantine_of(row)
+
+
+def add_quarantine(
+    connection: sqlite3.Connection,
+    repository: RepositoryName,
+    request: QuarantineRequest,
+    now: datetime,
+) -> Quarantine:
+    known = ensure_repository(connection, repository)
+    test_id = derive_test_id(known.name, request.test_name).bytes
+    began = to_microseconds(now)
+    # An expired one is over: whoever quarantines the test again begins a new record.
+    connection.execute(
+        "UPDATE quarantines SET removed_at = expires_at"
+        " WHERE test_id = ? AND removed_at IS NULL AND expires_at <= ?",
+        (test_id, began),
+    )
+    (stored_id,) = connection.execute(
+        "INSERT INTO quarantines (id, repository_id, test_id, test_name, reason, branch, source,"
+        " owner, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (test_id, ifnull(branch, char(0))) WHERE removed_at IS NULL DO UPDATE SET"
+        " reason = excluded.reason, owner = excluded.owner, expires_at = excluded.expires_at,"
+        " source = excluded.source RETURNING id",
+        (
+            uuid.uuid4().bytes,
+            require_repository_id(connection, repository),
+            test_id,
+            request.test_name,
+            request.reason,
+            request.branch,
+            request.source.value,
+            request.owner,
+            began,
+            number_from(request.expires_at),
+        ),
+    ).fetchone()
+    test = connection.execute("SELECT id FROM tests WHERE test_id = ?", (test_id,)).fetchone()
+    if test is not None:
+        refresh_quarantines(connection, test[0])
+    row = connection.execute(
+        f"SELECT {_COLUMNS} FROM quarantines q WHERE q.id = ?", (stored_id,)
+    ).fetchone()
+    return _quarantine_of(row)
+
+
+def remove_quarantine(
+    connection: sqlite3.Connection,
+    repository: RepositoryName,
+    quarantine_id: uuid.UUID,
+    now: datetime,
+) -> bool:
+    if get_quarantine(connection, repository, quarantine_id, now) is None:
+        return False
+    connection.execute(
+        "UPDATE quarantines SET removed_at = ? WHERE id = ?",
+        (to_microseconds(now), quarantine_id.bytes),
+    )
+    return True
+
+
+def _applies(pattern: str | None, branch: str | None) -> bool:
+    return branch is None or pattern is None or matches(pattern, branch)
+
+
+def _quarantine_of(row: tuple[Any, ...]) -> Quarantine:
+    quarantine_id, test_name, reason, branch, source, owner, created_at, expires_at, recovered = row
+    return Quarantine(
+        key=QuarantineKey(from_microseconds(created_at), uuid.UUID(bytes=quarantine_id)),
+        test_name=test_name,
+        reason=reason,
+        branch=branch,
+        source=QuarantineSource(source),
+        is_recovered=bool(recovered),
+        owner=owner,
+        expires_at=moment_or_none(expires_at),
+    )

@@ -1,0 +1,211 @@
+"""What is derived of a test, worked out from its executions and stored beside it.
+
+The window's executions are read whole; of the older ones only the oldest and newest failure and
+the newest success count, and each of those is one step down an index.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any, Final
+
+from indexing.globs import matches
+from indexing.health.observations import Judgement, Observation
+from indexing.health.rules import is_recovered, judge
+from indexing.health.thresholds import WINDOW
+from indexing.models.executions import Conclusion
+from indexing.models.tests import TestMetadata
+from indexing.store.sqlite.columns import (
+    CONCLUSION_NUMBERS,
+    CONCLUSIONS,
+    number_from,
+    pull_of_text,
+    text_of_pull,
+)
+from indexing.store.sqlite.tests import HEALTH_COLUMNS, METADATA_COLUMNS, health_of
+from indexing.timestamps import from_microseconds
+
+_PASSED: Final = CONCLUSION_NUMBERS[Conclusion.PASSED]
+_FAILED: Final = CONCLUSION_NUMBERS[Conclusion.FAILED]
+_NUMBERS: Final = ", ".join(str(number) for number in CONCLUSIONS)
+_WINDOW_MICROSECONDS: Final = int(WINDOW.total_seconds()) * 1_000_000
+
+_OBSERVATION: Final = (
+    "i.pipeline_name, i.job_name, r.commit_sha, e.conclusion, e.finished_at, e.needed_retries,"
+    " r.infrastructure_failure, r.pull, e.framework, e.framework_version, e.language,"
+    " e.filepath, e.function_name"
+)
+
+
+def refresh_some(connection: sqlite3.Connection, limit: int) -> int:
+    """Do the first `limit` of the stale tests; returns how many there were."""
+    stale = [
+        row[0]
+        for row in connection.execute(
+            "SELECT test FROM stale_tests ORDER BY test LIMIT ?", (limit,)
+        )
+    ]
+    for test in stale:
+        _refresh(connection, test)
+        connection.execute("DELETE FROM stale_tests WHERE test = ?", (test,))
+    return len(stale)
+
+
+def _refresh(connection: sqlite3.Connection, test: int) -> None:
+    row = connection.execute(
+        f"SELECT r.default_branch, r.flaky_detection, t.repository_id,"
+        f" {', '.join('t.' + column for column in HEALTH_COLUMNS)}"
+        " FROM tests t JOIN repositories r ON r.id = t.repository_id WHERE t.id = ?",
+        (test,),
+    ).fetchone()
+    default_branch, flaky_detection, repository_id, *health = row
+    branch_row = connection.execute(
+        "SELECT id FROM branches WHERE repository_id = ? AND name = ?",
+        (repository_id, default_branch),
+    ).fetchone()
+    branch = None if branch_row is None else branch_row[0]
+    newest = _newest_by_identity(connection, test, branch)
+    judgement = judge(
+        _read_observations(connection, test, branch, newest),
+        flaky_detection=bool(flaky_detection),
+        before=health_of(health),
+    )
+    _store_judgement(connection, test, judgement)
+    for identity, (pipeline_name, job_name, moment) in newest.items():
+        count = (
+            None
+            if moment is None
+            else judgement.executions_counts.get((pipeline_name, job_name), 0)
+        )
+        # Four indexes hold the count: they are touched only when it changed.
+        connection.execute(
+            "UPDATE identities SET executions_count = ? WHERE id = ? AND executions_count IS NOT ?",
+            (count, identity, count),
+        )
+    refresh_quarantines(connection, test)
+
+
+def _newest_by_identity(
+    connection: sqlite3.Connection, test: int, branch: int | None
+) -> dict[int, tuple[str, str, int | None]]:
+    """Of each identity: pipeline, job, and the time of its newest execution on the branch."""
+    newest_of_each = ", ".join(
+        "(SELECT max(finished_at) FROM executions WHERE identity = i.id AND branch = ?"
+        f" AND conclusion = {number})"
+        for number in CONCLUSIONS
+    )
+    rows = connection.execute(
+        f"SELECT i.id, i.pipeline_name, i.job_name, {newest_of_each}"
+        " FROM identities i WHERE i.test = ?",
+        (*[branch] * len(CONCLUSIONS), test),
+    )
+    return {
+        identity: (pipeline, job, max((m for m in moments if m is not None), default=None))
+        for identity, pipeline, job, *moments in rows
+    }
+
+
+def _read_observations(
+    connection: sqlite3.Connection,
+    test: int,
+    branch: int | None,
+    newest: dict[int, tuple[str, str, int | None]],
+) -> list[Observation]:
+    moments = [moment for _, _, moment in newest.values() if moment is not None]
+    if not moments:
+        return []
+    start = max(moments) - _WINDOW_MICROSECONDS
+    source = (
+        f"SELECT {_OBSERVATION} FROM executions e JOIN runs r ON r.id = e.run"
+        " JOIN identities i ON i.id = e.identity"
+    )
+    observations = [
+        _observation_of(row)
+        for row in connection.execute(
+            f"{source} WHERE e.identity IN (SELECT id FROM identities WHERE test = ?)"
+            f" AND e.branch = ? AND e.conclusion IN ({_NUMBERS}) AND e.finished_at >= ?",
+            (test, branch, start),
+        )
+    ]
+    # All that share the extreme moment are taken: which of them counts is for the rules to say.
+    for identity in newest:
+        for conclusion, extreme in ((_FAILED, "min"), (_FAILED, "max"), (_PASSED, "max")):
+            observations += (
+                _observation_of(row)
+                for row in connection.execute(
+                    f"{source} WHERE e.identity = ?1 AND e.branch = ?2 AND e.conclusion = ?3"
+                    f" AND e.finished_at = (SELECT {extreme}(finished_at) FROM executions"
+                    " WHERE identity = ?1 AND branch = ?2 AND conclusion = ?3"
+                    " AND finished_at < ?4)",
+                    (identity, branch, conclusion, start),
+                )
+            )
+    return observations
+
+
+def _store_judgement(connection: sqlite3.Connection, test: int, judgement: Judgement) -> None:
+    columns = (*HEALTH_COLUMNS, *METADATA_COLUMNS)
+    health = judgement.health
+    metadata = judgement.metadata
+    connection.execute(
+        f"UPDATE tests SET {', '.join(column + ' = ?' for column in columns)} WHERE id = ?",
+        (
+            health.health_status.value,
+            health.last_conclusion,
+            health.failure_ratio,
+            health.flakiness_ratio,
+            health.success_ratio,
+            number_from(health.first_failure_at),
+            health.first_failure_commit,
+            text_of_pull(health.first_failure_pull) or None,
+            number_from(health.last_failure_at),
+            number_from(health.last_success_at),
+            metadata.framework,
+            metadata.framework_version,
+            metadata.language,
+            metadata.filepath,
+            metadata.function_name,
+            test,
+        ),
+    )
+
+
+def refresh_quarantines(connection: sqlite3.Connection, test: int) -> None:
+    """Work out whether the test has recovered under each of its quarantines."""
+    quarantines = connection.execute(
+        "SELECT q.id, q.branch, q.created_at FROM quarantines q"
+        " JOIN tests t ON t.test_id = q.test_id WHERE t.id = ? AND q.removed_at IS NULL",
+        (test,),
+    ).fetchall()
+    for quarantine_id, pattern, created_at in quarantines:
+        rows = connection.execute(
+            f"SELECT {_OBSERVATION}, b.name FROM executions e JOIN runs r ON r.id = e.run"
+            " JOIN identities i ON i.id = e.identity JOIN branches b ON b.id = e.branch"
+            " WHERE e.identity IN (SELECT id FROM identities WHERE test = ?)"
+            " AND e.finished_at >= ?",
+            (test, created_at),
+        )
+        covered = [
+            _observation_of(row[:-1])
+            for row in rows
+            if pattern is None or matches(pattern, row[-1])
+        ]
+        connection.execute(
+            "UPDATE quarantines SET is_recovered = ? WHERE id = ?",
+            (is_recovered(covered), quarantine_id),
+        )
+
+
+def _observation_of(row: tuple[Any, ...]) -> Observation:
+    pipeline, job, commit, conclusion, finished_at, retries, infrastructure, pull, *metadata = row
+    return Observation(
+        pipeline_name=pipeline,
+        job_name=job,
+        commit=commit,
+        conclusion=CONCLUSIONS[conclusion],
+        finished_at=from_microseconds(finished_at),
+        needed_retries=bool(retries),
+        infrastructure_failure=bool(infrastructure),
+        pull=pull_of_text(pull),
+        metadata=TestMetadata(*metadata),
+    )

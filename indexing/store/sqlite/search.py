@@ -1,0 +1,139 @@
+"""The test search: one page, read in order or by candidates as `search_plan` lays out."""
+
+from __future__ import annotations
+
+import sqlite3
+import uuid
+from typing import Any, Final
+
+from indexing import globs
+from indexing.models.paging import Anchor, Page
+from indexing.models.tests import IdentityKey, TestIdentity, TestQuery, TestSort
+from indexing.names import RepositoryName
+from indexing.store.sqlite.keyset import Slice, read_page
+from indexing.store.sqlite.repositories import find_repository_id
+from indexing.store.sqlite.search_plan import (
+    EXACT_MATCH,
+    ORDERS,
+    Sql,
+    candidates,
+    filter_condition,
+    name_condition,
+    prefix_bounds,
+)
+
+_KEY_COLUMNS: Final = ("executions_count", "test_name", "pipeline_name", "job_name")
+_EMPTY: Final[Page[TestIdentity]] = Page((), has_previous=False, has_next=False)
+
+
+def add_functions(connection: sqlite3.Connection) -> None:
+    """Give the connection the SQL functions that the search uses."""
+    connection.create_function(EXACT_MATCH, 2, globs.matches, deterministic=True)
+
+
+def search_in_order(
+    connection: sqlite3.Connection, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
+) -> Page[TestIdentity]:
+    """Walk the index of the order; costs what is passed over on the way to a full page."""
+    repository_id = find_repository_id(connection, query.repository)
+    if repository_id is None:
+        return _EMPTY
+    source = Sql(f"identities i INDEXED BY identities_by_{query.sort.value}")
+    return _page(connection, query, anchor, limit, repository_id, source, Sql(""))
+
+
+def search_candidates(
+    connection: sqlite3.Connection, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
+) -> Page[TestIdentity]:
+    """Look up what can match and sort it; costs what that is, wherever the page lies."""
+    repository_id = find_repository_id(connection, query.repository)
+    if repository_id is None:
+        return _EMPTY
+    narrow = candidates(query, repository_id)
+    if narrow is None:
+        return search_in_order(connection, query, anchor, limit)
+    source = Sql("identities i INDEXED BY identities_by_test")
+    narrowed = Sql(f" AND i.test IN ({narrow.text})", narrow.values)
+    return _page(connection, query, anchor, limit, repository_id, source, narrowed)
+
+
+def find_identity(
+    connection: sqlite3.Connection, repository: RepositoryName, identity_id: bytes
+) -> IdentityKey | None:
+    row = connection.execute(
+        f"SELECT {', '.join('i.' + column for column in _KEY_COLUMNS)} FROM identities i"
+        " JOIN repositories r ON r.id = i.repository_id"
+        " WHERE i.identity_id = ? AND r.key = ? AND i.executions_count IS NOT NULL",
+        (identity_id, repository.key),
+    ).fetchone()
+    return None if row is None else IdentityKey(*row)
+
+
+def _page(
+    connection: sqlite3.Connection,
+    query: TestQuery,
+    anchor: Anchor[IdentityKey],
+    limit: int,
+    repository_id: int,
+    source: Sql,
+    narrowed: Sql,
+) -> Page[TestIdentity]:
+    columns = ORDERS[query.sort]
+    names = name_condition(query)
+    filters = filter_condition(query)
+
+    def fetch(rows: Slice) -> list[TestIdentity]:
+        bounds = _name_bounds(query, rows)
+        sql = (
+            "SELECT identity_id, (SELECT test_id FROM tests WHERE tests.id = found.test),"
+            f" {', '.join(_KEY_COLUMNS)} FROM (SELECT * FROM {source.text}"
+            " WHERE repository_id = ? AND executions_count IS NOT NULL"
+            f"{narrowed.text}{bounds.text} AND {rows.condition} AND {names.text}{filters.text}"
+            f" {rows.limited_order}) found {rows.order}"
+        )
+        values = (
+            repository_id,
+            *narrowed.values,
+            *bounds.values,
+            *rows.parameters,
+            *names.values,
+            *filters.values,
+        )
+        return [_identity_of(row) for row in connection.execute(sql, values)]
+
+    return read_page(
+        fetch,
+        columns,
+        anchor=anchor,
+        key_of=lambda key: tuple(getattr(key, column) for column in columns),
+        ascending=not query.descending,
+        limit=limit,
+    )
+
+
+def _name_bounds(query: TestQuery, rows: Slice) -> Sql:
+    """The range of a common beginning, where the order is by name.
+
+    SQLite takes one bound on each side of an index. On the side of the key the key is the nearer
+    one: beside it the prefix's would only hide it, and a deep page would cost more than a first.
+    """
+    bounds = prefix_bounds(query) if query.sort is TestSort.TEST_NAME else None
+    if bounds is None:
+        return Sql("")
+    lower, upper = bounds
+    keyed_from_below = rows.key is not None and rows.ascending
+    keyed_from_above = rows.key is not None and not rows.ascending
+    text = ""
+    values: list[str] = []
+    if not keyed_from_below:
+        text += " AND test_name >= ?"
+        values.append(lower)
+    if upper is not None and not keyed_from_above:
+        text += " AND test_name < ?"
+        values.append(upper)
+    return Sql(text, tuple(values))
+
+
+def _identity_of(row: tuple[Any, ...]) -> TestIdentity:
+    identity_id, test_id, *key = row
+    return TestIdentity(identity_id, uuid.UUID(bytes=test_id), IdentityKey(*key))

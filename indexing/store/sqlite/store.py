@@ -1,0 +1,196 @@
+"""The embedded store: the two interfaces over one file, each method handed to its room."""
+
+from __future__ import annotations
+
+import sqlite3
+import uuid
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from indexing.models.events import EventKey, EventQuery, EventRow, StoredEvent
+from indexing.models.executions import Execution, Run
+from indexing.models.keys import ApplicationKey
+from indexing.models.paging import Anchor, Page
+from indexing.models.quarantines import (
+    Quarantine,
+    QuarantineKey,
+    QuarantineQuery,
+    QuarantineRequest,
+)
+from indexing.models.repositories import Repository, RepositoryChange
+from indexing.models.tests import IdentityKey, TestDetail, TestIdentity, TestQuery
+from indexing.names import RepositoryName
+from indexing.store.interface import (
+    EventOutcome,
+    ExecutionCount,
+    PruneCount,
+    Store,
+    StoreIdentity,
+    StoreStatus,
+)
+from indexing.store.sqlite import (
+    events,
+    executions,
+    keys,
+    maintenance,
+    quarantines,
+    refresh,
+    repositories,
+    search,
+    tests,
+)
+from indexing.store.sqlite.connections import Connections
+
+# Rows of one transaction of long work: some tenths of a second, so that other writers get in.
+_TESTS_A_STEP: Final = 200
+_PRUNED_A_STEP: Final = 10_000
+
+
+class SqliteStore(Store):
+    """One SQLite file. Any number of processes may have it open; one at a time writes."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    @classmethod
+    async def open(cls, path: Path) -> SqliteStore:
+        """Open the file, made where it is missing; raises `StoreError` where it cannot be used."""
+        return cls(Connections.open(path))
+
+    async def close(self) -> None:
+        await self._connections.close()
+
+    async def get_identity(self) -> StoreIdentity:
+        return await self._connections.read(maintenance.get_identity)
+
+    async def ping(self) -> None:
+        await self._connections.read(maintenance.get_identity)
+
+    async def get_status(self) -> StoreStatus:
+        return await self._connections.read_slowly(maintenance.get_status)
+
+    async def find_repository(self, name: RepositoryName) -> Repository | None:
+        return await self._connections.read(partial(repositories.find_repository, name=name))
+
+    async def ensure_repository(self, name: RepositoryName) -> Repository:
+        return await self._connections.write(partial(repositories.ensure_repository, name=name))
+
+    async def set_repository(self, name: RepositoryName, change: RepositoryChange) -> Repository:
+        return await self._connections.write(
+            partial(repositories.set_repository, name=name, change=change)
+        )
+
+    async def find_key(self, digest: bytes) -> ApplicationKey | None:
+        return await self._connections.read(partial(keys.find_key, digest=digest))
+
+    async def list_keys(self) -> Sequence[ApplicationKey]:
+        return await self._connections.read(keys.list_keys)
+
+    async def add_key(self, key: ApplicationKey) -> None:
+        await self._connections.write(partial(keys.add_key, key=key))
+
+    async def revoke_key(self, key_id: str, now: datetime) -> bool:
+        return await self._connections.write(partial(keys.revoke_key, key_id=key_id, now=now))
+
+    async def list_events(
+        self, query: EventQuery, anchor: Anchor[EventKey], limit: int
+    ) -> Page[EventRow]:
+        return await self._connections.read(
+            partial(events.list_events, query=query, anchor=anchor, limit=limit)
+        )
+
+    async def write_events(self, batch: Sequence[StoredEvent]) -> Sequence[EventOutcome]:
+        return await self._connections.write(partial(events.write_events, events=batch))
+
+    async def search_tests(
+        self, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
+    ) -> Page[TestIdentity]:
+        return await self._connections.read(
+            partial(search.search_in_order, query=query, anchor=anchor, limit=limit),
+            partial(search.search_candidates, query=query, anchor=anchor, limit=limit),
+        )
+
+    async def find_identity(
+        self, repository: RepositoryName, identity_id: bytes
+    ) -> IdentityKey | None:
+        return await self._connections.read(
+            partial(search.find_identity, repository=repository, identity_id=identity_id)
+        )
+
+    async def get_test(self, repository: RepositoryName, test_id: uuid.UUID) -> TestDetail | None:
+        return await self._connections.read(
+            partial(tests.get_test, repository=repository, test_id=test_id)
+        )
+
+    async def write_executions(
+        self, repository: RepositoryName, run: Run, batch: Sequence[Execution]
+    ) -> ExecutionCount:
+        return await self._connections.write(
+            partial(executions.write_executions, repository=repository, run=run, executions=batch)
+        )
+
+    async def refresh_tests(self) -> int:
+        return await self._repeat(partial(refresh.refresh_some, limit=_TESTS_A_STEP))
+
+    async def list_quarantines(
+        self, query: QuarantineQuery, anchor: Anchor[QuarantineKey], limit: int | None
+    ) -> Page[Quarantine]:
+        return await self._connections.read(
+            partial(quarantines.list_quarantines, query=query, anchor=anchor, limit=limit)
+        )
+
+    async def get_quarantine(
+        self, repository: RepositoryName, quarantine_id: uuid.UUID, now: datetime
+    ) -> Quarantine | None:
+        return await self._connections.read(
+            partial(
+                quarantines.get_quarantine,
+                repository=repository,
+                quarantine_id=quarantine_id,
+                now=now,
+            )
+        )
+
+    async def add_quarantine(
+        self, repository: RepositoryName, request: QuarantineRequest, now: datetime
+    ) -> Quarantine:
+        return await self._connections.write(
+            partial(quarantines.add_quarantine, repository=repository, request=request, now=now)
+        )
+
+    async def remove_quarantine(
+        self, repository: RepositoryName, quarantine_id: uuid.UUID, now: datetime
+    ) -> bool:
+        return await self._connections.write(
+            partial(
+                quarantines.remove_quarantine,
+                repository=repository,
+                quarantine_id=quarantine_id,
+                now=now,
+            )
+        )
+
+    async def prune(self, before: datetime) -> PruneCount:
+        dropped_events = await self._repeat(
+            partial(maintenance.prune_events, before=before, limit=_PRUNED_A_STEP)
+        )
+        dropped_executions = await self._repeat(
+            partial(maintenance.prune_executions, before=before, limit=_PRUNED_A_STEP)
+        )
+        await self.refresh_tests()
+        return PruneCount(dropped_events, dropped_executions)
+
+    async def rebuild(self) -> int:
+        count = await self._connections.write(maintenance.rebuild_derived)
+        await self.refresh_tests()
+        return count
+
+    async def _repeat(self, step: Callable[[sqlite3.Connection], int]) -> int:
+        """Run the step, each time in a transaction of its own, until it finds nothing to do."""
+        total = 0
+        while done := await self._connections.write(step):
+            total += done
+        return total

@@ -1,0 +1,75 @@
+"""Rows of tests, as their detail is read."""
+
+from __future__ import annotations
+
+import sqlite3
+import uuid
+from collections.abc import Sequence
+from typing import Any, Final
+
+from indexing.models.tests import HealthStatus, TestDetail, TestHealth, TestMetadata
+from indexing.names import RepositoryName
+from indexing.store.sqlite.columns import moment_or_none, pull_of_text
+
+HEALTH_COLUMNS: Final = (
+    "health_status",
+    "last_conclusion",
+    "failure_ratio",
+    "flakiness_ratio",
+    "success_ratio",
+    "first_failure_at",
+    "first_failure_commit",
+    "first_failure_pull",
+    "last_failure_at",
+    "last_success_at",
+)
+METADATA_COLUMNS: Final = (
+    "framework",
+    "framework_version",
+    "language",
+    "filepath",
+    "function_name",
+)
+_DETAIL: Final = (
+    "SELECT r.owner, r.name, t.test_name, r.flaky_detection, "
+    + ", ".join("t." + column for column in (*HEALTH_COLUMNS, *METADATA_COLUMNS))
+    + " FROM tests t JOIN repositories r ON r.id = t.repository_id"
+    " WHERE t.test_id = ? AND r.key = ?"
+)
+
+
+def get_test(
+    connection: sqlite3.Connection, repository: RepositoryName, test_id: uuid.UUID
+) -> TestDetail | None:
+    row = connection.execute(_DETAIL, (test_id.bytes, repository.key)).fetchone()
+    if row is None:
+        return None
+    owner, name, test_name, flaky_detection, *rest = row
+    health, metadata = rest[: len(HEALTH_COLUMNS)], rest[len(HEALTH_COLUMNS) :]
+    return TestDetail(
+        repository=RepositoryName(owner, name),
+        test_name=test_name,
+        test_id=test_id,
+        flaky_detection_enabled=bool(flaky_detection),
+        health=health_of(health),
+        metadata=TestMetadata(*metadata),
+    )
+
+
+def health_of(columns: Sequence[Any]) -> TestHealth:
+    """The health that the values of `HEALTH_COLUMNS` tell of."""
+    status, last, failure, flakiness, success, first_at, commit, pull, failed_at, passed_at = (
+        columns
+    )
+    return TestHealth(
+        health_status=HealthStatus(status),
+        last_conclusion=last,
+        failure_ratio=failure,
+        flakiness_ratio=flakiness,
+        success_ratio=success,
+        first_failure_at=moment_or_none(first_at),
+        first_failure_commit=commit,
+        first_failure_pull=pull_of_text(pull),
+        last_failure_at=moment_or_none(failed_at),
+        last_success_at=moment_or_none(passed_at),
+    )

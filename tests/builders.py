@@ -1,0 +1,128 @@
+"""Values for tests, with everything that a test does not care about filled in."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+
+from indexing.identifiers import derive_identity_id, derive_junit_execution_id
+from indexing.models.events import EventKey, StoredEvent
+from indexing.models.executions import Conclusion, Execution, PullRequest, Run
+from indexing.names import RepositoryName
+from indexing.store.interface import Store
+from indexing.timestamps import format_timestamp
+
+NOON = datetime(2026, 9, 1, 12, tzinfo=UTC)
+WIDGETS = RepositoryName("acme", "widgets")
+GADGETS = RepositoryName("acme", "gadgets")
+FOREIGN = RepositoryName("umbrella", "widgets")
+PULL = PullRequest(id=900, number=17, title="Mend the hinge", user_id=4, user_login="mona")
+
+
+def after(**duration: float) -> datetime:
+    """So long after noon."""
+    return NOON + timedelta(**duration)
+
+
+def make_event(
+    number: int,
+    at: datetime = NOON,
+    *,
+    repository: RepositoryName = WIDGETS,
+    event_type: str = "action.rebase",
+    pull_request: int | None = None,
+    base_ref: str | None = None,
+    trigger: str = "rule",
+    metadata: dict[str, Any] | None = None,
+) -> StoredEvent:
+    body = {
+        "id": number,
+        "received_at": format_timestamp(at),
+        "trigger": trigger,
+        "repository": str(repository),
+        "pull_request": pull_request,
+        "base_ref": base_ref,
+        "type": event_type,
+        "metadata": metadata or {},
+    }
+    return StoredEvent(
+        repository=repository,
+        key=EventKey(at, number),
+        type=event_type,
+        pull_request=pull_request,
+        base_ref=base_ref,
+        body=orjson.dumps(body),
+    )
+
+
+def make_run(
+    run_id: str = "1",
+    *,
+    attempt: int = 1,
+    pipeline: str = "ci",
+    job: str = "unit",
+    branch: str = "main",
+    commit: str = "c0ffee",
+    pull: PullRequest | None = None,
+) -> Run:
+    return Run(
+        run_id=run_id,
+        attempt=attempt,
+        pipeline_name=pipeline,
+        job_name=job,
+        branch=branch,
+        commit=commit,
+        pull_number=pull.number if pull else None,
+        pull=pull,
+    )
+
+
+def make_executions(
+    run: Run,
+    results: Iterable[tuple[str, Conclusion]],
+    at: datetime = NOON,
+    *,
+    repository: RepositoryName = WIDGETS,
+    **rest: Any,
+) -> list[Execution]:
+    """One execution for each (test name, conclusion), as one report would give them."""
+    results = list(results)
+    digest = hashlib.sha256(repr((run, results, at)).encode()).digest()
+    return [
+        Execution(
+            id=derive_junit_execution_id(
+                derive_identity_id(repository, name, run.pipeline_name, run.job_name),
+                run.run_id,
+                run.attempt,
+                digest,
+                ordinal,
+            ),
+            test_name=name,
+            conclusion=conclusion,
+            finished_at=at,
+            **rest,
+        )
+        for ordinal, (name, conclusion) in enumerate(results)
+    ]
+
+
+async def load_names(
+    store: Store,
+    names: Sequence[str],
+    run: Run | None = None,
+    *,
+    repository: RepositoryName = WIDGETS,
+    at: datetime = NOON,
+) -> None:
+    """Have each of the tests pass once."""
+    run = run or make_run()
+    await store.ensure_repository(repository)
+    executions = make_executions(
+        run, [(name, Conclusion.PASSED) for name in names], at, repository=repository
+    )
+    await store.write_executions(repository, run, executions)
+    await store.refresh_tests()

@@ -1,0 +1,202 @@
+"""The event log of any store: what is written comes back once, in order, page by page."""
+
+from __future__ import annotations
+
+import random
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from indexing.errors import StaleKeyError, UnknownRepositoryError
+from indexing.models.events import EventKey, EventQuery, EventRow, StoredEvent
+from indexing.models.paging import Anchor, Page
+from indexing.names import RepositoryName
+from indexing.store.interface import EventOutcome, Store
+from tests.builders import FOREIGN, GADGETS, NOON, WIDGETS, after, make_event
+from tests.contracts.walking import walk_backwards, walk_forwards
+
+
+def ask(**filters: Any) -> EventQuery:
+    asked: dict[str, Any] = {
+        "repository": WIDGETS,
+        "received_from": NOON - timedelta(days=1),
+        "received_to": NOON + timedelta(days=1),
+    }
+    return EventQuery(**(asked | filters))
+
+
+async def write(store: Store, *events: StoredEvent) -> list[EventOutcome]:
+    for name in {event.repository for event in events}:
+        await store.ensure_repository(name)
+    return list(await store.write_events(events))
+
+
+async def ids(store: Store, query: EventQuery, limit: int = 100) -> list[int]:
+    return [row.key.id for row in (await store.list_events(query, Anchor(), limit)).rows]
+
+
+def key_of(row: EventRow) -> EventKey:
+    return row.key
+
+
+async def test_events_come_newest_first_and_equal_times_by_id(store: Store) -> None:
+    await write(store, make_event(1), make_event(3), make_event(2), make_event(0, after(seconds=1)))
+    assert await ids(store, ask()) == [0, 3, 2, 1]
+
+
+async def test_an_event_comes_back_to_the_byte(store: Store) -> None:
+    event = make_event(2**63 - 1, metadata={"message": "naïve “quotes” 🧪", "n": 2**63})
+    await write(store, event)
+    (row,) = (await store.list_events(ask(), Anchor(), 1)).rows
+    assert row == EventRow(event.key, event.body)
+
+
+async def test_the_range_holds_its_first_moment_and_not_its_last(store: Store) -> None:
+    await write(store, make_event(1, NOON), make_event(2, after(seconds=1)))
+    query = ask(received_from=NOON, received_to=after(seconds=1))
+    assert await ids(store, query) == [1]
+
+
+async def test_times_are_told_apart_by_the_microsecond(store: Store) -> None:
+    await write(store, make_event(1, NOON), make_event(1, after(microseconds=1)))
+    assert await ids(store, ask(received_from=after(microseconds=1))) == [1]
+
+
+async def test_the_same_event_again_changes_nothing(store: Store) -> None:
+    event = make_event(1)
+    assert await write(store, event) == [EventOutcome.WRITTEN]
+    assert await write(store, event, event) == [EventOutcome.UNCHANGED] * 2
+    assert await ids(store, ask()) == [1]
+
+
+async def test_another_event_under_a_taken_key_is_left_out(store: Store) -> None:
+    first = make_event(1, trigger="first")
+    outcomes = await write(store, first, make_event(1, trigger="second"), make_event(2))
+    assert outcomes == [EventOutcome.WRITTEN, EventOutcome.CONFLICT, EventOutcome.WRITTEN]
+    assert (await store.list_events(ask(), Anchor(), 10)).rows[1].body == first.body
+
+
+async def test_one_id_may_stand_at_two_times_and_in_two_repositories(store: Store) -> None:
+    events = [make_event(1), make_event(1, after(hours=1)), make_event(1, repository=GADGETS)]
+    assert await write(store, *events) == [EventOutcome.WRITTEN] * 3
+
+
+async def test_events_of_an_unknown_repository_are_refused(store: Store) -> None:
+    with pytest.raises(UnknownRepositoryError):
+        await store.write_events([make_event(1)])
+
+
+async def test_repositories_do_not_see_each_other_and_case_does_not_matter(store: Store) -> None:
+    await write(store, make_event(1), make_event(2, repository=FOREIGN))
+    assert await ids(store, ask(repository=RepositoryName("ACME", "Widgets"))) == [1]
+    assert await ids(store, ask(repository=FOREIGN)) == [2]
+    assert await ids(store, ask(repository=RepositoryName("no", "body"))) == []
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ({}, [8, 7, 6, 5, 4, 3, 2, 1]),
+        ({"pull_requests": (7,)}, [8, 5, 3, 1]),
+        ({"pull_requests": (7, 8, 7)}, [8, 6, 5, 3, 2, 1]),
+        ({"pull_requests": (9,)}, []),
+        ({"event_types": ("action.merge",)}, [7, 5, 2, 1]),
+        ({"event_types": ("action.merge", "action.rebase", "action.merge")}, [7, 6, 5, 4, 3, 2, 1]),
+        ({"base_ref": "main"}, [8, 6, 2, 1]),
+        ({"base_ref": "release"}, [5, 4, 3]),
+        ({"base_ref": "nowhere"}, []),
+        ({"pull_requests": (7, 8), "event_types": ("action.merge",)}, [5, 2, 1]),
+        ({"event_types": ("action.merge", "action.squash"), "base_ref": "main"}, [8, 2, 1]),
+        (
+            {"pull_requests": (7,), "event_types": ("action.rebase",), "base_ref": "release"},
+            [3],
+        ),
+    ],
+)
+async def test_filters_combine(store: Store, filters: dict[str, Any], expected: list[int]) -> None:
+    rows = [
+        (1, "action.merge", 7, "main"),
+        (2, "action.merge", 8, "main"),
+        (3, "action.rebase", 7, "release"),
+        (4, "action.rebase", None, "release"),
+        (5, "action.merge", 7, "release"),
+        (6, "action.rebase", 8, "main"),
+        (7, "action.merge", None, None),
+        (8, "action.squash", 7, "main"),
+    ]
+    await write(
+        store,
+        *(
+            make_event(n, event_type=kind, pull_request=pull, base_ref=base)
+            for n, kind, pull, base in rows
+        ),
+    )
+    assert await ids(store, ask(**filters)) == expected
+
+
+@pytest.mark.parametrize("limit", [1, 2, 7, 100])
+@pytest.mark.parametrize(
+    "filters", [{}, {"pull_requests": (1, 2)}, {"event_types": ("action.rebase",)}], ids=str
+)
+async def test_a_walk_meets_every_row_once_while_others_are_written(
+    store: Store, limit: int, filters: dict[str, Any]
+) -> None:
+    random_ = random.Random(limit)
+    # A crowd at one moment, and pairs around it.
+    moments = [NOON] * 40 + [after(seconds=random_.randrange(10)) for _ in range(40)]
+    events = [
+        make_event(n, at, pull_request=random_.choice([1, 2, 3])) for n, at in enumerate(moments)
+    ]
+    await write(store, *events)
+    wanted = sorted(
+        (e.key for e in events if "pull_requests" not in filters or e.pull_request in (1, 2)),
+        reverse=True,
+    )
+    newcomers = iter(range(1_000, 100_000))
+
+    async def read(anchor: Anchor[EventKey]) -> Page[EventRow]:
+        return await store.list_events(ask(**filters), anchor, limit)
+
+    async def write_more() -> None:
+        at = after(seconds=random_.randrange(-5, 15))
+        await write(store, make_event(next(newcomers), at, pull_request=1))
+
+    forwards = [r.key for r in await walk_forwards(read, key_of, write_more)]
+    assert [key for key in forwards if key.id < 1_000] == wanted
+    assert forwards == sorted(set(forwards), reverse=True)
+    backwards = [r.key for r in await walk_backwards(read, key_of, write_more)]
+    assert [key for key in backwards if key.id < 1_000] == wanted
+    assert backwards == sorted(set(backwards), reverse=True)
+
+
+async def test_a_thousand_events_of_one_moment_are_walked_both_ways(store: Store) -> None:
+    await write(store, *(make_event(n) for n in range(1_000)))
+
+    async def read(anchor: Anchor[EventKey]) -> Page[EventRow]:
+        return await store.list_events(ask(), anchor, 99)
+
+    expected = list(range(999, -1, -1))
+    assert [row.key.id for row in await walk_forwards(read, key_of)] == expected
+    assert [row.key.id for row in await walk_backwards(read, key_of)] == expected
+
+
+async def test_what_retention_dropped_cannot_be_continued_from(store: Store) -> None:
+    events = [make_event(n, after(seconds=n)) for n in range(6)]
+    await write(store, *events)
+    await store.prune(after(seconds=3))
+    assert await ids(store, ask()) == [5, 4, 3]
+    for n in range(3):
+        with pytest.raises(StaleKeyError):
+            await store.list_events(ask(), Anchor(events[n].key), 2)
+    page = await store.list_events(ask(), Anchor(events[4].key), 2)
+    assert [row.key.id for row in page.rows] == [3]
+
+
+async def test_pruning_to_an_earlier_moment_does_not_bring_rows_back(store: Store) -> None:
+    events = [make_event(n, after(seconds=n)) for n in range(3)]
+    await write(store, *events)
+    await store.prune(after(seconds=2))
+    await store.prune(NOON)
+    with pytest.raises(StaleKeyError):
+        await store.list_events(ask(), Anchor(events[1].key), 2)

@@ -1,0 +1,261 @@
+"""Executions in any store, and what is derived of them: the same in whatever order they came."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import uuid
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from indexing.errors import UnknownRepositoryError
+from indexing.identifiers import derive_test_id
+from indexing.models.executions import Conclusion, Execution, Run
+from indexing.models.paging import Anchor
+from indexing.models.repositories import RepositoryChange
+from indexing.models.tests import HealthStatus, TestDetail, TestHealth, TestMetadata, TestQuery
+from indexing.names import RepositoryName
+from indexing.store.interface import ExecutionCount, Store
+from tests.builders import FOREIGN, NOON, PULL, WIDGETS, after, make_executions, make_run
+
+_numbers = itertools.count()
+
+PASSED, FAILED, SKIPPED = Conclusion.PASSED, Conclusion.FAILED, Conclusion.SKIPPED
+
+
+async def load(
+    store: Store,
+    run: Run,
+    *results: tuple[str, Conclusion],
+    at: float = 0,
+    repository: RepositoryName = WIDGETS,
+    **rest: object,
+) -> ExecutionCount:
+    """One report, so many hours after noon."""
+    await store.ensure_repository(repository)
+    executions = make_executions(run, results, after(hours=at), repository=repository, **rest)
+    count = await store.write_executions(repository, run, executions)
+    await store.refresh_tests()
+    return count
+
+
+async def detail(store: Store, name: str, repository: RepositoryName = WIDGETS) -> TestDetail:
+    found = await store.get_test(repository, derive_test_id(repository, name))
+    assert found is not None
+    return found
+
+
+async def test_executions_need_a_known_repository(store: Store) -> None:
+    run = make_run()
+    with pytest.raises(UnknownRepositoryError):
+        await store.write_executions(WIDGETS, run, make_executions(run, [("t", PASSED)]))
+
+
+async def test_the_same_report_again_changes_nothing(store: Store) -> None:
+    results = [("t", PASSED), ("u", FAILED), ("t", PASSED)]
+    assert await load(store, make_run(), *results) == ExecutionCount(3, 0)
+    status, before = await store.get_status(), await detail(store, "u")
+    assert await load(store, make_run(), *results) == ExecutionCount(0, 3)
+    assert (await store.get_status(), await detail(store, "u")) == (status, before)
+
+
+async def test_an_execution_that_is_stored_keeps_its_time(store: Store) -> None:
+    await store.ensure_repository(WIDGETS)
+    run = make_run()
+    (execution,) = make_executions(run, [("t", FAILED)])
+    for moved in (execution, replace(execution, finished_at=after(days=3))):
+        await store.write_executions(WIDGETS, run, [moved])
+    await store.refresh_tests()
+    assert (await detail(store, "t")).health.last_failure_at == NOON
+
+
+async def test_a_failure_is_told_with_its_commit_and_pull_request(store: Store) -> None:
+    await load(store, make_run("1"), ("t", PASSED), at=0)
+    await load(store, make_run("2", commit="bad", pull=PULL), ("t", FAILED), at=1)
+    await load(store, make_run("3", commit="worse"), ("t", FAILED), at=2)
+    await load(store, make_run("4", commit="good"), ("t", PASSED), at=3)
+    found = await detail(store, "t")
+    assert found.health == TestHealth(
+        health_status=HealthStatus.HEALTHY,
+        last_conclusion="passed",
+        failure_ratio=0.5,
+        success_ratio=0.5,
+        flakiness_ratio=0.0,
+        first_failure_at=after(hours=1),
+        first_failure_commit="bad",
+        first_failure_pull=PULL,
+        last_failure_at=after(hours=2),
+        last_success_at=after(hours=3),
+    )
+
+
+async def test_a_commit_that_failed_and_passed_is_flaky(store: Store) -> None:
+    await load(store, make_run("1"), ("t", FAILED))
+    await load(store, make_run("1", attempt=2), ("t", PASSED), at=1)
+    found = (await detail(store, "t")).health
+    assert (found.health_status, found.flakiness_ratio) == (HealthStatus.FLAKY, 1.0)
+
+
+async def test_a_pass_that_needed_retries_is_flaky(store: Store) -> None:
+    await load(store, make_run(), ("t", PASSED), needed_retries=True)
+    assert (await detail(store, "t")).health.health_status is HealthStatus.FLAKY
+
+
+async def test_without_flaky_detection_nothing_is_called_flaky(store: Store) -> None:
+    await load(store, make_run(), ("t", PASSED), needed_retries=True)
+    await store.set_repository(WIDGETS, RepositoryChange(flaky_detection=False))
+    await store.refresh_tests()
+    found = await detail(store, "t")
+    assert found.health.health_status is HealthStatus.HEALTHY
+    assert not found.flaky_detection_enabled
+
+
+async def test_metadata_is_of_the_newest_execution_that_states_it(store: Store) -> None:
+    await load(store, make_run("2"), ("t", PASSED), at=2, framework="pytest")
+    await load(
+        store, make_run("1"), ("t", PASSED), at=1, framework="nose", filepath="a.py", language="py"
+    )
+    assert (await detail(store, "t")).metadata == TestMetadata(
+        framework="pytest", filepath="a.py", language="py"
+    )
+
+
+async def test_other_branches_count_for_nothing(store: Store) -> None:
+    await load(store, make_run(branch="feature"), ("t", FAILED), framework="pytest")
+    assert await detail(store, "t") == TestDetail(
+        WIDGETS, "t", derive_test_id(WIDGETS, "t"), True, TestHealth(), TestMetadata()
+    )
+
+
+async def test_another_default_branch_is_judged_anew(store: Store) -> None:
+    await load(store, make_run("1", branch="main", commit="a"), ("t", FAILED))
+    await load(store, make_run("2", branch="next", commit="b"), ("t", PASSED), at=1)
+    await store.set_repository(WIDGETS, RepositoryChange(default_branch="next"))
+    await store.refresh_tests()
+    found = (await detail(store, "t")).health
+    assert (found.health_status, found.first_failure_at) == (HealthStatus.HEALTHY, None)
+    await store.set_repository(WIDGETS, RepositoryChange(default_branch="main"))
+    await store.refresh_tests()
+    found = (await detail(store, "t")).health
+    assert (found.first_failure_commit, found.last_success_at) == ("a", None)
+
+
+async def test_a_run_that_failed_as_a_whole_is_no_evidence(store: Store) -> None:
+    names = [f"t{n}" for n in range(20)]
+    await load(store, make_run("1", commit="a"), *((n, PASSED) for n in names))
+    await load(store, make_run("2", commit="b"), *((n, FAILED) for n in names), at=1)
+    found = (await detail(store, "t0")).health
+    assert (found.failure_ratio, found.last_conclusion) == (0.0, "failed")
+    assert found.first_failure_at == after(hours=1)
+    # The rest of that run arrives: it was not the infrastructure after all.
+    more = [(f"more{n}", PASSED) for n in range(10)]
+    await load(store, make_run("2", commit="b"), *more, at=1)
+    assert (await detail(store, "t0")).health.failure_ratio == 0.5
+
+
+async def test_first_and_last_outlive_the_executions_behind_them(store: Store) -> None:
+    await load(store, make_run("1", commit="a", pull=PULL), ("t", FAILED), at=0)
+    await load(store, make_run("2", commit="b"), ("t", PASSED), at=1)
+    await load(store, make_run("3", commit="c"), ("t", FAILED), at=2)
+    await load(store, make_run("4", commit="d"), ("t", SKIPPED), at=48)
+    count = await store.prune(after(hours=24))
+    assert count.executions == 3
+    found = (await detail(store, "t")).health
+    assert (found.first_failure_at, found.first_failure_commit, found.first_failure_pull) == (
+        NOON,
+        "a",
+        PULL,
+    )
+    assert (found.last_failure_at, found.last_success_at) == (after(hours=2), after(hours=1))
+    assert (found.health_status, found.failure_ratio) == (HealthStatus.UNKNOWN, 0.0)
+
+
+async def test_a_test_with_nothing_left_leaves_the_search_and_keeps_its_detail(
+    store: Store,
+) -> None:
+    await load(store, make_run(), ("t", FAILED))
+    await store.prune(after(days=1))
+    page = await store.search_tests(TestQuery(WIDGETS, ("*",)), Anchor(), 10)
+    assert page.rows == ()
+    found = (await detail(store, "t")).health
+    assert (found.last_conclusion, found.last_failure_at) == ("unknown", NOON)
+
+
+async def test_a_test_is_found_in_its_own_repository_only(store: Store) -> None:
+    await load(store, make_run(), ("t", PASSED))
+    await store.ensure_repository(FOREIGN)
+    test_id = derive_test_id(WIDGETS, "t")
+    assert await store.get_test(RepositoryName("Acme", "WIDGETS"), test_id) is not None
+    assert await store.get_test(FOREIGN, test_id) is None
+    assert await store.get_test(WIDGETS, uuid.uuid4()) is None
+
+
+REPORTS = st.lists(
+    st.tuples(
+        st.sampled_from(["main", "feature"]),
+        st.sampled_from(["a", "b", "c"]),
+        st.sampled_from(["unit", "slow"]),
+        st.integers(0, 60 * 24),
+        st.lists(
+            st.tuples(st.sampled_from(["t", "u"]), st.sampled_from(Conclusion)),
+            min_size=1,
+            max_size=3,
+        ),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(reports=REPORTS, order=st.randoms(use_true_random=False))
+async def test_any_order_and_any_split_give_the_same_state(
+    store: Store,
+    reports: list[tuple[str, str, str, int, list[tuple[str, Conclusion]]]],
+    order: random.Random,
+) -> None:
+    batches: list[tuple[Run, list[Execution]]] = []
+    # Hypothesis tries one example many times: each try needs repositories of its own.
+    number = next(_numbers)
+    shuffled = RepositoryName("order", f"s{number}")
+    straight = RepositoryName("order", f"o{number}")
+    for index, (branch, commit, job, hours, results) in enumerate(reports):
+        run = make_run(str(index), branch=branch, commit=commit, job=job)
+        batches.append((run, make_executions(run, results, NOON + timedelta(hours=hours))))
+
+    await store.ensure_repository(straight)
+    for run, executions in batches:
+        await store.write_executions(straight, run, _of(straight, executions))
+    await store.refresh_tests()
+
+    await store.ensure_repository(shuffled)
+    singles = [(run, [execution]) for run, executions in batches for execution in executions]
+    order.shuffle(singles)
+    for run, executions in singles:
+        await store.write_executions(shuffled, run, _of(shuffled, executions))
+        await store.refresh_tests()
+
+    assert await _state(store, shuffled) == await _state(store, straight)
+
+
+def _of(repository: RepositoryName, executions: list[Execution]) -> list[Execution]:
+    """The same executions under ids of another repository."""
+    key = repository.key.encode()
+    return [
+        replace(e, id=uuid.uuid5(uuid.UUID(bytes=e.id), key.decode()).bytes) for e in executions
+    ]
+
+
+async def _state(store: Store, repository: RepositoryName) -> list[object]:
+    rows = (await store.search_tests(TestQuery(repository, ("*",)), Anchor(), 100)).rows
+    state: list[object] = [row.key for row in rows]
+    for name in ("t", "u"):
+        found = await store.get_test(repository, derive_test_id(repository, name))
+        state.append(found and (found.health, found.metadata))
+    return state

@@ -1,0 +1,188 @@
+"""Quarantines in any store: one record a scope, in force until removed or expired, oldest first."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from indexing.identifiers import derive_test_id
+from indexing.models.executions import Conclusion
+from indexing.models.paging import Anchor, Page
+from indexing.models.quarantines import (
+    Quarantine,
+    QuarantineKey,
+    QuarantineQuery,
+    QuarantineRequest,
+    QuarantineSource,
+)
+from indexing.names import RepositoryName
+from indexing.store.interface import Store
+from tests.builders import FOREIGN, NOON, WIDGETS, after, make_executions, make_run
+from tests.contracts.walking import walk_backwards, walk_forwards
+
+
+async def add(
+    store: Store,
+    test_name: str = "t",
+    at: datetime = NOON,
+    repository: RepositoryName = WIDGETS,
+    **rest: Any,
+) -> Quarantine:
+    request = QuarantineRequest(test_name, **({"reason": "flaps"} | rest))
+    return await store.add_quarantine(repository, request, at)
+
+
+def ask(**filters: Any) -> QuarantineQuery:
+    asked: dict[str, Any] = {"repository": WIDGETS, "now": after(days=1)}
+    return QuarantineQuery(**(asked | filters))
+
+
+async def listed(store: Store, **filters: Any) -> list[Quarantine]:
+    return list((await store.list_quarantines(ask(**filters), Anchor(), None)).rows)
+
+
+async def test_a_quarantine_is_listed_and_found_by_its_id(store: Store) -> None:
+    added = await add(store, branch="release/*", owner="mona", expires_at=after(days=9))
+    assert added == Quarantine(
+        key=QuarantineKey(NOON, added.key.id),
+        test_name="t",
+        reason="flaps",
+        branch="release/*",
+        source=QuarantineSource.MANUAL,
+        is_recovered=False,
+        owner="mona",
+        expires_at=after(days=9),
+    )
+    assert await listed(store) == [added]
+    found = await store.get_quarantine(
+        RepositoryName("ACME", "Widgets"), added.key.id, after(days=1)
+    )
+    assert found == added
+
+
+async def test_quarantining_makes_a_repository_known(store: Store) -> None:
+    await add(store)
+    assert await store.find_repository(WIDGETS) is not None
+
+
+async def test_ids_of_another_repository_and_unknown_ids_are_not_found(store: Store) -> None:
+    added = await add(store)
+    await store.ensure_repository(FOREIGN)
+    assert await store.get_quarantine(FOREIGN, added.key.id, NOON) is None
+    assert await store.get_quarantine(WIDGETS, uuid.uuid4(), NOON) is None
+    assert not await store.remove_quarantine(FOREIGN, added.key.id, NOON)
+    assert await listed(store, repository=FOREIGN) == []
+    assert await listed(store) == [added]
+
+
+async def test_the_same_scope_again_is_one_record_that_takes_on_what_is_new(store: Store) -> None:
+    first = await add(store, branch="main", expires_at=after(days=2))
+    again = await add(store, at=after(hours=1), branch="main", reason="still flaps", owner="hub")
+    assert again.key == first.key
+    assert (again.reason, again.owner, again.expires_at) == ("still flaps", "hub", None)
+    assert await listed(store) == [again]
+
+
+async def test_every_branch_and_each_branch_are_different_scopes(store: Store) -> None:
+    added = [await add(store, at=after(seconds=n), branch=b) for n, b in enumerate([None, "a", ""])]
+    assert await listed(store) == added
+
+
+async def test_a_removed_quarantine_is_gone_and_a_new_one_is_another(store: Store) -> None:
+    first = await add(store)
+    assert await store.remove_quarantine(WIDGETS, first.key.id, after(hours=1))
+    assert not await store.remove_quarantine(WIDGETS, first.key.id, after(hours=1))
+    assert await listed(store) == []
+    second = await add(store, at=after(hours=2))
+    assert second.key.id != first.key.id
+    assert await listed(store) == [second]
+
+
+async def test_an_expired_quarantine_is_over_from_that_moment_on(store: Store) -> None:
+    first = await add(store, expires_at=after(hours=1))
+    assert await listed(store, now=after(minutes=59)) == [first]
+    assert await listed(store, now=after(hours=1)) == []
+    assert await store.get_quarantine(WIDGETS, first.key.id, after(hours=1)) is None
+    assert not await store.remove_quarantine(WIDGETS, first.key.id, after(hours=1))
+    second = await add(store, at=after(hours=2))
+    assert second.key.id != first.key.id
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ({}, ["all", "exact", "pattern", "other"]),
+        ({"branch": "main"}, ["all", "exact"]),
+        ({"branch": "release/1/2"}, ["all", "pattern"]),
+        ({"branch": "*"}, ["all"]),
+        ({"branch": "Main"}, ["all"]),
+        ({"test_id": derive_test_id(WIDGETS, "exact")}, ["exact"]),
+        ({"test_id": derive_test_id(FOREIGN, "exact")}, []),
+        ({"source": QuarantineSource.AUTO}, ["other"]),
+        ({"source": QuarantineSource.MANUAL, "branch": "[x]"}, ["all"]),
+        ({"branch": "[x]"}, ["all", "other"]),
+    ],
+)
+async def test_filters_combine(store: Store, filters: dict[str, Any], expected: list[str]) -> None:
+    scopes: list[tuple[str, str | None, QuarantineSource]] = [
+        ("all", None, QuarantineSource.MANUAL),
+        ("exact", "main", QuarantineSource.MANUAL),
+        ("pattern", "release/*", QuarantineSource.MANUAL),
+        ("other", "[x]", QuarantineSource.AUTO),
+    ]
+    for number, (name, branch, source) in enumerate(scopes):
+        await add(store, name, after(seconds=number), branch=branch, source=source)
+    assert [q.test_name for q in await listed(store, **filters)] == expected
+
+
+@pytest.mark.parametrize("limit", [1, 2, 100])
+async def test_a_walk_meets_every_row_once_while_others_come_and_go(
+    store: Store, limit: int
+) -> None:
+    added = [
+        await add(store, f"t{n}", after(seconds=n // 5), branch=["main", "next", None][n % 3])
+        for n in range(30)
+    ]
+    expected = sorted(q.key for q in added if q.branch != "next")
+    newcomers = iter(range(10_000))
+
+    async def read(anchor: Anchor[QuarantineKey]) -> Page[Quarantine]:
+        return await store.list_quarantines(ask(branch="main"), anchor, limit)
+
+    async def come_and_go() -> None:
+        brief = await add(store, f"brief{next(newcomers)}", after(seconds=2))
+        await store.remove_quarantine(WIDGETS, brief.key.id, after(seconds=3))
+
+    for walk in (walk_forwards, walk_backwards):
+        assert [q.key for q in await walk(read, lambda row: row.key, come_and_go)] == expected
+
+
+async def test_a_test_recovers_after_ten_passed_commits_on_the_branches_covered(
+    store: Store,
+) -> None:
+    await store.ensure_repository(WIDGETS)
+
+    async def run(commit: str, branch: str, conclusion: Conclusion, hours: float) -> None:
+        job_run = make_run(commit, commit=commit, branch=branch)
+        executions = make_executions(job_run, [("t", conclusion)], after(hours=hours))
+        await store.write_executions(WIDGETS, job_run, executions)
+        await store.refresh_tests()
+
+    async def recovered() -> list[bool]:
+        return [q.is_recovered for q in await listed(store)]
+
+    await run("before", "main", Conclusion.FAILED, -1)
+    await add(store, branch="main")
+    await add(store, at=after(seconds=1))
+    for number in range(9):
+        await run(f"c{number}", "main", Conclusion.PASSED, 1 + number)
+    assert await recovered() == [False, False]
+    await run("c9", "feature", Conclusion.PASSED, 10)
+    assert await recovered() == [False, True]
+    await run("c10", "main", Conclusion.PASSED, 11)
+    assert await recovered() == [True, True]
+    await run("c11", "feature", Conclusion.FAILED, 12)
+    assert await recovered() == [True, False]

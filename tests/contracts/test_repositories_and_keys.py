@@ -1,0 +1,83 @@
+"""Repositories, application keys and the store itself, the same behind every backend."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from indexing.models.keys import ApplicationKey, Scope
+from indexing.models.repositories import Repository, RepositoryChange
+from indexing.names import RepositoryName
+from indexing.store.interface import Store
+from tests.builders import NOON, WIDGETS, after
+
+KEY = ApplicationKey("k1", "ci", Scope.READ, "acme", None, b"\x01" * 32, NOON)
+
+
+async def test_a_repository_answers_in_the_spelling_that_came_first(store: Store) -> None:
+    first = RepositoryName("Acme", "Widgets")
+    assert await store.find_repository(WIDGETS) is None
+    assert await store.ensure_repository(first) == Repository(first)
+    assert await store.ensure_repository(WIDGETS) == Repository(first)
+    assert await store.find_repository(RepositoryName("ACME", "WIDGETS")) == Repository(first)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [(("a-b", "c"), ("a", "b-c")), (("a", "b.c"), ("a", "b_c"))]
+)
+async def test_names_that_look_alike_are_two_repositories(
+    store: Store, one: tuple[str, str], other: tuple[str, str]
+) -> None:
+    await store.ensure_repository(RepositoryName(*one))
+    assert await store.find_repository(RepositoryName(*other)) is None
+
+
+async def test_settings_change_one_by_one(store: Store) -> None:
+    assert await store.set_repository(WIDGETS, RepositoryChange()) == Repository(WIDGETS)
+    await store.set_repository(WIDGETS, RepositoryChange(default_branch="develop"))
+    changed = await store.set_repository(WIDGETS, RepositoryChange(flaky_detection=False))
+    assert changed == Repository(WIDGETS, "develop", flaky_detection=False)
+    assert await store.find_repository(WIDGETS) == changed
+
+
+async def test_a_key_is_found_by_its_digest_alone(store: Store) -> None:
+    await store.add_key(KEY)
+    assert await store.find_key(KEY.digest) == KEY
+    assert await store.find_key(b"\x02" * 32) is None
+
+
+async def test_a_key_for_one_repository_makes_it_known(store: Store) -> None:
+    await store.add_key(replace(KEY, repository="widgets", expires_at=after(days=1)))
+    assert await store.find_repository(WIDGETS) == Repository(WIDGETS)
+    assert [key.repository for key in await store.list_keys()] == ["widgets"]
+
+
+async def test_a_key_is_revoked_once(store: Store) -> None:
+    await store.add_key(KEY)
+    assert await store.revoke_key("k1", after(hours=1))
+    assert await store.revoke_key("k1", after(hours=2))
+    assert not await store.revoke_key("k2", after(hours=2))
+    assert await store.find_key(KEY.digest) == replace(KEY, revoked_at=after(hours=1))
+
+
+async def test_keys_are_listed_oldest_first(store: Store) -> None:
+    later = replace(KEY, id="k0", digest=b"\x03" * 32, created_at=after(hours=1))
+    await store.add_key(later)
+    await store.add_key(KEY)
+    assert await store.list_keys() == [KEY, later]
+
+
+async def test_a_store_keeps_its_identity_over_a_rebuild(store: Store) -> None:
+    before = await store.get_identity()
+    await store.rebuild()
+    assert await store.get_identity() == before
+    assert len(before.cursor_secret) == 32
+
+
+async def test_reads_at_the_same_time_as_writes_are_answered(store: Store) -> None:
+    names = [RepositoryName("acme", f"r{n}") for n in range(20)]
+    await asyncio.gather(*(store.ensure_repository(n) for n in names), store.ping())
+    found = await asyncio.gather(*(store.find_repository(n) for n in names))
+    assert [repository and repository.name for repository in found] == names

@@ -1,0 +1,284 @@
+"""The test search of any store: the rows of the plain oracle, in order, page by page."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from indexing import globs
+from indexing.identifiers import derive_identity_id, derive_test_id
+from indexing.models.executions import Conclusion
+from indexing.models.paging import Anchor, Page
+from indexing.models.tests import IdentityKey, TestIdentity, TestQuery, TestSort
+from indexing.names import RepositoryName
+from indexing.store.interface import Store
+from tests.builders import (
+    FOREIGN,
+    WIDGETS,
+    after,
+    load_names,
+    make_executions,
+    make_run,
+)
+from tests.contracts.walking import walk_backwards, walk_forwards
+
+# A fresh repository for each of hypothesis's examples, all in one store.
+_numbers = itertools.count()
+
+# Characters that some engine reads as more than themselves, and some that are more than one byte,
+# one code unit or one code point; the last three are what SQLite's GLOB takes for each other.
+ODD_CHARACTERS = "ab[]\\{}^%_\"'.-|()+$#&~<>@!,:/ \n\té\u0301日本🧪👩\u200d🔬\ufffd\ufffe\uffff"
+NAMES = st.text(st.sampled_from(ODD_CHARACTERS), min_size=1, max_size=12)
+PATTERNS = st.text(st.sampled_from(ODD_CHARACTERS + "****????"), min_size=1, max_size=10).filter(
+    lambda pattern: pattern.count("*") <= 16
+)
+
+
+def key_of(row: TestIdentity) -> IdentityKey:
+    return row.key
+
+
+def ask(*patterns: str, repository: RepositoryName = WIDGETS, **rest: Any) -> TestQuery:
+    return TestQuery(repository=repository, patterns=patterns or ("*",), **rest)
+
+
+async def names(store: Store, query: TestQuery, limit: int = 1_000) -> list[str]:
+    page = await store.search_tests(query, Anchor(), limit)
+    return [row.key.test_name for row in page.rows]
+
+
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    stored=st.lists(NAMES, max_size=25, unique=True),
+    patterns=st.lists(PATTERNS | NAMES, min_size=1, max_size=3),
+    sort=st.sampled_from(TestSort),
+    descending=st.booleans(),
+)
+async def test_globs_agree_with_the_oracle(
+    store: Store, stored: list[str], patterns: list[str], sort: TestSort, descending: bool
+) -> None:
+    repository = RepositoryName("globs", f"r{next(_numbers)}")
+    await load_names(store, stored, repository=repository)
+    query = ask(*patterns, repository=repository, sort=sort, descending=descending)
+    expected = [n for n in stored if any(globs.matches(p, n) for p in patterns)]
+    assert await names(store, query) == sorted(expected, reverse=descending)
+
+
+# Frequent and rare, held by a beginning, by an end, by the middle, by nothing.
+MANY_NAMES_PATTERNS = [
+    "*",
+    "suite.test_0*",
+    "*rare*",
+    "*_1234",
+    "suite.test_12??",
+    "*1*2*3*",
+    "???",
+    "*ée*",
+    "nothing*here",
+    "*[0]*",
+    "suite.test_*rare",
+]
+
+
+async def test_globs_over_thousands_of_names_agree_with_the_oracle(store: Store) -> None:
+    stored = [f"suite.test_{n:04}" for n in range(3_000)]
+    stored += ["suite.test_rare", "rare[0]", "caféée", "one", "two", "suite.test_x1y2z3"]
+    stored += [name + "rare" for name in stored]
+    await load_names(store, stored, repository=FOREIGN)
+    await load_names(store, stored)
+    for pattern, sort in itertools.product(MANY_NAMES_PATTERNS, TestSort):
+        query = ask(pattern, sort=sort, descending=False)
+        expected = sorted(name for name in stored if globs.matches(pattern, name))
+
+        async def read(anchor: Anchor[IdentityKey], query: TestQuery = query) -> Page[TestIdentity]:
+            return await store.search_tests(query, anchor, 700)
+
+        found = [row.key.test_name for row in await walk_forwards(read, key_of)]
+        assert found == expected, (pattern, sort)
+        found = [row.key.test_name for row in await walk_backwards(read, key_of)]
+        assert found == expected, (pattern, sort)
+
+
+async def test_a_row_carries_the_ids_of_its_test_and_its_identity(store: Store) -> None:
+    await load_names(store, ["t"], make_run(pipeline="p", job="j"))
+    (row,) = (await store.search_tests(ask(), Anchor(), 1)).rows
+    assert row == TestIdentity(
+        identity_id=derive_identity_id(WIDGETS, "t", "p", "j"),
+        test_id=derive_test_id(WIDGETS, "t"),
+        key=IdentityKey(1, "t", "p", "j"),
+    )
+    assert await store.find_identity(WIDGETS, row.identity_id) == row.key
+    assert await store.find_identity(FOREIGN, row.identity_id) is None
+    assert await store.find_identity(WIDGETS, b"0" * 16) is None
+
+
+async def test_there_is_one_row_for_each_test_pipeline_and_job(store: Store) -> None:
+    for pipeline, job in [("p", "a"), ("p", "b"), ("q", "a")]:
+        await load_names(store, ["t"], make_run(pipeline=pipeline, job=job))
+    await load_names(store, ["t"], make_run("again", pipeline="p", job="a"))
+    page = await store.search_tests(ask(), Anchor(), 10)
+    assert {(r.key.pipeline_name, r.key.job_name) for r in page.rows} == {
+        ("p", "a"),
+        ("p", "b"),
+        ("q", "a"),
+    }
+    assert len(page.rows) == 3
+    assert len({row.test_id for row in page.rows}) == 1
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize(
+    ("sort", "columns"),
+    [
+        (
+            TestSort.EXECUTIONS_COUNT,
+            ("executions_count", "test_name", "pipeline_name", "job_name"),
+        ),
+        (TestSort.TEST_NAME, ("test_name", "pipeline_name", "job_name")),
+        (TestSort.PIPELINE_NAME, ("pipeline_name", "test_name", "job_name")),
+        (TestSort.JOB_NAME, ("job_name", "test_name", "pipeline_name")),
+    ],
+)
+async def test_every_order_runs_both_ways_and_ends_in_the_names(
+    store: Store, sort: TestSort, columns: tuple[str, ...], descending: bool
+) -> None:
+    random_ = random.Random(3)
+    for number in range(12):
+        run = make_run(
+            str(number), pipeline=random_.choice("pqé"), job=random_.choice(["a", "Ab", "🧪"])
+        )
+        await load_names(store, random_.sample(["t1", "t2", "T3", "ü", "日"], 3), run)
+    rows = (await store.search_tests(ask(sort=sort, descending=descending), Anchor(), 100)).rows
+    keys = [tuple(getattr(row.key, column) for column in columns) for row in rows]
+    assert keys == sorted(keys, reverse=descending)
+    assert len(keys) == len(set(keys)) > 10
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ({}, {"pa", "pb", "qa", "qb", "ra"}),
+        ({"pipelines": ("p",)}, {"pa", "pb"}),
+        ({"pipelines": ("p", "q", "p")}, {"pa", "pb", "qa", "qb"}),
+        ({"pipelines": ("p*",)}, set()),
+        ({"pipelines_excluded": ("p", "nowhere")}, {"qa", "qb", "ra"}),
+        ({"jobs": ("a",)}, {"pa", "qa", "ra"}),
+        ({"jobs_excluded": ("a",)}, {"pb", "qb"}),
+        ({"pipelines": ("p", "q"), "pipelines_excluded": ("q",)}, {"pa", "pb"}),
+        ({"jobs": ("a",), "jobs_excluded": ("a",)}, set()),
+        ({"pipelines": ("q",), "jobs": ("b",)}, {"qb"}),
+        ({"pipelines_excluded": ("q",), "jobs_excluded": ("b",)}, {"pa", "ra"}),
+    ],
+)
+@pytest.mark.parametrize("pattern", ["*", "t", "*he test*"])
+async def test_pipelines_and_jobs_are_included_and_excluded(
+    store: Store, filters: dict[str, Any], expected: set[str], pattern: str
+) -> None:
+    for pipeline, job in ("pa", "pb", "qa", "qb", "ra"):
+        await load_names(store, ["t", "the test"], make_run(pipeline=pipeline, job=job))
+    page = await store.search_tests(ask(pattern, **filters), Anchor(), 100)
+    assert {row.key.pipeline_name + row.key.job_name for row in page.rows} == expected
+
+
+@pytest.mark.parametrize("limit", [1, 3, 100])
+@pytest.mark.parametrize("sort", [TestSort.TEST_NAME, TestSort.PIPELINE_NAME, TestSort.JOB_NAME])
+@pytest.mark.parametrize("pattern", ["*", "test_*", "*_1*"])
+async def test_a_walk_meets_every_row_once_while_others_are_written(
+    store: Store, limit: int, sort: TestSort, pattern: str
+) -> None:
+    random_ = random.Random(limit)
+    for job in "xyz":
+        await load_names(store, [f"test_{n}" for n in range(20)], make_run(job=job))
+    query = ask(pattern, sort=sort, descending=bool(limit % 2))
+    start = set((await store.search_tests(query, Anchor(), 1_000)).rows)
+
+    async def read(anchor: Anchor[IdentityKey]) -> Page[TestIdentity]:
+        return await store.search_tests(query, anchor, limit)
+
+    async def write_more() -> None:
+        name = f"test_{random_.random()}"
+        await load_names(store, [name], make_run(job=random_.choice("wxyz")))
+
+    for walk in (walk_forwards, walk_backwards):
+        found = [row.identity_id for row in await walk(read, key_of, write_more)]
+        assert len(found) == len(set(found))
+        assert {row.identity_id for row in start} <= set(found)
+
+
+async def test_rows_whose_count_stays_are_met_once_in_the_order_of_counts(store: Store) -> None:
+    stored = [f"steady_{n}" for n in range(30)]
+    for number in range(3):
+        await load_names(store, stored[number * 10 :], make_run(str(number)))
+    runs = iter(range(100, 1_000))
+
+    async def read(anchor: Anchor[IdentityKey]) -> Page[TestIdentity]:
+        return await store.search_tests(ask(), anchor, 4)
+
+    async def write_more() -> None:
+        await load_names(store, ["busy"], make_run(str(next(runs))))
+
+    for walk in (walk_forwards, walk_backwards):
+        found = [row.key.test_name for row in await walk(read, key_of, write_more)]
+        assert sorted(name for name in found if name != "busy") == sorted(stored)
+
+
+async def test_only_the_default_branch_is_searched(store: Store) -> None:
+    await load_names(store, ["here"], make_run(branch="main"))
+    await load_names(store, ["there"], make_run(branch="feature"))
+    assert await names(store, ask()) == ["here"]
+    assert await names(store, ask("there")) == []
+    await load_names(store, ["there"], make_run("2", branch="main"))
+    assert sorted(await names(store, ask())) == ["here", "there"]
+
+
+async def test_a_test_that_was_only_ever_skipped_is_found(store: Store) -> None:
+    await store.ensure_repository(WIDGETS)
+    run = make_run()
+    await store.write_executions(
+        WIDGETS, run, make_executions(run, [("skipped", Conclusion.SKIPPED)])
+    )
+    await store.refresh_tests()
+    (row,) = (await store.search_tests(ask(), Anchor(), 10)).rows
+    assert row.key == IdentityKey(1, "skipped", "ci", "unit")
+
+
+async def test_the_count_is_of_the_window_and_a_silent_job_stays_in_the_list(store: Store) -> None:
+    for days in (0, 1, 2):
+        await load_names(store, ["t"], make_run(str(days), job="old"), at=after(days=days))
+    await load_names(store, ["t"], make_run("new", job="new"), at=after(days=31.5))
+    page = await store.search_tests(ask(), Anchor(), 10)
+    assert [(r.key.job_name, r.key.executions_count) for r in page.rows] == [
+        ("old", 1),
+        ("new", 1),
+    ]
+    await load_names(store, ["t"], make_run("newer", job="new"), at=after(days=60))
+    page = await store.search_tests(ask(), Anchor(), 10)
+    assert [(r.key.job_name, r.key.executions_count) for r in page.rows] == [
+        ("new", 2),
+        ("old", 0),
+    ]
+
+
+async def test_case_is_told_apart_and_nothing_is_normalised(store: Store) -> None:
+    await load_names(store, ["Case", "case", "caf\u00e9", "cafe\u0301"])
+    assert await names(store, ask("case")) == ["case"]
+    assert await names(store, ask("caf?")) == ["caf\u00e9"]
+    assert await names(store, ask("caf??")) == ["cafe\u0301"]
+
+
+async def test_a_name_of_8000_bytes_is_found_by_its_end(store: Store) -> None:
+    long = "é" * 3_999 + "xy"
+    await load_names(store, [long, long[:-1]])
+    assert await names(store, ask("*xy")) == [long]
+    assert await names(store, ask(long)) == [long]
+
+
+async def test_an_unknown_repository_holds_nothing(store: Store) -> None:
+    assert await names(store, ask(repository=FOREIGN)) == []

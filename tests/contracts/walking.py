@@ -1,0 +1,50 @@
+"""Walking a whole list page by page, as a client does with the links."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from indexing.models.paging import Anchor, Page
+
+K = TypeVar("K")
+R = TypeVar("R")
+
+ReadPage = Callable[[Anchor[K]], Awaitable[Page[R]]]
+BetweenPages = Callable[[], Awaitable[None]]
+
+
+async def _nothing() -> None:
+    return None
+
+
+async def walk_forwards(
+    read: ReadPage[K, R], key_of: Callable[[R], K], between: BetweenPages = _nothing
+) -> list[R]:
+    """All rows from the first page on, by `next`; `between` runs before each further page."""
+    found: list[R] = []
+    page = await read(Anchor())
+    while True:
+        found += page.rows
+        if not page.has_next:
+            return found
+        await between()
+        page = await read(Anchor(key_of(page.rows[-1])))
+        assert page.rows, "a next page is never empty"
+        assert page.has_previous
+
+
+async def walk_backwards(
+    read: ReadPage[K, R], key_of: Callable[[R], K], between: BetweenPages = _nothing
+) -> list[R]:
+    """All rows from the last page back, by `prev`, in the order of the list."""
+    found: list[R] = []
+    page = await read(Anchor(backward=True))
+    while True:
+        found[:0] = page.rows
+        if not page.has_previous:
+            return found
+        await between()
+        page = await read(Anchor(key_of(page.rows[0]), backward=True))
+        assert page.rows, "a previous page is never empty"
+        assert page.has_next

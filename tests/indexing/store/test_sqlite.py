@@ -1,0 +1,134 @@
+"""What the embedded store promises beyond the contract: its plans, its file, its processes."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import sqlite3
+from functools import partial
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from indexing import globs
+from indexing.errors import StoreError, StoreUnavailableError, StoreVersionError
+from indexing.models.paging import Anchor
+from indexing.models.tests import TestQuery, TestSort
+from indexing.names import RepositoryName
+from indexing.store import open_store
+from indexing.store.sqlite.connections import Connections
+from indexing.store.sqlite.search import search_candidates, search_in_order
+from indexing.store.sqlite.search_plan import upper_bound
+from tests.builders import WIDGETS, load_names
+
+CHARACTERS = "ab[]\\{}^%_\"'é\u0301🧪\ufffd\ufffe\uffff"
+NAMES = st.text(st.sampled_from(CHARACTERS), min_size=1, max_size=12)
+PATTERNS = st.text(st.sampled_from(CHARACTERS + "**??"), min_size=1, max_size=12)
+
+_numbers = itertools.count()
+
+
+@settings(
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    stored=st.lists(NAMES, max_size=20, unique=True),
+    patterns=st.lists(PATTERNS | NAMES, min_size=1, max_size=3),
+    sort=st.sampled_from(TestSort),
+)
+async def test_both_plans_give_the_rows_of_the_oracle(
+    tmp_path: Path, stored: list[str], patterns: list[str], sort: TestSort
+) -> None:
+    repository = RepositoryName("globs", f"r{next(_numbers)}")
+    store = await open_store(tmp_path)
+    await load_names(store, stored, repository=repository)
+    await store.close()
+    connections = Connections.open(tmp_path / "mergewatch.db")
+    query = TestQuery(repository, tuple(patterns), sort, descending=False)
+    expected = sorted(n for n in stored if any(globs.matches(p, n) for p in patterns))
+    for plan in (search_in_order, search_candidates):
+        page = await connections.read_slowly(partial(plan, query=query, anchor=Anchor(), limit=100))
+        assert [row.key.test_name for row in page.rows] == expected
+    await connections.close()
+
+
+@given(st.text(min_size=1), st.text())
+def test_an_upper_bound_is_above_all_that_begin_so(prefix: str, rest: str) -> None:
+    bound = upper_bound(prefix)
+    assert bound is None or prefix + rest < bound
+
+
+@pytest.mark.parametrize(
+    ("prefix", "bound"),
+    [("a", "b"), ("a\U0010ffff", "b"), ("\U0010ffff", None), ("\ud7ff", "\ue000")],
+)
+def test_the_upper_bound_is_the_next_text_there_is(prefix: str, bound: str | None) -> None:
+    assert upper_bound(prefix) == bound
+
+
+async def test_a_long_read_leaves_the_event_loop_free(tmp_path: Path) -> None:
+    connections = Connections.open(tmp_path / "mergewatch.db")
+    endless = (
+        "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000000)"
+        " SELECT count(*) FROM n"
+    )
+    reading = asyncio.create_task(connections.read(lambda c: c.execute(endless).fetchone()[0]))
+    quick = 0
+    while not reading.done():
+        assert await connections.read(lambda c: c.execute("SELECT 1").fetchone()[0]) == 1
+        quick += 1
+        await asyncio.sleep(0)
+    assert await reading == 3_000_000
+    assert quick > 10
+    await connections.close()
+
+
+async def test_tables_of_another_version_are_refused(tmp_path: Path) -> None:
+    await (await open_store(tmp_path)).close()
+    with sqlite3.connect(tmp_path / "mergewatch.db") as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(StoreVersionError, match="version 99"):
+        await open_store(tmp_path)
+
+
+async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mergewatch.db").write_bytes(b"not a database, just some text " * 100)
+    with pytest.raises(StoreError, match="not a database"):
+        await open_store(tmp_path)
+
+
+async def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreUnavailableError, match="file"):
+        await open_store(tmp_path / "file" / "data")
+
+
+async def test_many_may_open_a_new_store_at_once_and_agree(tmp_path: Path) -> None:
+    stores = await asyncio.gather(
+        *(asyncio.to_thread(lambda: asyncio.run(_identify(tmp_path))) for _ in range(8))
+    )
+    assert len(set(stores)) == 1
+
+
+async def _identify(path: Path) -> tuple[str, bytes]:
+    store = await open_store(path)
+    identity = await store.get_identity()
+    await store.close()
+    return identity.store_id, identity.cursor_secret
+
+
+async def test_a_killed_refresh_is_taken_up_by_the_next_writer(tmp_path: Path) -> None:
+    store = await open_store(tmp_path)
+    await load_names(store, ["a"])
+    await store.close()
+    with sqlite3.connect(tmp_path / "mergewatch.db") as connection:
+        connection.execute("INSERT INTO stale_tests SELECT id FROM tests")
+    connection.close()
+    store = await open_store(tmp_path)
+    assert (await store.get_status()).stale_tests == 1
+    assert await store.refresh_tests() == 1
+    assert (await store.find_repository(WIDGETS)) is not None
+    await store.close()

@@ -1,0 +1,55 @@
+"""The oracle of globs, held against a matcher that is too plain to be wrong."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from indexing import globs
+
+CHARACTERS = "ab*?[]\\{}^%_\"'.\n é\u0301🧪"
+
+
+def plainly_matches(pattern: str, name: str) -> bool:
+    """One row of the table of all prefixes of the name for each character of the pattern."""
+    row = [True] + [False] * len(name)
+    for wanted in pattern:
+        if wanted == "*":
+            row = [any(row[: end + 1]) for end in range(len(name) + 1)]
+        else:
+            row = [False] + [row[end] and (wanted in ("?", name[end])) for end in range(len(name))]
+    return row[-1]
+
+
+@given(st.text(CHARACTERS, max_size=12), st.text(CHARACTERS, max_size=12))
+def test_the_oracle_agrees_with_a_table_of_prefixes(pattern: str, name: str) -> None:
+    assert globs.matches(pattern, name) == plainly_matches(pattern, name)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name"),
+    [("*", ""), ("**", "x"), ("a*a", "aa"), ("?", "🧪"), ("*\n*", "a\nb"), ("[a]", "[a]")],
+)
+def test_these_match(pattern: str, name: str) -> None:
+    assert globs.matches(pattern, name)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name"),
+    [("a*a", "a"), ("?", ""), ("?", "e\u0301"), ("[a]", "a"), ("a", "A"), ("ab", "abc")],
+)
+def test_these_do_not(pattern: str, name: str) -> None:
+    assert not globs.matches(pattern, name)
+
+
+def test_many_wildcards_take_no_longer_than_the_product_of_the_lengths() -> None:
+    assert not globs.matches("*a" * 16 + "*b", "a" * 8_000)
+
+
+@given(st.text(CHARACTERS, max_size=12))
+def test_every_match_begins_with_the_prefix_and_holds_the_runs(pattern: str) -> None:
+    name = pattern.replace("*", "xyz").replace("?", "q")
+    assert globs.matches(pattern, name)
+    assert name.startswith(globs.literal_prefix(pattern))
+    assert all(run in name for run in globs.literal_runs(pattern))

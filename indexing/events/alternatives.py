@@ -1,0 +1,69 @@
+"""Fields whose value may have one of several shapes; which one is read off the value itself.
+
+`options` lists the shapes, so that an OpenAPI generator can write them as `anyOf`: not as `oneOf`,
+because objects are open, and one with more members fits the shape with fewer as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from marshmallow import ValidationError, fields
+
+from indexing.events.fields import Strict
+
+
+class Alternatives(Strict):
+    """A value of exactly one of `options`."""
+
+    def __init__(self, *options: fields.Field[Any], **settings: Any) -> None:
+        super().__init__(**settings)
+        self.options = options
+
+    def choose(self, value: Any) -> fields.Field[Any]:
+        """The option that `value` has to fit; raises `ValidationError` where there is none."""
+        raise NotImplementedError
+
+    def read(self, value: Any) -> Any:
+        return self.choose(value).deserialize(value)
+
+
+class ByType(Alternatives):
+    """The shape goes by the JSON type of the value; `expected` says which there are."""
+
+    def __init__(
+        self, expected: str, options: Mapping[type, fields.Field[Any]], **settings: Any
+    ) -> None:
+        super().__init__(*options.values(), **settings)
+        self._by_type = options
+        self._expected = expected
+
+    def choose(self, value: Any) -> fields.Field[Any]:
+        option = self._by_type.get(type(value))
+        if option is None:
+            raise ValidationError(f"must be {self._expected}")
+        return option
+
+
+class ByMember(Alternatives):
+    """The shape goes by one string member of an object; the key `None` is for its absence."""
+
+    def __init__(
+        self, member: str, options: Mapping[str | None, fields.Field[Any]], **settings: Any
+    ) -> None:
+        super().__init__(*options.values(), **settings)
+        self._by_value = options
+        self._member = member
+
+    def choose(self, value: Any) -> fields.Field[Any]:
+        if not isinstance(value, dict):
+            raise ValidationError("must be an object")
+        if self._member not in value:
+            return self._by_value[None]
+        named = value[self._member]
+        option = self._by_value.get(named) if isinstance(named, str) else None
+        if option is None:
+            known = " or ".join(sorted(name for name in self._by_value if name is not None))
+            raise ValidationError({self._member: [f"must be {known} where it is present"]})
+        return option

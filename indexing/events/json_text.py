@@ -1,0 +1,138 @@
+"""JSON text of events, in and out, so that nothing a producer wrote is lost on the way.
+
+Pure: bytes to values and back. What the values mean is not judged here.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import orjson
+
+from indexing.errors import InvalidValueError
+from indexing.names import check_text
+
+# Deep enough for any condition tree that a person can read. Checking an event takes up to a dozen
+# Python frames a level, and the interpreter's own limit is 1,000 of them.
+MAX_DEPTH: Final = 48
+
+# orjson takes an escaped NUL, and refuses a lone surrogate without saying where it is.
+_ESCAPES: Final = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
+
+# Integers of 19 digits and more may not fit into 64 bits, and orjson would make floats of them.
+# Found by blotting out all but digits: an expression that counts them takes ten times as long.
+_DIGITS: Final = bytes(ord("0") if chr(byte) in "0123456789" else ord(" ") for byte in range(256))
+_LONG_NUMBER: Final = b"0" * 19
+
+MemberPath = tuple[str | int, ...]
+
+
+def decode(text: bytes) -> Any:
+    """Read one JSON text: integers of any size stay exact, NaN and infinities are refused.
+
+    Raises:
+        InvalidValueError: it is no JSON text, or is nested deeper than `MAX_DEPTH`.
+    """
+    try:
+        if _ESCAPES.search(text) or _LONG_NUMBER in text.translate(_DIGITS):
+            value = json.loads(
+                text.decode(), parse_constant=_refuse_constant, parse_float=_finite_float
+            )
+        else:
+            value = orjson.loads(text)
+    except UnicodeDecodeError as error:
+        raise InvalidValueError(f"is not UTF-8 from byte {error.start} on") from error
+    except RecursionError as error:
+        raise InvalidValueError(_TOO_DEEP) from error
+    except ValueError as error:
+        raise InvalidValueError(f"is not JSON: {error}") from error
+    if text.count(b"[") + text.count(b"{") > MAX_DEPTH:
+        _check_depth(value)
+    return value
+
+
+def find_bad_text(value: Any, text: bytes) -> list[tuple[MemberPath, str]]:
+    """Where `value`, read from `text`, holds NUL or lone surrogates: paths, each with a reason."""
+    return list(_walk_text(value, ())) if _ESCAPES.search(text) else []
+
+
+def encode(value: Any, *, sort_keys: bool = False) -> bytes:
+    """Write a value that `decode` gave as compact UTF-8 JSON, integers of any size exact."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS if sort_keys else None)
+    except TypeError:
+        # An integer beyond 64 bits: rare, and the standard library writes it exactly.
+        return json.dumps(
+            value, ensure_ascii=False, separators=(",", ":"), sort_keys=sort_keys, allow_nan=False
+        ).encode()
+
+
+def in_canonical_order(value: Any) -> Any:
+    """The same value with the members of every object sorted, as objects have no order in JSON."""
+    if isinstance(value, dict):
+        return {key: in_canonical_order(value[key]) for key in sorted(value)}
+    if isinstance(value, list):
+        return [in_canonical_order(item) for item in value]
+    return value
+
+
+def show(text: str, limit: int = 80) -> str:
+    """A stranger's text in quotes, cut and with escapes, safe in a message of one line."""
+    shown = ascii(text[:limit])
+    return shown if len(text) <= limit else f"{shown} and {len(text) - limit} characters more"
+
+
+_TOO_DEEP: Final = f"is nested deeper than {MAX_DEPTH} levels"
+
+
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [child for parent in level for child in _children(parent)]
+        if not level:
+            return
+    raise InvalidValueError(_TOO_DEEP)
+
+
+def _children(value: Any) -> Iterator[Any]:
+    """The objects and arrays directly inside; a value of any other kind has none."""
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, list):
+        return
+    for child in value:
+        if isinstance(child, dict | list):
+            yield child
+
+
+def _walk_text(value: Any, path: MemberPath) -> Iterator[tuple[MemberPath, str]]:
+    if isinstance(value, str):
+        try:
+            check_text(value)
+        except InvalidValueError as error:
+            yield path, str(error)
+    elif isinstance(value, dict):
+        for key, member in value.items():
+            try:
+                check_text(key)
+            except InvalidValueError as error:
+                yield (*path, key), f"the name {error}"
+            yield from _walk_text(member, (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _walk_text(item, (*path, index))
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _finite_float(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError("a number is beyond the range of doubles")
+    return number

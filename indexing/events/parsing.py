@@ -1,0 +1,136 @@
+"""From one line of a stranger's NDJSON to an event that can be stored, or to all it is wrong in.
+
+Pure: nothing is read or written here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from marshmallow import ValidationError
+
+from indexing.errors import InvalidValueError
+from indexing.events.catalogue import CATALOGUE
+from indexing.events.envelope import Envelope
+from indexing.events.json_text import MemberPath, decode, encode, find_bad_text, show
+from indexing.identifiers import derive_event_id
+from indexing.models.events import EventKey, StoredEvent
+from indexing.names import RepositoryName, parse_repository
+from indexing.timestamps import parse_timestamp
+
+# A hostile event can be wrong in a hundred thousand places; nobody reads on after this many.
+MAX_REASONS: Final = 50
+
+# Building a schema costs a hundred times what using it does.
+_SCHEMAS: Final = {name: declared.envelope() for name, declared in CATALOGUE.items()}
+_ANY_TYPE: Final = Envelope()
+
+
+class RefusedEventError(InvalidValueError):
+    """An event that cannot be stored; each of `reasons` names a member and what is wrong in it."""
+
+    def __init__(self, reasons: tuple[str, ...]) -> None:
+        super().__init__("; ".join(reasons))
+        self.reasons = reasons
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedEvent:
+    """A valid event, not yet in the spelling that its repository's name has in the store.
+
+    `envelope` is the normalised event: members in the interface's order, then unknown ones,
+    times in UTC, `id` always there.
+    """
+
+    repository: RepositoryName
+    key: EventKey
+    type: str
+    envelope: Mapping[str, Any]
+
+    def finish(self, repository: RepositoryName) -> StoredEvent:
+        """The event as it is stored and served, with the repository in that spelling."""
+        return StoredEvent(
+            repository=repository,
+            key=self.key,
+            type=self.type,
+            pull_request=self.envelope["pull_request"],
+            base_ref=self.envelope["base_ref"],
+            body=encode({**self.envelope, "repository": str(repository)}),
+        )
+
+
+def parse_event(line: bytes) -> ParsedEvent:
+    """Read and check one event, a JSON object in UTF-8.
+
+    Where it has no `id`, one is derived from all the rest of it.
+
+    Raises:
+        RefusedEventError: it is no valid event; all that is wrong is named at once.
+    """
+    try:
+        value = decode(line)
+    except InvalidValueError as error:
+        raise RefusedEventError((f"the line {error}",)) from error
+    if not isinstance(value, dict):
+        raise RefusedEventError(("the line is not a JSON object",))
+    complaints = find_bad_text(value, line)
+    try:
+        envelope = _load(value)
+    except ValidationError as error:
+        complaints.extend(_flatten(error.messages, ()))
+    if complaints:
+        raise RefusedEventError(_write(complaints))
+    repository = parse_repository(envelope["repository"])
+    if "id" not in value:
+        envelope["id"] = _derive_id(envelope, repository)
+    return ParsedEvent(
+        repository=repository,
+        key=EventKey(parse_timestamp(envelope["received_at"]), envelope["id"]),
+        type=envelope["type"],
+        envelope=envelope,
+    )
+
+
+def _load(value: dict[str, Any]) -> dict[str, Any]:
+    if "id" not in value:
+        # Any valid id does while the rest is judged: the real one is derived from that rest.
+        value = {"id": 0, **value}
+    name = value.get("type")
+    schema = _SCHEMAS.get(name) if isinstance(name, str) else None
+    if schema is not None:
+        loaded: dict[str, Any] = schema.load(value)
+        return loaded
+    messages = dict(_ANY_TYPE.validate(value))
+    if isinstance(name, str):
+        messages["type"] = [f"{show(name)} is none of the {len(CATALOGUE)} event types"]
+    raise ValidationError(messages)
+
+
+def _derive_id(envelope: Mapping[str, Any], repository: RepositoryName) -> int:
+    content = {name: member for name, member in envelope.items() if name != "id"}
+    content["repository"] = repository.key
+    return derive_event_id(encode(content, sort_keys=True))
+
+
+def _flatten(messages: Any, path: MemberPath) -> Iterator[tuple[MemberPath, str]]:
+    """The complaints of marshmallow one by one; it nests them as the event is nested."""
+    if isinstance(messages, dict):
+        for name, inner in messages.items():
+            # What is wrong with an object as a whole is filed under a name of marshmallow's own.
+            yield from _flatten(inner, path if name == "_schema" else (*path, name))
+    elif isinstance(messages, list):
+        for message in messages:
+            yield path, message
+
+
+def _write(complaints: list[tuple[MemberPath, str]]) -> tuple[str, ...]:
+    reasons = tuple(f"{_dotted(path)}: {reason}" for path, reason in complaints[:MAX_REASONS])
+    more = len(complaints) - len(reasons)
+    return (*reasons, f"and {more} more") if more else reasons
+
+
+def _dotted(path: MemberPath) -> str:
+    """`metadata.checks.0.name`; names can be a stranger's, so they are cut and escaped."""
+    return ascii(".".join(str(step)[:80] for step in path))[1:-1]

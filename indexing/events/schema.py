@@ -1,0 +1,33 @@
+"""The base of every schema in the catalogue: members it does not know pass through untouched."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from marshmallow import EXCLUDE, Schema, post_load
+
+from indexing.events.json_text import in_canonical_order
+
+_MESSAGES: Final = {"type": "must be an object"}
+
+
+class OpenSchema(Schema):
+    """Declared members in their declared order, then whatever else was there, sorted by name.
+
+    Newer producers add members, and lose none of them here. marshmallow's own `INCLUDE` would
+    give them in the order of a set, which differs from one process to the next.
+    """
+
+    class Meta:
+        unknown = EXCLUDE
+
+    error_messages = _MESSAGES
+
+    @post_load(pass_original=True)
+    def keep_extras(
+        self, data: dict[str, Any], original: dict[str, Any], **_: Any
+    ) -> dict[str, Any]:
+        if len(original) > len(data):
+            for name in sorted(original.keys() - data.keys()):
+                data[name] = in_canonical_order(original[name])
+        return data

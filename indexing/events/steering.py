@@ -1,0 +1,67 @@
+"""The events of people who steer the merge queue: commands, pauses and scheduled freezes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from indexing.events.conditions import ConditionSet
+from indexing.events.declaration import declare
+from indexing.events.fields import Integer, Part, Text, Timestamp, Uuid
+from indexing.events.people import Actor, HostAccount
+from indexing.events.schema import OpenSchema
+
+
+class ScheduledFreezeEventLogAttributes(OpenSchema):
+    """A scheduled freeze as it stood when the event was written."""
+
+    reason = Text()
+    start = Timestamp()
+    end = Timestamp(allow_none=True)
+    timezone = Text()
+    matching_conditions = ConditionSet()
+    exclude_conditions = ConditionSet()
+
+
+COMMAND_EVENTS: Final = (
+    declare(
+        "command.dequeue",
+        author=Part(HostAccount),
+        comment_id=Integer(),
+        session_id=Uuid(allow_none=True),
+    ),
+    declare(
+        "command.queue",
+        author=Part(HostAccount),
+        comment_id=Integer(),
+        session_id=Uuid(allow_none=True),
+    ),
+)
+
+PAUSE_EVENTS: Final = (
+    declare("queue.pause.create", reason=Text(), created_by=Part(Actor)),
+    declare("queue.pause.update", reason=Text(), updated_by=Part(Actor)),
+    declare("queue.pause.delete", deleted_by=Part(Actor)),
+)
+
+FREEZE_EVENTS: Final = (
+    declare(
+        "scheduled_freeze.create",
+        scheduled_freeze_attributes=Part(ScheduledFreezeEventLogAttributes),
+        created_by=Part(Actor),
+        created_at=Timestamp(),
+    ),
+    declare(
+        "scheduled_freeze.update",
+        scheduled_freeze_attributes_before=Part(ScheduledFreezeEventLogAttributes),
+        scheduled_freeze_attributes_after=Part(ScheduledFreezeEventLogAttributes),
+        updated_by=Part(Actor),
+        updated_at=Timestamp(),
+    ),
+    declare(
+        "scheduled_freeze.delete",
+        scheduled_freeze_attributes=Part(ScheduledFreezeEventLogAttributes),
+        reason=Text(),
+        deleted_by=Part(Actor),
+        deleted_at=Timestamp(),
+    ),
+)

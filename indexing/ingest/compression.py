@@ -1,0 +1,94 @@
+"""Unpacks gzip and Zstandard streams piece by piece; what came before a defect is given first.
+
+Pure: chunks in, chunks out, each bounded, however hard the data was packed.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import zstandard
+
+from indexing.errors import MergewatchError
+
+GZIP_MAGIC: Final = b"\x1f\x8b"
+ZSTANDARD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+MAGIC_LENGTH: Final = 4
+
+_GZIP_WINDOW_BITS: Final = 16 + zlib.MAX_WBITS
+_GZIP_OUTPUT_BYTES: Final = 256 * 1024
+
+# zstandard's decompressor gives all that its input holds at once, and four bytes of input can
+# hold a block of 128 KiB: this much input is at most 8 MiB of output.
+_ZSTANDARD_INPUT_BYTES: Final = 256
+
+
+class CompressionError(MergewatchError):
+    """A compressed stream is corrupt, or ends too early."""
+
+
+def inflate_gzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Unpack one or more gzip members that follow each other, padding by zeros allowed.
+
+    Raises:
+        CompressionError: after all that could be unpacked was given.
+    """
+    member = None
+    for chunk in chunks:
+        left = chunk
+        while left:
+            if member is None:
+                left = left.lstrip(b"\0")
+                if not left:
+                    break
+                member = zlib.decompressobj(_GZIP_WINDOW_BITS)
+            before = member.copy()
+            try:
+                yield member.decompress(left, _GZIP_OUTPUT_BYTES)
+            except zlib.error as error:
+                yield from _salvage(before, left)
+                raise CompressionError(f"the gzip data is corrupt ({error})") from error
+            if member.eof:
+                left = member.unused_data
+                member = None
+            else:
+                left = member.unconsumed_tail
+    if member is not None:
+        yield member.flush()
+        raise CompressionError("the gzip data ends too early")
+
+
+def inflate_zstandard(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Unpack one or more Zstandard frames that follow each other.
+
+    Raises:
+        CompressionError: after all that could be unpacked was given.
+    """
+    decompressor = zstandard.ZstdDecompressor()
+    frame = None
+    for chunk in chunks:
+        for start in range(0, len(chunk), _ZSTANDARD_INPUT_BYTES):
+            left = chunk[start : start + _ZSTANDARD_INPUT_BYTES]
+            while left:
+                frame = frame or decompressor.decompressobj()
+                try:
+                    yield frame.decompress(left)
+                except zstandard.ZstdError as error:
+                    raise CompressionError(f"the Zstandard data is corrupt ({error})") from error
+                left = b""
+                if frame.eof:
+                    left = frame.unused_data
+                    frame = None
+    if frame is not None:
+        raise CompressionError("the Zstandard data ends too early")
+
+
+def _salvage(member: zlib._Decompress, corrupt: bytes) -> Iterator[bytes]:
+    """What a chunk holds before its defect: zlib drops it with the call that meets the defect."""
+    for byte in corrupt:
+        try:
+            yield member.decompress(bytes((byte,)))
+        except zlib.error:
+            return

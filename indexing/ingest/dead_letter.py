@@ -1,0 +1,118 @@
+"""Keeps what was refused, one JSON object a line, so that it can be mended and loaded again."""
+
+from __future__ import annotations
+
+import base64
+import codecs
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import orjson
+
+from indexing.errors import MergewatchError
+from indexing.ingest.lines import Line
+
+_UTF_8: Final = codecs.getincrementaldecoder("utf-8")
+
+
+class DeadLetterError(MergewatchError):
+    """The dead-letter file cannot be written; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedLine:
+    """A line of a source, and everything that was wrong with it."""
+
+    source: str
+    line: Line
+    reasons: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.source}, line {self.line.number}: {'; '.join(self.reasons)}"
+
+
+class DeadLetterFile:
+    """A file of refused lines, made anew.
+
+    Each record has `source`, `line` (from 1), `offset` (in bytes of the decompressed source),
+    `reason`, and `raw`: the line as it was read, or `raw_base64` where it is not UTF-8. A line
+    that was not kept whole has `raw_cut` as well.
+    """
+
+    def __init__(self, path: Path, sources: Iterable[str] = ()) -> None:
+        """Open the file, unless it is one of the sources, which opening it would empty.
+
+        Raises:
+            DeadLetterError: it is, or it cannot be opened.
+        """
+        self._path = path
+        try:
+            if path.exists() and any(_is_same(path, source) for source in sources):
+                raise DeadLetterError(f"{path}: is one of the files to be read")
+            self._file = path.open("wb")
+        except (OSError, ValueError) as error:
+            raise self._failure(error) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def write(self, refused: RefusedLine) -> None:
+        """Add one record.
+
+        Raises:
+            DeadLetterError: the disk is full, for one.
+        """
+        try:
+            self._file.write(orjson.dumps(_record(refused), option=orjson.OPT_APPEND_NEWLINE))
+        except OSError as error:
+            raise self._failure(error) from error
+
+    def close(self) -> None:
+        """Write out what is still held.
+
+        Raises:
+            DeadLetterError: as `write` does.
+        """
+        try:
+            self._file.close()
+        except OSError as error:
+            raise self._failure(error) from error
+
+    def _failure(self, error: Exception) -> DeadLetterError:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        return DeadLetterError(f"{self._path}: {reason}")
+
+
+def _record(refused: RefusedLine) -> dict[str, Any]:
+    line = refused.line
+    record: dict[str, Any] = {
+        # A path may hold bytes that are not UTF-8, which Python gives as lone surrogates.
+        "source": refused.source.encode(errors="backslashreplace").decode(),
+        "line": line.number,
+        "offset": line.offset,
+        "reason": "; ".join(refused.reasons),
+    }
+    try:
+        # Where the line was cut, so may its last character be.
+        record["raw"] = _UTF_8().decode(line.data, final=not line.cut)
+    except UnicodeDecodeError:
+        record["raw_base64"] = base64.b64encode(line.data).decode()
+    if line.cut:
+        record["raw_cut"] = True
+    return record
+
+
+def _is_same(path: Path, source: str) -> bool:
+    other = Path(source)
+    return other.exists() and path.samefile(other)

@@ -1,0 +1,99 @@
+"""Where lines come from: files and standard input, packed or not, read as streams.
+
+What the lines say is not looked at here.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from indexing.errors import MergewatchError
+from indexing.ingest.compression import (
+    GZIP_MAGIC,
+    MAGIC_LENGTH,
+    ZSTANDARD_MAGIC,
+    CompressionError,
+    inflate_gzip,
+    inflate_zstandard,
+)
+from indexing.ingest.lines import Line, LineSplitter
+
+STANDARD_INPUT: Final = "-"
+_CHUNK_BYTES: Final = 64 * 1024
+
+
+class SourceError(MergewatchError):
+    """A source that cannot be opened; the text names it and says why."""
+
+
+class Source:
+    """An open stream of lines.
+
+    `size` is that of the file as it is stored, where it is known, and `bytes_read` how much of
+    that has been read: what a progress bar needs.
+    """
+
+    def __init__(self, name: str, stream: BinaryIO, size: int | None = None) -> None:
+        self.name = name
+        self.size = size
+        self.bytes_read = 0
+        self._stream = stream
+
+    def lines(self) -> Iterator[Line]:
+        """All lines; where the stream breaks, the last one carries the defect."""
+        splitter = LineSplitter()
+        try:
+            for chunk in self._unpacked():
+                yield from splitter.feed(chunk)
+        except CompressionError as error:
+            yield from splitter.finish(f"{error}; nothing after this could be read")
+        except OSError as error:
+            yield from splitter.finish(f"reading failed: {error.strerror}")
+        else:
+            yield from splitter.finish()
+
+    def _unpacked(self) -> Iterator[bytes]:
+        """Chunks of text. The name or the first bytes say how it is packed."""
+        raw = self._raw()
+        head = b""
+        for chunk in raw:
+            head += chunk
+            if len(head) >= MAGIC_LENGTH:
+                break
+        chunks = chain((head,), raw)
+        if head.startswith(GZIP_MAGIC) or self.name.endswith(".gz"):
+            return inflate_gzip(chunks)
+        if head.startswith(ZSTANDARD_MAGIC) or self.name.endswith(".zst"):
+            return inflate_zstandard(chunks)
+        return chunks
+
+    def _raw(self) -> Iterator[bytes]:
+        while chunk := self._stream.read(_CHUNK_BYTES):
+            self.bytes_read += len(chunk)
+            yield chunk
+
+
+@contextmanager
+def open_source(path: str) -> Iterator[Source]:
+    """Open a file, or standard input for `-`.
+
+    Raises:
+        SourceError: there is no such file, it is a directory, or it may not be read.
+    """
+    if path == STANDARD_INPUT:
+        yield Source(STANDARD_INPUT, sys.stdin.buffer)
+        return
+    try:
+        stream = Path(path).open("rb")  # noqa: SIM115 - closed below, where errors are not ours
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise SourceError(f"{path}: {reason}") from error
+    with stream:
+        # A pipe has a name and no size.
+        yield Source(path, stream, os.fstat(stream.fileno()).st_size or None)

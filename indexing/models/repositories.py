@@ -17,8 +17,6 @@ class Repository:
     name: RepositoryName
     default_branch: str = DEFAULT_BRANCH
     flaky_detection: bool = True
-    auto_quarantine: bool = False
-    ignore_broken_on_default_branch: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,8 @@ class Connections:
         """
         with translated_errors(path):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # The file holds the secret that cursors are made with: it is nobody else's to read.
+            path.touch(mode=0o600)
             connection = _connect(path, WRITER_BUSY_SECONDS)
             try:
                 ensure_schema(connection)

@@ -8,9 +8,7 @@ from indexing.errors import UnknownRepositoryError
 from indexing.models.repositories import Repository, RepositoryChange
 from indexing.names import RepositoryName
 
-_COLUMNS = (
-    "owner, name, default_branch, flaky_detection, auto_quarantine, ignore_broken_on_default_branch"
-)
+_COLUMNS = "owner, name, default_branch, flaky_detection"
 
 
 def find_repository(connection: sqlite3.Connection, name: RepositoryName) -> Repository | None:
@@ -36,18 +34,9 @@ def require_repository_id(connection: sqlite3.Connection, name: RepositoryName) 
 def ensure_repository(connection: sqlite3.Connection, name: RepositoryName) -> Repository:
     default = Repository(name)
     connection.execute(
-        "INSERT INTO repositories (key, owner, name, default_branch, flaky_detection,"
-        " auto_quarantine, ignore_broken_on_default_branch) VALUES (?, ?, ?, ?, ?, ?, ?)"
+        f"INSERT INTO repositories (key, {_COLUMNS}) VALUES (?, ?, ?, ?, ?)"
         " ON CONFLICT (key) DO NOTHING",
-        (
-            name.key,
-            name.owner,
-            name.name,
-            default.default_branch,
-            default.flaky_detection,
-            default.auto_quarantine,
-            default.ignore_broken_on_default_branch,
-        ),
+        (name.key, name.owner, name.name, default.default_branch, default.flaky_detection),
     )
     row = connection.execute(
         f"SELECT {_COLUMNS} FROM repositories WHERE key = ?", (name.key,)
@@ -83,12 +72,8 @@ def set_repository(
     return after
 
 
-def _repository_of(row: tuple[str, str, str, int, int, int]) -> Repository:
-    owner, name, default_branch, flaky_detection, auto_quarantine, ignore_broken = row
+def _repository_of(row: tuple[str, str, str, int]) -> Repository:
+    owner, name, default_branch, flaky_detection = row
     return Repository(
-        RepositoryName(owner, name),
-        default_branch,
-        flaky_detection=bool(flaky_detection),
-        auto_quarantine=bool(auto_quarantine),
-        ignore_broken_on_default_branch=bool(ignore_broken),
+        RepositoryName(owner, name), default_branch, flaky_detection=bool(flaky_detection)
     )

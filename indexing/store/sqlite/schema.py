@@ -27,9 +27,7 @@ CREATE TABLE repositories (
     owner TEXT NOT NULL,
     name TEXT NOT NULL,
     default_branch TEXT NOT NULL,
-    flaky_detection INTEGER NOT NULL,
-    auto_quarantine INTEGER NOT NULL,
-    ignore_broken_on_default_branch INTEGER NOT NULL
+    flaky_detection INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE application_keys (

@@ -1,0 +1,202 @@
+"""JUnit reports from files into a store: each report wholly or not at all. No XML is read here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Final, Protocol
+
+from indexing.errors import InvalidValueError
+from indexing.identifiers import derive_identity_id, derive_junit_execution_id
+from indexing.ingest.counts import IngestCount
+from indexing.ingest.report_files import ReportFile
+from indexing.junit.cases import RefusedCase, ReportCase, ReportError
+from indexing.models.executions import Execution, Run
+from indexing.names import RepositoryName, check_stored_name
+from indexing.store.interface import Writer
+
+# One transaction of the store: large enough that its fixed cost does not show, small enough that
+# readers wait for milliseconds.
+BATCH_EXECUTIONS: Final = 2_000
+
+# CI systems count attempts by hand, and both backends hold this in one integer.
+MAX_ATTEMPT: Final = 2**31 - 1
+
+_SUFFIXES: Final = (".xml", ".xml.gz")
+
+
+@dataclass(frozen=True, slots=True)
+class ReportRequest:
+    """A report, or a folder of them, and what the CI job knows beside it.
+
+    `started_at` is the time of all its executions where it is given.
+    """
+
+    path: Path
+    repository: RepositoryName
+    run: Run
+    started_at: datetime | None = None
+    framework: str | None = None
+    framework_version: str | None = None
+    language: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What was not taken in: a whole file, or one line of it."""
+
+    file: str
+    line: int | None
+    reason: str
+
+
+class ReportProgress(Protocol):
+    """Told after each file how many are done, of how many."""
+
+    def __call__(self, done: int, total: int | None) -> None: ...
+
+
+def check_run(run: Run) -> Run:
+    """Give the run back, or raise `InvalidValueError` naming the member that cannot be stored."""
+    for name in ("pipeline_name", "job_name", "branch", "commit", "run_id"):
+        try:
+            check_stored_name(getattr(run, name))
+        except InvalidValueError as error:
+            raise InvalidValueError(f"{name} {error}") from error
+    if not 1 <= run.attempt <= MAX_ATTEMPT:
+        raise InvalidValueError(f"attempt must be 1 to {MAX_ATTEMPT}")
+    return run
+
+
+async def ingest_reports(
+    writer: Writer,
+    requests: Iterable[ReportRequest | Refusal],
+    *,
+    refuse: Callable[[Refusal], None],
+    progress: ReportProgress | None = None,
+) -> IngestCount:
+    """Write the executions of all reports, and refresh what is derived of them at the end.
+
+    A file that cannot be read as a whole leaves nothing and counts as one read and one refused;
+    so does a `Refusal` among the requests. A case that cannot be stored is refused alone.
+    Repeating a call, or running it again after it was killed, ends in the same state.
+
+    Raises:
+        StoreError: the store failed; what was written before stays.
+    """
+    todo = [found for request in requests for found in _expand(request)]
+    ingest = _Ingest(writer, refuse)
+    for done, item in enumerate(todo, start=1):
+        if isinstance(item, Refusal):
+            ingest.refuse(item)
+        else:
+            await ingest.take(item)
+        if progress is not None:
+            progress(done, len(todo))
+    await writer.refresh_tests()
+    return ingest.count
+
+
+class _Ingest:
+    """One call's worth of state: what was counted, and which repositories were made known."""
+
+    def __init__(self, writer: Writer, refuse: Callable[[Refusal], None]) -> None:
+        self.count = IngestCount()
+        self._writer = writer
+        self._report_refusal = refuse
+        self._known: set[str] = set()
+
+    def refuse(self, refusal: Refusal) -> None:
+        self.count += IngestCount(read=1, refused=1)
+        self._report_refusal(refusal)
+
+    async def take(self, request: ReportRequest) -> None:
+        try:
+            check_run(request.run)
+            file = ReportFile.examine(request.path)
+            await self._ensure_repository(request.repository)
+            batch: list[Execution] = []
+            for case, ordinal in file.read_cases():
+                if isinstance(case, RefusedCase):
+                    self.refuse(Refusal(name_file(request.path), case.line, case.reason))
+                    continue
+                batch.append(_to_execution(request, file, case, ordinal))
+                if len(batch) == BATCH_EXECUTIONS:
+                    await self._write(request, batch)
+                    batch = []
+            if batch:
+                await self._write(request, batch)
+        except ReportError as error:
+            self.refuse(Refusal(name_file(request.path), error.line, error.reason))
+        except InvalidValueError as error:
+            self.refuse(Refusal(name_file(request.path), None, str(error)))
+
+    async def _ensure_repository(self, repository: RepositoryName) -> None:
+        if repository.key not in self._known:
+            await self._writer.ensure_repository(repository)
+            self._known.add(repository.key)
+
+    async def _write(self, request: ReportRequest, batch: list[Execution]) -> None:
+        done = await self._writer.write_executions(request.repository, request.run, batch)
+        self.count += IngestCount(read=len(batch), written=done.written, unchanged=done.unchanged)
+
+
+def _to_execution(
+    request: ReportRequest, file: ReportFile, case: ReportCase, ordinal: int
+) -> Execution:
+    run = request.run
+    identity = derive_identity_id(
+        request.repository, case.test_name, run.pipeline_name, run.job_name
+    )
+    return Execution(
+        id=derive_junit_execution_id(identity, run.run_id, run.attempt, file.digest, ordinal),
+        test_name=case.test_name,
+        conclusion=case.conclusion,
+        finished_at=request.started_at or case.timestamp or file.modified_at,
+        needed_retries=case.needed_retries,
+        duration=case.duration,
+        framework=request.framework,
+        framework_version=request.framework_version,
+        language=request.language,
+        filepath=case.filepath,
+        function_name=case.function_name,
+        failure_type=case.failure_type,
+        failure_message=case.failure_message,
+    )
+
+
+def _expand(request: ReportRequest | Refusal) -> Iterator[ReportRequest | Refusal]:
+    """Give one request for each report of a folder; any other request stays as it is."""
+    if isinstance(request, Refusal) or not _is_folder(request.path):
+        yield request
+        return
+    unreadable: list[OSError] = []
+    found = False
+    for folder, subfolders, files in os.walk(request.path, onerror=unreadable.append):
+        subfolders.sort()
+        for name in sorted(files):
+            path = Path(folder, name)
+            # Opening a pipe or a device that lies about would wait for ever.
+            if name.lower().endswith(_SUFFIXES) and path.is_file():
+                found = True
+                yield replace(request, path=path)
+    for error in unreadable:
+        yield Refusal(name_file(Path(error.filename)), None, f"cannot be read: {error.strerror}")
+    if not found and not unreadable:
+        yield Refusal(name_file(request.path), None, "the folder holds no .xml or .xml.gz file")
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
+        # Whatever is wrong with the path, opening it will say so.
+        return False
+
+
+def name_file(path: Path) -> str:
+    """Give a path as text that can be shown: names on disk need not be Unicode."""
+    return os.fsencode(path).decode(errors="replace")

@@ -1,0 +1,182 @@
+"""The manifest of a set of reports: a CSV that tells what each CI job knew. Opens no report."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO, Final, TypeVar
+
+from indexing.errors import InvalidValueError
+from indexing.ingest.junit import Refusal, ReportRequest, check_run, name_file
+from indexing.junit.pull_requests import parse_pull_request
+from indexing.models.executions import Run
+from indexing.names import RepositoryName, check_text
+from indexing.timestamps import parse_timestamp
+
+REQUIRED_COLUMNS: Final = (
+    "file",
+    "pipeline_name",
+    "job_name",
+    "branch",
+    "commit",
+    "started_at",
+    "run_id",
+)
+OPTIONAL_COLUMNS: Final = ("attempt", "pull_request")
+
+Parsed = TypeVar("Parsed")
+
+_ATTEMPT: Final = re.compile(r"[0-9]{1,10}")
+
+# Five names of the longest that is stored, and a path.
+LINE_MAX_BYTES: Final = 64 * 1024
+
+
+def read_manifest(
+    path: Path,
+    repository: RepositoryName,
+    *,
+    framework: str | None = None,
+    framework_version: str | None = None,
+    language: str | None = None,
+) -> Iterator[ReportRequest | Refusal]:
+    """Give a request for each row, or in its place why there is none.
+
+    Files are relative to the manifest. A blank `started_at`,
+    `attempt` or `pull_request` says nothing. Columns of other names are passed over. A manifest
+    that cannot be read at all gives one refusal.
+    """
+    shown = name_file(path)
+    try:
+        with path.open("rb") as stream:
+            for line, row in _read_rows(stream):
+                try:
+                    request = _to_request(path.parent, repository, _check_row(row))
+                except InvalidValueError as error:
+                    yield Refusal(shown, line, str(error))
+                else:
+                    yield replace(
+                        request,
+                        framework=framework,
+                        framework_version=framework_version,
+                        language=language,
+                    )
+    except FileNotFoundError:
+        yield Refusal(shown, None, "there is no such file")
+    except OSError as error:
+        yield Refusal(shown, None, f"cannot be read: {error.strerror or error}")
+    except _UnreadableManifestError as error:
+        yield Refusal(shown, error.line, str(error))
+
+
+class _UnreadableManifestError(Exception):
+    """Nothing more can be read of the manifest."""
+
+    def __init__(self, line: int | None, reason: str) -> None:
+        super().__init__(reason)
+        self.line = line
+
+
+def _read_rows(stream: BinaryIO) -> Iterator[tuple[int, Mapping[str, str] | csv.Error]]:
+    """Give each row by column with the line it ends on, or what is wrong with its quoting."""
+    rows = csv.reader(_read_lines(stream), strict=True)
+    try:
+        columns = next(rows, None)
+    except csv.Error as error:
+        raise _UnreadableManifestError(rows.line_num, f"not CSV: {error}") from error
+    if not columns:
+        raise _UnreadableManifestError(None, "the manifest does not begin with a row of columns")
+    _check_columns(columns)
+    while True:
+        try:
+            cells = next(rows)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield rows.line_num, error
+            continue
+        if not cells:
+            continue
+        if len(cells) != len(columns):
+            wrong = csv.Error(f"{len(cells)} cells where the first row names {len(columns)}")
+            yield rows.line_num, wrong
+            continue
+        yield rows.line_num, dict(zip(columns, cells, strict=True))
+
+
+def _read_lines(stream: BinaryIO) -> Iterator[str]:
+    """Give lines as text; bytes that are not UTF-8 become what `check_text` refuses."""
+    number = 0
+    while line := stream.readline(LINE_MAX_BYTES + 1):
+        number += 1
+        if len(line) > LINE_MAX_BYTES:
+            raise _UnreadableManifestError(number, f"a line of more than {LINE_MAX_BYTES} bytes")
+        if number == 1:
+            line = line.removeprefix(codecs.BOM_UTF8)
+        yield line.decode(errors="surrogateescape")
+
+
+def _check_columns(columns: Sequence[str]) -> None:
+    missing = [name for name in REQUIRED_COLUMNS if name not in columns]
+    if missing:
+        raise _UnreadableManifestError(1, f"columns are missing: {', '.join(missing)}")
+    used = (*REQUIRED_COLUMNS, *OPTIONAL_COLUMNS)
+    twice = [name for name in used if columns.count(name) > 1]
+    if twice:
+        raise _UnreadableManifestError(1, f"columns stand there twice: {', '.join(twice)}")
+
+
+def _check_row(row: Mapping[str, str] | csv.Error) -> Mapping[str, str]:
+    if isinstance(row, csv.Error):
+        raise InvalidValueError(f"not a row of CSV: {row}")
+    used = (*REQUIRED_COLUMNS, *OPTIONAL_COLUMNS)
+    return {name: _in_column(name, check_text, row.get(name, "")) for name in used}
+
+
+def _to_request(folder: Path, repository: RepositoryName, row: Mapping[str, str]) -> ReportRequest:
+    number, pull = None, None
+    if row["pull_request"].strip():
+        number, pull = _in_column("pull_request", parse_pull_request, row["pull_request"])
+    started_at = row["started_at"].strip()
+    run = Run(
+        run_id=row["run_id"],
+        attempt=_in_column("attempt", _parse_attempt, row["attempt"].strip() or "1"),
+        pipeline_name=row["pipeline_name"],
+        job_name=row["job_name"],
+        branch=row["branch"],
+        commit=row["commit"],
+        pull_number=number,
+        pull=pull,
+    )
+    return ReportRequest(
+        path=_in_column("file", partial(_locate, folder), row["file"]),
+        repository=repository,
+        run=check_run(run),
+        started_at=_in_column("started_at", parse_timestamp, started_at) if started_at else None,
+    )
+
+
+def _in_column(name: str, parse: Callable[[str], Parsed], text: str) -> Parsed:
+    """Parse a cell, naming its column where that fails."""
+    try:
+        return parse(text)
+    except InvalidValueError as error:
+        raise InvalidValueError(f"{name}: {error}") from error
+
+
+def _parse_attempt(text: str) -> int:
+    if not _ATTEMPT.fullmatch(text):
+        raise InvalidValueError("must be a whole number")
+    return int(text)
+
+
+def _locate(folder: Path, file: str) -> Path:
+    """Give the path of a report that the manifest names: whoever wrote it may read that file."""
+    if not file.strip():
+        raise InvalidValueError("must not be empty")
+    return folder / file

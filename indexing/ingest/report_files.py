@@ -1,0 +1,159 @@
+"""Report files on disk: opened, unpacked, read through once to be sure and once to be used.
+
+Nothing is written here, to no store.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import os
+import stat
+import zlib
+from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from indexing.ingest.compression import GZIP_MAGIC
+from indexing.junit.cases import RefusedCase, ReportCase, ReportError
+from indexing.junit.reader import LineStream, read_report
+from indexing.timestamps import from_microseconds
+
+# Up to here a report is kept in memory between its two readings, which is nearly every report.
+SMALL_REPORT_BYTES: Final = 8 * 1024 * 1024
+
+# Equal names in one report are numbered, so something has to be remembered of every name. At
+# this many cases, some hundred times what large projects report, that is about 40 MB.
+REPORT_MAX_CASES: Final = 5_000_000
+
+_CENSUS_SHARDS: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFile:
+    """A report that has been read to its end once and found whole.
+
+    `digest` is the SHA-256 of the unpacked document, so a packed copy of it is the same report.
+    """
+
+    path: Path
+    modified_at: datetime
+    digest: bytes
+    _content: bytes | None
+    _repeated: frozenset[int]
+
+    @classmethod
+    def examine(cls, path: Path) -> ReportFile:
+        """Read the whole file.
+
+        Raises:
+            ReportError: it is missing, unreadable, damaged or not a report; the text says which.
+        """
+        with _as_report_errors():
+            with _open(path) as (stream, status):
+                head = stream.read(SMALL_REPORT_BYTES + 1)
+            modified_at = from_microseconds(status.st_mtime_ns // 1000)
+            if len(head) <= SMALL_REPORT_BYTES:
+                census = _take_census(io.BytesIO(head))
+                return cls(path, modified_at, hashlib.sha256(head).digest(), head, census)
+            del head
+            if not stat.S_ISREG(status.st_mode):
+                raise ReportError(
+                    f"more than {SMALL_REPORT_BYTES} bytes of what is not a regular file"
+                )
+            with _open(path) as (stream, _):
+                hashed = _HashedStream(stream)
+                census = _take_census(hashed)
+            return cls(path, modified_at, hashed.digest(), None, census)
+
+    def read_cases(self) -> Iterator[tuple[ReportCase | RefusedCase, int]]:
+        """Give each case with its ordinal, from 0, among the accepted ones of equal name.
+
+        Raises:
+            ReportError: the file has changed since it was examined.
+        """
+        if self._content is not None:
+            yield from self._number(io.BytesIO(self._content))
+            return
+        with _as_report_errors(), _open(self.path) as (stream, _):
+            hashed = _HashedStream(stream)
+            yield from self._number(hashed)
+            if hashed.digest() != self.digest:
+                raise ReportError("the file changed while it was read; read it again")
+
+    def _number(self, stream: LineStream) -> Iterator[tuple[ReportCase | RefusedCase, int]]:
+        seen: dict[str, int] = {}
+        for case in read_report(stream):
+            ordinal = 0
+            if isinstance(case, ReportCase) and hash(case.test_name) in self._repeated:
+                ordinal = seen.get(case.test_name, 0)
+                seen[case.test_name] = ordinal + 1
+            yield case, ordinal
+
+
+class _HashedStream:
+    """A stream of lines with the digest of all that was read of it."""
+
+    def __init__(self, stream: LineStream) -> None:
+        self._stream = stream
+        self._state = hashlib.sha256()
+
+    def readline(self, size: int, /) -> bytes:
+        line = self._stream.readline(size)
+        self._state.update(line)
+        return line
+
+    def digest(self) -> bytes:
+        return self._state.digest()
+
+
+def _take_census(stream: LineStream) -> frozenset[int]:
+    """Read a report to its end and give the hashes of the names that come more than once.
+
+    Eight bytes a case. A hash that two names share costs a look-up later and changes nothing.
+    """
+    shards = [array("q") for _ in range(_CENSUS_SHARDS)]
+    for count, case in enumerate(read_report(stream), start=1):
+        if count > REPORT_MAX_CASES:
+            raise ReportError(f"more than {REPORT_MAX_CASES} test cases")
+        if isinstance(case, ReportCase):
+            name = hash(case.test_name)
+            shards[name % _CENSUS_SHARDS].append(name)
+    repeated: set[int] = set()
+    for shard in shards:
+        before: int | None = None
+        for name in sorted(shard):
+            if name == before:
+                repeated.add(name)
+            before = name
+    return frozenset(repeated)
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[tuple[io.BufferedIOBase, os.stat_result]]:
+    """Open a file, unpacked where its first bytes say that it is gzip, whatever its name says."""
+    with path.open("rb") as raw:
+        status = os.fstat(raw.fileno())
+        if raw.peek(len(GZIP_MAGIC)).startswith(GZIP_MAGIC):
+            with gzip.GzipFile(fileobj=raw) as unpacked:
+                yield unpacked, status
+        else:
+            yield raw, status
+
+
+@contextmanager
+def _as_report_errors() -> Iterator[None]:
+    """Translate what the file system and the unpacking raise."""
+    try:
+        yield
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise ReportError(f"damaged gzip data: {error}") from error
+    except FileNotFoundError as error:
+        raise ReportError("there is no such file") from error
+    except OSError as error:
+        raise ReportError(f"cannot be read: {error.strerror or error}") from error

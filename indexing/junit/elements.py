@@ -1,0 +1,247 @@
+"""Elements of a JUnit document, as the parser meets them, into cases; reads no bytes itself.
+
+Written after what the writers do, since there is no binding schema: suites nest, attributes are
+missing, counters lie and are not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from indexing.errors import InvalidValueError
+from indexing.junit.cases import (
+    FAILURE_MESSAGE_MAX_LENGTH,
+    FAILURE_TYPE_MAX_LENGTH,
+    FILEPATH_MAX_LENGTH,
+    MAX_DEPTH,
+    MAX_DISTINCT_NAMES,
+    RefusedCase,
+    ReportCase,
+    ReportError,
+)
+from indexing.junit.values import parse_duration, parse_report_timestamp
+from indexing.models.executions import Conclusion
+from indexing.names import check_stored_name
+
+_SUITES: Final = frozenset({"testsuites", "testsuite"})
+_CASE: Final = "testcase"
+_FAILURES: Final = frozenset({"failure", "error"})
+# Attempts that failed before the one that counts, as Surefire, nextest and Playwright mark them.
+_RETRIES: Final = frozenset({"flakyFailure", "flakyError", "rerunFailure", "rerunError"})
+_SKIPPED: Final = "skipped"
+# GoogleTest and CTest say of a disabled test only this, with no element for it.
+_NOT_RUN: Final = {
+    "status": frozenset({"notrun", "disabled", "skipped"}),
+    "result": frozenset({"suppressed", "skipped"}),
+}
+
+# How much of a stranger's element name an error repeats.
+_SHOWN_NAME_LENGTH: Final = 80
+
+
+@dataclass(frozen=True, slots=True)
+class _Suite:
+    """What a suite hands down to the suites and cases within it."""
+
+    timestamp: datetime | None = None
+    filepath: str | None = None
+
+    def enclose(self, attributes: Mapping[str, str]) -> _Suite:
+        """Give what holds within an element of these attributes, which says more than its suite."""
+        if "timestamp" not in attributes and "file" not in attributes:
+            return self
+        timestamp, filepath = attributes.get("timestamp"), _stated(attributes, "file")
+        return _Suite(
+            (timestamp and parse_report_timestamp(timestamp)) or self.timestamp,
+            filepath or self.filepath,
+        )
+
+
+@dataclass(slots=True)
+class _OpenCase:
+    """A `testcase` whose end has not come yet, with what its children have said so far."""
+
+    attributes: Mapping[str, str]
+    line: int | None
+    failed: bool = False
+    skipped: bool = False
+    retried: bool = False
+    failure_type: str | None = None
+    failure_message: str | None = None
+
+
+@dataclass(slots=True)
+class _Body:
+    """The text of a failure, held no longer than what will be kept of it."""
+
+    pieces: list[str] = field(default_factory=list)
+    room: int = FAILURE_MESSAGE_MAX_LENGTH
+
+    def add(self, text: str) -> None:
+        if self.room:
+            piece = (text if self.pieces else text.lstrip())[: self.room]
+            if piece:
+                self.pieces.append(piece)
+                self.room -= len(piece)
+
+    def text(self) -> str | None:
+        return "".join(self.pieces).rstrip() or None
+
+
+class CaseCollector:
+    """The target of a streaming parser: takes its calls, puts finished cases into `finished`.
+
+    The owner sets `line` before it feeds that line, empties `finished`, and may clear `stirred`,
+    which is set by every call. Raises `ReportError` for what no report holds.
+    """
+
+    def __init__(self) -> None:
+        self.line: int | None = 1
+        self.stirred = False
+        self.finished: list[ReportCase | RefusedCase] = []
+        self._depth = 0
+        # Below this depth nothing is looked at: logs, properties, what others have added.
+        self._passed_over_from: int | None = None
+        self._suites = [_Suite()]
+        self._case: _OpenCase | None = None
+        self._body: _Body | None = None
+        self._names: set[str] = set()
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        self.stirred = True
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise ReportError(f"elements nest more than {MAX_DEPTH} deep", self.line)
+        self._remember_names(tag, *attributes)
+        if self._passed_over_from is not None:
+            return
+        name = tag.rpartition("}")[2]
+        if self._case is not None:
+            self._start_in_case(self._case, name, attributes)
+        elif name in _SUITES:
+            self._suites.append(self._suites[-1].enclose(attributes))
+        elif self._depth == 1:
+            raise ReportError(
+                f"not a JUnit report: its root is <{_shorten(name)}>, "
+                "where <testsuites> or <testsuite> belongs",
+                self.line,
+            )
+        elif name == _CASE:
+            self._case = _OpenCase(attributes, self.line)
+        else:
+            self._passed_over_from = self._depth
+
+    def end(self, _tag: str) -> None:
+        self.stirred = True
+        depth = self._depth
+        self._depth -= 1
+        if self._passed_over_from is not None:
+            if self._passed_over_from == depth:
+                self._passed_over_from = None
+                self._end_body()
+        elif self._case is not None:
+            self.finished.append(self._finish(self._case))
+            self._case = None
+        else:
+            self._suites.pop()
+
+    def data(self, text: str) -> None:
+        self.stirred = True
+        if self._body is not None:
+            self._body.add(text)
+
+    def comment(self, _text: str) -> None:
+        self.stirred = True
+
+    def pi(self, _target: str, _data: str | None = None) -> None:
+        self.stirred = True
+
+    def start_ns(self, prefix: str | None, uri: str | None) -> None:
+        self.stirred = True
+        self._remember_names(prefix or "", uri or "")
+
+    def doctype(self, _name: str, _public_id: str | None, _system_url: str | None) -> None:
+        raise ReportError(
+            "a document type declaration (<!DOCTYPE>) is refused, with all entities that it "
+            "may declare",
+            self.line,
+        )
+
+    def close(self) -> None:
+        """Nothing is left to hand over: `finished` has it all."""
+
+    def _start_in_case(self, case: _OpenCase, name: str, attributes: Mapping[str, str]) -> None:
+        if name == _CASE:
+            raise ReportError("a <testcase> stands within a <testcase>", self.line)
+        if name in _FAILURES:
+            if not case.failed:
+                case.failed = True
+                case.failure_type = _cut(attributes.get("type"), FAILURE_TYPE_MAX_LENGTH)
+                case.failure_message = _cut(attributes.get("message"), FAILURE_MESSAGE_MAX_LENGTH)
+                if case.failure_message is None:
+                    self._body = _Body()
+        elif name in _RETRIES:
+            case.retried = True
+        elif name == _SKIPPED:
+            case.skipped = True
+        self._passed_over_from = self._depth
+
+    def _end_body(self) -> None:
+        if self._body is not None and self._case is not None:
+            self._case.failure_message = self._body.text()
+        self._body = None
+
+    def _finish(self, case: _OpenCase) -> ReportCase | RefusedCase:
+        attributes = case.attributes
+        class_name, name = _stated(attributes, "classname"), _stated(attributes, "name")
+        try:
+            test_name = check_stored_name(".".join(part for part in (class_name, name) if part))
+        except InvalidValueError as error:
+            return RefusedCase(case.line, f"the name of a test {error}")
+        conclusion = Conclusion.PASSED
+        if case.failed:
+            conclusion = Conclusion.FAILED
+        elif case.skipped or any(
+            attributes.get(attribute, "").lower() in words for attribute, words in _NOT_RUN.items()
+        ):
+            conclusion = Conclusion.SKIPPED
+        inherited = self._suites[-1].enclose(attributes)
+        path = inherited.filepath
+        return ReportCase(
+            test_name=test_name,
+            conclusion=conclusion,
+            needed_retries=case.retried and conclusion is Conclusion.PASSED,
+            duration=parse_duration(attributes.get("time")),
+            timestamp=inherited.timestamp,
+            filepath=path if path and len(path) <= FILEPATH_MAX_LENGTH else None,
+            function_name=name,
+            failure_type=case.failure_type,
+            failure_message=case.failure_message,
+            line=case.line,
+        )
+
+    def _remember_names(self, *names: str) -> None:
+        self._names.update(names)
+        if len(self._names) > MAX_DISTINCT_NAMES:
+            raise ReportError(
+                f"more than {MAX_DISTINCT_NAMES} different names of elements and attributes",
+                self.line,
+            )
+
+
+def _stated(attributes: Mapping[str, str], name: str) -> str | None:
+    """Give an attribute's value; one of nothing but blanks says nothing."""
+    value = attributes.get(name)
+    return value if value and not value.isspace() else None
+
+
+def _cut(text: str | None, length: int) -> str | None:
+    """Give the first part of a text, `None` where it says nothing."""
+    return (text.strip()[:length] or None) if text else None
+
+
+def _shorten(name: str) -> str:
+    return name if len(name) <= _SHOWN_NAME_LENGTH else name[:_SHOWN_NAME_LENGTH] + "\u2026"

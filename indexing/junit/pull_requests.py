@@ -1,0 +1,83 @@
+"""What a CI tells of the pull request it runs for: a number, or the event file of its host."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import orjson
+
+from indexing.errors import InvalidValueError
+from indexing.models.executions import PullRequest
+from indexing.names import check_text
+
+_NUMBER: Final = re.compile(r"#?([0-9]{1,19})")
+# What both backends hold in one integer column.
+_MAX_NUMBER: Final = 2**63 - 1
+
+
+def parse_pull_request(text: str) -> tuple[int | None, PullRequest | None]:
+    """Read a number, or the JSON text of an event, into what is known of its pull request.
+
+    The event is GitHub's payload with a member `pull_request`, or such a member by itself. The
+    pull request is `None` unless its id, number, title, user id and login are all there; the
+    number too is `None` for an event that is not about a pull request.
+
+    Raises:
+        InvalidValueError: the text is neither, or the number is out of range.
+    """
+    stripped = text.strip()
+    match = _NUMBER.fullmatch(stripped)
+    if match is not None:
+        return _check_number(int(match[1])), None
+    if not stripped.startswith("{"):
+        raise InvalidValueError(
+            "a pull request is given by its number or by the JSON of the CI's event"
+        )
+    try:
+        event: object = orjson.loads(stripped)
+    except (orjson.JSONDecodeError, UnicodeEncodeError) as error:
+        raise InvalidValueError(f"the CI's event is not valid JSON: {error}") from error
+    return _read_event(event)
+
+
+def _read_event(event: object) -> tuple[int | None, PullRequest | None]:
+    pull = _member(event, "pull_request")
+    if pull is None and _member(event, "user") is not None:
+        pull = event
+    if pull is None:
+        return None, None
+    number = _integer(pull, "number")
+    if number is None:
+        number = _integer(event, "number")
+    if number is None:
+        return None, None
+    _check_number(number)
+    pull_id, title = _integer(pull, "id"), _text(pull, "title")
+    user = _member(pull, "user")
+    user_id, login = _integer(user, "id"), _text(user, "login")
+    if pull_id is None or title is None or user_id is None or not login:
+        return number, None
+    return number, PullRequest(pull_id, number, title, user_id, login)
+
+
+def _check_number(number: int) -> int:
+    if not 0 < number <= _MAX_NUMBER:
+        raise InvalidValueError(f"the number of a pull request is 1 to {_MAX_NUMBER}")
+    return number
+
+
+def _member(holder: object, name: str) -> object:
+    return holder.get(name) if isinstance(holder, dict) else None
+
+
+def _integer(holder: object, name: str) -> int | None:
+    value = _member(holder, name)
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_NUMBER:
+        return value
+    return None
+
+
+def _text(holder: object, name: str) -> str | None:
+    value = _member(holder, name)
+    return check_text(value) if isinstance(value, str) else None

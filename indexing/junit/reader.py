@@ -1,0 +1,93 @@
+"""A JUnit document as a stream of cases: bytes in, cases out, no more of it held than one case.
+
+The parser builds no tree, follows no reference and opens nothing; that a document is well-formed
+is known only once the last case has been given.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final, Protocol, cast
+
+from lxml import etree
+
+from indexing.junit.cases import TOKEN_MAX_BYTES, RefusedCase, ReportCase, ReportError
+from indexing.junit.elements import CaseCollector
+
+# Longer lines are fed in pieces.
+_PIECE_BYTES: Final = 64 * 1024
+
+_UTF_16_MARKS: Final = (b"\xfe\xff", b"\xff\xfe")
+# The parser ends its messages with the place, which is told at their beginning here.
+_PLACE: Final = re.compile(r"\s*,? line [0-9]+, column [0-9]+\s*$")
+
+
+class LineStream(Protocol):
+    """All that is asked of a binary stream."""
+
+    def readline(self, size: int, /) -> bytes:
+        """Give the bytes up to and with the next line end, at most `size`; none at the end."""
+
+
+def read_report(stream: LineStream) -> Iterator[ReportCase | RefusedCase]:
+    """Give the cases of a report in their order, and in their place those that are refused.
+
+    Raises:
+        ReportError: the document cannot be read to its end: malformed XML, a character that XML
+            forbids, a document type declaration, a root that is not JUnit's, a limit exceeded.
+            Cases given before it are not to be kept.
+    """
+    collector = CaseCollector()
+    parser = etree.XMLParser(
+        # The stubs have targets take bytes too, which the parser never hands over.
+        target=cast(Any, collector),
+        # The five entities of XML itself; all others need the declaration that is refused. Without
+        # this, the parser hands `&amp;` in an attribute over as `&#38;`.
+        resolve_entities=cast(bool, "internal"),
+        no_network=True,
+        load_dtd=False,
+        # The limits of `cases` hold instead: no tree is built, so depth and text cost nothing.
+        huge_tree=True,
+    )
+    try:
+        yield from _feed(parser, collector, stream)
+        parser.close()
+    except etree.XMLSyntaxError as error:
+        raise _translate(error) from error
+    yield from collector.finished
+
+
+def _feed(
+    parser: etree.XMLParser, collector: CaseCollector, stream: LineStream
+) -> Iterator[ReportCase | RefusedCase]:
+    # Fed by line, because the parser does not tell its target where it is.
+    piece = stream.readline(_PIECE_BYTES)
+    if not piece:
+        raise ReportError("the report is empty")
+    if piece.startswith(_UTF_16_MARKS) or b"\0" in piece[:4]:
+        collector.line = None
+    silent = 0
+    while piece:
+        collector.stirred = False
+        parser.feed(piece)
+        silent = 0 if collector.stirred else silent + len(piece)
+        if silent > TOKEN_MAX_BYTES:
+            raise ReportError(
+                f"a comment, a CDATA section or a tag of more than {TOKEN_MAX_BYTES} bytes",
+                collector.line,
+            )
+        if collector.finished:
+            yield from collector.finished
+            collector.finished.clear()
+        if collector.line is not None and piece.endswith(b"\n"):
+            collector.line += 1
+        piece = stream.readline(_PIECE_BYTES)
+
+
+def _translate(error: etree.XMLSyntaxError) -> ReportError:
+    reason = _PLACE.sub("", error.msg or "")
+    if getattr(error, "code", None) == etree.ErrorTypes.ERR_CDATA_NOT_FINISHED:
+        # The one common error that the parser has no words for: a report that was cut off in a log.
+        reason = "a CDATA section does not end"
+    return ReportError(f"not well-formed XML: {reason}", error.position[0] or None)

@@ -1,0 +1,100 @@
+"""Durations and times as report writers spell them, into numbers; what is unreadable is `None`."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import UTC, datetime
+from typing import Final
+
+from indexing.errors import InvalidValueError
+from indexing.timestamps import parse_timestamp
+
+# Seconds unless the writer says otherwise. The micro sign and the Greek letter are both in use.
+_SECONDS: Final = {
+    "": 1.0,
+    "ns": 1e-9,
+    "us": 1e-6,
+    "\u00b5s": 1e-6,
+    "\u03bcs": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "sec": 1.0,
+    "secs": 1.0,
+    "second": 1.0,
+    "seconds": 1.0,
+    "m": 60.0,
+    "min": 60.0,
+    "h": 3600.0,
+}
+
+# No duration is longer; a megabyte of digits need not be looked at.
+_DURATION_MAX_LENGTH: Final = 64
+_DURATION: Final = re.compile(
+    r"([0-9][0-9.,]*|[.,][0-9]+)([eE][+\-]?[0-9]{1,3})?\s*([A-Za-z\u00b5\u03bc]*)"
+)
+
+_TIMESTAMP_MAX_LENGTH: Final = 64
+_TIMESTAMP: Final = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})"
+    r"(?:[Tt ]([0-9]{2}:[0-9]{2})(:[0-9]{2})?(?:[.,]([0-9]+))?"
+    r"\s*(?:([Zz]|UTC|GMT)|([+\-][0-9]{2}):?([0-9]{2})?)?)?"
+)
+
+# Writers that know no time give the zero of their platform: the years 1, 1601, 1900.
+_EARLIEST: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def parse_duration(text: str | None) -> float | None:
+    """Give the seconds that a `time` attribute tells of.
+
+    `.` and `,` group thousands and mark decimals, whichever comes last being the decimal mark. A
+    single comma is one too: a locale that writes so is more common than a run of exactly as many
+    thousand seconds. A unit behind the number is heeded. Negative ones and words give `None`.
+    """
+    if text is None or len(text) > _DURATION_MAX_LENGTH:
+        return None
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        return None
+    number, exponent, unit = match.groups(default="")
+    scale = _SECONDS.get(unit.lower())
+    if scale is None:
+        return None
+    try:
+        seconds = float(_with_plain_decimals(number) + exponent) * scale
+    except ValueError:
+        return None
+    return seconds if math.isfinite(seconds) else None
+
+
+def parse_report_timestamp(text: str | None) -> datetime | None:
+    """Give the moment that a `timestamp` attribute tells of, in UTC.
+
+    No zone means UTC, no time of day midnight. `None` for what is no date, and for a date before
+    1970, which stands for "not known".
+    """
+    if text is None or len(text) > _TIMESTAMP_MAX_LENGTH:
+        return None
+    match = _TIMESTAMP.fullmatch(text.strip())
+    if match is None:
+        return None
+    day, minutes, seconds, fraction, _, hours_off, minutes_off = match.groups()
+    zone = f"{hours_off}:{minutes_off or '00'}" if hours_off else "Z"
+    fine = f".{fraction[:9]}" if fraction else ""
+    try:
+        moment = parse_timestamp(f"{day}T{minutes or '00:00'}{seconds or ':00'}{fine}{zone}")
+    except InvalidValueError:
+        return None
+    return moment if moment >= _EARLIEST else None
+
+
+def _with_plain_decimals(number: str) -> str:
+    """Drop what groups digits and make the decimal mark a `.`; leave what fits neither."""
+    if "," not in number and number.count(".") <= 1:
+        return number
+    mark = "." if number.rfind(".") > number.rfind(",") else ","
+    grouping = "," if mark == "." else "."
+    if number.count(mark) > 1:
+        return number.replace(mark, "") if grouping not in number else number
+    return number.replace(grouping, "").replace(mark, ".")

@@ -1,0 +1,279 @@
+"""Reports from files into a real store: what lands, what is refused, and what a rerun changes."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from indexing.identifiers import derive_test_id
+from indexing.ingest import report_files
+from indexing.ingest.counts import IngestCount
+from indexing.ingest.junit import (
+    BATCH_EXECUTIONS,
+    Refusal,
+    ReportRequest,
+    check_run,
+    ingest_reports,
+)
+from indexing.ingest.report_files import ReportFile
+from indexing.junit.cases import ReportError
+from indexing.models.executions import Run
+from indexing.models.paging import Anchor
+from indexing.models.tests import TestDetail, TestQuery
+from indexing.store import open_store
+from indexing.store.interface import Store
+from tests.builders import NOON, WIDGETS, make_run
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+REPORT = "<testsuite>{}</testsuite>"
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    opened = await open_store(tmp_path / "store")
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "reports"
+    made.mkdir()
+    return made
+
+
+def write_report(path: Path, *names: str, inside: str = "") -> Path:
+    cases = "".join(f'\n<testcase name="{name}">{inside}</testcase>' for name in names)
+    path.write_text(REPORT.format(cases))
+    return path
+
+
+def request_for(path: Path, run: Run | None = None, at: datetime | None = NOON) -> ReportRequest:
+    return ReportRequest(path, WIDGETS, run or make_run(), started_at=at)
+
+
+async def ingest(
+    store: Store, *requests: ReportRequest | Refusal
+) -> tuple[IngestCount, list[Refusal]]:
+    refused: list[Refusal] = []
+    count = await ingest_reports(store, requests, refuse=refused.append)
+    assert count.read == count.written + count.unchanged + count.refused
+    assert count.refused == len(refused)
+    return count, refused
+
+
+async def find(store: Store, name: str) -> TestDetail:
+    detail = await store.get_test(WIDGETS, derive_test_id(WIDGETS, name))
+    assert detail is not None
+    return detail
+
+
+async def count_of(store: Store, name: str) -> int:
+    query = TestQuery(WIDGETS, (name,))
+    page = await store.search_tests(query, Anchor(None), 10)
+    return sum(row.key.executions_count for row in page.rows)
+
+
+async def test_a_report_is_written_once_and_unchanged_ever_after(
+    store: Store, folder: Path
+) -> None:
+    path = write_report(folder / "a.xml", "one", "two", "two")
+    count, _ = await ingest(store, request_for(path))
+    assert count == IngestCount(read=3, written=3)
+    count, _ = await ingest(store, request_for(path))
+    assert count == IngestCount(read=3, unchanged=3)
+    assert await count_of(store, "two") == 2
+
+
+async def test_a_packed_report_is_the_same_report(store: Store, folder: Path) -> None:
+    path = write_report(folder / "a.xml", "one", "two")
+    packed = folder / "a.xml.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    misnamed = folder / "b.xml"
+    misnamed.write_bytes(packed.read_bytes())
+    await ingest(store, request_for(path))
+    count, _ = await ingest(store, request_for(packed), request_for(misnamed))
+    assert count == IngestCount(read=4, unchanged=4)
+
+
+async def test_runs_attempts_and_shards_are_told_apart(store: Store, folder: Path) -> None:
+    shard = write_report(folder / "1.xml", "one")
+    other = write_report(folder / "2.xml", "one", "two")
+    await ingest(
+        store,
+        request_for(shard),
+        request_for(other),
+        request_for(shard, make_run(attempt=2)),
+        request_for(shard, make_run("2")),
+    )
+    assert await count_of(store, "one") == 4
+
+
+async def test_a_refused_case_leaves_the_ordinals_of_the_others(store: Store, folder: Path) -> None:
+    path = folder / "a.xml"
+    path.write_text(REPORT.format('\n<testcase/><testcase name="n"/><testcase name="n"/>'))
+    count, refused = await ingest(store, request_for(path))
+    assert count == IngestCount(read=3, written=2, refused=1)
+    assert refused == [Refusal(str(path), 2, "the name of a test must not be empty")]
+    assert [ordinal for _, ordinal in ReportFile.examine(path).read_cases()] == [0, 0, 1]
+
+
+async def test_a_report_that_breaks_off_leaves_nothing(store: Store, folder: Path) -> None:
+    names = [f"test {number}" for number in range(BATCH_EXECUTIONS * 2)]
+    path = write_report(folder / "a.xml", *names)
+    path.write_text(path.read_text().removesuffix("</testsuite>"))
+    count, (refusal,) = await ingest(store, request_for(path))
+    assert count == IngestCount(read=1, refused=1)
+    assert refusal.line == len(names) + 1
+    assert "not well-formed" in refusal.reason
+    assert (await store.get_status()).executions == 0
+
+
+@pytest.mark.parametrize("small", [0, report_files.SMALL_REPORT_BYTES])
+async def test_a_report_too_large_for_memory_comes_out_the_same(
+    store: Store, folder: Path, small: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report_files, "SMALL_REPORT_BYTES", small)
+    names = [f"test {number % 3_000}" for number in range(5_000)]
+    path = write_report(folder / "a.xml", *names)
+    packed = folder / "a.xml.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    ordinals = [ordinal for _, ordinal in ReportFile.examine(packed).read_cases()]
+    assert ordinals == [0] * 3_000 + [1] * 2_000
+    await ingest(store, request_for(path))
+    assert (await store.get_status()).executions == 5_000
+    count, _ = await ingest(store, request_for(packed))
+    assert count == IngestCount(read=5_000, unchanged=5_000)
+
+
+def test_a_large_report_that_changes_between_its_readings_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report_files, "SMALL_REPORT_BYTES", 0)
+    path = write_report(folder / "a.xml", "one")
+    file = ReportFile.examine(path)
+    write_report(path, "two")
+    with pytest.raises(ReportError, match="changed"):
+        list(file.read_cases())
+
+
+async def test_what_cannot_be_read_is_refused_by_name_and_the_rest_lands(
+    store: Store, folder: Path
+) -> None:
+    good = write_report(folder / "good.xml", "one")
+    bad = {
+        "missing.xml": "no such file",
+        "empty.xml": "empty",
+        "binary.xml": "not well-formed",
+        "cut.xml.gz": "gzip",
+        "corrupt.xml.gz": "gzip",
+        "html.xml": "<html>",
+        "x" * 300 + ".xml": "cannot be read",
+    }
+    (folder / "empty.xml").touch()
+    (folder / "binary.xml").write_bytes(bytes(range(256)))
+    packed = gzip.compress(good.read_bytes())
+    (folder / "cut.xml.gz").write_bytes(packed[:-10])
+    (folder / "corrupt.xml.gz").write_bytes(packed[:10] + b"\xff" * 20)
+    (folder / "html.xml").write_text("<html/>")
+    count, refused = await ingest(
+        store, *(request_for(folder / name) for name in bad), request_for(good)
+    )
+    assert count == IngestCount(read=len(bad) + 1, written=1, refused=len(bad))
+    for refusal, (name, reason) in zip(refused, bad.items(), strict=True):
+        assert refusal.file == str(folder / name)
+        assert reason in refusal.reason
+
+
+async def test_a_folder_is_walked_in_order_for_reports_alone(store: Store, folder: Path) -> None:
+    for name in ("b/2.xml", "b/1.xml.gz", "a.xml", "c.XML"):
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("<wrong/>")
+    (folder / "notes.txt").write_text("not looked at")
+    os.mkfifo(folder / "pipe.xml")
+    _, refused = await ingest(store, request_for(folder))
+    assert [Path(refusal.file).relative_to(folder).as_posix() for refusal in refused] == [
+        "a.xml",
+        "c.XML",
+        "b/1.xml.gz",
+        "b/2.xml",
+    ]
+
+
+async def test_a_folder_without_reports_is_refused(store: Store, folder: Path) -> None:
+    _, (refusal,) = await ingest(store, request_for(folder))
+    assert refusal.file == str(folder)
+
+
+async def test_the_time_is_the_given_one_then_the_reports_then_the_files(
+    store: Store, folder: Path
+) -> None:
+    path = folder / "a.xml"
+    path.write_text(
+        '<testsuite><testcase name="own" timestamp="2026-01-02T03:04:05"><error/></testcase>'
+        '<testcase name="none"><error/></testcase></testsuite>'
+    )
+    os.utime(path, (1_700_000_000, 1_700_000_000.5))
+    await ingest(store, request_for(path, at=None))
+    own, none = await find(store, "own"), await find(store, "none")
+    assert own.health.last_failure_at == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    assert none.health.last_failure_at == datetime.fromtimestamp(1_700_000_000.5, UTC)
+
+    os.utime(path, (1_800_000_000, 1_800_000_000))
+    count, _ = await ingest(store, request_for(path, at=None))
+    assert count.unchanged == 2
+    assert (await find(store, "none")).health.last_failure_at == none.health.last_failure_at
+
+    await ingest(store, request_for(path, make_run("2")))
+    assert (await find(store, "own")).health.last_failure_at == NOON
+
+
+async def test_what_the_job_and_the_case_know_is_shown_of_the_test(
+    store: Store, folder: Path
+) -> None:
+    path = folder / "a.xml"
+    path.write_text(REPORT.format('<testcase classname="C" name="n" file="c.py"/>'))
+    request = ReportRequest(path, WIDGETS, make_run(), NOON, "pytest", "9", "python")
+    await ingest(store, request)
+    metadata = (await find(store, "C.n")).metadata
+    assert (metadata.framework, metadata.framework_version) == ("pytest", "9")
+    assert (metadata.language, metadata.filepath) == ("python", "c.py")
+    assert metadata.function_name == "n"
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        make_run(pipeline=""),
+        make_run(job="x" * 8_001),
+        make_run(branch="a\0b"),
+        make_run(commit="\ud800"),
+        make_run(""),
+        make_run(attempt=0),
+        make_run(attempt=2**31),
+    ],
+)
+async def test_a_run_that_cannot_be_stored_is_refused(store: Store, folder: Path, run: Run) -> None:
+    path = write_report(folder / "a.xml", "one")
+    count, _ = await ingest(store, request_for(path, run))
+    assert count == IngestCount(read=1, refused=1)
+    assert check_run(make_run()) == make_run()
+
+
+async def test_progress_tells_every_file_of_how_many(store: Store, folder: Path) -> None:
+    for name in ("1.xml", "2.xml", "3.xml"):
+        write_report(folder / name, name)
+    told: list[tuple[int, int | None]] = []
+    await ingest_reports(
+        store,
+        [request_for(folder), request_for(folder / "missing")],
+        refuse=lambda _: None,
+        progress=lambda done, total: told.append((done, total)),
+    )
+    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]

@@ -1,0 +1,151 @@
+"""Application keys: their text, who a request comes from, and what that key may do.
+
+No key's text is kept, logged or put into an error.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+import zlib
+from collections.abc import Mapping
+from datetime import datetime
+from enum import Enum
+from typing import Final
+
+from multidict import CIMultiDictProxy
+
+from indexing.models.keys import ApplicationKey, Scope
+from indexing.models.repositories import Repository
+from indexing.names import RepositoryName
+from indexing.store.interface import Reader
+from service import problems
+
+KEY_PREFIX: Final = "mw_"
+KEY_RANDOM_BYTES: Final = 32
+_ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+# The lengths that the largest values take in base 62.
+_RANDOM_LENGTH: Final = 43
+_CHECKSUM_LENGTH: Final = 6
+_KEY: Final = re.compile(
+    f"{KEY_PREFIX}[0-9A-Za-z]{{{_RANDOM_LENGTH}}}([0-9A-Za-z]{{{_CHECKSUM_LENGTH}}})"
+)
+# RFC 9110, section 11.4: the scheme's case does not matter, one or more spaces follow it.
+_BEARER: Final = re.compile(r"bearer +([^ ]+) *", re.IGNORECASE)
+
+
+class Operation(Enum):
+    """The five operations, as scopes, cursors and the OpenAPI document name them."""
+
+    EVENTS = "events"
+    SEARCH = "search"
+    TEST = "test"
+    QUARANTINES = "quarantines"
+    QUARANTINE = "quarantine"
+
+
+# A CI plugin uses one key to send results and to ask what is quarantined.
+OPERATIONS: Final[Mapping[Scope, frozenset[Operation]]] = {
+    Scope.READ: frozenset(Operation),
+    Scope.INGEST: frozenset({Operation.QUARANTINES, Operation.QUARANTINE}),
+    Scope.ADMIN: frozenset(Operation),
+}
+
+
+def make_key(
+    *,
+    key_id: str,
+    name: str,
+    scope: Scope,
+    owner: str,
+    repository: str | None,
+    created_at: datetime,
+    expires_at: datetime | None = None,
+) -> tuple[str, ApplicationKey]:
+    """Make a new key: its text, to be shown once, and the record to be stored."""
+    random = int.from_bytes(secrets.token_bytes(KEY_RANDOM_BYTES), "big")
+    unchecked = KEY_PREFIX + _base62(random, _RANDOM_LENGTH)
+    text = unchecked + _checksum(unchecked)
+    record = ApplicationKey(
+        id=key_id,
+        name=name,
+        scope=scope,
+        owner=owner,
+        repository=repository,
+        digest=digest_key(text),
+        created_at=created_at,
+        expires_at=expires_at,
+    )
+    return text, record
+
+
+def digest_key(text: str) -> bytes:
+    """What a key is stored and found by."""
+    return hashlib.sha256(text.encode()).digest()
+
+
+def is_key(text: str) -> bool:
+    """Whether the text has the form of a key and its checksum is right."""
+    match = _KEY.fullmatch(text)
+    return match is not None and match[1] == _checksum(text[:-_CHECKSUM_LENGTH])
+
+
+async def authenticate(
+    headers: CIMultiDictProxy[str], reader: Reader, now: datetime
+) -> ApplicationKey:
+    """Find the key that a request carries.
+
+    Raises:
+        Problem: 403 when it carries none that is good, the same for every reason.
+    """
+    values = headers.getall("Authorization", ())
+    match = _BEARER.fullmatch(values[0]) if len(values) == 1 else None
+    # A mistyped key is told from an unknown one without asking the store.
+    if match is None or not is_key(match[1]):
+        raise problems.forbidden()
+    digest = digest_key(match[1])
+    key = await reader.find_key(digest)
+    if key is None or not hmac.compare_digest(key.digest, digest):
+        raise problems.forbidden()
+    if key.revoked_at is not None or (key.expires_at is not None and key.expires_at <= now):
+        raise problems.forbidden()
+    return key
+
+
+async def find_visible(key: ApplicationKey, name: RepositoryName, reader: Reader) -> Repository:
+    """Find a repository that the key sees.
+
+    Raises:
+        Problem: 404, alike for one that is absent and one that is not visible.
+    """
+    # A foreign repository is never looked up, so that not even the time taken tells of it.
+    found = await reader.find_repository(name) if _covers(key, name) else None
+    if found is None:
+        raise problems.not_found("repository")
+    return found
+
+
+def require_scope(key: ApplicationKey, operation: Operation) -> None:
+    """Raise a 403 `Problem` when the key's scope does not cover the operation."""
+    if operation not in OPERATIONS[key.scope]:
+        raise problems.missing_scope()
+
+
+def _covers(key: ApplicationKey, name: RepositoryName) -> bool:
+    if key.repository is None:
+        return key.owner.lower() == name.owner.lower()
+    return RepositoryName(key.owner, key.repository).key == name.key
+
+
+def _checksum(text: str) -> str:
+    return _base62(zlib.crc32(text.encode()), _CHECKSUM_LENGTH)
+
+
+def _base62(number: int, length: int) -> str:
+    digits = []
+    for _ in range(length):
+        number, digit = divmod(number, 62)
+        digits.append(_ALPHABET[digit])
+    return "".join(reversed(digits))

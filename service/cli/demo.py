@@ -1,0 +1,163 @@
+"""`mergewatch demo`: real data to look at, a key that reads it, and what to type."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+import click
+
+from indexing.errors import MergewatchError
+from indexing.identifiers import derive_test_id
+from indexing.ingest.counts import IngestCount
+from indexing.ingest.events import ingest_events
+from indexing.ingest.junit import Refusal, ingest_reports
+from indexing.ingest.manifest import read_manifest
+from indexing.ingest.sources import open_source
+from indexing.models.keys import Scope
+from indexing.models.quarantines import QuarantineRequest
+from indexing.models.repositories import RepositoryChange
+from indexing.names import RepositoryName
+from indexing.store.interface import Store
+from service.auth import make_key
+from service.cli.output import print_count, progress_meter
+from service.cli.running import now, with_store
+from service.settings import Settings, load_settings
+
+KEY_NAME: Final = "demo"
+_KEY_LIFETIME: Final = timedelta(days=30)
+_KEY_ID_BYTES: Final = 6
+
+OWNER: Final = "demo"
+_EVENTS: Final = RepositoryName(OWNER, "mergewatch")
+_TESTS: Final = RepositoryName(OWNER, "lammps")
+
+
+@dataclass(frozen=True, slots=True)
+class _Example:
+    """Reports that a manifest in the folder names, and the branch that counts there."""
+
+    repository: RepositoryName
+    folder: str
+    default_branch: str
+
+
+_REPORTS: Final = (
+    _Example(_TESTS, "lammps", "develop"),
+    _Example(RepositoryName(OWNER, "lammps-regression"), "lammps-regression", "preview"),
+    _Example(_EVENTS, "mergewatch", "main"),
+)
+
+# The days that the events in the folder tell of.
+_EVENTS_FROM: Final = "2026-11-01T00:00:00Z"
+_EVENTS_TO: Final = "2026-12-01T00:00:00Z"
+
+# A test of the example that passes and fails by turns.
+_QUARANTINED: Final = "unit-tests.MolPairStyle:e3b"
+
+
+class ExamplesError(MergewatchError):
+    """The examples are not where they should be, or not all of them could be loaded."""
+
+
+@click.command()
+@click.option(
+    "--examples",
+    type=click.Path(path_type=Path),
+    default=Path(__file__).parents[2] / "examples",
+    help="The folder of examples, when it is not the one beside the program.",
+)
+def demo(examples: Path) -> None:
+    """Load the examples into an empty store, and print a key and curl lines to read them by."""
+    settings = load_settings()
+    lines = with_store(lambda store: _prepare(store, examples, settings), settings)
+    for line in lines:
+        click.echo(line)
+
+
+async def _prepare(store: Store, examples: Path, settings: Settings) -> list[str]:
+    """Load what is missing; returns the lines to print."""
+    if await store.find_repository(_TESTS) is None:
+        if (await store.get_status()).repositories:
+            return ["The store holds other data: no examples were loaded."]
+        await _load(store, examples)
+    elif not any(key.name == KEY_NAME for key in await store.list_keys()):
+        # The key comes last: where there is none, an earlier load was broken off.
+        await _load(store, examples)
+    moment = now()
+    text, key = make_key(
+        key_id=secrets.token_hex(_KEY_ID_BYTES),
+        name=KEY_NAME,
+        scope=Scope.READ,
+        owner=OWNER,
+        repository=None,
+        created_at=moment,
+        expires_at=moment + _KEY_LIFETIME,
+    )
+    quarantine = await store.add_quarantine(
+        _TESTS, QuarantineRequest(_QUARANTINED, "passes and fails by turns"), moment
+    )
+    await store.add_key(key)
+    base = settings.public_url or f"http://{settings.bind}:{settings.port}"
+    return _lines(base, text, str(quarantine.key.id))
+
+
+async def _load(store: Store, examples: Path) -> None:
+    total = await _load_events(store, examples / "events.ndjson")
+    for example in _REPORTS:
+        total += await _load_reports(store, examples, example)
+    print_count(total)
+
+
+async def _load_events(store: Store, path: Path) -> IngestCount:
+    with open_source(str(path)) as source:
+        return await ingest_events(
+            store, source.lines(), source=source.name, refuse=lambda line: _fail(str(line))
+        )
+
+
+async def _load_reports(store: Store, examples: Path, example: _Example) -> IngestCount:
+    await store.set_repository(
+        example.repository, RepositoryChange(default_branch=example.default_branch)
+    )
+    manifest = examples / example.folder / "manifest.csv"
+    with progress_meter(str(example.repository), "reports") as meter:
+        return await ingest_reports(
+            store,
+            read_manifest(manifest, example.repository),
+            refuse=_refuse_report,
+            progress=meter,
+        )
+
+
+def _refuse_report(refusal: Refusal) -> None:
+    _fail(f"{refusal.file}: {refusal.reason}")
+
+
+def _fail(reason: str) -> None:
+    raise ExamplesError(f"an example cannot be loaded: {reason}")
+
+
+def _lines(base: str, key: str, quarantine_id: str) -> list[str]:
+    """A curl line for each of the five operations."""
+    test_id = derive_test_id(_TESTS, _QUARANTINED)
+    urls = {
+        "the newest events": f"{base}/v1/repos/{_EVENTS}/logs"
+        f"?received_from={quote(_EVENTS_FROM)}&received_to={quote(_EVENTS_TO)}&per_page=3",
+        "tests by name": f"{_in_ci(base, _TESTS)}/search/tests?test_name=*Pair*e3b*&per_page=3",
+        "one test": f"{_in_ci(base, _TESTS)}/tests/{test_id}",
+        "what is quarantined": f"{_in_ci(base, _TESTS)}/quarantines",
+        "one quarantine": f"{_in_ci(base, _TESTS)}/quarantines/{quarantine_id}",
+    }
+    lines = ["", f"A key that reads the repositories of {OWNER} for 30 days:", "", f"  {key}", ""]
+    for what, url in urls.items():
+        lines += [f"# {what}", f"curl -i -H 'Authorization: Bearer {key}' '{url}'"]
+    return [*lines, ""]
+
+
+def _in_ci(base: str, repository: RepositoryName) -> str:
+    return f"{base}/v1/ci/{repository.owner}/repositories/{repository.name}"

@@ -1,0 +1,95 @@
+"""`mergewatch keys`: application keys, whose text is shown once and never again."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import datetime
+
+import click
+
+from indexing.models.keys import ApplicationKey, Scope
+from indexing.store.interface import Store
+from service.auth import make_key
+from service.cli.output import format_moment, print_table
+from service.cli.parameters import MOMENT, OWNER, REPOSITORY_ALONE, TEXT
+from service.cli.running import now, with_store
+
+_ID_BYTES = 6
+
+
+@click.group()
+def keys() -> None:
+    """Create, list and revoke application keys."""
+
+
+@keys.command()
+@click.option("--name", type=TEXT, required=True, help="What the key is for.")
+@click.option("--owner", type=OWNER, required=True, help="Whose repositories it is for.")
+@click.option("--repository", type=REPOSITORY_ALONE, help="The only one of them, if it is one.")
+@click.option("--scope", type=click.Choice([scope.value for scope in Scope]), required=True)
+@click.option("--expires", type=MOMENT, help="A date, or a time with its zone.")
+def create(
+    name: str, owner: str, repository: str | None, scope: str, expires: datetime | None
+) -> None:
+    """Create a key and print it, alone, on standard output."""
+    text, key = make_key(
+        key_id=secrets.token_hex(_ID_BYTES),
+        name=name,
+        scope=Scope(scope),
+        owner=owner,
+        repository=repository,
+        created_at=now(),
+        expires_at=expires,
+    )
+    with_store(lambda store: store.add_key(key))
+    click.echo(
+        f"key {key.id} ({key.scope} for {_covered(key)}) is shown this once; keep it safe", err=True
+    )
+    click.echo(text)
+
+
+@keys.command("list")
+def list_keys() -> None:
+    """List the keys, without their text."""
+    moment = now()
+    found = with_store(lambda store: store.list_keys())
+    print_table(
+        ("ID", "NAME", "SCOPE", "REPOSITORIES", "CREATED", "EXPIRES", "STATE"),
+        (
+            (
+                key.id,
+                key.name,
+                key.scope.value,
+                _covered(key),
+                format_moment(key.created_at),
+                format_moment(key.expires_at),
+                _state(key, moment),
+            )
+            for key in found
+        ),
+    )
+
+
+@keys.command()
+@click.argument("key_id", metavar="ID")
+def revoke(key_id: str) -> None:
+    """End a key: it stops working everywhere within a minute."""
+
+    async def end(store: Store) -> bool:
+        return await store.revoke_key(key_id, now())
+
+    if not with_store(end):
+        raise click.ClickException(f"there is no key {key_id}")
+    click.echo(f"revoked {key_id}", err=True)
+
+
+def _covered(key: ApplicationKey) -> str:
+    return f"{key.owner}/{key.repository or '*'}"
+
+
+def _state(key: ApplicationKey, moment: datetime) -> str:
+    if key.revoked_at is not None:
+        return "revoked"
+    if key.expires_at is not None and key.expires_at <= moment:
+        return "expired"
+    return "active"

@@ -1,0 +1,106 @@
+"""What a command shows: tables on standard output, progress and counts on standard error."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Final, Protocol
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from indexing.ingest.counts import IngestCount
+from indexing.timestamps import format_timestamp
+
+# How often a line of progress is worth its place in a log.
+_SECONDS_BETWEEN_LINES: Final = 2.0
+
+# What is refused of a file is mostly refused for one reason: a screenful shows it.
+_SHOWN_REFUSALS: Final = 20
+
+
+class Meter(Protocol):
+    """Told how much is done, out of how much where that is known."""
+
+    def __call__(self, done: int, total: int | None) -> None: ...
+
+
+def visible(text: str) -> str:
+    """Text of strangers with nothing in it that a terminal would obey."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def format_moment(moment: datetime | None) -> str:
+    return "-" if moment is None else format_timestamp(moment)
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Rows under their column names, aligned, for eyes and for `awk` alike."""
+    cells = [list(columns), *([visible(cell) for cell in row] for row in rows)]
+    widths = [max(len(row[at]) for row in cells) for at in range(len(columns))]
+    for row in cells:
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        click.echo(line.rstrip())
+
+
+@contextmanager
+def progress_meter(label: str, unit: str) -> Iterator[Meter]:
+    """A bar where standard error is a terminal, and a line now and then elsewhere."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _plain_meter(label, unit)
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn(f"{{task.completed:,.0f}} {unit}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task(visible(label), total=None)
+
+        def draw(done: int, total: int | None) -> None:
+            bar.update(task, completed=done, total=total)
+
+        yield draw
+
+
+def _plain_meter(label: str, unit: str) -> Meter:
+    last = time.monotonic()
+
+    def write(done: int, total: int | None) -> None:
+        nonlocal last
+        if time.monotonic() - last >= _SECONDS_BETWEEN_LINES:
+            last = time.monotonic()
+            of = "" if total is None else f" of {total:,}"
+            click.echo(f"{visible(label)}: {done:,}{of} {unit}", err=True)
+
+    return write
+
+
+class RefusalList:
+    """Shows the first refusals as they come, and says at the end how many more there were."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def show(self, text: str) -> None:
+        self._count += 1
+        if self._count <= _SHOWN_REFUSALS:
+            click.echo(f"refused: {visible(text)}", err=True)
+
+    def close(self) -> None:
+        if self._count > _SHOWN_REFUSALS:
+            click.echo(f"refused: and {self._count - _SHOWN_REFUSALS:,} more", err=True)
+
+
+def print_count(count: IngestCount) -> None:
+    """The closing line of every ingest."""
+    click.echo(
+        f"read {count.read}, written {count.written}, unchanged {count.unchanged},"
+        f" refused {count.refused}",
+        err=True,
+    )

@@ -1,0 +1,77 @@
+"""Types of options and arguments: text of a person to values of `indexing`, or a usage error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import click
+
+from indexing.errors import InvalidValueError
+from indexing.junit.pull_requests import parse_pull_request
+from indexing.models.executions import PullRequest
+from indexing.names import (
+    check_owner,
+    check_repository,
+    check_stored_name,
+    check_text,
+    parse_repository,
+)
+from indexing.timestamps import parse_timestamp
+
+T = TypeVar("T")
+
+
+class _Parsed(click.ParamType[T], Generic[T]):
+    """A parameter that a function of `indexing` reads."""
+
+    def __init__(self, name: str, parse: Callable[[str], T]) -> None:
+        self.name = name
+        self._parse = parse
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> T | Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._parse(value)
+        except InvalidValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def _parse_moment(text: str) -> datetime:
+    """A timestamp, or a date, which is its first moment in UTC."""
+    try:
+        return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
+    except ValueError:
+        return parse_timestamp(text)
+
+
+def _parse_pull_request(text: str) -> tuple[int | None, PullRequest | None]:
+    """A number, or the path of the file that the CI describes its event in."""
+    if text.isascii() and text.lstrip("#").isdigit():
+        return parse_pull_request(text)
+    try:
+        return parse_pull_request(Path(text).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidValueError(f"is no number, and no file that can be read: {error}") from error
+
+
+OWNER = _Parsed("owner", check_owner)
+REPOSITORY = _Parsed("owner/repository", parse_repository)
+REPOSITORY_ALONE = _Parsed("repository", check_repository)
+STORED_NAME = _Parsed("name", check_stored_name)
+TEXT = _Parsed("text", check_text)
+MOMENT = _Parsed("date or time", _parse_moment)
+PULL_REQUEST = _Parsed("number or file", _parse_pull_request)
+
+repository_option = click.option(
+    "--repository",
+    type=REPOSITORY,
+    required=True,
+    metavar="OWNER/REPOSITORY",
+    help="The repository, with its owner.",
+)

@@ -1,0 +1,91 @@
+"""`mergewatch quarantine`: what people put into quarantine by hand."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+
+import click
+
+from indexing.models.paging import Anchor
+from indexing.models.quarantines import Quarantine, QuarantineQuery, QuarantineRequest
+from indexing.names import RepositoryName
+from indexing.store.interface import Store
+from service.cli.output import format_moment, print_table
+from service.cli.parameters import MOMENT, STORED_NAME, TEXT, repository_option
+from service.cli.running import now, with_store
+
+
+@click.group()
+def quarantine() -> None:
+    """Add, remove and list quarantined tests."""
+
+
+@quarantine.command()
+@repository_option
+@click.option("--test", type=STORED_NAME, required=True, help="The test's whole name.")
+@click.option("--reason", type=TEXT, required=True)
+@click.option("--branch", type=STORED_NAME, help="A branch or a glob of branches.")
+@click.option("--owner", type=TEXT, help="Who sees to it.")
+@click.option("--expires", type=MOMENT, help="A date, or a time with its zone.")
+def add(
+    repository: RepositoryName,
+    test: str,
+    reason: str,
+    branch: str | None,
+    owner: str | None,
+    expires: datetime | None,
+) -> None:
+    """Quarantine a test and print the id of the record, alone, on standard output."""
+    request = QuarantineRequest(
+        test_name=test, reason=reason, branch=branch, owner=owner, expires_at=expires
+    )
+
+    async def quarantine_test(store: Store) -> Quarantine:
+        return await store.add_quarantine(repository, request, now())
+
+    click.echo(str(with_store(quarantine_test).key.id))
+
+
+@quarantine.command()
+@repository_option
+@click.argument("quarantine_id", metavar="ID", type=click.UUID)
+def remove(repository: RepositoryName, quarantine_id: uuid.UUID) -> None:
+    """End a quarantine."""
+
+    async def end(store: Store) -> bool:
+        return await store.remove_quarantine(repository, quarantine_id, now())
+
+    if not with_store(end):
+        raise click.ClickException(f"{repository} has no quarantine {quarantine_id}")
+    click.echo(f"removed {quarantine_id}", err=True)
+
+
+@quarantine.command("list")
+@repository_option
+def list_quarantines(repository: RepositoryName) -> None:
+    """List the quarantines in force, oldest first."""
+
+    async def read(store: Store) -> tuple[Quarantine, ...]:
+        if await store.find_repository(repository) is None:
+            raise click.ClickException(f"the repository {repository} is not known")
+        page = await store.list_quarantines(QuarantineQuery(repository, now()), Anchor(), None)
+        return page.rows
+
+    print_table(
+        ("ID", "TEST", "BRANCH", "SOURCE", "CREATED", "EXPIRES", "RECOVERED", "OWNER", "REASON"),
+        (
+            (
+                str(row.key.id),
+                row.test_name,
+                "(all)" if row.branch is None else row.branch,
+                row.source.value,
+                format_moment(row.key.created_at),
+                format_moment(row.expires_at),
+                "yes" if row.is_recovered else "no",
+                row.owner or "-",
+                row.reason,
+            )
+            for row in with_store(read)
+        ),
+    )

@@ -1,0 +1,38 @@
+"""Runs one command's work over the store that the settings name."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from indexing.store import open_store
+from indexing.store.interface import Store
+from service.settings import Settings, load_settings
+
+T = TypeVar("T")
+
+
+def with_store(work: Callable[[Store], Awaitable[T]], settings: Settings | None = None) -> T:
+    """Open the store, do the work, close the store.
+
+    Raises:
+        SettingsError: some setting is wrong.
+        StoreError: the store cannot be used.
+    """
+    chosen = settings or load_settings()
+
+    async def run() -> T:
+        store = await open_store(chosen.data_dir)
+        try:
+            return await work(store)
+        finally:
+            await store.close()
+
+    return asyncio.run(run())
+
+
+def now() -> datetime:
+    """The time that a command was given at."""
+    return datetime.now(UTC)

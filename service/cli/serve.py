@@ -1,0 +1,29 @@
+"""`mergewatch serve`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import click
+
+from service.settings import MAX_PORT, MAX_WORKERS, load_settings
+
+
+@click.command()
+@click.option("--bind", metavar="ADDRESS", help="The address to listen on.")
+@click.option("--port", type=click.IntRange(0, MAX_PORT), help="The port; 0 is any free one.")
+@click.option("--workers", type=click.IntRange(1, MAX_WORKERS), help="How many processes answer.")
+def serve(bind: str | None, port: int | None, workers: int | None) -> None:
+    """Answer requests until SIGTERM or SIGINT; the options override the settings."""
+    # Only this command needs the HTTP server, which takes longer to load than the others to run.
+    from service.server import serve as run
+
+    settings = load_settings()
+    run(
+        replace(
+            settings,
+            bind=settings.bind if bind is None else bind,
+            port=settings.port if port is None else port,
+            workers=settings.workers if workers is None else workers,
+        )
+    )

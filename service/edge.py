@@ -1,0 +1,54 @@
+"""The edge of the application: request ids, and every error turned into a problem body."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import structlog
+from aiohttp import web
+
+from indexing.errors import StaleKeyError, StoreUnavailableError
+from service import problems
+from service.logs import request_id
+from service.problems import Problem
+
+REQUEST_ID_HEADER: Final = "X-Request-Id"
+# UUIDs, ULIDs and trace ids. An underscore is left out, so that no application key passes.
+_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9.\-]{1,64}")
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_log = structlog.get_logger(__name__)
+
+
+def choose_request_id(given: str | None) -> str:
+    """The caller's own id where it is well-formed, otherwise a new one."""
+    if given is not None and _REQUEST_ID.fullmatch(given):
+        return given
+    return secrets.token_hex(16)
+
+
+@web.middleware
+async def edge(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer with the handler's response, or with the problem that it raised."""
+    current = choose_request_id(request.headers.get(REQUEST_ID_HEADER))
+    request_id.set(current)
+    try:
+        response = await handler(request)
+    except Problem as problem:
+        response = problems.response(problem)
+    except StaleKeyError:
+        response = problems.response(problems.stale_cursor())
+    except StoreUnavailableError as error:
+        _log.warning("store unavailable", reason=str(error))
+        response = problems.response(problems.unavailable("the store cannot answer just now"))
+    except web.HTTPException as error:
+        response = problems.response(problems.from_http_exception(error))
+    except Exception:  # noqa: BLE001 - the edge: whatever it was, the client gets a body
+        _log.exception("unforeseen error", method=request.method, path=request.path)
+        response = problems.response(problems.generic(500))
+    response.headers[REQUEST_ID_HEADER] = current
+    return response

@@ -1,0 +1,96 @@
+"""Log lines on standard error, JSON or text, with the request id. Writes no credential."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Sequence
+from contextvars import ContextVar
+from typing import Final
+
+import structlog
+from aiohttp.abc import AbstractAccessLogger
+from aiohttp.web import BaseRequest, StreamResponse
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+from service.settings import LogFormat, LogLevel
+
+# Set once by the edge for each request, in that request's own context.
+request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
+
+ACCESS_LOGGER: Final = "service.access"
+
+
+def _add_request_id(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    current = request_id.get()
+    if current is not None:
+        event.setdefault("request_id", current)
+    return event
+
+
+def configure_logging(level: LogLevel, form: LogFormat) -> None:
+    """Send every line of this process, other libraries' too, to standard error in one form."""
+    shared: Sequence[Processor] = (
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.ExtraAdder(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        _add_request_id,
+    )
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            structlog.stdlib.PositionalArgumentsFormatter(),
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                *_renderers(form),
+            ],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    # What asyncio says at this level is of its own workings, not of a request.
+    logging.getLogger("asyncio").setLevel(max(logging.INFO, root.level))
+
+
+def _renderers(form: LogFormat) -> Sequence[Processor]:
+    if form is LogFormat.TEXT:
+        # The default prints the variables of every frame, credentials among them.
+        plain = structlog.dev.plain_traceback
+        return (
+            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain),
+        )
+    return (structlog.processors.format_exc_info, structlog.processors.JSONRenderer())
+
+
+class AccessLog(AbstractAccessLogger):
+    """A line for every answered request, at debug level only: it costs as much as an answer."""
+
+    @property
+    def enabled(self) -> bool:
+        return self.logger.isEnabledFor(logging.DEBUG)
+
+    def log(self, request: BaseRequest, response: StreamResponse, time: float) -> None:
+        """Write method, path, status and milliseconds; queries and headers stay out."""
+        self.logger.debug(
+            "request",
+            extra={
+                "method": request.method,
+                "path": request.rel_url.raw_path,
+                "status": response.status,
+                "milliseconds": round(time * 1000, 3),
+                "request_id": response.headers.get("X-Request-Id"),
+            },
+        )

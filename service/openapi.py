@@ -1,0 +1,258 @@
+"""The OpenAPI document, made once at start-up out of the schemas that requests are served with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any, Final
+
+import orjson
+from apispec import APISpec
+from apispec.ext.marshmallow import MarshmallowPlugin
+from apispec.ext.marshmallow.openapi import OpenAPIConverter
+from marshmallow import Schema, fields
+
+from indexing.events.alternatives import Alternatives
+from indexing.events.catalogue import CATALOGUE
+from service.paths import PathParameter
+from service.problems import PROBLEM_TYPE, TITLES
+from service.routes import events, quarantines, tests
+from service.schemas.responses import (
+    HealthAnswer,
+    InvalidAnswer,
+    ProblemAnswer,
+    QuarantineAnswer,
+    QuarantinesAnswer,
+    TestDetailAnswer,
+    TestPageAnswer,
+)
+
+OPENAPI_VERSION: Final = "3.1.0"
+_JSON: Final = "application/json"
+_EVENT_PAGE: Final = "EventPage"
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """One read operation as the document tells of it. `answer` names a component."""
+
+    url: str
+    operation_id: str
+    summary: str
+    path: tuple[PathParameter, ...]
+    answer: str
+    query: Schema | None = None
+
+
+OPERATIONS: Final = (
+    Described(
+        "/v1/repos/{owner}/{repository}/logs",
+        "listEvents",
+        "Get the events log",
+        events.PATH,
+        _EVENT_PAGE,
+        events.QUERY,
+    ),
+    Described(
+        "/v1/ci/{owner}/repositories/{repository_name}/search/tests",
+        "searchTests",
+        "Search tests by name",
+        tests.SEARCH_PATH,
+        "TestPage",
+        tests.SEARCH_QUERY,
+    ),
+    Described(
+        "/v1/ci/{owner}/repositories/{repository_name}/tests/{test_id}",
+        "getTest",
+        "Get detailed information about a test",
+        tests.DETAIL_PATH,
+        "TestDetail",
+    ),
+    Described(
+        "/v1/ci/{owner}/repositories/{repository}/quarantines",
+        "listQuarantines",
+        "List quarantined tests",
+        quarantines.LIST_PATH,
+        "Quarantines",
+        quarantines.LIST_QUERY,
+    ),
+    Described(
+        "/v1/ci/{owner}/repositories/{repository}/quarantines/{quarantine_id}",
+        "getQuarantine",
+        "Get a quarantined test",
+        quarantines.DETAIL_PATH,
+        "Quarantine",
+    ),
+)
+
+_ANSWERS: Final[Mapping[str, type[Schema]]] = {
+    "TestPage": TestPageAnswer,
+    "TestDetail": TestDetailAnswer,
+    # Before the list of them, which would make it a component itself.
+    "Quarantine": QuarantineAnswer,
+    "Quarantines": QuarantinesAnswer,
+    "Problem": ProblemAnswer,
+    "InvalidRequest": InvalidAnswer,
+    "Health": HealthAnswer,
+}
+
+_HEADERS: Final[Mapping[str, Any]] = {
+    "X-Request-Id": {
+        "description": "The id of this request: the caller's own where it sent a well-formed one.",
+        "required": True,
+        "schema": {"type": "string"},
+    },
+    "Link": {
+        "description": "Links to the first, previous, next and last page (RFC 8288).",
+        "schema": {"type": "string"},
+    },
+    "Retry-After": {
+        "description": "How many seconds to wait before asking again.",
+        "required": True,
+        "schema": {"type": "string", "pattern": "^[0-9]+$"},
+    },
+}
+
+
+class _Converter(OpenAPIConverter):
+    def field2property(self, field: fields.Field[Any]) -> dict[str, Any]:
+        """Write a field of several shapes as `anyOf`: a wide shape also takes a narrower one."""
+        if not isinstance(field, Alternatives):
+            return super().field2property(field)
+        shapes = [self.field2property(option) for option in field.options]
+        return {"anyOf": [*shapes, {"type": "null"}] if field.allow_none else shapes}
+
+
+class _Plugin(MarshmallowPlugin):
+    Converter = _Converter
+
+
+def build_document(public_url: str | None) -> bytes:
+    """The document as JSON text."""
+    plugin = _Plugin(schema_name_resolver=_component_name)
+    spec = APISpec(
+        title="mergewatch",
+        version=version("mergewatch"),
+        openapi_version=OPENAPI_VERSION,
+        plugins=[plugin],
+        info={"description": "Pull-request automation events and the health of CI tests."},
+        servers=[{"url": public_url or "/"}],
+    )
+    converter = plugin.converter
+    if converter is None:
+        raise RuntimeError("the plugin was not initialised")
+    spec.components.security_scheme("bearer", {"type": "http", "scheme": "bearer"})
+    for name, header in _HEADERS.items():
+        spec.components.header(name, dict(header))
+    for name, schema in _ANSWERS.items():
+        spec.components.schema(name, schema=schema)
+    _add_events(spec)
+    for described in OPERATIONS:
+        spec.path(described.url, operations={"get": _operation(described, converter)})
+    for url, operation in _operations_pages().items():
+        spec.path(url, operations={"get": operation})
+    return orjson.dumps(spec.to_dict())
+
+
+def _component_name(schema: type[Schema] | Schema | str) -> str:
+    if isinstance(schema, str):
+        return schema
+    owner = schema if isinstance(schema, type) else type(schema)
+    return owner.__name__.removesuffix("Answer")
+
+
+def _add_events(spec: APISpec) -> None:
+    mapping = {}
+    for declared in CATALOGUE.values():
+        name = declared.envelope.__name__
+        spec.components.schema(name, schema=declared.envelope)
+        mapping[declared.name] = f"#/components/schemas/{name}"
+    spec.components.schema(
+        "Event",
+        {
+            "oneOf": [{"$ref": reference} for reference in mapping.values()],
+            "discriminator": {"propertyName": "type", "mapping": mapping},
+        },
+    )
+    count = {"type": "integer", "minimum": 0}
+    spec.components.schema(
+        _EVENT_PAGE,
+        {
+            "type": "object",
+            "properties": {
+                "size": count,
+                "per_page": {"type": "integer", "minimum": 1},
+                "events": {"type": "array", "items": {"$ref": "#/components/schemas/Event"}},
+            },
+            "required": ["size", "per_page", "events"],
+        },
+    )
+
+
+def _operation(described: Described, converter: OpenAPIConverter) -> dict[str, Any]:
+    parameters: list[dict[str, Any]] = [
+        {
+            "in": "path",
+            "name": parameter.name,
+            "required": True,
+            "schema": dict(parameter.schema),
+        }
+        for parameter in described.path
+    ]
+    headers = ["X-Request-Id"]
+    statuses = [400, 403, 404, 422, 503]
+    if described.query is not None:
+        parameters += converter.schema2parameters(described.query, location="query")
+        headers.append("Link")
+        statuses.append(409)
+    return {
+        "operationId": described.operation_id,
+        "summary": described.summary,
+        "parameters": parameters,
+        "security": [{"bearer": []}],
+        "responses": {
+            "200": _response("The answer.", described.answer, _JSON, headers),
+            **_problems(sorted(statuses)),
+        },
+    }
+
+
+def _problems(statuses: Sequence[int]) -> dict[str, Any]:
+    return {
+        str(status): _response(
+            TITLES[status],
+            "InvalidRequest" if status == 422 else "Problem",
+            PROBLEM_TYPE,
+            ["X-Request-Id", "Retry-After"] if status == 503 else ["X-Request-Id"],
+        )
+        for status in statuses
+    }
+
+
+def _response(
+    description: str, component: str, content_type: str, headers: Sequence[str]
+) -> dict[str, Any]:
+    return {
+        "description": description,
+        "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in headers},
+        "content": {content_type: {"schema": {"$ref": f"#/components/schemas/{component}"}}},
+    }
+
+
+def _operations_pages() -> dict[str, Any]:
+    well = {"200": _response("All is well.", "Health", _JSON, ["X-Request-Id"])}
+    return {
+        "/health/live": {
+            "operationId": "getLiveness",
+            "summary": "Whether the process answers",
+            "security": [],
+            "responses": well,
+        },
+        "/health/ready": {
+            "operationId": "getReadiness",
+            "summary": "Whether the process and its store answer",
+            "security": [],
+            "responses": {**well, **_problems([503])},
+        },
+    }

@@ -1,0 +1,133 @@
+"""The pages of every list: from a cursor to an anchor, and from a page to its links."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+import orjson
+from aiohttp import web
+
+from indexing.models.paging import Anchor, Page
+from indexing.names import RepositoryName
+from service import problems
+from service.auth import Operation
+from service.cursor import (
+    InvalidCursorError,
+    KeyForm,
+    OtherStoreError,
+    Position,
+    Seal,
+    Window,
+    read_cursor,
+    scope_of,
+    write_cursor,
+)
+from service.problems import FieldError, Problem
+from service.query import CURSOR_FIELD, PER_PAGE_FIELD, encode_raw, split
+
+K = TypeVar("K")
+R = TypeVar("R")
+
+# RFC 3986, section 3.2.2, without the characters that no host name has.
+_HOST: Final = re.compile(r"(?:[A-Za-z0-9._\-]{1,255}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
+
+
+@dataclass(frozen=True, slots=True)
+class Walk(Generic[K]):
+    """One list of one repository under one set of filters, to be walked by cursors."""
+
+    seal: Seal
+    scope: bytes
+    form: KeyForm[K]
+
+    def locate(self, cursor: str | None) -> Position[K]:
+        """The position that a cursor names; the beginning where there is none.
+
+        Raises:
+            Problem: 422 for a cursor that is not one of this walk, 409 for another store's.
+        """
+        if cursor is None:
+            return Position()
+        try:
+            return read_cursor(self.seal, self.scope, self.form, cursor)
+        except InvalidCursorError as error:
+            detail = "must be a cursor that this list gave for these filters"
+            raise problems.invalid([FieldError("query", CURSOR_FIELD, detail)]) from error
+        except OtherStoreError as error:
+            raise problems.stale_cursor() from error
+
+    def cursor(self, position: Position[K]) -> str:
+        """The cursor of a position."""
+        return write_cursor(self.seal, self.scope, self.form, position)
+
+
+def begin_walk(
+    seal: Seal,
+    operation: Operation,
+    repository: RepositoryName,
+    parameters: Mapping[str, Any],
+    form: KeyForm[K],
+) -> Walk[K]:
+    """The walk that checked parameters ask for; the size of a page is no part of it."""
+    filters = {
+        name: value
+        for name, value in parameters.items()
+        if name not in (CURSOR_FIELD, PER_PAGE_FIELD)
+    }
+    canonical = orjson.dumps(filters, option=orjson.OPT_SORT_KEYS)
+    return Walk(seal, scope_of(operation.value, repository.key, canonical), form)
+
+
+def links(
+    request: web.Request,
+    public_url: str | None,
+    walk: Walk[K],
+    page: Page[R],
+    key_of: Callable[[R], K],
+    window: Window | None = None,
+) -> str:
+    """The value of a page's `Link` header (RFC 8288).
+
+    Raises:
+        Problem: 400 where links have to be made from a `Host` header that is none.
+    """
+    found: list[tuple[str, Anchor[K]]] = [("first", Anchor())]
+    if page.has_previous:
+        # A page may be empty because its rows are gone: what lies before it is the list's end.
+        found.append(("prev", Anchor(key_of(page.rows[0]) if page.rows else None, backward=True)))
+    if page.has_next:
+        found.append(("next", Anchor(key_of(page.rows[-1]) if page.rows else None)))
+    found.append(("last", Anchor(backward=True)))
+    before, after = _around_cursor(request, public_url)
+    return ", ".join(
+        f"<{before}{walk.cursor(Position(anchor.key, anchor.backward, window))}{after}>"
+        f'; rel="{relation}"'
+        for relation, anchor in found
+    )
+
+
+def _around_cursor(request: web.Request, public_url: str | None) -> tuple[str, str]:
+    """The caller's own URL on either side of the value of `cursor`."""
+    base = public_url if public_url is not None else f"http://{_host(request)}"
+    before: list[str] = []
+    after: list[str] = []
+    target = before
+    for piece in split(request.rel_url.raw_query_string):
+        if piece.name == CURSOR_FIELD:
+            target = after
+        else:
+            target.append(encode_raw(piece.raw))
+    path = base + encode_raw(request.rel_url.raw_path)
+    query = "&".join([*before, f"{CURSOR_FIELD}="])
+    return f"{path}?{query}", "".join(f"&{piece}" for piece in after)
+
+
+def _host(request: web.Request) -> str:
+    hosts = request.headers.getall("Host", ())
+    # RFC 9112, section 3.2, asks for a 400 here.
+    if len(hosts) != 1 or not _HOST.fullmatch(hosts[0]):
+        raise Problem(400, "exactly one well-formed Host header is needed")
+    return hosts[0]

@@ -1,0 +1,144 @@
+"""Problem bodies (RFC 9457) and the errors that become one. Knows no route and no store.
+
+The request id travels in a header alone, so that equal problems are equal to the byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import orjson
+from aiohttp import web
+
+PROBLEM_TYPE: Final = "application/problem+json"
+
+# How long a client should wait for a store that is locked or being restarted, in seconds.
+RETRY_AFTER: Final = 5
+
+# Python's own phrases for these change between versions.
+TITLES: Final[Mapping[int, str]] = {
+    400: "Bad request",
+    403: "Forbidden",
+    404: "Not found",
+    405: "Method not allowed",
+    409: "Conflict",
+    413: "Content too large",
+    417: "Expectation failed",
+    422: "Unprocessable entity",
+    500: "Internal server error",
+    503: "Service unavailable",
+}
+
+DETAILS: Final[Mapping[int, str]] = {
+    400: "the request is not well-formed HTTP, or its target or a header is too long",
+    404: "there is nothing at this path",
+    405: "this path does not take this method; the Allow header names those that it does",
+    413: "the request body is larger than this service takes",
+    417: "the expectation in the Expect header cannot be met",
+    500: "something went wrong here; the request id leads to it in the log",
+}
+
+Where = Literal["path", "query"]
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One wrong field of a request."""
+
+    where: Where
+    field: str
+    detail: str
+
+
+class Problem(Exception):  # noqa: N818 - RFC 9457 calls it a problem, not an error
+    """An answer that is not 200. `detail` is shown to the client as it is."""
+
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        *,
+        errors: Sequence[FieldError] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.errors = tuple(errors)
+        self.headers = dict(headers or {})
+
+
+def forbidden() -> Problem:
+    """Refuse a credential; the same whatever is wrong with it."""
+    return Problem(403, "a valid application key is needed: Authorization: Bearer <key>")
+
+
+def missing_scope() -> Problem:
+    """Refuse a key that sees the repository but may not do this."""
+    return Problem(403, "the scope of this key does not cover this operation")
+
+
+def not_found(what: str) -> Problem:
+    """Say that `what` is not there, or not for this caller."""
+    return Problem(404, f"there is no such {what}, or it is not visible to this key")
+
+
+def stale_cursor() -> Problem:
+    """Refuse an authentic cursor that can no longer be continued."""
+    return Problem(
+        409,
+        "this cursor can no longer be continued: what it stands on is gone; "
+        "start again without a cursor",
+    )
+
+
+def invalid(errors: Sequence[FieldError]) -> Problem:
+    """Refuse a request whose fields are wrong, naming all of them."""
+    return Problem(422, "some parameters are not valid", errors=errors)
+
+
+def unavailable(detail: str) -> Problem:
+    """Say that asking again later may succeed."""
+    return Problem(503, detail, headers={"Retry-After": str(RETRY_AFTER)})
+
+
+def generic(status: int) -> Problem:
+    """The problem of a status that HTTP itself explains."""
+    return Problem(status, DETAILS.get(status, "the request cannot be answered"))
+
+
+def body(problem: Problem) -> bytes:
+    """The JSON text of a problem."""
+    document: dict[str, object] = {
+        "type": "about:blank",
+        "title": TITLES.get(problem.status, "Error"),
+        "status": problem.status,
+        "detail": problem.detail,
+    }
+    if problem.errors:
+        document["errors"] = [
+            {"in": error.where, "field": error.field, "detail": error.detail}
+            for error in problem.errors
+        ]
+    return orjson.dumps(document)
+
+
+def response(problem: Problem) -> web.Response:
+    """The HTTP response of a problem."""
+    return web.Response(
+        status=problem.status,
+        body=body(problem),
+        content_type=PROBLEM_TYPE,
+        headers=problem.headers,
+    )
+
+
+def from_http_exception(error: web.HTTPException) -> Problem:
+    """The problem that says what an aiohttp error says; keeps the `Allow` header."""
+    problem = generic(error.status)
+    allow = error.headers.get("Allow")
+    if allow is not None:
+        problem.headers["Allow"] = allow
+    return problem

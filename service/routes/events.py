@@ -1,0 +1,85 @@
+"""The event log: stored JSON text joined to a page, never decoded on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import orjson
+from aiohttp import web
+
+from indexing.models.events import EventKey, EventQuery, EventRow
+from indexing.models.paging import Anchor, Page
+from indexing.names import RepositoryName
+from service import pagination
+from service.auth import Operation
+from service.context import CONTEXT, admit
+from service.cursor import Window
+from service.paths import OWNER, REPOSITORY
+from service.positions import EVENT_KEYS
+from service.query import load
+from service.schemas.queries import DEFAULT_PER_PAGE, EventsQuery
+
+PATH: Final = (OWNER, REPOSITORY)
+QUERY: Final = EventsQuery()
+
+DEFAULT_RANGE: Final = timedelta(days=1)
+_BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
+
+
+async def list_events(request: web.Request) -> web.Response:
+    """GET /v1/repos/{owner}/{repository}/logs."""
+    context = request.app[CONTEXT]
+    repository = (await admit(request, Operation.EVENTS, PATH)).name
+    asked = load(QUERY, request.rel_url.raw_query_string)
+    walk = pagination.begin_walk(context.seal, Operation.EVENTS, repository, asked, EVENT_KEYS)
+    position = walk.locate(asked["cursor"])
+    window = position.window or choose_window(
+        asked["received_from"], asked["received_to"], context.clock()
+    )
+    per_page = asked["per_page"] or DEFAULT_PER_PAGE
+    page = await context.reader.list_events(
+        make_query(repository, asked, window), Anchor(position.key, position.backward), per_page
+    )
+    link = pagination.links(request, context.public_url, walk, page, _key_of, window)
+    return web.Response(
+        body=page_body(page, per_page), content_type="application/json", headers={"Link": link}
+    )
+
+
+def choose_window(start: datetime | None, end: datetime | None, now: datetime) -> Window:
+    """The range of the log that is asked for; what is not given is filled in."""
+    if end is None:
+        # A range that begins in the future alone is an empty one.
+        end = now if start is None else max(now, start)
+    if start is None:
+        start = end - DEFAULT_RANGE if end - _BEGINNING >= DEFAULT_RANGE else _BEGINNING
+    return Window(start, end)
+
+
+def make_query(repository: RepositoryName, asked: Mapping[str, Any], window: Window) -> EventQuery:
+    """The store's query of checked parameters."""
+    return EventQuery(
+        repository=repository,
+        received_from=window.received_from,
+        received_to=window.received_to,
+        pull_requests=asked["pull_request"],
+        base_ref=asked["base_ref"],
+        event_types=asked["event_type"],
+    )
+
+
+def page_body(page: Page[EventRow], per_page: int) -> bytes:
+    """The JSON text of a page of events."""
+    return orjson.dumps(
+        {
+            "size": len(page.rows),
+            "per_page": per_page,
+            "events": [orjson.Fragment(row.body) for row in page.rows],
+        }
+    )
+
+
+def _key_of(row: EventRow) -> EventKey:
+    return row.key

@@ -1,0 +1,38 @@
+"""The pages for those who run the service: its health, and the OpenAPI document."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import structlog
+from aiohttp import web
+
+from indexing.errors import StoreError
+from service import problems
+from service.context import CONTEXT, LIFECYCLE
+
+_OK: Final = b'{"status":"ok"}'
+
+_log = structlog.get_logger(__name__)
+
+
+async def live(_request: web.Request) -> web.Response:
+    """GET /health/live: the process answers."""
+    return web.Response(body=_OK, content_type="application/json")
+
+
+async def ready(request: web.Request) -> web.Response:
+    """GET /health/ready: the store answers too, and the process is not about to stop."""
+    if request.app[LIFECYCLE].stopping:
+        raise problems.unavailable("the service is stopping")
+    try:
+        await request.app[CONTEXT].reader.ping()
+    except StoreError as error:
+        _log.warning("not ready", reason=str(error))
+        raise problems.unavailable("the store cannot answer just now") from error
+    return web.Response(body=_OK, content_type="application/json")
+
+
+async def openapi(request: web.Request) -> web.Response:
+    """GET /openapi.json."""
+    return web.Response(body=request.app[CONTEXT].openapi, content_type="application/json")

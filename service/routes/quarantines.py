@@ -1,0 +1,89 @@
+"""The list of quarantined tests, and one of them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import orjson
+from aiohttp import web
+
+from indexing.models.paging import Anchor
+from indexing.models.quarantines import (
+    Quarantine,
+    QuarantineKey,
+    QuarantineQuery,
+    QuarantineSource,
+)
+from indexing.names import RepositoryName
+from service import pagination, problems
+from service.auth import Operation
+from service.context import CONTEXT, admit
+from service.paths import OWNER, QUARANTINE_ID, REPOSITORY
+from service.positions import QUARANTINE_KEYS
+from service.query import load
+from service.schemas.queries import DEFAULT_PER_PAGE, QuarantinesQuery
+from service.schemas.responses import QuarantineAnswer, QuarantinesAnswer
+
+LIST_PATH: Final = (OWNER, REPOSITORY)
+DETAIL_PATH: Final = (OWNER, REPOSITORY, QUARANTINE_ID)
+LIST_QUERY: Final = QuarantinesQuery()
+
+_LIST: Final = QuarantinesAnswer()
+_DETAIL: Final = QuarantineAnswer()
+
+
+async def list_quarantines(request: web.Request) -> web.Response:
+    """GET /v1/ci/{owner}/repositories/{repository}/quarantines.
+
+    All of them, and without links, unless `per_page` or `cursor` asks for a page.
+    """
+    context = request.app[CONTEXT]
+    repository = (await admit(request, Operation.QUARANTINES, LIST_PATH)).name
+    asked = load(LIST_QUERY, request.rel_url.raw_query_string)
+    walk = pagination.begin_walk(
+        context.seal, Operation.QUARANTINES, repository, asked, QUARANTINE_KEYS
+    )
+    position = walk.locate(asked["cursor"])
+    limit = asked["per_page"] or (DEFAULT_PER_PAGE if asked["cursor"] else None)
+    page = await context.reader.list_quarantines(
+        make_query(repository, asked, context.clock()),
+        Anchor(position.key, position.backward),
+        limit,
+    )
+    headers = {}
+    if limit is not None:
+        headers["Link"] = pagination.links(request, context.public_url, walk, page, _key_of)
+    body = _LIST.dump({"quarantined_tests": page.rows})
+    return web.Response(body=orjson.dumps(body), content_type="application/json", headers=headers)
+
+
+async def get_quarantine(request: web.Request) -> web.Response:
+    """GET /v1/ci/{owner}/repositories/{repository}/quarantines/{quarantine_id}."""
+    context = request.app[CONTEXT]
+    repository = (await admit(request, Operation.QUARANTINE, DETAIL_PATH)).name
+    quarantine_id = uuid.UUID(request.match_info[QUARANTINE_ID.name])
+    found = await context.reader.get_quarantine(repository, quarantine_id, context.clock())
+    if found is None:
+        raise problems.not_found("quarantine")
+    return web.Response(body=orjson.dumps(_DETAIL.dump(found)), content_type="application/json")
+
+
+def make_query(
+    repository: RepositoryName, asked: Mapping[str, Any], now: datetime
+) -> QuarantineQuery:
+    """The store's query of checked parameters."""
+    source = asked["source"]
+    return QuarantineQuery(
+        repository=repository,
+        now=now,
+        branch=asked["branch"],
+        test_id=asked["test_id"],
+        source=None if source is None else QuarantineSource(source),
+    )
+
+
+def _key_of(row: Quarantine) -> QuarantineKey:
+    return row.key

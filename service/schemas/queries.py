@@ -1,0 +1,232 @@
+"""The query parameters of the three lists, with all their bounds. Knows no request and no store."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from marshmallow import EXCLUDE, Schema, ValidationError, fields, validates_schema
+from marshmallow.validate import Length, OneOf, Range, Regexp
+
+from indexing.errors import InvalidValueError
+from indexing.events.catalogue import EVENT_TYPES
+from indexing.models.quarantines import QuarantineSource
+from indexing.models.tests import TestSort
+from indexing.timestamps import parse_timestamp
+from service.cursor import CURSOR_MAX_LENGTH
+from service.paths import read_uuid
+
+# Limits of the interface, and of design section 2 where that is silent.
+MAX_VALUES: Final = 100
+MAX_VALUE_LENGTH: Final = 2_048
+MAX_STARS: Final = 16
+MAX_REF_LENGTH: Final = 255
+MAX_PULL_NUMBER: Final = 2**63 - 1
+MAX_PER_PAGE: Final = 100
+DEFAULT_PER_PAGE: Final = 10
+
+# As many digits as the largest integer here; ASCII ones, which `int` is not particular about.
+_DIGITS: Final = re.compile("[0-9]{1,19}")
+
+
+class Parameter(fields.Field[Any]):
+    """What all parameters share: absent is not null, for a query string knows no null."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, allow_none=False, **options)
+
+
+class Text(Parameter, fields.String):
+    """Any string within the given lengths."""
+
+    def __init__(self, low: int = 0, high: int = MAX_VALUE_LENGTH, **options: Any) -> None:
+        error = f"must have {low} to {high} characters" if low else f"must have at most {high}"
+        super().__init__(validate=Length(low or None, high, error=error), **options)
+
+
+class Number(Parameter, fields.Integer):
+    """Decimal digits within the given bounds."""
+
+    def __init__(self, low: int, high: int, **options: Any) -> None:
+        self._error = f"must be an integer from {low} to {high}"
+        super().__init__(validate=Range(low, high, error=self._error), **options)
+
+    def _deserialize(self, value: Any, *_: Any, **__: Any) -> int:
+        if not _DIGITS.fullmatch(value):
+            raise ValidationError(self._error)
+        return int(value)
+
+
+class Choice(Parameter, fields.String):
+    """One of a fixed set of strings; `named` says which where there are too many to list."""
+
+    def __init__(self, *choices: str, named: str | None = None, **options: Any) -> None:
+        error = f"must be one of {named or ', '.join(choices)}"
+        super().__init__(validate=OneOf(choices, error=error), **options)
+
+
+class Moment(Parameter, fields.String):
+    """An RFC 3339 timestamp with a zone."""
+
+    def __init__(self, **options: Any) -> None:
+        metadata = {"format": "date-time", **options.pop("metadata", {})}
+        super().__init__(metadata=metadata, **options)
+
+    def _deserialize(self, value: Any, *_: Any, **__: Any) -> Any:
+        try:
+            return parse_timestamp(value)
+        except InvalidValueError as error:
+            raise ValidationError(str(error)) from error
+
+
+class Uuid(Parameter, fields.String):
+    """A UUID of any version in its canonical form."""
+
+    def __init__(self, **options: Any) -> None:
+        metadata = {"format": "uuid", **options.pop("metadata", {})}
+        super().__init__(metadata=metadata, **options)
+
+    def _deserialize(self, value: Any, *_: Any, **__: Any) -> Any:
+        try:
+            return read_uuid(value)
+        except InvalidValueError as error:
+            raise ValidationError(str(error)) from error
+
+
+class AnyOf(Parameter, fields.List[Any]):
+    """Up to 100 values; loads as a sorted tuple without repeats, which asks for the same rows."""
+
+    def __init__(self, inner: fields.Field[Any], **options: Any) -> None:
+        low = 1 if options.get("required") else None
+        error = f"must be given at most {MAX_VALUES} times"
+        super().__init__(inner, validate=Length(low, MAX_VALUES, error=error), **options)
+
+    def _deserialize(self, value: Any, *rest: Any, **options: Any) -> Any:
+        # Too many are refused before each of them is looked at.
+        if len(value) > MAX_VALUES:
+            return value
+        return tuple(sorted(set(super()._deserialize(value, *rest, **options))))
+
+
+class Pattern(Text):
+    """A glob that is not empty."""
+
+    def __init__(self, **options: Any) -> None:
+        few_stars = Regexp(
+            rf"[^*]*(?:\*[^*]*){{0,{MAX_STARS}}}\Z", error=f"must have at most {MAX_STARS} '*'"
+        )
+        super().__init__(low=1, **options)
+        self.validators.append(few_stars)
+
+
+def _absent() -> None:
+    """What an absent parameter loads as; a plain `None` would be a documented default."""
+
+
+def _says(text: str) -> dict[str, str]:
+    return {"description": text}
+
+
+class PagedQuery(Schema):
+    """What every list that comes in pages takes."""
+
+    class Meta:
+        unknown = EXCLUDE
+
+    cursor = Text(
+        low=1,
+        high=CURSOR_MAX_LENGTH,
+        load_default=_absent,
+        metadata=_says("Opaque; taken from a Link of an earlier page."),
+    )
+    per_page = Number(
+        1,
+        MAX_PER_PAGE,
+        load_default=_absent,
+        metadata=_says(f"How many items a page has; {DEFAULT_PER_PAGE} when not given."),
+    )
+
+
+class EventsQuery(PagedQuery):
+    """The filters of the event log."""
+
+    pull_request = AnyOf(
+        Number(0, MAX_PULL_NUMBER),
+        load_default=tuple,
+        metadata=_says("Events of any of these pull requests."),
+    )
+    base_ref = Text(
+        low=1,
+        high=MAX_REF_LENGTH,
+        load_default=_absent,
+        metadata=_says("Events of pull requests to this base ref."),
+    )
+    event_type = AnyOf(
+        Choice(*sorted(EVENT_TYPES), named=f"the {len(EVENT_TYPES)} event types"),
+        load_default=tuple,
+        metadata=_says("Events of any of these types."),
+    )
+    received_from = Moment(
+        load_default=_absent,
+        metadata=_says("The first moment of the range; received_to minus 1 day when not given."),
+    )
+    received_to = Moment(
+        load_default=_absent,
+        metadata=_says("The first moment after the range; now when not given."),
+    )
+
+    @validates_schema
+    def _check_range(self, data: Mapping[str, Any], **_: Any) -> None:
+        start: datetime | None = data["received_from"]
+        end: datetime | None = data["received_to"]
+        if start is not None and end is not None and start > end:
+            raise ValidationError("must not be after received_to", "received_from")
+
+
+class TestsQuery(PagedQuery):
+    """The filters and the order of the test search."""
+
+    __test__ = False
+
+    test_name = AnyOf(
+        Pattern(),
+        required=True,
+        error_messages={"required": "is required"},
+        metadata=_says(
+            "Tests whose whole name matches any of these: `*` is any run of characters, `?` "
+            f"exactly one, all else is literal. At most {MAX_STARS} `*` each."
+        ),
+    )
+    sort = Choice(
+        *(sort.value for sort in TestSort),
+        load_default=TestSort.EXECUTIONS_COUNT.value,
+        metadata=_says("What the tests are ordered by; their names come second."),
+    )
+    direction = Choice("asc", "desc", load_default="desc", metadata=_says("Of the whole order."))
+    pipeline_name = AnyOf(Text(), load_default=tuple, metadata=_says("Only of these pipelines."))
+    pipeline_name_exclude = AnyOf(
+        Text(), load_default=tuple, metadata=_says("Not of these pipelines, even if also included.")
+    )
+    job_name = AnyOf(Text(), load_default=tuple, metadata=_says("Only of these jobs."))
+    job_name_exclude = AnyOf(
+        Text(), load_default=tuple, metadata=_says("Not of these jobs, even if also included.")
+    )
+
+
+class QuarantinesQuery(PagedQuery):
+    """The filters of the quarantine list, which comes in pages only when asked to."""
+
+    branch = Text(
+        low=1,
+        high=MAX_REF_LENGTH,
+        load_default=_absent,
+        metadata=_says("Quarantines that apply to this branch."),
+    )
+    test_id = Uuid(load_default=_absent, metadata=_says("Quarantines of this test."))
+    source = Choice(
+        *(source.value for source in QuarantineSource),
+        load_default=_absent,
+        metadata=_says("Quarantines that were made this way."),
+    )

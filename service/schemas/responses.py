@@ -1,0 +1,163 @@
+"""What the operations answer, field by field in the interface's order. Knows no request."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+from marshmallow import EXCLUDE, Schema, fields
+from marshmallow.validate import OneOf, Range
+
+from indexing.models.executions import Conclusion, PullRequest
+from indexing.models.quarantines import QuarantineSource
+from indexing.models.tests import HealthStatus
+from indexing.timestamps import format_timestamp
+
+LAST_CONCLUSIONS: Final = (*(conclusion.value for conclusion in Conclusion), "unknown")
+
+
+class Answer(Schema):
+    """What all response schemas share: a newer service may add fields."""
+
+    class Meta:
+        unknown = EXCLUDE
+
+
+def text(**options: Any) -> fields.String:
+    """A string that is always there, possibly null."""
+    return fields.String(required=True, **options)
+
+
+class Moment(fields.DateTime):
+    """A moment as RFC 3339 text in UTC."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(required=True, **options)
+
+    def _serialize(self, value: datetime | None, *_: Any, **__: Any) -> str | None:
+        return None if value is None else format_timestamp(value)
+
+
+class Ratio(fields.Float):
+    """A number from 0 to 1."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(required=True, validate=Range(0, 1), **options)
+
+
+class TestIdentityAnswer(Answer):
+    """One (test, pipeline, job)."""
+
+    __test__ = False
+
+    test_id = fields.UUID(required=True)
+    test_name = text(attribute="key.test_name")
+    pipeline_name = text(attribute="key.pipeline_name")
+    job_name = text(attribute="key.job_name")
+
+
+class TestPageAnswer(Answer):
+    """One page of the test search."""
+
+    __test__ = False
+
+    size = fields.Integer(required=True, validate=Range(min=0))
+    per_page = fields.Integer(required=True, validate=Range(min=1))
+    tests = fields.List(fields.Nested(TestIdentityAnswer), required=True)
+
+
+class PullUserAnswer(Answer):
+    """Who a pull request is of."""
+
+    id = fields.Integer(required=True, attribute="user_id")
+    login = text(attribute="user_login")
+
+
+class PullAnswer(Answer):
+    """The pull request of a failure."""
+
+    id = fields.Integer(required=True)
+    number = fields.Integer(required=True)
+    title = text()
+    user = fields.Nested(PullUserAnswer, required=True)
+
+    def get_attribute(self, obj: PullRequest, attr: str, default: Any) -> Any:
+        # The stored pull request is flat: its user is a part of it.
+        return obj if attr == "user" else super().get_attribute(obj, attr, default)
+
+
+class TestDetailAnswer(Answer):
+    """One test over all its pipelines and jobs."""
+
+    __test__ = False
+
+    repository = text()
+    test_name = text()
+    test_id = fields.UUID(required=True)
+    health_status = text(
+        attribute="health.health_status", validate=OneOf([status.value for status in HealthStatus])
+    )
+    last_conclusion = text(attribute="health.last_conclusion", validate=OneOf(LAST_CONCLUSIONS))
+    failure_ratio = Ratio(attribute="health.failure_ratio")
+    flakiness_ratio = Ratio(attribute="health.flakiness_ratio")
+    success_ratio = Ratio(attribute="health.success_ratio")
+    flaky_detection_enabled = fields.Boolean(required=True)
+    first_failure_at = Moment(attribute="health.first_failure_at", allow_none=True)
+    first_failure_commit = text(attribute="health.first_failure_commit", allow_none=True)
+    first_failure_pull = fields.Nested(
+        PullAnswer, required=True, attribute="health.first_failure_pull", allow_none=True
+    )
+    last_failure_at = Moment(attribute="health.last_failure_at", allow_none=True)
+    last_success_at = Moment(attribute="health.last_success_at", allow_none=True)
+    test_framework = text(attribute="metadata.framework", allow_none=True)
+    test_framework_version = text(attribute="metadata.framework_version", allow_none=True)
+    test_programming_language = text(attribute="metadata.language", allow_none=True)
+    test_filepath = text(attribute="metadata.filepath", allow_none=True)
+    test_function_name = text(attribute="metadata.function_name", allow_none=True)
+
+
+class QuarantineAnswer(Answer):
+    """One quarantine in force."""
+
+    id = fields.UUID(required=True, attribute="key.id")
+    test_name = text()
+    reason = text()
+    branch = text(allow_none=True)
+    created_at = Moment(attribute="key.created_at")
+    source = text(validate=OneOf([source.value for source in QuarantineSource]))
+    is_recovered = fields.Boolean(required=True)
+
+
+class QuarantinesAnswer(Answer):
+    """The quarantines of a repository."""
+
+    quarantined_tests = fields.List(fields.Nested(QuarantineAnswer), required=True)
+
+
+class FieldErrorAnswer(Answer):
+    """One wrong field of a request."""
+
+    where = text(data_key="in", validate=OneOf(["path", "query"]))
+    field = text()
+    detail = text()
+
+
+class ProblemAnswer(Answer):
+    """Why there is no answer (RFC 9457)."""
+
+    type = text()
+    title = text()
+    status = fields.Integer(required=True)
+    detail = text()
+
+
+class InvalidAnswer(ProblemAnswer):
+    """Which fields of a request are wrong."""
+
+    errors = fields.List(fields.Nested(FieldErrorAnswer), required=True)
+
+
+class HealthAnswer(Answer):
+    """That the service is well."""
+
+    status = text(validate=OneOf(["ok"]))

@@ -1,0 +1,131 @@
+"""One process that answers requests: its event loop, its listening socket, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+from typing import Final
+
+import structlog
+import uvloop
+from aiohttp import web
+
+from indexing.errors import MergewatchError
+from indexing.store import open_store
+from service.app import create_app
+from service.connection import BACKLOG, Site, http_url
+from service.context import LIFECYCLE
+from service.logs import ACCESS_LOGGER, AccessLog, configure_logging
+from service.schemas.queries import MAX_VALUE_LENGTH
+from service.settings import Settings
+from service.supervisor import supervise
+
+# A value of the longest kind, each of its characters four bytes of UTF-8, each byte written as
+# %XX, and as much again for everything beside it: 48 KiB.
+MAX_LINE_SIZE: Final = 2 * MAX_VALUE_LENGTH * 4 * 3
+# An application key or a token of the host in `Authorization` is the longest header of use here.
+MAX_HEADER_SIZE: Final = 8_190
+# Longer than the 60 seconds after which common load balancers close their side, so that a
+# connection is never closed just as they send a request; no longer, for idle ones cost memory.
+KEEPALIVE_SECONDS: Final = 75.0
+# How long requests under way may take to finish once the process was told to stop.
+SHUTDOWN_SECONDS: Final = 10.0
+
+_log = structlog.get_logger(__name__)
+
+
+class ServeError(MergewatchError):
+    """The service cannot start; the text is one line for the operator."""
+
+
+def serve(settings: Settings) -> None:
+    """Answer requests until SIGTERM or SIGINT, then finish what is under way and return.
+
+    Raises:
+        ServeError: the address cannot be listened on, or the workers keep dying.
+        StoreError: the store cannot be opened.
+    """
+    configure_logging(settings.log_level, settings.log_format)
+    with bind(settings.bind, settings.port) as listener:
+        if settings.workers == 1:
+            _run(settings, listener)
+        else:
+            supervise(settings.workers, lambda parent: _run(settings, listener, parent))
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket that listens on that address.
+
+    Raises:
+        ServeError: it cannot.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise ServeError(f"cannot listen on {host} port {port}: {error.strerror}") from error
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise ServeError(f"cannot listen on {host} port {port}: {error.strerror}") from error
+    listener.settimeout(0)
+    return listener
+
+
+async def start(app: web.Application, listener: socket.socket) -> web.AppRunner:
+    """Answer on a bound socket until the runner is cleaned up."""
+    runner = web.AppRunner(app, shutdown_timeout=SHUTDOWN_SECONDS)
+    try:
+        await runner.setup()
+        site = Site(
+            runner,
+            listener,
+            {
+                "access_log": logging.getLogger(ACCESS_LOGGER),
+                "access_log_class": AccessLog,
+                "keepalive_timeout": KEEPALIVE_SECONDS,
+                "max_field_size": MAX_HEADER_SIZE,
+                "max_line_size": MAX_LINE_SIZE,
+            },
+        )
+        await site.start()
+    except BaseException:
+        await runner.cleanup()
+        raise
+    return runner
+
+
+def _run(settings: Settings, listener: socket.socket, parent: int | None = None) -> None:
+    """Run one process' loop; `parent` is a file descriptor that ends when the supervisor does."""
+    uvloop.run(_serve_until_told(settings, listener, parent))
+
+
+async def _serve_until_told(
+    settings: Settings, listener: socket.socket, parent: int | None
+) -> None:
+    loop = asyncio.get_running_loop()
+    told = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told.set)
+    if parent is not None:
+        loop.add_reader(parent, told.set)
+    store = await open_store(settings.data_dir)
+    app = create_app(settings, store)
+    runner = await start(app, listener)
+    _log.info("listening", address=http_url(listener), pid=os.getpid())
+    try:
+        await told.wait()
+    finally:
+        app[LIFECYCLE].stopping = True
+        if parent is not None:
+            loop.remove_reader(parent)
+        await runner.cleanup()
+    _log.info("stopped", pid=os.getpid())

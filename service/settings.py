@@ -1,0 +1,187 @@
+"""What an operator sets: one frozen object out of the environment. No other module reads it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from environs import Env, EnvValidationError
+from marshmallow import ValidationError
+from marshmallow.validate import OneOf, Range
+
+from indexing.errors import MergewatchError
+
+PREFIX: Final = "MERGEWATCH_"
+
+# More processes than this on one machine is a slip of the finger, not a plan.
+MAX_WORKERS: Final = 64
+MAX_PORT: Final = 65_535
+# A century: what is older than that is kept by not pruning at all.
+MAX_RETENTION_DAYS: Final = 36_500
+
+_PUBLIC_URL: Final = re.compile(r"https?://[A-Za-z0-9.\-\[\]:]+(?:/[A-Za-z0-9._~/\-]*)?")
+
+
+class SettingsError(MergewatchError):
+    """Some settings are wrong; the text names every one of them and shows no value."""
+
+
+class LogLevel(StrEnum):
+    """The least severe line that is written."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class LogFormat(StrEnum):
+    """How a log line looks: for a machine or for a person."""
+
+    JSON = "json"
+    TEXT = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings. `public_url` has no trailing slash; `port` 0 is any free port."""
+
+    data_dir: Path = Path("data")
+    public_url: str | None = None
+    bind: str = "127.0.0.1"
+    port: int = 8080
+    workers: int = 1
+    secret: str | None = field(default=None, repr=False)
+    log_level: LogLevel = LogLevel.INFO
+    log_format: LogFormat = LogFormat.JSON
+    retention_days: int = 90
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """One setting: its field in `Settings`, its default as documented, and how it is read."""
+
+    field: str
+    default: str
+    description: str
+    read: Callable[[Env, str, Any], Any]
+
+    @property
+    def variable(self) -> str:
+        """The environment variable's whole name."""
+        return PREFIX + self.field.upper()
+
+
+def _text(env: Env, name: str, default: str | None) -> str | None:
+    # Compose files pass an unset variable on as an empty one.
+    return env.str(name, default) or default
+
+
+def _path(env: Env, name: str, default: Path) -> Path:
+    return Path(env.str(name, "") or default)
+
+
+def _public_url(env: Env, name: str, default: str | None) -> str | None:
+    text = env.str(name, default, validate=_check_public_url)
+    return text.rstrip("/") if text else default
+
+
+def _check_public_url(text: str | None) -> None:
+    if not text:
+        return
+    message = "must be an http or https URL with a host, and neither query nor fragment"
+    if not _PUBLIC_URL.fullmatch(text):
+        raise ValidationError(message)
+    try:
+        parts = urlsplit(text)
+        named = bool(parts.hostname) and parts.port != 0
+    except ValueError as error:
+        raise ValidationError(message) from error
+    if not named:
+        raise ValidationError(message)
+
+
+def _number(low: int, high: int) -> Callable[[Env, str, int], int]:
+    def read(env: Env, name: str, default: int) -> int:
+        return env.int(name, default, validate=Range(low, high))
+
+    return read
+
+
+def _choice(choices: type[LogLevel | LogFormat]) -> Callable[[Env, str, Any], Any]:
+    allowed = [choice.value for choice in choices]
+
+    def read(env: Env, name: str, default: StrEnum) -> StrEnum | None:
+        text = env.str(name, default.value, validate=OneOf(allowed))
+        # Nothing comes back for a wrong value: the complaint waits for all the others.
+        return choices(text) if text in allowed else None
+
+    return read
+
+
+DECLARATIONS: Final = (
+    Declaration("data_dir", "./data", "The folder that the embedded store lives in.", _path),
+    Declaration(
+        "public_url",
+        "unset",
+        "The URL that clients reach the service by, with a path prefix if there is one. Links are "
+        "built from it; when unset, from the `Host` header of the request.",
+        _public_url,
+    ),
+    Declaration("bind", "127.0.0.1", "The address to listen on.", _text),
+    Declaration("port", "8080", "The port to listen on; 0 is any free one.", _number(0, MAX_PORT)),
+    Declaration("workers", "1", "How many processes answer requests.", _number(1, MAX_WORKERS)),
+    Declaration(
+        "secret",
+        "unset",
+        "What cursors are authenticated with, any text; when unset, a secret that the store made "
+        "for itself. Set it where several stores serve one public URL.",
+        _text,
+    ),
+    Declaration(
+        "log_level",
+        "info",
+        "`debug`, `info`, `warning` or `error`; `debug` adds a line for every request.",
+        _choice(LogLevel),
+    ),
+    Declaration("log_format", "json", "`json` or `text`.", _choice(LogFormat)),
+    Declaration(
+        "retention_days",
+        "90",
+        "How many days of events and executions `mergewatch index prune` keeps.",
+        _number(1, MAX_RETENTION_DAYS),
+    ),
+)
+
+
+def load_settings() -> Settings:
+    """Read the environment.
+
+    Raises:
+        SettingsError: something is wrong; all of it is named at once.
+    """
+    env = Env(eager=False, prefix=PREFIX)
+    defaults = Settings()
+    values = {
+        declared.field: declared.read(
+            env, declared.field.upper(), getattr(defaults, declared.field)
+        )
+        for declared in DECLARATIONS
+    }
+    try:
+        env.seal()
+    except EnvValidationError as error:
+        if not isinstance(error.error_messages, Mapping):
+            raise
+        lines = (
+            f"{name}: {' '.join(messages)}"
+            for name, messages in sorted(error.error_messages.items())
+        )
+        # The cause repeats the values, one of which may be the secret.
+        raise SettingsError("wrong settings\n  " + "\n  ".join(lines)) from None
+    return Settings(**values)

@@ -1,0 +1,127 @@
+"""Several processes on one socket: starts them, replaces those that die, ends them together.
+
+No event loop and no thread runs here, so that forking is safe.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import structlog
+
+from indexing.errors import MergewatchError
+
+# So many deaths in so many seconds are no accident: starting again would not help.
+MAX_DEATHS: Final = 5
+DEATHS_WINDOW_SECONDS: Final = 30.0
+
+# A worker gives its requests 10 seconds to finish, and those that were cancelled 10 more.
+STOP_SECONDS: Final = 25.0
+
+_STOP_SIGNALS: Final = frozenset({signal.SIGTERM, signal.SIGINT})
+_WATCHED: Final = frozenset({*_STOP_SIGNALS, signal.SIGCHLD})
+
+_log = structlog.get_logger(__name__)
+
+
+class WorkersDieError(MergewatchError):
+    """Workers die as fast as they are started."""
+
+
+def supervise(count: int, run: Callable[[int], None]) -> None:
+    """Keep `count` processes running until SIGTERM or SIGINT, then end them and return.
+
+    Each of them calls `run` with a file descriptor that becomes readable when the supervisor is
+    gone, however it went.
+
+    Raises:
+        WorkersDieError: too many died in a short time; the others are ended first.
+    """
+    lifeline, held = os.pipe()
+    with _signals_wait():
+        workers: set[int] = set()
+        deaths: deque[float] = deque(maxlen=MAX_DEATHS)
+        try:
+            while True:
+                while len(workers) < count:
+                    workers.add(_fork(run, lifeline, held))
+                if signal.sigwait(_WATCHED) in _STOP_SIGNALS:
+                    return
+                for pid, status in _reap(workers):
+                    code = os.waitstatus_to_exitcode(status)
+                    _log.error("worker died", pid=pid, exit_code=code)
+                    deaths.append(time.monotonic())
+                if len(deaths) == MAX_DEATHS and deaths[-1] - deaths[0] < DEATHS_WINDOW_SECONDS:
+                    raise WorkersDieError(
+                        f"{MAX_DEATHS} workers died within {DEATHS_WINDOW_SECONDS:.0f} seconds; "
+                        "the lines above say why"
+                    )
+        finally:
+            os.close(held)
+            os.close(lifeline)
+            _end(workers)
+
+
+@contextlib.contextmanager
+def _signals_wait() -> Iterator[None]:
+    """Hold signals back until they are asked for, so that none is missed between two looks."""
+    # A child's end is not announced to a process that leaves SIGCHLD at its default.
+    previous = signal.signal(signal.SIGCHLD, lambda *_: None)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGCHLD, previous)
+
+
+def _fork(run: Callable[[int], None], lifeline: int, held: int) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        os.close(held)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
+        run(lifeline)
+        code = 0
+    except MergewatchError as error:
+        _log.error("worker cannot start", reason=str(error))
+    except BaseException:  # noqa: BLE001 - nothing of the parent's may run in the child
+        _log.exception("worker failed")
+    finally:
+        sys.stderr.flush()
+        # Not `sys.exit`: what the parent would do at its end is not the child's to do.
+        os._exit(code)
+
+
+def _reap(workers: set[int]) -> Iterator[tuple[int, int]]:
+    for pid in tuple(workers):
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            workers.discard(pid)
+            yield pid, status
+
+
+def _end(workers: set[int]) -> None:
+    """Tell the workers to finish, and end those that do not in time."""
+    for pid in workers:
+        os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + STOP_SECONDS
+    while workers and (left := deadline - time.monotonic()) > 0:
+        for pid, _ in _reap(workers):
+            _log.debug("worker ended", pid=pid)
+        if workers:
+            signal.sigtimedwait({signal.SIGCHLD}, left)
+    for pid in workers:
+        _log.error("worker does not end", pid=pid)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)

@@ -1,0 +1,33 @@
+"""The command line over a store of its own, in this process and in others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from service.cli import main
+
+Command = Callable[..., Result]
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, str]:
+    values = {"MERGEWATCH_DATA_DIR": str(tmp_path / "data")}
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    return values
+
+
+@pytest.fixture
+def command(settings: Mapping[str, str]) -> Command:
+    """Run `mergewatch` with these arguments and, with `code`, hold its exit status to that."""
+
+    def run(*arguments: str, code: int | None = 0, input: bytes | None = None) -> Result:  # noqa: A002 - click's own name
+        result = CliRunner().invoke(main, arguments, input=input, catch_exceptions=False)
+        assert code is None or result.exit_code == code, result.output
+        return result
+
+    return run

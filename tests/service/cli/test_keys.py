@@ -1,0 +1,60 @@
+"""`mergewatch keys`: a key is shown once, alone, and can be ended."""
+
+from __future__ import annotations
+
+import pytest
+
+from service.auth import is_key
+from tests.service.cli.conftest import Command
+
+
+def create(command: Command, *more: str) -> tuple[str, str]:
+    """Create a key; gives its id and its text."""
+    result = command("keys", "create", "--name", "ci", "--owner", "acme", "--scope", "read", *more)
+    return result.stderr.split()[1], result.stdout.strip()
+
+
+def test_a_new_key_stands_alone_on_standard_output(command: Command) -> None:
+    result = command("keys", "create", "--name", "ci", "--owner", "acme", "--scope", "read")
+    assert result.stdout.count("\n") == 1
+    assert is_key(result.stdout.strip())
+
+
+def test_the_text_of_a_key_is_never_shown_again(command: Command) -> None:
+    key_id, text = create(command, "--repository", "widgets", "--expires", "2099-01-31")
+    listed = command("keys", "list").output
+    assert text not in listed
+    assert text[3:20] not in listed
+    row = listed.splitlines()[1].split()
+    assert row[:4] == [key_id, "ci", "read", "acme/widgets"]
+    assert row[5:] == ["2099-01-31T00:00:00Z", "active"]
+
+
+def test_a_key_is_revoked_by_its_id(command: Command) -> None:
+    key_id, _ = create(command)
+    command("keys", "revoke", key_id)
+    assert command("keys", "list").output.splitlines()[1].endswith("revoked")
+    assert "there is no key nobody" in command("keys", "revoke", "nobody", code=1).stderr
+
+
+def test_an_expired_key_is_listed_as_such(command: Command) -> None:
+    create(command, "--expires", "2020-01-01T00:00:00+02:00")
+    assert command("keys", "list").output.splitlines()[1].endswith("2019-12-31T22:00:00Z  expired")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("--name", "n", "--owner", "ac me", "--scope", "read"), "--owner"),
+        (("--name", "n", "--owner", "acme", "--scope", "write"), "--scope"),
+        (("--name", "n", "--owner", "acme", "--scope", "read", "--repository", "a/b"), "--repo"),
+        (("--name", "n", "--owner", "acme", "--scope", "read", "--expires", "soon"), "--expires"),
+        (("--owner", "acme", "--scope", "read"), "--name"),
+    ],
+)
+def test_wrong_usage_names_the_option(
+    command: Command, arguments: tuple[str, ...], complaint: str
+) -> None:
+    result = command("keys", "create", *arguments, code=2)
+    assert complaint in result.stderr
+    assert not result.stdout

@@ -1,0 +1,86 @@
+"""`mergewatch quarantine`, `repository` and `index`: what operators do by hand."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.service.cli.conftest import Command
+
+ACME = ("--repository", "acme/widgets")
+
+
+def add(command: Command, *more: str) -> str:
+    result = command("quarantine", "add", *ACME, "--test", "t", "--reason", "flaps", *more)
+    assert result.stdout == f"{uuid.UUID(result.stdout.strip())}\n"
+    return result.stdout.strip()
+
+
+def test_a_quarantine_is_added_listed_and_removed(command: Command) -> None:
+    quarantine_id = add(command, "--branch", "release/*", "--owner", "mona")
+    row = command("quarantine", "list", *ACME).output.splitlines()[1].split()
+    assert row[:4] == [quarantine_id, "t", "release/*", "manual"]
+    assert row[-2:] == ["mona", "flaps"]
+    command("quarantine", "remove", *ACME, quarantine_id)
+    assert len(command("quarantine", "list", *ACME).output.splitlines()) == 1
+    command("quarantine", "remove", *ACME, quarantine_id, code=1)
+
+
+def test_the_same_scope_again_prints_the_same_id(command: Command) -> None:
+    assert add(command) == add(command) != add(command, "--branch", "main")
+
+
+def test_names_of_strangers_cannot_steer_a_terminal(command: Command) -> None:
+    command("quarantine", "add", *ACME, "--test", "\x1b[31mred\u202e", "--reason", "a\nb")
+    listed = command("quarantine", "list", *ACME).output
+    assert "\\x1b[31mred\\u202e" in listed
+    assert "a\\nb" in listed
+
+
+def test_the_list_of_an_unknown_repository_is_an_error(command: Command) -> None:
+    assert "not known" in command("quarantine", "list", *ACME, code=1).stderr
+    assert "not known" in command("repository", "show", "acme/widgets", code=1).stderr
+
+
+def test_settings_of_a_repository_change_one_by_one(command: Command) -> None:
+    command("repository", "set", "Acme/Widgets", "--default-branch", "develop")
+    shown = command("repository", "set", "acme/widgets", "--flaky-detection", "off").output
+    assert shown == command("repository", "show", "ACME/widgets").output
+    assert [line.split()[-1] for line in shown.splitlines()] == ["Acme/Widgets", "develop", "off"]
+
+
+@pytest.mark.parametrize("name", ["acme", "acme/", "a_b/c", "acme/w/x"])
+def test_a_repository_is_named_with_its_owner(command: Command, name: str) -> None:
+    assert "OWNER/REPOSITORY" in command("repository", "show", name, code=2).stderr
+
+
+def test_the_store_is_made_described_and_pruned(command: Command) -> None:
+    command("index", "create")
+    command("index", "create")
+    shown = dict(line.rsplit(maxsplit=1) for line in command("index", "status").output.splitlines())
+    assert shown["backend"] == "sqlite"
+    assert shown["events"] == "0"
+    assert "dropped 0 events and 0 executions" in command("index", "prune").stderr
+    assert "rebuilt 0 tests" in command("index", "rebuild").stderr
+
+
+def test_wrong_settings_are_a_usage_error_that_names_them_all(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MERGEWATCH_PORT", "http")
+    monkeypatch.setenv("MERGEWATCH_WORKERS", "0")
+    complaint = command("index", "status", code=2).stderr
+    assert "MERGEWATCH_PORT" in complaint
+    assert "MERGEWATCH_WORKERS" in complaint
+
+
+def test_a_store_that_cannot_be_used_is_one_line(
+    command: Command, settings: Mapping[str, str]
+) -> None:
+    Path(settings["MERGEWATCH_DATA_DIR"]).write_text("a file, no folder")
+    complaint = command("index", "status", code=1).stderr
+    assert complaint.startswith("Error: ")
+    assert complaint.count("\n") == 1

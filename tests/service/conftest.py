@@ -1,0 +1,53 @@
+"""The front door: the real application over a real store, on a real socket."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+import structlog
+
+from indexing.store import open_store
+from service.app import create_app
+from service.connection import http_url
+from service.logs import configure_logging
+from service.server import bind, start
+from service.settings import LogFormat, LogLevel, Settings
+from tests.builders import GADGETS, WIDGETS
+from tests.service.front_door import Clock, FrontDoor
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Log as the service does, and leave the process as it was."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    configure_logging(LogLevel.ERROR, LogFormat.JSON)
+    yield
+    root.handlers[:], root.level = handlers, level
+    structlog.reset_defaults()
+
+
+@pytest.fixture
+async def door(tmp_path: Path) -> AsyncIterator[FrontDoor]:
+    """A service with two repositories of one owner, and a key that reads both."""
+    async for opened in open_door(tmp_path, Settings(data_dir=tmp_path)):
+        yield opened
+
+
+async def open_door(data_dir: Path, settings: Settings) -> AsyncIterator[FrontDoor]:
+    store = await open_store(data_dir)
+    await store.ensure_repository(WIDGETS)
+    await store.ensure_repository(GADGETS)
+    clock = Clock()
+    with bind("127.0.0.1", 0) as listener:
+        runner = await start(create_app(settings, store, clock=clock), listener)
+        # A link repeats the caller's query, however long that is.
+        async with aiohttp.ClientSession(max_field_size=2**20) as client:
+            opened = FrontDoor(http_url(listener), client, store, clock, runner)
+            opened.key = await opened.new_key()
+            yield opened
+        await runner.cleanup()

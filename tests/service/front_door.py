@@ -1,0 +1,122 @@
+"""How tests speak to the service: as any client would, by HTTP."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import aiohttp
+import orjson
+from aiohttp import web
+from multidict import CIMultiDictProxy
+from yarl import URL
+
+from indexing.models.keys import Scope
+from indexing.store.interface import Store
+from service.auth import make_key
+from tests.builders import NOON
+
+LOGS = "/v1/repos/acme/widgets/logs"
+SEARCH = "/v1/ci/acme/repositories/widgets/search/tests"
+QUARANTINES = "/v1/ci/acme/repositories/widgets/quarantines"
+TESTS = "/v1/ci/acme/repositories/widgets/tests"
+A_TEST_ID = "3f0c9a4e-8d1b-5f6a-9c2d-0123456789ab"
+
+
+def operations(owner: str = "acme", repository: str = "widgets") -> dict[str, str]:
+    """A good path and query of each of the five operations."""
+    ci = f"/v1/ci/{owner}/repositories/{repository}"
+    return {
+        "events": f"/v1/repos/{owner}/{repository}/logs",
+        "search": f"{ci}/search/tests?test_name=*",
+        "test": f"{ci}/tests/{A_TEST_ID}",
+        "quarantines": f"{ci}/quarantines",
+        "quarantine": f"{ci}/quarantines/{A_TEST_ID}",
+    }
+
+
+@dataclass
+class Clock:
+    """Stands still until it is set."""
+
+    now: datetime = NOON
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: CIMultiDictProxy[str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return orjson.loads(self.body)
+
+    @property
+    def links(self) -> Mapping[str, str]:
+        """The addresses of the `Link` header by relation."""
+        found = re.findall(r'<([^<>]*)>; rel="([a-z]+)"', self.headers.get("Link", ""))
+        return {relation: url for url, relation in found}
+
+    @property
+    def wrong_fields(self) -> list[tuple[str, str]]:
+        """Where and which the wrong fields are, of a 422."""
+        assert self.status == 422, (self.status, self.body)
+        return [(error["in"], error["field"]) for error in self.json["errors"]]
+
+
+@dataclass
+class FrontDoor:
+    base: str
+    client: aiohttp.ClientSession
+    store: Store
+    clock: Clock
+    runner: web.AppRunner
+    key: str = field(default="", repr=False)
+
+    @property
+    def app(self) -> web.Application:
+        return self.runner.app
+
+    async def new_key(
+        self, scope: Scope = Scope.READ, owner: str = "acme", repository: str | None = None
+    ) -> str:
+        return await self.add_key(scope=scope, owner=owner, repository=repository)
+
+    async def add_key(self, **about: Any) -> str:
+        defaults = {"name": "a test", "scope": Scope.READ, "owner": "acme", "repository": None}
+        text, record = make_key(
+            **{"key_id": uuid.uuid4().hex, "created_at": NOON, **defaults, **about}
+        )
+        await self.store.add_key(record)
+        return text
+
+    async def get(
+        self, target: str, *, key: str | None = None, method: str = "GET", **headers: str
+    ) -> Answer:
+        """Ask for a target exactly as it is written; `key` is this door's own unless given."""
+        sent = {"Authorization": f"Bearer {self.key if key is None else key}", **headers}
+        return await self.ask(target, sent, method)
+
+    async def ask(self, target: str, headers: Any, method: str = "GET") -> Answer:
+        url = URL(target if target.startswith("http") else self.base + target, encoded=True)
+        async with self.client.request(method, url, headers=headers) as response:
+            return Answer(response.status, response.headers, await response.read())
+
+    async def walk(self, target: str, member: str, relation: str = "next") -> list[list[Any]]:
+        """The pages from there on in that direction, each as its rows."""
+        pages = []
+        following: str | None = target
+        while following is not None:
+            answer = await self.get(following)
+            assert answer.status == 200, answer.body
+            pages.append(answer.json[member])
+            following = answer.links.get(relation)
+        return pages

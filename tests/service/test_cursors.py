@@ -1,0 +1,149 @@
+"""Cursors: they come back whole, are small, and nothing that was tampered with comes back."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from indexing.models.events import EventKey
+from indexing.models.quarantines import QuarantineKey
+from indexing.models.tests import IdentityKey
+from service.cursor import (
+    CURSOR_MAX_LENGTH,
+    InvalidCursorError,
+    KeyForm,
+    OtherStoreError,
+    Position,
+    Seal,
+    Window,
+    read_cursor,
+    scope_of,
+    write_cursor,
+)
+from service.positions import (
+    EVENT_KEYS,
+    IDENTITY_KEYS,
+    QUARANTINE_KEYS,
+    IdentityReference,
+    place_identity,
+)
+from tests.builders import NOON
+
+SEAL = Seal(b"k" * 32, "store-1")
+SCOPE = scope_of("events", "acme/widgets", b"{}")
+ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+CURSOR = write_cursor(
+    SEAL, SCOPE, EVENT_KEYS, Position(EventKey(NOON, 7), window=Window(NOON, NOON))
+)
+
+moments = st.datetimes(timezones=st.just(UTC))
+windows = st.none() | st.builds(Window, moments, moments)
+names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
+counts = st.integers(0, 2**40)
+identities = st.builds(IdentityKey, counts, names, names, names)
+event_keys = st.builds(EventKey, moments, st.integers(0, 2**63 - 1))
+quarantine_keys = st.builds(QuarantineKey, moments, st.uuids())
+
+
+def round_trip(form: KeyForm[Any], position: Position[Any]) -> Position[Any]:
+    text = write_cursor(SEAL, SCOPE, form, position)
+    assert len(text) <= CURSOR_MAX_LENGTH
+    assert set(text) <= set(ALPHABET)
+    return read_cursor(SEAL, SCOPE, form, text)
+
+
+@given(st.none() | event_keys, st.booleans(), windows)
+def test_a_place_in_the_log_comes_back(
+    key: EventKey | None,
+    backward: bool,
+    window: Window | None,
+) -> None:
+    position = Position(key, backward, window)
+    assert round_trip(EVENT_KEYS, position) == position
+
+
+@given(quarantine_keys)
+def test_a_place_among_quarantines_comes_back(key: QuarantineKey) -> None:
+    assert round_trip(QUARANTINE_KEYS, Position(key)) == Position(key)
+
+
+@given(identities)
+def test_a_place_in_the_search_comes_back(key: IdentityKey) -> None:
+    place = place_identity(key, b"i" * 16)
+    assert round_trip(IDENTITY_KEYS, Position(place)) == Position(place)
+
+
+@given(st.lists(st.integers(1, 700), min_size=3, max_size=3), st.sampled_from("aé中🚀"))
+def test_long_names_are_referred_to_and_never_make_a_long_cursor(
+    lengths: list[int], letter: str
+) -> None:
+    key = IdentityKey(3, *(letter * length for length in lengths))
+    place = place_identity(key, b"i" * 16)
+    assert place in {key, IdentityReference(3, b"i" * 16)}
+    assert round_trip(IDENTITY_KEYS, Position(place)).key == place
+
+
+def test_names_that_fit_are_carried() -> None:
+    fitting = IdentityKey(1, "a" * 600, "b" * 50, "c" * 50)
+    assert place_identity(fitting, b"i" * 16) == fitting
+
+
+@pytest.mark.parametrize("at", range(len(CURSOR)))
+def test_an_altered_character_is_refused_wherever_it_is(at: int) -> None:
+    for letter in ALPHABET.replace(CURSOR[at], ""):
+        with pytest.raises(InvalidCursorError):
+            read_cursor(SEAL, SCOPE, EVENT_KEYS, CURSOR[:at] + letter + CURSOR[at + 1 :])
+
+
+@given(st.integers(0, len(CURSOR)), st.integers(0, len(CURSOR)))
+def test_a_piece_of_a_cursor_is_refused(start: int, end: int) -> None:
+    if CURSOR[start:end] != CURSOR:
+        with pytest.raises(InvalidCursorError):
+            read_cursor(SEAL, SCOPE, EVENT_KEYS, CURSOR[start:end])
+
+
+@given(st.text(max_size=80) | st.text(ALPHABET, max_size=80))
+def test_a_made_up_cursor_is_refused(text: str) -> None:
+    with pytest.raises(InvalidCursorError):
+        read_cursor(SEAL, SCOPE, EVENT_KEYS, text)
+
+
+@pytest.mark.parametrize("added", ["=", "==", "A", "\n", " ", "%3D"])
+def test_nothing_may_be_added(added: str) -> None:
+    with pytest.raises(InvalidCursorError):
+        read_cursor(SEAL, SCOPE, EVENT_KEYS, CURSOR + added)
+
+
+@pytest.mark.parametrize(
+    "scope",
+    [
+        scope_of("search", "acme/widgets", b"{}"),
+        scope_of("events", "acme/gadgets", b"{}"),
+        scope_of("events", "acme/widgets", b'{"base_ref":"main"}'),
+        scope_of("events", "acme/widget", b"s{}"),
+    ],
+)
+def test_a_cursor_of_another_list_is_refused(scope: bytes) -> None:
+    with pytest.raises(InvalidCursorError):
+        read_cursor(SEAL, scope, EVENT_KEYS, CURSOR)
+
+
+def test_another_secret_refuses_what_another_store_under_the_same_secret_only_calls_stale() -> None:
+    with pytest.raises(InvalidCursorError):
+        read_cursor(Seal(b"x" * 32, SEAL.store_id), SCOPE, EVENT_KEYS, CURSOR)
+    with pytest.raises(OtherStoreError):
+        read_cursor(Seal(SEAL.secret, "store-2"), SCOPE, EVENT_KEYS, CURSOR)
+
+
+def test_the_ends_of_time_can_be_carried() -> None:
+    first, last = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+    position = Position(EventKey(last, 2**63 - 1), window=Window(first, last))
+    assert round_trip(EVENT_KEYS, position) == position
+
+
+def test_a_cursor_of_the_log_is_short() -> None:
+    assert len(CURSOR) < 100

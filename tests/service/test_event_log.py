@@ -1,0 +1,200 @@
+"""GET /v1/repos/{owner}/{repository}/logs."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from urllib.parse import quote
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from indexing.timestamps import format_timestamp
+from service.routes.events import DEFAULT_RANGE, choose_window
+from tests.builders import NOON, after, make_event
+from tests.service.front_door import LOGS, FrontDoor
+
+moments = st.datetimes(timezones=st.just(UTC))
+
+
+async def ids(door: FrontDoor, query: str = "") -> list[int]:
+    answer = await door.get(f"{LOGS}?{query}")
+    assert answer.status == 200, answer.body
+    return [event["id"] for event in answer.json["events"]]
+
+
+@pytest.fixture(autouse=True)
+async def filled(door: FrontDoor) -> None:
+    """Twenty-five events, one a minute and two at each moment, up to just before now."""
+    door.clock.now = after(hours=1)
+    await door.store.write_events(
+        [
+            make_event(
+                number,
+                after(minutes=number // 2),
+                pull_request=number % 5,
+                base_ref="main" if number % 2 else None,
+                event_type="action.merge" if number % 3 else "action.rebase",
+                metadata={"branch": "main"} if number % 3 else {},
+            )
+            for number in range(25)
+        ]
+    )
+
+
+async def test_the_page_is_the_stored_text_in_the_order_of_the_interface(door: FrontDoor) -> None:
+    answer = await door.get(f"{LOGS}?per_page=2")
+    event = make_event(
+        24, after(minutes=12), pull_request=4, event_type="action.rebase", metadata={}
+    ).body
+    assert answer.body.startswith(b'{"size":2,"per_page":2,"events":[' + event + b",")
+    assert answer.headers["Content-Type"] == "application/json"
+
+
+async def test_the_newest_come_first_and_ten_at_a_time(door: FrontDoor) -> None:
+    assert await ids(door) == list(range(24, 14, -1))
+
+
+async def test_repeated_filters_mean_any_of_them_and_different_ones_all(door: FrontDoor) -> None:
+    assert await ids(door, "pull_request=0&pull_request=3") == [23, 20, 18, 15, 13, 10, 8, 5, 3, 0]
+    both = "pull_request=0&pull_request=3&base_ref=main&event_type=action.merge"
+    assert await ids(door, both) == [23, 13, 5]
+    assert await ids(door, both + "&event_type=action.rebase") == [23, 15, 13, 5, 3]
+
+
+async def test_the_range_takes_its_beginning_and_not_its_end(door: FrontDoor) -> None:
+    start, end = format_timestamp(after(minutes=3)), format_timestamp(after(minutes=5))
+    assert await ids(door, f"received_from={start}&received_to={end}") == [9, 8, 7, 6]
+
+
+async def test_without_a_range_it_is_the_day_up_to_now(door: FrontDoor) -> None:
+    door.clock.now = after(days=1, minutes=11)
+    assert await ids(door) == [24, 23, 22]
+    door.clock.now = after(minutes=1)
+    assert await ids(door) == [1, 0]
+
+
+async def test_a_beginning_in_the_future_alone_is_an_empty_page(door: FrontDoor) -> None:
+    answer = await door.get(f"{LOGS}?received_from={format_timestamp(after(days=9))}")
+    assert answer.json == {"size": 0, "per_page": 10, "events": []}
+    assert set(answer.links) == {"first", "last"}
+
+
+@given(st.none() | moments, st.none() | moments, moments)
+def test_a_range_is_always_filled_in(
+    start: datetime | None, end: datetime | None, now: datetime
+) -> None:
+    window = choose_window(start, end, now)
+    if start is not None:
+        assert window.received_from == start
+    else:
+        assert window.received_to - window.received_from <= DEFAULT_RANGE
+    if end is not None:
+        assert window.received_to == end
+    else:
+        assert window.received_to >= now
+    if start is None or end is None:
+        assert window.received_from <= window.received_to
+
+
+@pytest.mark.parametrize("per_page", [1, 3, 10, 24, 25, 26, 100])
+async def test_a_walk_gives_every_event_once_either_way(door: FrontDoor, per_page: int) -> None:
+    pages = await door.walk(f"{LOGS}?per_page={per_page}", "events")
+    assert [e["id"] for page in pages for e in page] == list(range(24, -1, -1))
+    assert all(pages)
+    first = await door.get(f"{LOGS}?per_page={per_page}")
+    back = await door.walk(first.links["last"], "events", "prev")
+    assert [e["id"] for page in reversed(back) for e in page] == list(range(24, -1, -1))
+    assert all(back)
+
+
+async def test_a_walk_keeps_to_the_window_that_its_first_page_fixed(door: FrontDoor) -> None:
+    first = await door.get(f"{LOGS}?per_page=5")
+    await door.store.write_events([make_event(99, after(minutes=61))])
+    door.clock.now = after(days=1, hours=2)
+    rest = await door.walk(first.links["next"], "events")
+    assert [e["id"] for page in rest for e in page] == list(range(19, -1, -1))
+    again = await door.get(first.links["first"])
+    assert again.body == first.body
+    assert [e["id"] for e in (await door.get(first.links["last"])).json["events"]] == [
+        4, 3, 2, 1, 0,
+    ]  # fmt: skip
+
+
+async def test_the_size_of_a_page_may_change_on_the_way(door: FrontDoor) -> None:
+    first = await door.get(f"{LOGS}?per_page=5")
+    following = first.links["next"].replace("per_page=5", "per_page=7")
+    assert [e["id"] for e in (await door.get(following)).json["events"]] == list(range(19, 12, -1))
+
+
+async def test_filters_may_be_spelled_differently_on_the_way(door: FrontDoor) -> None:
+    to = "received_to=2026-09-01T13:00:00Z"
+    first = await door.get(f"{LOGS}?pull_request=1&pull_request=2&{to}&per_page=2")
+    cursor = first.links["next"].partition("cursor=")[2]
+    respelled = "received_to=2026-09-01T14:00:00%2B01:00"
+    answer = await door.get(
+        f"{LOGS}?pull_request=2&pull_request=1&pull_request=02&{respelled}&cursor={cursor}"
+    )
+    assert answer.status == 200
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "pull_request=1",
+        "base_ref=main",
+        "event_type=action.merge",
+        "received_to=2026-09-02T00:00:00Z",
+        "received_from=2026-09-01T00:00:00Z",
+    ],
+)
+async def test_a_cursor_of_another_filter_is_refused(door: FrontDoor, other: str) -> None:
+    first = await door.get(f"{LOGS}?per_page=2")
+    answer = await door.get(f"{first.links['next']}&{other}")
+    assert answer.wrong_fields == [("query", "cursor")]
+
+
+async def test_an_event_that_arrives_during_a_walk_hides_no_other(door: FrontDoor) -> None:
+    first = await door.get(f"{LOGS}?per_page=5")
+    await door.store.write_events([make_event(500, after(minutes=11))])
+    rest = await door.walk(first.links["next"], "events")
+    seen = [e["id"] for page in [first.json["events"], *rest] for e in page]
+    assert sorted(set(seen) - {500}) == sorted(i for i in seen if i != 500) == list(range(25))
+
+
+async def test_a_cursor_whose_row_retention_dropped_is_a_conflict(door: FrontDoor) -> None:
+    first = await door.get(f"{LOGS}?per_page=5")
+    await door.store.prune(after(hours=1))
+    answer = await door.get(first.links["next"])
+    assert answer.status == 409
+    assert "start again" in answer.json["detail"]
+
+
+async def test_the_extremes_of_time_may_be_asked_for(door: FrontDoor) -> None:
+    assert await ids(door, "received_to=0001-01-01T00:00:00Z") == []
+    whole = "received_from=0001-01-01T00:00:00Z&received_to=9999-12-31T23:59:59.999999Z"
+    assert len(await ids(door, f"{whole}&per_page=100")) == 25
+
+
+async def test_members_that_the_catalogue_does_not_know_are_given_back(door: FrontDoor) -> None:
+    event = make_event(700, NOON + timedelta(minutes=30), metadata={"new": [1, {"deep": None}]})
+    await door.store.write_events([event])
+    newest = (await door.get(f"{LOGS}?per_page=1")).json["events"][0]
+    assert newest == orjson.loads(event.body)
+
+
+async def test_head_answers_as_get_does_without_the_body(door: FrontDoor) -> None:
+    full = await door.get(LOGS)
+    head = await door.get(LOGS, method="HEAD")
+    assert (head.status, head.body) == (200, b"")
+    for name in ("Content-Length", "Content-Type", "Link"):
+        assert head.headers[name] == full.headers[name]
+
+
+async def test_an_absolute_target_of_another_place_is_not_believed(door: FrontDoor) -> None:
+    answer = await door.get(f"{LOGS}?x={quote('https://elsewhere.example/')}", **{
+        "X-Forwarded-Host": "elsewhere.example", "X-Forwarded-Proto": "https",
+        "Forwarded": "host=elsewhere.example",
+    })  # fmt: skip
+    assert all(url.startswith(f"{door.base}{LOGS}?x=https%3A") for url in answer.links.values())

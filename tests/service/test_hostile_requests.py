@@ -1,0 +1,95 @@
+"""Whatever a client makes up from the OpenAPI document, every answer is one that it tells of."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    ignored_auth,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from indexing.models.quarantines import QuarantineRequest
+from service.openapi import build_document
+from service.settings import Settings
+from tests.builders import WIDGETS, after, load_names, make_event
+from tests.service.conftest import open_door
+from tests.service.front_door import FrontDoor
+
+# What is checked of every answer. Left out is the check that everything a schema allows is taken:
+# no schema can say which cursors are authentic, or which of two moments is the later one.
+CHECKS = (
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    ignored_auth,
+)
+
+
+async def fill(door: FrontDoor) -> None:
+    await door.store.write_events([make_event(number) for number in range(20)])
+    await load_names(door.store, [f"hinge.{number}" for number in range(20)])
+    await door.store.add_quarantine(WIDGETS, QuarantineRequest("hinge.1", "flaky"), after())
+    door.clock.now = after(hours=1)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontDoor]:
+    """The service on a thread of its own, because the client blocks the one that it runs on."""
+    opened: list[FrontDoor] = []
+    loop = asyncio.new_event_loop()
+    ready, done = threading.Event(), asyncio.Event()
+
+    async def serve(data_dir: Path) -> None:
+        async for door in open_door(data_dir, Settings()):
+            await fill(door)
+            opened.append(door)
+            ready.set()
+            await done.wait()
+
+    thread = threading.Thread(
+        target=loop.run_until_complete, args=[serve(tmp_path_factory.mktemp("data"))]
+    )
+    thread.start()
+    assert ready.wait(30)
+    yield opened[0]
+    loop.call_soon_threadsafe(done.set)
+    thread.join()
+    loop.close()
+
+
+schema = schemathesis.openapi.from_dict(orjson.loads(build_document(None)))
+
+
+@schema.parametrize()
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+def test_no_answer_is_undocumented(case: schemathesis.Case[Any], served: FrontDoor) -> None:
+    parameters = case.path_parameters or {}
+    if "owner" in parameters:
+        # Else hardly any made-up request would come further than the repository.
+        parameters["owner"] = "acme"
+        parameters["repository" if "repository" in parameters else "repository_name"] = "widgets"
+    case.call_and_validate(
+        base_url=served.base,
+        headers={"Authorization": f"Bearer {served.key}"},
+        checks=[*CHECKS],
+        timeout=10,
+    )

@@ -1,0 +1,60 @@
+"""Log lines: one form for every library, the request's id, and no variables of any frame."""
+
+from __future__ import annotations
+
+import logging
+
+import orjson
+import pytest
+import structlog
+
+from service.logs import configure_logging, request_id
+from service.settings import LogFormat, LogLevel
+
+
+@pytest.fixture(autouse=True)
+def _without_a_request() -> None:
+    request_id.set(None)
+
+
+def test_other_libraries_lines_are_json_too(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging(LogLevel.INFO, LogFormat.JSON)
+    request_id.set("abc")
+    logging.getLogger("aiohttp.server").warning("no %s", "luck", extra={"port": 80})
+    line = orjson.loads(capsys.readouterr().err)
+    assert line["event"] == "no luck"
+    assert (line["level"], line["logger"]) == ("warning", "aiohttp.server")
+    assert (line["request_id"], line["port"]) == ("abc", 80)
+    assert line["timestamp"].endswith("Z")
+
+
+def test_lines_below_the_level_are_not_written(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging(LogLevel.WARNING, LogFormat.JSON)
+    structlog.get_logger("a").info("quiet")
+    logging.getLogger("b").info("quiet")
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("form", list(LogFormat))
+def test_a_traceback_shows_no_variables(
+    capsys: pytest.CaptureFixture[str], form: LogFormat
+) -> None:
+    configure_logging(LogLevel.INFO, form)
+    credential = "-".join(["mw", "secret"])
+    try:
+        assert credential
+        raise ValueError("broken")
+    except ValueError:
+        structlog.get_logger("a").exception("failed")
+        logging.getLogger("b").exception("failed")
+    written = capsys.readouterr().err
+    assert written.count("ValueError: broken") == 2
+    assert credential not in written
+
+
+def test_what_a_stranger_sent_cannot_begin_a_line_of_its_own(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    configure_logging(LogLevel.INFO, LogFormat.JSON)
+    structlog.get_logger("a").info("seen", path='/a\n{"event":"forged"}')
+    assert len(capsys.readouterr().err.splitlines()) == 1

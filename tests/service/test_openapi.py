@@ -1,0 +1,126 @@
+"""GET /openapi.json: it is valid, says all that the interface does, and what is served fits it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from openapi_schema_validator import OAS31Validator
+from openapi_spec_validator import validate
+
+from indexing.events.catalogue import EVENT_TYPES
+from indexing.models.executions import Conclusion
+from indexing.models.quarantines import QuarantineRequest
+from service.openapi import OPERATIONS
+from tests.builders import NOON, PULL, WIDGETS, after, make_event, make_executions, make_run
+from tests.service.front_door import LOGS, QUARANTINES, SEARCH, TESTS, FrontDoor
+
+
+@pytest.fixture
+async def document(door: FrontDoor) -> dict[str, Any]:
+    answer = await door.ask("/openapi.json", {})
+    assert answer.status == 200
+    served: dict[str, Any] = answer.json
+    return served
+
+
+def operation(document: dict[str, Any], url: str) -> dict[str, Any]:
+    found: dict[str, Any] = document["paths"][url]["get"]
+    return found
+
+
+async def test_the_document_is_valid_openapi_3_1(document: dict[str, Any]) -> None:
+    assert document["openapi"].startswith("3.1")
+    validate(document)
+
+
+async def test_every_route_is_in_it(door: FrontDoor, document: dict[str, Any]) -> None:
+    served = {
+        resource.canonical
+        for resource in door.app.router.resources()
+        if resource.canonical != "/openapi.json"
+    }
+    assert {*document["paths"]} == served
+
+
+@pytest.mark.parametrize("described", OPERATIONS, ids=lambda described: described.operation_id)
+async def test_an_operation_tells_of_its_credential_and_all_its_statuses(
+    document: dict[str, Any], described: Any
+) -> None:
+    found = operation(document, described.url)
+    paged = described.query is not None
+    assert found["security"] == [{"bearer": []}]
+    expected = {"200", "400", "403", "404", "422", "503"} | ({"409"} if paged else set())
+    assert {*found["responses"]} == expected
+    for status, response in found["responses"].items():
+        assert "X-Request-Id" in response["headers"]
+        assert ("Retry-After" in response["headers"]) == (status == "503")
+        assert ("Link" in response["headers"]) == (paged and status == "200")
+
+
+async def test_the_bounds_of_the_interface_are_in_it(document: dict[str, Any]) -> None:
+    log = operation(document, OPERATIONS[0].url)["parameters"]
+    by_name = {parameter["name"]: parameter for parameter in log}
+    assert by_name["owner"]["schema"] == {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": 40,
+        "pattern": r"^[a-zA-Z0-9\-]+$",
+    }
+    assert by_name["per_page"]["schema"] == {"type": "integer", "minimum": 1, "maximum": 100}
+    assert by_name["base_ref"]["schema"] == {"type": "string", "minLength": 1, "maxLength": 255}
+    assert by_name["received_to"]["schema"] == {"type": "string", "format": "date-time"}
+    assert {*by_name["event_type"]["schema"]["items"]["enum"]} == {*EVENT_TYPES}
+    assert by_name["pull_request"]["schema"]["maxItems"] == 100
+    search = operation(document, OPERATIONS[1].url)["parameters"]
+    assert [p["name"] for p in search if p["required"]] == ["owner", "repository_name", "test_name"]
+
+
+async def test_every_event_type_is_told_apart_by_its_name(document: dict[str, Any]) -> None:
+    event = document["components"]["schemas"]["Event"]
+    mapping = event["discriminator"]["mapping"]
+    assert [*mapping] == [*EVENT_TYPES]
+    assert len(EVENT_TYPES) == 41
+    assert [{"$ref": reference} for reference in mapping.values()] == event["oneOf"]
+
+
+async def test_what_is_served_fits_the_document(door: FrontDoor, document: dict[str, Any]) -> None:
+    store = door.store
+    run = make_run(pull=PULL)
+    executions = make_executions(
+        run, [("a", Conclusion.FAILED), ("b", Conclusion.PASSED)], NOON, framework="pytest"
+    )
+    await store.write_executions(WIDGETS, run, executions)
+    await store.refresh_tests()
+    made = await store.add_quarantine(WIDGETS, QuarantineRequest("a", "flaky"), NOON)
+    await store.write_events(
+        [
+            make_event(1),
+            make_event(2, event_type="action.merge", metadata={"branch": "main"}),
+            make_event(
+                3,
+                pull_request=4,
+                event_type="queue.pause.create",
+                metadata={
+                    "reason": "a release",
+                    "created_by": {"type": "user", "id": 7, "name": "mona"},
+                },
+            ),
+        ]
+    )
+    door.clock.now = after(hours=1)
+    tests = (await door.get(f"{SEARCH}?test_name=*")).json["tests"]
+    targets = {
+        LOGS: "EventPage",
+        f"{SEARCH}?test_name=*": "TestPage",
+        QUARANTINES: "Quarantines",
+        f"{QUARANTINES}/{made.key.id}": "Quarantine",
+        f"{LOGS}?per_page=0": "InvalidRequest",
+        "/v1/repos/acme/none/logs": "Problem",
+        "/health/ready": "Health",
+        **{f"{TESTS}/{test['test_id']}": "TestDetail" for test in tests},
+    }
+    assert len(tests) == 2
+    for target, component in targets.items():
+        schema = {"$ref": f"#/components/schemas/{component}", **document}
+        OAS31Validator(schema).validate((await door.get(target)).json)

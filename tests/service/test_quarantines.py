@@ -1,0 +1,126 @@
+"""GET /v1/ci/{owner}/repositories/{repository}/quarantines, and one of them by its id."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from indexing.identifiers import derive_test_id
+from indexing.models.quarantines import Quarantine, QuarantineRequest, QuarantineSource
+from tests.builders import GADGETS, WIDGETS, after
+from tests.service.front_door import QUARANTINES, FrontDoor
+
+COUNT = 12
+
+
+@pytest.fixture
+async def made(door: FrontDoor) -> list[Quarantine]:
+    """Twelve quarantines, a minute apart: for every branch, for one, or for a pattern of them."""
+    branches = (None, "main", "release/*")
+    made = [
+        await door.store.add_quarantine(
+            WIDGETS,
+            QuarantineRequest(
+                test_name=f"hinge.{number}",
+                reason=f"reason {number}",
+                branch=branches[number % 3],
+                expires_at=after(days=1) if number == 0 else None,
+                source=QuarantineSource.AUTO if number % 2 else QuarantineSource.MANUAL,
+            ),
+            after(minutes=number),
+        )
+        for number in range(COUNT)
+    ]
+    door.clock.now = after(hours=1)
+    return made
+
+
+async def names(door: FrontDoor, query: str = "") -> list[str]:
+    answer = await door.get(f"{QUARANTINES}?{query}")
+    assert answer.status == 200, answer.body
+    return [row["test_name"] for row in answer.json["quarantined_tests"]]
+
+
+async def test_without_paging_all_come_oldest_first_and_without_links(
+    door: FrontDoor, made: list[Quarantine]
+) -> None:
+    answer = await door.get(QUARANTINES)
+    assert [*answer.json] == ["quarantined_tests"]
+    assert [row["id"] for row in answer.json["quarantined_tests"]] == [str(m.key.id) for m in made]
+    assert "Link" not in answer.headers
+
+
+async def test_a_quarantine_has_the_fields_of_the_interface(
+    door: FrontDoor, made: list[Quarantine]
+) -> None:
+    expected = {
+        "id": str(made[1].key.id),
+        "test_name": "hinge.1",
+        "reason": "reason 1",
+        "branch": "main",
+        "created_at": "2026-09-01T12:01:00Z",
+        "source": "auto",
+        "is_recovered": False,
+    }
+    one = (await door.get(f"{QUARANTINES}/{made[1].key.id}")).json
+    assert one == expected
+    assert [*one] == [*expected]
+    assert (await door.get(QUARANTINES)).json["quarantined_tests"][1] == expected
+
+
+@pytest.mark.usefixtures("made")
+async def test_the_filters_narrow_the_list(door: FrontDoor) -> None:
+    assert await names(door, "branch=release/1.2/x&source=manual") == [
+        "hinge.0",
+        "hinge.2",
+        "hinge.6",
+        "hinge.8",
+    ]
+    assert "hinge.2" not in await names(door, "branch=main")
+    test_id = derive_test_id(WIDGETS, "hinge.7")
+    assert await names(door, f"test_id={str(test_id).upper()}") == ["hinge.7"]
+    assert await names(door, f"test_id={uuid.UUID(int=0)}") == []
+
+
+@pytest.mark.parametrize("per_page", [1, 5, 12, 13])
+async def test_a_walk_gives_every_quarantine_once_either_way(
+    door: FrontDoor, made: list[Quarantine], per_page: int
+) -> None:
+    target = f"{QUARANTINES}?per_page={per_page}"
+    expected = [str(quarantine.key.id) for quarantine in made]
+    pages = await door.walk(target, "quarantined_tests")
+    assert [row["id"] for page in pages for row in page] == expected
+    last = (await door.get(target)).links["last"]
+    back = await door.walk(last, "quarantined_tests", "prev")
+    assert [row["id"] for page in reversed(back) for row in page] == expected
+
+
+@pytest.mark.usefixtures("made")
+async def test_a_cursor_without_a_page_size_means_ten(door: FrontDoor) -> None:
+    first = (await door.get(f"{QUARANTINES}?per_page=1")).links["first"]
+    answer = await door.get(first.replace("per_page=1&", ""))
+    assert len(answer.json["quarantined_tests"]) == 10
+    assert "next" in answer.links
+
+
+async def test_what_has_expired_or_was_removed_is_gone(
+    door: FrontDoor, made: list[Quarantine]
+) -> None:
+    await door.store.remove_quarantine(WIDGETS, made[5].key.id, after(hours=1))
+    door.clock.now = after(days=1)
+    left = await names(door)
+    assert len(left) == COUNT - 2
+    for gone in (made[0], made[5]):
+        assert (await door.get(f"{QUARANTINES}/{gone.key.id}")).status == 404
+
+
+async def test_an_absent_quarantine_and_one_of_another_repository_answer_alike(
+    door: FrontDoor,
+) -> None:
+    foreign = await door.store.add_quarantine(
+        GADGETS, QuarantineRequest(test_name="hinge", reason="because"), after()
+    )
+    absent = await door.get(f"{QUARANTINES}/{uuid.uuid4()}")
+    elsewhere = await door.get(f"{QUARANTINES}/{foreign.key.id}")
+    assert (absent.status, absent.body) == (404, elsewhere.body)

@@ -1,0 +1,157 @@
+"""The service as a process: ready, with one worker or several, and gone when it is told to go."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.server import ServeError, bind
+
+# Long enough for the slowest machine; nothing here waits for it to pass.
+TIMEOUT = 60
+
+
+class Service:
+    """A running service and its log."""
+
+    def __init__(self, data_dir: Path, **environment: str) -> None:
+        command = "from service.cli import main; main()"
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", command, "serve", "--port", "0"],
+            env={
+                **os.environ,
+                "MERGEWATCH_DATA_DIR": str(data_dir),
+                "PYTHONPATH": str(Path(__file__).parents[2]),
+                **environment,
+            },
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def next_line(self, event: str) -> dict[str, Any]:
+        """The next log line of that event; what comes before it is passed over."""
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            found: dict[str, Any] = json.loads(line)
+            if found["event"] == event:
+                return found
+        raise AssertionError(f"the service ended without saying {event!r}")
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        self.process.communicate(timeout=TIMEOUT)
+        return self.process.returncode
+
+
+Start = Callable[..., Service]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    started: list[Service] = []
+
+    def run(**environment: str) -> Service:
+        started.append(Service(tmp_path, **environment))
+        return started[-1]
+
+    yield run
+    for service in started:
+        if service.process.poll() is None:
+            service.process.kill()
+            service.process.communicate(timeout=TIMEOUT)
+        if service.process.stderr is not None:
+            service.process.stderr.close()
+
+
+def port_of(line: dict[str, Any]) -> int:
+    return int(line["address"].rpartition(":")[2])
+
+
+def status_of(port: int, target: str = "/health/ready") -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
+    try:
+        connection.request("GET", target)
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_one_process_is_ready_and_ends_well(start: Start, number: signal.Signals) -> None:
+    service = start()
+    assert status_of(port_of(service.next_line("listening"))) == 200
+    assert service.stop(number) == 0
+
+
+def test_an_idle_connection_does_not_hold_the_end_up(start: Start) -> None:
+    service = start()
+    port = port_of(service.next_line("listening"))
+    with socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT) as idle:
+        idle.sendall(b"GET /health/live HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert idle.recv(65_536).startswith(b"HTTP/1.1 200")
+        assert service.stop() == 0
+
+
+def test_two_workers_answer_on_one_port_and_end_together(start: Start) -> None:
+    service = start(MERGEWATCH_WORKERS="2")
+    lines = [service.next_line("listening") for _ in range(2)]
+    pids = {line["pid"] for line in lines}
+    assert len({line["address"] for line in lines}) == 1
+    assert len(pids) == 2
+    assert service.process.pid not in pids
+    assert {status_of(port_of(lines[0])) for _ in range(10)} == {200}
+    assert service.stop() == 0
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_a_worker_that_dies_is_replaced(start: Start) -> None:
+    service = start(MERGEWATCH_WORKERS="2")
+    first = service.next_line("listening")
+    service.next_line("listening")
+    os.kill(first["pid"], signal.SIGKILL)
+    assert service.next_line("worker died")["pid"] == first["pid"]
+    another = service.next_line("listening")
+    assert another["pid"] != first["pid"]
+    assert status_of(port_of(another)) == 200
+    assert service.stop() == 0
+
+
+def test_workers_do_not_outlive_their_supervisor(start: Start) -> None:
+    service = start(MERGEWATCH_WORKERS="2")
+    pids = {service.next_line("listening")["pid"] for _ in range(2)}
+    service.process.kill()
+    assert {service.next_line("stopped")["pid"] for _ in range(2)} == pids
+
+
+def test_workers_that_cannot_start_are_given_up_on(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "mergewatch.db").write_bytes(b"this is not a database" * 100)
+    service = start(MERGEWATCH_WORKERS="2", MERGEWATCH_LOG_FORMAT="text")
+    _, written = service.process.communicate(timeout=TIMEOUT)
+    assert service.process.returncode == 1
+    assert "Traceback" not in written
+    assert "worker cannot start" in written
+
+
+def test_a_port_in_use_is_one_clear_line() -> None:
+    with bind("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ServeError, match=f"cannot listen on 127.0.0.1 port {port}"):
+            bind("127.0.0.1", port)
+
+
+@pytest.mark.parametrize("host", ["256.0.0.1", "no such host", "192.0.2.1"])
+def test_an_address_of_nowhere_is_one_clear_line(host: str) -> None:
+    with pytest.raises(ServeError, match="cannot listen on"):
+        bind(host, 0)

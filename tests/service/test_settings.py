@@ -1,0 +1,107 @@
+"""Settings: read from the environment, all complaints at once, and no secret in any of them."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, fields
+from pathlib import Path
+
+import pytest
+
+from service.settings import (
+    DECLARATIONS,
+    PREFIX,
+    LogFormat,
+    LogLevel,
+    Settings,
+    SettingsError,
+    load_settings,
+)
+
+
+@pytest.fixture(autouse=True)
+def _empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    for declared in DECLARATIONS:
+        monkeypatch.delenv(declared.variable, raising=False)
+
+
+def test_every_setting_is_declared_once_with_a_description() -> None:
+    assert [declared.field for declared in DECLARATIONS] == [each.name for each in fields(Settings)]
+    assert all(declared.description.endswith(".") for declared in DECLARATIONS)
+
+
+def test_the_documented_defaults_are_those_that_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_settings() == Settings()
+    for declared in DECLARATIONS:
+        if declared.default != "unset":
+            monkeypatch.setenv(declared.variable, declared.default)
+    assert load_settings() == Settings()
+
+
+def test_an_empty_variable_is_an_unset_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DATA_DIR", "PUBLIC_URL", "BIND", "SECRET"):
+        monkeypatch.setenv(PREFIX + name, "")
+    assert load_settings() == Settings()
+
+
+def test_all_settings_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {
+        "DATA_DIR": "/srv/data",
+        "PUBLIC_URL": "https://ci.example/merge/",
+        "BIND": "::",
+        "PORT": "0",
+        "WORKERS": "4",
+        "SECRET": "anything at all",
+        "LOG_LEVEL": "debug",
+        "LOG_FORMAT": "text",
+        "RETENTION_DAYS": "7",
+    }
+    for name, value in given.items():
+        monkeypatch.setenv(PREFIX + name, value)
+    assert load_settings() == Settings(
+        data_dir=Path("/srv/data"),
+        public_url="https://ci.example/merge",
+        bind="::",
+        port=0,
+        workers=4,
+        secret="anything at all",
+        log_level=LogLevel.DEBUG,
+        log_format=LogFormat.TEXT,
+        retention_days=7,
+    )
+
+
+BAD = {
+    "PUBLIC_URL": ["ftp://a", "a.example", "https://", "https://a?b", "https://a/#b", "http://:1x"],
+    "PORT": ["a", "-1", "65536", "80.5"],
+    "WORKERS": ["0", "65", "many"],
+    "LOG_LEVEL": ["loud", "INFO"],
+    "LOG_FORMAT": ["xml"],
+    "RETENTION_DAYS": ["0", "-5", "36501", "a month"],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [(name, value) for name, values in BAD.items() for value in values]
+)
+def test_a_bad_value_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(PREFIX + name, value)
+    with pytest.raises(SettingsError, match=PREFIX + name):
+        load_settings()
+
+
+def test_everything_wrong_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, values in BAD.items():
+        monkeypatch.setenv(PREFIX + name, values[0])
+    monkeypatch.setenv(PREFIX + "SECRET", "hush")
+    with pytest.raises(SettingsError) as refused:
+        load_settings()
+    message = str(refused.value)
+    assert [name for name in BAD if PREFIX + name in message] == [*BAD]
+    assert "hush" not in message
+
+
+def test_the_secret_is_not_shown_and_settings_do_not_change() -> None:
+    settings = Settings(secret="hush")
+    assert "hush" not in repr(settings)
+    with pytest.raises(FrozenInstanceError):
+        setattr(settings, fields(Settings)[0].name, Path())

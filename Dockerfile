@@ -1,0 +1,23 @@
+# Build: everything that the lock file names, into one folder.
+FROM python:3.13-slim AS build
+WORKDIR /app
+ENV UV_PROJECT_ENVIRONMENT=/app/.venv UV_PYTHON_DOWNLOADS=never UV_LINK_MODE=copy
+RUN pip install --no-cache-dir uv==0.13.9
+COPY pyproject.toml uv.lock README.md LICENSE ./
+RUN uv sync --locked --no-default-groups --no-install-project
+COPY service service
+COPY indexing indexing
+RUN uv sync --locked --no-default-groups --no-editable
+
+# Run: that folder, a user of its own, and the examples for `mergewatch demo`.
+FROM python:3.13-slim
+RUN useradd --system --uid 10001 --home-dir /data mergewatch && install -d -o mergewatch -m 700 /data
+COPY --from=build /app/.venv /app/.venv
+COPY examples /app/examples
+ENV PATH=/app/.venv/bin:$PATH MERGEWATCH_DATA_DIR=/data MERGEWATCH_BIND=0.0.0.0
+USER mergewatch
+VOLUME /data
+EXPOSE 8080
+STOPSIGNAL SIGTERM
+ENTRYPOINT ["mergewatch"]
+CMD ["serve"]

@@ -121,7 +121,7 @@ def read_cursor(seal: Seal, scope: bytes, form: KeyForm[K], text: str) -> Positi
     data = _decode(text)
     payload, mac = data[:-_MAC_SIZE], data[-_MAC_SIZE:]
     if not hmac.compare_digest(mac, seal.mac(scope, payload)):
-        raise InvalidCursorError("the cursor is not one of this list")
+        raise InvalidCursorError("must be a cursor that this list gave for these filters")
     # From here on the payload is our own.
     flags, store, rest = payload[0], payload[1 : 1 + _STORE_SIZE], payload[1 + _STORE_SIZE :]
     if store != seal.store:
@@ -137,12 +137,12 @@ def read_cursor(seal: Seal, scope: bytes, form: KeyForm[K], text: str) -> Positi
 
 def _decode(text: str) -> bytes:
     if len(text) > CURSOR_MAX_LENGTH:
-        raise InvalidCursorError("the cursor is too long")
+        raise InvalidCursorError("is too long for a cursor")
     try:
         data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError) as error:
-        raise InvalidCursorError("the cursor is not well-formed") from error
+        raise InvalidCursorError("is not a well-formed cursor") from error
     # Several texts decode to the same bytes: padding, and bits behind the last byte.
     if base64.urlsafe_b64encode(data).rstrip(b"=").decode() != text:
-        raise InvalidCursorError("the cursor is not well-formed")
+        raise InvalidCursorError("is not a well-formed cursor")
     return data

@@ -97,6 +97,10 @@ _ANSWERS: Final[Mapping[str, type[Schema]]] = {
     "Health": HealthAnswer,
 }
 
+# 429 is for a limit that whoever runs the service, or a proxy before it, may set.
+_STATUSES: Final = (400, 403, 404, 409, 422, 429, 503)
+_RETRIED: Final = frozenset({429, 503})
+
 _HEADERS: Final[Mapping[str, Any]] = {
     "X-Request-Id": {
         "description": "The id of this request: the caller's own where it sent a well-formed one.",
@@ -201,11 +205,9 @@ def _operation(described: Described, converter: OpenAPIConverter) -> dict[str, A
         for parameter in described.path
     ]
     headers = ["X-Request-Id"]
-    statuses = [400, 403, 404, 422, 503]
     if described.query is not None:
         parameters += converter.schema2parameters(described.query, location="query")
         headers.append("Link")
-        statuses.append(409)
     return {
         "operationId": described.operation_id,
         "summary": described.summary,
@@ -213,7 +215,7 @@ def _operation(described: Described, converter: OpenAPIConverter) -> dict[str, A
         "security": [{"bearer": []}],
         "responses": {
             "200": _response("The answer.", described.answer, _JSON, headers),
-            **_problems(sorted(statuses)),
+            **_problems(_STATUSES),
         },
     }
 
@@ -224,7 +226,7 @@ def _problems(statuses: Sequence[int]) -> dict[str, Any]:
             TITLES[status],
             "InvalidRequest" if status == 422 else "Problem",
             PROBLEM_TYPE,
-            ["X-Request-Id", "Retry-After"] if status == 503 else ["X-Request-Id"],
+            ["X-Request-Id", *(["Retry-After"] if status in _RETRIED else [])],
         )
         for status in statuses
     }

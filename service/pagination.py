@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 import orjson
 from aiohttp import web
+from marshmallow import Schema
 
 from indexing.models.paging import Anchor, Page
 from indexing.names import RepositoryName
@@ -26,7 +27,7 @@ from service.cursor import (
     write_cursor,
 )
 from service.problems import FieldError, Problem
-from service.query import CURSOR_FIELD, PER_PAGE_FIELD, encode_raw, split
+from service.query import CURSOR_FIELD, PER_PAGE_FIELD, encode_raw, load, split
 
 K = TypeVar("K")
 R = TypeVar("R")
@@ -43,19 +44,15 @@ class Walk(Generic[K]):
     scope: bytes
     form: KeyForm[K]
 
-    def locate(self, cursor: str | None) -> Position[K]:
-        """The position that a cursor names; the beginning where there is none.
+    def locate(self, cursor: str) -> Position[K]:
+        """The position that a cursor names.
 
         Raises:
-            Problem: 422 for a cursor that is not one of this walk, 409 for another store's.
+            InvalidCursorError: it is not one of this walk.
+            Problem: 409 for another store's.
         """
-        if cursor is None:
-            return Position()
         try:
             return read_cursor(self.seal, self.scope, self.form, cursor)
-        except InvalidCursorError as error:
-            detail = "must be a cursor that this list gave for these filters"
-            raise problems.invalid([FieldError("query", CURSOR_FIELD, detail)]) from error
         except OtherStoreError as error:
             raise problems.stale_cursor() from error
 
@@ -65,20 +62,37 @@ class Walk(Generic[K]):
 
 
 def begin_walk(
+    schema: Schema,
+    raw_query: str,
     seal: Seal,
     operation: Operation,
     repository: RepositoryName,
-    parameters: Mapping[str, Any],
     form: KeyForm[K],
-) -> Walk[K]:
-    """The walk that checked parameters ask for; the size of a page is no part of it."""
+) -> tuple[dict[str, Any], Walk[K], Position[K]]:
+    """Read a list's parameters: gives them, the walk that they ask for, and where it stands.
+
+    The size of a page is no part of a walk: it may change on the way.
+
+    Raises:
+        Problem: 422 that names every wrong parameter, the cursor too; 409 for a cursor of another
+            store.
+    """
+    asked, errors = load(schema, raw_query)
     filters = {
-        name: value
-        for name, value in parameters.items()
-        if name not in (CURSOR_FIELD, PER_PAGE_FIELD)
+        name: value for name, value in asked.items() if name not in (CURSOR_FIELD, PER_PAGE_FIELD)
     }
     canonical = orjson.dumps(filters, option=orjson.OPT_SORT_KEYS)
-    return Walk(seal, scope_of(operation.value, repository.key, canonical), form)
+    walk = Walk(seal, scope_of(operation.value, repository.key, canonical), form)
+    position: Position[K] = Position()
+    # Where a filter is wrong it is missing here, and no cursor is one of what is left.
+    if (cursor := asked.get(CURSOR_FIELD)) is not None:
+        try:
+            position = walk.locate(cursor)
+        except InvalidCursorError as error:
+            errors.append(FieldError("query", CURSOR_FIELD, str(error)))
+    if errors:
+        raise problems.invalid(errors)
+    return asked, walk, position
 
 
 def links(

@@ -27,6 +27,7 @@ TITLES: Final[Mapping[int, str]] = {
     413: "Content too large",
     417: "Expectation failed",
     422: "Unprocessable entity",
+    429: "Too many requests",
     500: "Internal server error",
     503: "Service unavailable",
 }

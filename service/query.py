@@ -6,7 +6,7 @@ webargs is left out on purpose: all that would be left of it here is a loader.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
@@ -15,7 +15,6 @@ from marshmallow import Schema, ValidationError, fields
 
 from indexing.errors import InvalidValueError
 from indexing.names import check_text
-from service import problems
 from service.problems import FieldError
 
 CURSOR_FIELD: Final = "cursor"
@@ -42,13 +41,12 @@ def split(raw_query: str) -> Iterator[Piece]:
             yield Piece(_bytes(name).decode("utf-8", "replace"), value, raw)
 
 
-def load(schema: Schema, raw_query: str) -> Mapping[str, Any]:
+def load(schema: Schema, raw_query: str) -> tuple[dict[str, Any], list[FieldError]]:
     """Read the parameters that the schema knows; others are ignored, as newer clients send them.
 
-    A list takes every value of its name, any other field exactly one.
-
-    Raises:
-        Problem: 422 that names every wrong field.
+    A list takes every value of its name, any other field exactly one. Gives the values of the
+    fields that are right, with the defaults of those that are absent, and what is wrong in the
+    others, by name.
     """
     values: dict[str, list[str]] = {}
     errors: dict[str, FieldError] = {}
@@ -68,15 +66,13 @@ def load(schema: Schema, raw_query: str) -> Mapping[str, Any]:
             errors.setdefault(name, FieldError("query", name, "must be given once"))
         elif name not in errors:
             arranged[name] = texts[0]
-    loaded: Mapping[str, Any] = {}
-    found: list[FieldError] = []
     try:
         loaded = schema.load(arranged)
     except ValidationError as error:
-        found = [each for each in _field_errors(error) if each.field not in errors]
-    if errors or found:
-        raise problems.invalid(sorted([*errors.values(), *found], key=lambda each: each.field))
-    return loaded
+        loaded = error.valid_data
+        for found in _field_errors(error):
+            errors.setdefault(found.field, found)
+    return loaded, [errors[name] for name in sorted(errors)]
 
 
 def decode(raw_value: str) -> str:

@@ -18,7 +18,6 @@ from service.context import CONTEXT, admit
 from service.cursor import Window
 from service.paths import OWNER, REPOSITORY
 from service.positions import EVENT_KEYS
-from service.query import load
 from service.schemas.queries import DEFAULT_PER_PAGE, EventsQuery
 
 PATH: Final = (OWNER, REPOSITORY)
@@ -32,9 +31,14 @@ async def list_events(request: web.Request) -> web.Response:
     """GET /v1/repos/{owner}/{repository}/logs."""
     context = request.app[CONTEXT]
     repository = (await admit(request, Operation.EVENTS, PATH)).name
-    asked = load(QUERY, request.rel_url.raw_query_string)
-    walk = pagination.begin_walk(context.seal, Operation.EVENTS, repository, asked, EVENT_KEYS)
-    position = walk.locate(asked["cursor"])
+    asked, walk, position = pagination.begin_walk(
+        QUERY,
+        request.rel_url.raw_query_string,
+        context.seal,
+        Operation.EVENTS,
+        repository,
+        EVENT_KEYS,
+    )
     window = position.window or choose_window(
         asked["received_from"], asked["received_to"], context.clock()
     )

@@ -23,7 +23,6 @@ from service.auth import Operation
 from service.context import CONTEXT, admit
 from service.paths import OWNER, QUARANTINE_ID, REPOSITORY
 from service.positions import QUARANTINE_KEYS
-from service.query import load
 from service.schemas.queries import DEFAULT_PER_PAGE, QuarantinesQuery
 from service.schemas.responses import QuarantineAnswer, QuarantinesAnswer
 
@@ -42,11 +41,14 @@ async def list_quarantines(request: web.Request) -> web.Response:
     """
     context = request.app[CONTEXT]
     repository = (await admit(request, Operation.QUARANTINES, LIST_PATH)).name
-    asked = load(LIST_QUERY, request.rel_url.raw_query_string)
-    walk = pagination.begin_walk(
-        context.seal, Operation.QUARANTINES, repository, asked, QUARANTINE_KEYS
+    asked, walk, position = pagination.begin_walk(
+        LIST_QUERY,
+        request.rel_url.raw_query_string,
+        context.seal,
+        Operation.QUARANTINES,
+        repository,
+        QUARANTINE_KEYS,
     )
-    position = walk.locate(asked["cursor"])
     limit = asked["per_page"] or (DEFAULT_PER_PAGE if asked["cursor"] else None)
     page = await context.reader.list_quarantines(
         make_query(repository, asked, context.clock()),

@@ -18,7 +18,6 @@ from service.auth import Operation
 from service.context import CONTEXT, admit
 from service.paths import OWNER, REPOSITORY_NAME, TEST_ID
 from service.positions import IDENTITY_KEYS, IdentityPlace, IdentityReference, place_identity
-from service.query import load
 from service.schemas.queries import DEFAULT_PER_PAGE, TestsQuery
 from service.schemas.responses import TestDetailAnswer, TestPageAnswer
 
@@ -34,9 +33,14 @@ async def search_tests(request: web.Request) -> web.Response:
     """GET /v1/ci/{owner}/repositories/{repository_name}/search/tests."""
     context = request.app[CONTEXT]
     repository = (await admit(request, Operation.SEARCH, SEARCH_PATH)).name
-    asked = load(SEARCH_QUERY, request.rel_url.raw_query_string)
-    walk = pagination.begin_walk(context.seal, Operation.SEARCH, repository, asked, IDENTITY_KEYS)
-    position = walk.locate(asked["cursor"])
+    asked, walk, position = pagination.begin_walk(
+        SEARCH_QUERY,
+        request.rel_url.raw_query_string,
+        context.seal,
+        Operation.SEARCH,
+        repository,
+        IDENTITY_KEYS,
+    )
     key = await _find_key(context.reader, repository, position.key)
     per_page = asked["per_page"] or DEFAULT_PER_PAGE
     page = await context.reader.search_tests(

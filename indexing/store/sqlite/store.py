@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from indexing.globs import is_literal
 from indexing.models.events import EventKey, EventQuery, EventRow, StoredEvent
 from indexing.models.executions import Execution, Run
 from indexing.models.keys import ApplicationKey
@@ -108,10 +109,11 @@ class SqliteStore(Store):
     async def search_tests(
         self, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
     ) -> Page[TestIdentity]:
-        return await self._connections.read(
-            partial(search.search_in_order, query=query, anchor=anchor, limit=limit),
-            partial(search.search_candidates, query=query, anchor=anchor, limit=limit),
-        )
+        candidates = partial(search.search_candidates, query=query, anchor=anchor, limit=limit)
+        if all(is_literal(pattern) for pattern in query.patterns):
+            return await self._connections.read(candidates)
+        in_order = partial(search.search_in_order, query=query, anchor=anchor, limit=limit)
+        return await self._connections.read(in_order, candidates)
 
     async def find_identity(
         self, repository: RepositoryName, identity_id: bytes

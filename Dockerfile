@@ -7,13 +7,13 @@ COPY pyproject.toml uv.lock README.md LICENSE ./
 RUN uv sync --locked --no-default-groups --no-install-project
 COPY service service
 COPY indexing indexing
+COPY examples examples
 RUN uv sync --locked --no-default-groups --no-editable
 
-# Run: that folder, a user of its own, and the examples for `mergewatch demo`.
+# Run: that folder, and a user of its own.
 FROM python:3.13-slim
 RUN useradd --system --uid 10001 --home-dir /data mergewatch && install -d -o mergewatch -m 700 /data
 COPY --from=build /app/.venv /app/.venv
-COPY examples /app/examples
 ENV PATH=/app/.venv/bin:$PATH MERGEWATCH_DATA_DIR=/data MERGEWATCH_BIND=0.0.0.0
 USER mergewatch
 VOLUME /data

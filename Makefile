@@ -11,10 +11,10 @@ UV := $(shell command -v uv 2>/dev/null || echo .tools/uv/bin/uv)
 export UV_PROJECT_ENVIRONMENT := $(VENV)
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: help install run test check format clean
+.PHONY: help install run test check format example-report clean
 
 help: ## List the targets.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(VENV)/.installed ## Install everything that the lock file names into .venv.
 
@@ -42,6 +42,9 @@ check: install ## Lint, types, and the direction of imports.
 format: install ## Format the code and mend what the linter can mend.
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+example-report: install ## Run the tests and keep their report as an example.
+	$(BIN)/python -m examples.make_report
 
 clean: ## Remove what was installed and built; the store in ./data stays.
 	rm -rf $(VENV) .tools dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

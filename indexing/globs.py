@@ -7,6 +7,7 @@ All else is literal, case matters, nothing is normalised, and the whole name mus
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -30,37 +31,56 @@ def literal_runs(pattern: str) -> list[str]:
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Whether the whole of `name` matches; in time of at most pattern times name."""
-    pieces = _pieces(pattern)
-    if len(pieces) == 1:
-        return pieces[0].fullmatch(name) is not None
-    head = pieces[0].match(name)
-    if head is None:
+    """Whether the whole of `name` matches.
+
+    Takes time of at most pattern times name, and of pattern plus name where there is no `?`.
+    """
+    head, *middle, tail = _pieces(pattern)
+    if not _fits(head, name, 0):
         return False
-    at = head.end()
+    if not middle and tail is head:
+        return len(name) == len(head.text)
+    at = len(head.text)
     # Between two `*` the leftmost fit leaves most room for the rest, so it never has to be undone:
     # no pattern backtracks, however many `*` it has.
-    for piece in pieces[1:-1]:
-        found = piece.search(name, at)
-        if found is None:
+    for piece in middle:
+        found = _find(piece, name, at)
+        if found < 0:
             return False
-        at = found.end()
-    tail_length = _fixed_length(pattern)
-    return len(name) - tail_length >= at and (
-        pieces[-1].fullmatch(name, len(name) - tail_length) is not None
-    )
+        at = found + len(piece.text)
+    start = len(name) - len(tail.text)
+    return start >= at and _fits(tail, name, start)
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A part between runs of `*`, with an expression where it holds a `?`."""
+
+    text: str
+    expression: re.Pattern[str] | None
 
 
 @lru_cache(maxsize=1024)
-def _pieces(pattern: str) -> tuple[re.Pattern[str], ...]:
-    """The parts between the runs of `*`, as expressions of a fixed length each."""
-    parts = re.split(r"\*+", pattern)
-    return tuple(
-        re.compile("".join("." if c == "?" else re.escape(c) for c in part), re.DOTALL)
-        for part in parts
-    )
+def _pieces(pattern: str) -> tuple[_Piece, ...]:
+    """The parts between the runs of `*`; the only one stands at both ends where there is none."""
+    found = tuple(_Piece(text, _expression(text)) for text in re.split(r"\*+", pattern))
+    return found if len(found) > 1 else found * 2
 
 
-def _fixed_length(pattern: str) -> int:
-    """How many code points the part behind the last `*` takes."""
-    return len(pattern) - pattern.rfind("*") - 1
+def _expression(text: str) -> re.Pattern[str] | None:
+    if "?" not in text:
+        return None
+    return re.compile("".join("." if c == "?" else re.escape(c) for c in text), re.DOTALL)
+
+
+def _fits(piece: _Piece, name: str, at: int) -> bool:
+    if piece.expression is None:
+        return name.startswith(piece.text, at)
+    return piece.expression.match(name, at) is not None
+
+
+def _find(piece: _Piece, name: str, at: int) -> int:
+    if piece.expression is None:
+        return name.find(piece.text, at)
+    found = piece.expression.search(name, at)
+    return -1 if found is None else found.start()

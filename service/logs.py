@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from collections.abc import Sequence
 from contextvars import ContextVar
@@ -17,6 +18,8 @@ from service.settings import LogFormat, LogLevel
 
 # Set once by the edge for each request, in that request's own context.
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
+
+_KEY: Final = re.compile("mw_[0-9A-Za-z]+")
 
 ACCESS_LOGGER: Final = "service.access"
 
@@ -88,7 +91,8 @@ class AccessLog(AbstractAccessLogger):
             "request",
             extra={
                 "method": request.method,
-                "path": request.rel_url.raw_path,
+                # A key that somebody pasted into a URL is still a key.
+                "path": _KEY.sub("mw_…", request.rel_url.raw_path),
                 "status": response.status,
                 "milliseconds": round(time * 1000, 3),
                 "request_id": response.headers.get("X-Request-Id"),

@@ -10,6 +10,7 @@ from typing import Any, Final, Generic, TypeVar
 import orjson
 from aiohttp import web
 from marshmallow import Schema
+from multidict import CIMultiDict
 
 from indexing.models.paging import Anchor, Page
 from indexing.names import RepositoryName
@@ -32,6 +33,9 @@ from service.query import CURSOR_FIELD, PER_PAGE_FIELD, encode_raw, load, split
 K = TypeVar("K")
 R = TypeVar("R")
 
+# Where common clients stop reading a header field, aiohttp's among them, less its name.
+_LONGEST_FIELD: Final = 8_000
+
 # RFC 3986, section 3.2.2, without the characters that no host name has.
 _HOST: Final = re.compile(r"(?:[A-Za-z0-9._\-]{1,255}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
 
@@ -45,16 +49,8 @@ class Walk(Generic[K]):
     form: KeyForm[K]
 
     def locate(self, cursor: str) -> Position[K]:
-        """The position that a cursor names.
-
-        Raises:
-            InvalidCursorError: it is not one of this walk.
-            Problem: 409 for another store's.
-        """
-        try:
-            return read_cursor(self.seal, self.scope, self.form, cursor)
-        except OtherStoreError as error:
-            raise problems.stale_cursor() from error
+        """The position that a cursor names; raises what `read_cursor` does."""
+        return read_cursor(self.seal, self.scope, self.form, cursor)
 
     def cursor(self, position: Position[K]) -> str:
         """The cursor of a position."""
@@ -84,14 +80,19 @@ def begin_walk(
     canonical = orjson.dumps(filters, option=orjson.OPT_SORT_KEYS)
     walk = Walk(seal, scope_of(operation.value, repository.key, canonical), form)
     position: Position[K] = Position()
+    elsewhere = False
     # Where a filter is wrong it is missing here, and no cursor is one of what is left.
     if (cursor := asked.get(CURSOR_FIELD)) is not None:
         try:
             position = walk.locate(cursor)
         except InvalidCursorError as error:
             errors.append(FieldError("query", CURSOR_FIELD, str(error)))
+        except OtherStoreError:
+            elsewhere = True
     if errors:
         raise problems.invalid(errors)
+    if elsewhere:
+        raise problems.stale_cursor()
     return asked, walk, position
 
 
@@ -102,8 +103,8 @@ def links(
     page: Page[R],
     key_of: Callable[[R], K],
     window: Window | None = None,
-) -> str:
-    """The value of a page's `Link` header (RFC 8288).
+) -> CIMultiDict[str]:
+    """A page's `Link` header (RFC 8288), or several where one would be too long for clients.
 
     Raises:
         Problem: 400 where links have to be made from a `Host` header that is none.
@@ -116,10 +117,16 @@ def links(
         found.append(("next", Anchor(key_of(page.rows[-1]) if page.rows else None)))
     found.append(("last", Anchor(backward=True)))
     before, after = _around_cursor(request, public_url)
-    return ", ".join(
+    values = [
         f"<{before}{walk.cursor(Position(anchor.key, anchor.backward, window))}{after}>"
         f'; rel="{relation}"'
         for relation, anchor in found
+    ]
+    joined = ", ".join(values)
+    return CIMultiDict(
+        (("Link", value) for value in values)
+        if len(joined) > _LONGEST_FIELD
+        else [("Link", joined)]
     )
 
 

@@ -19,13 +19,13 @@ from service.app import create_app
 from service.connection import BACKLOG, Site, http_url
 from service.context import LIFECYCLE
 from service.logs import ACCESS_LOGGER, AccessLog, configure_logging
-from service.schemas.queries import MAX_VALUE_LENGTH
+from service.schemas.queries import MAX_VALUE_LENGTH, MAX_VALUES
 from service.settings import Settings
 from service.supervisor import supervise
 
-# A value of the longest kind, each of its characters four bytes of UTF-8, each byte written as
-# %XX, and as much again for everything beside it: 48 KiB.
-MAX_LINE_SIZE: Final = 2 * MAX_VALUE_LENGTH * 4 * 3
+# As many values as a parameter may have, of the greatest length, and a fifth for all beside them;
+# fewer where characters are not ASCII and take up to twelve bytes each: 240 KiB.
+MAX_LINE_SIZE: Final = MAX_VALUES * MAX_VALUE_LENGTH * 6 // 5
 # An application key or a token of the host in `Authorization` is the longest header of use here.
 MAX_HEADER_SIZE: Final = 8_190
 # Longer than the 60 seconds after which common load balancers close their side, so that a

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ MAX_PORT: Final = 65_535
 # A century: what is older than that is kept by not pruning at all.
 MAX_RETENTION_DAYS: Final = 36_500
 
-_PUBLIC_URL: Final = re.compile(r"https?://[A-Za-z0-9.\-\[\]:]+(?:/[A-Za-z0-9._~/\-]*)?")
+_PUBLIC_URL: Final = re.compile(r"https?://[A-Za-z0-9._\-\[\]:]+(?:/[A-Za-z0-9._~/\-]*)?")
 
 
 class SettingsError(MergewatchError):
@@ -78,12 +79,11 @@ class Declaration:
 
 
 def _text(env: Env, name: str, default: str | None) -> str | None:
-    # Compose files pass an unset variable on as an empty one.
-    return env.str(name, default) or default
+    return env.str(name, default)
 
 
 def _path(env: Env, name: str, default: Path) -> Path:
-    return Path(env.str(name, "") or default)
+    return Path(env.str(name, str(default)))
 
 
 def _public_url(env: Env, name: str, default: str | None) -> str | None:
@@ -92,7 +92,7 @@ def _public_url(env: Env, name: str, default: str | None) -> str | None:
 
 
 def _check_public_url(text: str | None) -> None:
-    if not text:
+    if text is None:
         return
     message = "must be an http or https URL with a host, and neither query nor fragment"
     if not _PUBLIC_URL.fullmatch(text):
@@ -172,6 +172,8 @@ def load_settings() -> Settings:
             env, declared.field.upper(), getattr(defaults, declared.field)
         )
         for declared in DECLARATIONS
+        # Compose files pass an unset variable on as an empty one.
+        if os.environ.get(declared.variable)
     }
     try:
         env.seal()

@@ -26,18 +26,33 @@ def test_the_readme_names_every_command() -> None:
     assert [name for name in main.commands if f"`{name}`" not in README] == []
 
 
+DOCUMENTS = sorted(
+    path.relative_to(ROOT).as_posix()
+    for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/*.md"))
+)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_make_target_that_a_document_names_is_there(document: str) -> None:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    named = set(re.findall(r"(?:^|`)make ([a-z-]+)", text, re.MULTILINE))
+    assert named <= set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
+
+
 def test_make_lists_every_target() -> None:
     targets = re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE)
     described = re.findall(r"^([a-z-]+):.*## ", MAKEFILE, re.MULTILINE)
     assert described == targets
 
 
-@pytest.mark.parametrize("document", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize("document", DOCUMENTS)
 def test_links_and_files_that_a_document_names_exist(document: str) -> None:
     text = (ROOT / document).read_text(encoding="utf-8")
     linked = re.findall(r"\]\((?!https?:|#)([^)#]+)", text)
     named = re.findall(r"`((?:service|indexing|tests|examples)/[\w./]+)`", text)
-    assert [name for name in (*linked, *named) if not (ROOT / name).exists()] == []
+    folder = (ROOT / document).parent
+    missing = [name for name in linked if not (folder / name).exists()]
+    assert missing + [name for name in named if not (ROOT / name).exists()] == []
 
 
 def test_modules_are_short() -> None:

@@ -36,6 +36,7 @@ def inflate_gzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
         CompressionError: after all that could be unpacked was given.
     """
     member = None
+    begun = False
     for chunk in chunks:
         left = chunk
         while left:
@@ -44,6 +45,7 @@ def inflate_gzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
                 if not left:
                     break
                 member = zlib.decompressobj(_GZIP_WINDOW_BITS)
+                begun = True
             before = member.copy()
             try:
                 yield member.decompress(left, _GZIP_OUTPUT_BYTES)
@@ -57,6 +59,7 @@ def inflate_gzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
                 left = member.unconsumed_tail
     if member is not None:
         yield member.flush()
+    if member is not None or not begun:
         raise CompressionError("the gzip data ends too early")
 
 
@@ -68,11 +71,13 @@ def inflate_zstandard(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """
     decompressor = zstandard.ZstdDecompressor()
     frame = None
+    begun = False
     for chunk in chunks:
         for start in range(0, len(chunk), _ZSTANDARD_INPUT_BYTES):
             left = chunk[start : start + _ZSTANDARD_INPUT_BYTES]
             while left:
                 frame = frame or decompressor.decompressobj()
+                begun = True
                 try:
                     yield frame.decompress(left)
                 except zstandard.ZstdError as error:
@@ -81,7 +86,7 @@ def inflate_zstandard(chunks: Iterable[bytes]) -> Iterator[bytes]:
                 if frame.eof:
                     left = frame.unused_data
                     frame = None
-    if frame is not None:
+    if frame is not None or not begun:
         raise CompressionError("the Zstandard data ends too early")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import codecs
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +15,12 @@ import orjson
 
 from indexing.errors import MergewatchError
 from indexing.ingest.lines import Line
+from indexing.ingest.sources import STANDARD_INPUT
 
 _UTF_8: Final = codecs.getincrementaldecoder("utf-8")
+
+
+_RECORD_BEGINS: Final = b'{"source":'
 
 
 class DeadLetterError(MergewatchError):
@@ -43,15 +48,17 @@ class DeadLetterFile:
     """
 
     def __init__(self, path: Path, sources: Iterable[str] = ()) -> None:
-        """Open the file, unless it is one of the sources, which opening it would empty.
+        """Open the file, unless that would empty one of the sources or anything else of worth.
 
         Raises:
-            DeadLetterError: it is, or it cannot be opened.
+            DeadLetterError: it would, or it cannot be opened.
         """
         self._path = path
         try:
-            if path.exists() and any(_is_same(path, source) for source in sources):
+            if any(_is_same(path, source) for source in sources):
                 raise DeadLetterError(f"{path}: is one of the files to be read")
+            if path.is_file() and not _is_dead_letter(path):
+                raise DeadLetterError(f"{path}: holds something else, which would be lost")
             self._file = path.open("wb")
         except (OSError, ValueError) as error:
             raise self._failure(error) from error
@@ -114,5 +121,14 @@ def _record(refused: RefusedLine) -> dict[str, Any]:
 
 
 def _is_same(path: Path, source: str) -> bool:
-    other = Path(source)
-    return other.exists() and path.samefile(other)
+    try:
+        other = os.fstat(0) if source == STANDARD_INPUT else Path(source).stat()
+        return path.is_file() and os.path.samestat(path.stat(), other)
+    except OSError:
+        return False
+
+
+def _is_dead_letter(path: Path) -> bool:
+    """Whether the file is empty or begins as a record does: an earlier run's, to be made anew."""
+    with path.open("rb") as file:
+        return file.read(len(_RECORD_BEGINS)) in (b"", _RECORD_BEGINS)

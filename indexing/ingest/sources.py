@@ -9,9 +9,10 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedIOBase
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final, cast
 
 from indexing.errors import MergewatchError
 from indexing.ingest.compression import (
@@ -39,7 +40,7 @@ class Source:
     that has been read: what a progress bar needs.
     """
 
-    def __init__(self, name: str, stream: BinaryIO, size: int | None = None) -> None:
+    def __init__(self, name: str, stream: BufferedIOBase, size: int | None = None) -> None:
         self.name = name
         self.size = size
         self.bytes_read = 0
@@ -74,7 +75,8 @@ class Source:
         return chunks
 
     def _raw(self) -> Iterator[bytes]:
-        while chunk := self._stream.read(_CHUNK_BYTES):
+        # As much as is there: a pipe need not be full for its lines to be read.
+        while chunk := self._stream.read1(_CHUNK_BYTES):
             self.bytes_read += len(chunk)
             yield chunk
 
@@ -87,7 +89,9 @@ def open_source(path: str) -> Iterator[Source]:
         SourceError: there is no such file, it is a directory, or it may not be read.
     """
     if path == STANDARD_INPUT:
-        yield Source(STANDARD_INPUT, sys.stdin.buffer)
+        if sys.stdin is None:
+            raise SourceError("standard input is closed")
+        yield Source(STANDARD_INPUT, cast(BufferedIOBase, sys.stdin.buffer))
         return
     try:
         stream = Path(path).open("rb")  # noqa: SIM115 - closed below, where errors are not ours

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 import click
@@ -16,6 +17,9 @@ from service.cli.repository import repository
 from service.cli.serve import serve
 from service.settings import SettingsError
 
+# What a shell makes of a process that SIGINT ended.
+_INTERRUPTED = 128 + signal.SIGINT
+
 
 class _Commands(click.Group):
     """Shows this project's own errors as one line each; anything else is a bug with a traceback."""
@@ -23,6 +27,9 @@ class _Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("interrupted; what was stored so far stays", err=True)
+            ctx.exit(_INTERRUPTED)
         except MergewatchError as error:
             kind = click.UsageError if isinstance(error, SettingsError) else click.ClickException
             raise kind(str(error)) from error

@@ -37,6 +37,10 @@ _EVENTS: Final = RepositoryName(OWNER, "mergewatch")
 _TESTS: Final = RepositoryName(OWNER, "lammps")
 
 
+# In an installed package, and in a checkout.
+_FOLDERS: Final = (Path(__file__).parents[1] / "examples", Path(__file__).parents[2] / "examples")
+
+
 @dataclass(frozen=True, slots=True)
 class _Example:
     """Reports that a manifest in the folder names, and the branch that counts there."""
@@ -68,8 +72,8 @@ class ExamplesError(MergewatchError):
 @click.option(
     "--examples",
     type=click.Path(path_type=Path),
-    default=Path(__file__).parents[2] / "examples",
-    help="The folder of examples, when it is not the one beside the program.",
+    default=lambda: next(filter(Path.is_dir, _FOLDERS), _FOLDERS[0]),
+    help="The folder of examples, when it is not the one that came with the program.",
 )
 def demo(examples: Path) -> None:
     """Load the examples into an empty store, and print a key and curl lines to read them by."""
@@ -83,12 +87,18 @@ async def _prepare(store: Store, examples: Path, settings: Settings) -> list[str
     """Load what is missing; returns the lines to print."""
     if await store.find_repository(_TESTS) is None:
         if (await store.get_status()).repositories:
-            return ["The store holds other data: no examples were loaded."]
+            return [
+                "The store holds other data: no examples were loaded. To read what is there:",
+                "  mergewatch keys create --name NAME --owner OWNER --scope read",
+            ]
         await _load(store, examples)
     elif not any(key.name == KEY_NAME for key in await store.list_keys()):
         # The key comes last: where there is none, an earlier load was broken off.
         await _load(store, examples)
     moment = now()
+    for earlier in await store.list_keys():
+        if (earlier.name, earlier.owner) == (KEY_NAME, OWNER):
+            await store.revoke_key(earlier.id, moment)
     text, key = make_key(
         key_id=secrets.token_hex(_KEY_ID_BYTES),
         name=KEY_NAME,
@@ -102,7 +112,7 @@ async def _prepare(store: Store, examples: Path, settings: Settings) -> list[str
         _TESTS, QuarantineRequest(_QUARANTINED, "passes and fails by turns"), moment
     )
     await store.add_key(key)
-    base = settings.public_url or f"http://{settings.bind}:{settings.port}"
+    base = settings.public_url or f"http://{_host_to_ask(settings.bind)}:{settings.port}"
     return _lines(base, text, str(quarantine.key.id))
 
 
@@ -157,6 +167,13 @@ def _lines(base: str, key: str, quarantine_id: str) -> list[str]:
     for what, url in urls.items():
         lines += [f"# {what}", f"curl -i -H 'Authorization: Bearer {key}' '{url}'"]
     return [*lines, ""]
+
+
+def _host_to_ask(bind: str) -> str:
+    """The host of a URL that reaches what listens on that address from this machine."""
+    if bind in ("0.0.0.0", "::"):  # noqa: S104 - compared, not bound
+        return "127.0.0.1"
+    return f"[{bind}]" if ":" in bind else bind
 
 
 def _in_ci(base: str, repository: RepositoryName) -> str:

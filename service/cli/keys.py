@@ -10,8 +10,8 @@ import click
 from indexing.models.keys import ApplicationKey, Scope
 from indexing.store.interface import Store
 from service.auth import make_key
-from service.cli.output import format_moment, print_table
-from service.cli.parameters import MOMENT, OWNER, REPOSITORY_ALONE, TEXT
+from service.cli.output import format_moment, print_table, warn_if_past
+from service.cli.parameters import MOMENT, OWNER, REPOSITORY_ALONE, STORED_NAME
 from service.cli.running import now, with_store
 
 _ID_BYTES = 6
@@ -23,7 +23,7 @@ def keys() -> None:
 
 
 @keys.command()
-@click.option("--name", type=TEXT, required=True, help="What the key is for.")
+@click.option("--name", type=STORED_NAME, required=True, help="What the key is for.")
 @click.option("--owner", type=OWNER, required=True, help="Whose repositories it is for.")
 @click.option("--repository", type=REPOSITORY_ALONE, help="The only one of them, if it is one.")
 @click.option("--scope", type=click.Choice([scope.value for scope in Scope]), required=True)
@@ -42,10 +42,15 @@ def create(
         expires_at=expires,
     )
     with_store(lambda store: store.add_key(key))
+    warn_if_past(expires, key.created_at)
     click.echo(
         f"key {key.id} ({key.scope} for {_covered(key)}) is shown this once; keep it safe", err=True
     )
-    click.echo(text)
+    try:
+        click.echo(text)
+    except OSError as error:
+        with_store(lambda store: store.revoke_key(key.id, now()))
+        raise click.ClickException(f"the key could not be shown and is revoked: {error}") from error
 
 
 @keys.command("list")

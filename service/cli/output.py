@@ -37,6 +37,12 @@ def format_moment(moment: datetime | None) -> str:
     return "-" if moment is None else format_timestamp(moment)
 
 
+def warn_if_past(expires: datetime | None, moment: datetime) -> None:
+    """Say so where what was just made is over already."""
+    if expires is not None and expires <= moment:
+        click.echo(f"warning: {format_timestamp(expires)} is past: it has expired", err=True)
+
+
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Rows under their column names, aligned, for eyes and for `awk` alike."""
     cells = [list(columns), *([visible(cell) for cell in row] for row in rows)]

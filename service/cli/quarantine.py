@@ -11,7 +11,7 @@ from indexing.models.paging import Anchor
 from indexing.models.quarantines import Quarantine, QuarantineQuery, QuarantineRequest
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
-from service.cli.output import format_moment, print_table
+from service.cli.output import format_moment, print_table, warn_if_past
 from service.cli.parameters import MOMENT, STORED_NAME, TEXT, repository_option
 from service.cli.running import now, with_store
 
@@ -44,7 +44,9 @@ def add(
     async def quarantine_test(store: Store) -> Quarantine:
         return await store.add_quarantine(repository, request, now())
 
-    click.echo(str(with_store(quarantine_test).key.id))
+    added = with_store(quarantine_test)
+    warn_if_past(expires, now())
+    click.echo(str(added.key.id))
 
 
 @quarantine.command()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import threading
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -24,6 +26,9 @@ def with_store(work: Callable[[Store], Awaitable[T]], settings: Settings | None 
     chosen = settings or load_settings()
 
     async def run() -> T:
+        # asyncio's own handler waits for the loop, which a read of a pipe may hold for ever.
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         store = await open_store(chosen.data_dir)
         try:
             return await work(store)

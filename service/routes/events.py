@@ -48,7 +48,7 @@ async def list_events(request: web.Request) -> web.Response:
     )
     link = pagination.links(request, context.public_url, walk, page, _key_of, window)
     return web.Response(
-        body=page_body(page, per_page), content_type="application/json", headers={"Link": link}
+        body=page_body(page, per_page), content_type="application/json", headers=link
     )
 
 

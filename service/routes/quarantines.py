@@ -55,11 +55,11 @@ async def list_quarantines(request: web.Request) -> web.Response:
         Anchor(position.key, position.backward),
         limit,
     )
-    headers = {}
+    link = None
     if limit is not None:
-        headers["Link"] = pagination.links(request, context.public_url, walk, page, _key_of)
+        link = pagination.links(request, context.public_url, walk, page, _key_of)
     body = _LIST.dump({"quarantined_tests": page.rows})
-    return web.Response(body=orjson.dumps(body), content_type="application/json", headers=headers)
+    return web.Response(body=orjson.dumps(body), content_type="application/json", headers=link)
 
 
 async def get_quarantine(request: web.Request) -> web.Response:

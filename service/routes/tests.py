@@ -48,9 +48,7 @@ async def search_tests(request: web.Request) -> web.Response:
     )
     link = pagination.links(request, context.public_url, walk, page, _place_of)
     body = _PAGE.dump({"size": len(page.rows), "per_page": per_page, "tests": page.rows})
-    return web.Response(
-        body=orjson.dumps(body), content_type="application/json", headers={"Link": link}
-    )
+    return web.Response(body=orjson.dumps(body), content_type="application/json", headers=link)
 
 
 async def get_test(request: web.Request) -> web.Response:

@@ -42,7 +42,11 @@ class Text(Parameter, fields.String):
     """Any string within the given lengths."""
 
     def __init__(self, low: int = 0, high: int = MAX_VALUE_LENGTH, **options: Any) -> None:
-        error = f"must have {low} to {high} characters" if low else f"must have at most {high}"
+        error = (
+            f"must have {low} to {high} characters"
+            if low
+            else f"must have at most {high} characters"
+        )
         super().__init__(validate=Length(low or None, high, error=error), **options)
 
 
@@ -177,10 +181,10 @@ class EventsQuery(PagedQuery):
         metadata=_says("The first moment after the range; now when not given."),
     )
 
-    @validates_schema
+    @validates_schema(skip_on_field_errors=False)
     def _check_range(self, data: Mapping[str, Any], **_: Any) -> None:
-        start: datetime | None = data["received_from"]
-        end: datetime | None = data["received_to"]
+        start: datetime | None = data.get("received_from")
+        end: datetime | None = data.get("received_to")
         if start is not None and end is not None and start > end:
             raise ValidationError("must not be after received_to", "received_from")
 

@@ -62,7 +62,8 @@ class Answer:
     @property
     def links(self) -> Mapping[str, str]:
         """The addresses of the `Link` header by relation."""
-        found = re.findall(r'<([^<>]*)>; rel="([a-z]+)"', self.headers.get("Link", ""))
+        header = ", ".join(self.headers.getall("Link", ()))
+        found = re.findall(r'<([^<>]*)>; rel="([a-z]+)"', header)
         return {relation: url for url, relation in found}
 
     @property

@@ -122,3 +122,17 @@ async def test_a_cursor_of_another_secret_is_refused(tmp_path: Path) -> None:
                 assert answer.wrong_fields == [("query", "cursor")]
             url = (await door.get(f"{LOGS}?per_page=2")).links["next"]
             following = url.removeprefix(door.base)
+
+
+async def test_links_that_would_be_too_long_together_are_fields_of_their_own(
+    door: FrontDoor,
+) -> None:
+    await load_names(door.store, ["a", "b", "c"])
+    long = f"{SEARCH}?test_name=*&per_page=1&sort=test_name&job_name_exclude={'x' * 2_000}"
+    middle = await door.get((await door.get(long)).links["next"])
+    fields = middle.headers.getall("Link")
+    assert [*middle.links] == ["first", "prev", "next", "last"]
+    assert len(fields) == 4
+    assert max(map(len, fields)) < 8_000
+    for url in middle.links.values():
+        assert (await door.get(url)).status == 200

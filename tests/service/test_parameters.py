@@ -175,6 +175,22 @@ async def test_a_cursor_is_named_beside_whatever_else_is_wrong(door: FrontDoor) 
         assert answer.wrong_fields == [("query", name) for name in wrong], query
 
 
+async def test_a_range_that_ends_before_it_begins_is_named_beside_the_rest(
+    door: FrontDoor,
+) -> None:
+    backwards = "received_from=2026-09-02T00:00:00Z&received_to=2026-09-01T00:00:00Z"
+    answer = await door.get(f"{LOGS}?{backwards}&per_page=0")
+    assert answer.wrong_fields == [("query", "per_page"), ("query", "received_from")]
+
+
+async def test_as_many_values_as_are_allowed_are_taken_at_their_full_length(
+    door: FrontDoor,
+) -> None:
+    values = "&".join(["test_name=" + "a" * 2_048] * 100)
+    answer = await door.get(f"{SEARCH}?{values}")
+    assert (answer.status, answer.json["size"]) == (200, 0)
+
+
 async def test_both_path_parameters_are_named_at_once(door: FrontDoor) -> None:
     answer = await door.get("/v1/repos/a_b/c d/logs".replace(" ", "%20"))
     assert answer.wrong_fields == [("path", "owner"), ("path", "repository")]

@@ -11,9 +11,11 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -24,10 +26,16 @@ from indexing.store.sqlite.search import add_functions
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
 
-# The budget of a read on the event loop, in steps of SQLite's virtual machine: some 10 million
-# steps take a second, so this is about 2 ms. A page of 100 events takes some 3,000.
+# The budget of a read on the event loop. Steps of SQLite's virtual machine, some 10 million of
+# which take a second, make the outcome the same on a busy machine; a page of 100 events takes some
+# 3,000. Seconds are for steps that are not alike: one of them matches one name against a glob.
 INLINE_STEPS: Final = 20_000
-_STEPS_PER_CHECK: Final = 1_000
+INLINE_SECONDS: Final = 0.01
+_STEPS_PER_CHECK: Final = 100
+
+# A read that takes longer has no reader any more; it would only keep the next one waiting. A full
+# scan of a million names takes a tenth of this.
+SLOW_READ_SECONDS: Final = 5.0
 
 # Two cores are what the smallest machine has; a slow read is bound by one each.
 SLOW_READERS: Final = 2
@@ -64,6 +72,7 @@ class Connections:
         self._writing = ThreadPoolExecutor(1, "sqlite-writer")
         self._of_thread = threading.local()
         self._opened: list[sqlite3.Connection] = [self._quick]
+        self._closing = False
 
     @classmethod
     def open(cls, path: Path) -> Connections:
@@ -91,10 +100,17 @@ class Connections:
                     return self._within_budget(attempt)
                 except _BudgetSpentError:
                     continue
-            return await self._in_thread(self._slow, attempts[-1], READER_BUSY_SECONDS)
+        return await self.read_slowly(attempts[-1])
 
     async def read_slowly(self, work: Work[T]) -> T:
         """Run a read that is known to be long in a thread."""
+        with translated_errors(self._path):
+            return await self._in_thread(
+                self._slow, partial(self._within_seconds, work), READER_BUSY_SECONDS
+            )
+
+    async def count(self, work: Work[T]) -> T:
+        """Run a read that may take as long as it takes in a thread."""
         with translated_errors(self._path):
             return await self._in_thread(self._slow, work, READER_BUSY_SECONDS)
 
@@ -116,29 +132,34 @@ class Connections:
             return await self._in_thread(self._writing, transaction, WRITER_BUSY_SECONDS)
 
     async def close(self) -> None:
-        """Wait for what runs, then close every connection."""
+        """Break off slow reads, wait for what is being written, then close every connection."""
+        self._closing = True
         for pool in (self._slow, self._writing):
             await asyncio.to_thread(pool.shutdown, wait=True, cancel_futures=True)
         for connection in self._opened:
             connection.close()
 
     def _within_budget(self, work: Work[T]) -> T:
+        deadline = time.monotonic() + INLINE_SECONDS
         checks = 0
 
         def spent() -> bool:
             nonlocal checks
             checks += 1
-            return checks > INLINE_STEPS // _STEPS_PER_CHECK
+            return checks > INLINE_STEPS // _STEPS_PER_CHECK or time.monotonic() > deadline
 
-        self._quick.set_progress_handler(spent, _STEPS_PER_CHECK)
+        return _unless(spent, work, self._quick)
+
+    def _within_seconds(self, work: Work[T], connection: sqlite3.Connection) -> T:
+        deadline = time.monotonic() + SLOW_READ_SECONDS
+
+        def spent() -> bool:
+            return self._closing or time.monotonic() > deadline
+
         try:
-            return work(self._quick)
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
-                raise _BudgetSpentError from error
-            raise
-        finally:
-            self._quick.set_progress_handler(None, 0)
+            return _unless(spent, work, connection)
+        except _BudgetSpentError as error:
+            raise StoreUnavailableError("the read took too long and was broken off") from error
 
     async def _in_thread(self, pool: ThreadPoolExecutor, work: Work[T], busy_seconds: float) -> T:
         def run() -> T:
@@ -153,7 +174,20 @@ class Connections:
 
 
 class _BudgetSpentError(Exception):
-    """A read on the event loop took more steps than it was given."""
+    """A read took more than it was given."""
+
+
+def _unless(spent: Callable[[], bool], work: Work[T], connection: sqlite3.Connection) -> T:
+    """Do the work, and break it off with `_BudgetSpentError` as soon as `spent` says so."""
+    connection.set_progress_handler(spent, _STEPS_PER_CHECK)
+    try:
+        return work(connection)
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
+            raise _BudgetSpentError from error
+        raise
+    finally:
+        connection.set_progress_handler(None, 0)
 
 
 @contextmanager
@@ -177,5 +211,7 @@ def _connect(path: Path, busy_seconds: float) -> sqlite3.Connection:
     connection.execute("PRAGMA foreign_keys = ON")
     # What was acknowledged is on the disk, also when the machine loses its power.
     connection.execute("PRAGMA synchronous = FULL")
+    # A hardened container has no folder for temporary files; what goes there is small.
+    connection.execute("PRAGMA temp_store = MEMORY")
     add_functions(connection)
     return connection

@@ -28,6 +28,10 @@ EXACT_MATCH: Final = "glob_matches"
 # SQLite reads these two and every surrogate as U+FFFD, so its GLOB takes all three for one.
 _CONFUSED_BY_GLOB: Final = frozenset("\ufffd\ufffe\uffff")
 
+# GLOB takes up to pattern times name for each name. This many characters over the longest name take
+# half a millisecond, which is as much as may go by between two looks at the clock.
+_HEAVY_LENGTH: Final = 64
+
 # More trigrams of one pattern narrow hardly further, and each costs a list to step through.
 _MAX_TRIGRAMS: Final = 12
 _TRIGRAM: Final = 3
@@ -47,6 +51,11 @@ class Sql:
     values: tuple[Any, ...] = ()
 
 
+def is_heavy(pattern: str) -> bool:
+    """Whether matching one long name alone may take too long for the event loop."""
+    return len(pattern[len(literal_prefix(pattern)) :].strip("*")) > _HEAVY_LENGTH
+
+
 def name_condition(query: TestQuery) -> Sql:
     """What holds for the identities whose names match any pattern; exact."""
     literals = tuple(p for p in query.patterns if is_literal(p))
@@ -60,13 +69,21 @@ def name_condition(query: TestQuery) -> Sql:
             continue
         if not pattern.strip("*"):
             return Sql("1")
-        if _CONFUSED_BY_GLOB.intersection(pattern):
-            conditions.append(f"{EXACT_MATCH}(?, test_name)")
+        exact = f"{EXACT_MATCH}(?, test_name)"
+        if is_heavy(pattern) and "?" not in pattern:
+            # Here the oracle is the faster one. With `?` it is not, and would hold the
+            # interpreter's lock for as long as one long name takes.
+            conditions.append(exact)
             values.append(pattern)
+            continue
+        # GLOB has one more special character, which a class of itself makes literal.
+        globbed = pattern.replace("[", "[[]")
+        if _CONFUSED_BY_GLOB.intersection(pattern):
+            conditions.append(f"(test_name GLOB ? AND {exact})")
+            values += [globbed, pattern]
         else:
             conditions.append("test_name GLOB ?")
-            # GLOB has one more special character, which a class of itself makes literal.
-            values.append(pattern.replace("[", "[[]"))
+            values.append(globbed)
     return Sql(f"({' OR '.join(conditions)})", tuple(values))
 
 

@@ -44,6 +44,7 @@ from indexing.store.sqlite import (
     tests,
 )
 from indexing.store.sqlite.connections import Connections
+from indexing.store.sqlite.search_plan import is_heavy
 
 # Rows of one transaction of long work: some tenths of a second, so that other writers get in.
 _TESTS_A_STEP: Final = 200
@@ -71,7 +72,7 @@ class SqliteStore(Store):
         await self._connections.read(maintenance.get_identity)
 
     async def get_status(self) -> StoreStatus:
-        return await self._connections.read_slowly(maintenance.get_status)
+        return await self._connections.count(maintenance.get_status)
 
     async def find_repository(self, name: RepositoryName) -> Repository | None:
         return await self._connections.read(partial(repositories.find_repository, name=name))
@@ -112,6 +113,8 @@ class SqliteStore(Store):
         candidates = partial(search.search_candidates, query=query, anchor=anchor, limit=limit)
         if all(is_literal(pattern) for pattern in query.patterns):
             return await self._connections.read(candidates)
+        if any(is_heavy(pattern) for pattern in query.patterns):
+            return await self._connections.read_slowly(candidates)
         in_order = partial(search.search_in_order, query=query, anchor=anchor, limit=limit)
         return await self._connections.read(in_order, candidates)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from indexing.ingest.lines import KEPT_BYTES, MAX_LINE_BYTES, Line, LineSplitter
@@ -50,6 +50,7 @@ def split(chunks: Iterable[bytes], limit: int = MAX_LINE_BYTES) -> list[Line]:
 @given(st.lists(st.binary(max_size=9).map(lambda b: b.replace(b"\r", b"\n"))), st.integers(1, 6))
 def test_lines_do_not_depend_on_how_the_stream_is_cut(chunks: list[bytes], limit: int) -> None:
     data = b"".join(chunks)
+    assume(not data.startswith(b"\xef\xbb\xbf"))
     lines = split(chunks, limit)
     assert lines == split([data], limit)
     expected = data.split(b"\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import sqlite3
+import time
 from functools import partial
 from pathlib import Path
 
@@ -25,7 +26,11 @@ from tests.builders import WIDGETS, load_names
 
 CHARACTERS = "ab[]\\{}^%_\"'é\u0301🧪\ufffd\ufffe\uffff"
 NAMES = st.text(st.sampled_from(CHARACTERS), min_size=1, max_size=12)
+NAMES |= NAMES.map(lambda name: name * 8)
 PATTERNS = st.text(st.sampled_from(CHARACTERS + "**??"), min_size=1, max_size=12)
+PATTERNS |= PATTERNS.map(lambda pattern: pattern * 8)
+
+ENDLESS = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 
 _numbers = itertools.count()
 
@@ -70,11 +75,8 @@ def test_the_upper_bound_is_the_next_text_there_is(prefix: str, bound: str | Non
 
 async def test_a_long_read_leaves_the_event_loop_free(tmp_path: Path) -> None:
     connections = Connections.open(tmp_path / "mergewatch.db")
-    endless = (
-        "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000000)"
-        " SELECT count(*) FROM n"
-    )
-    reading = asyncio.create_task(connections.read(lambda c: c.execute(endless).fetchone()[0]))
+    long = ENDLESS.replace("FROM n)", "FROM n WHERE i < 3000000)")
+    reading = asyncio.create_task(connections.read(lambda c: c.execute(long).fetchone()[0]))
     quick = 0
     while not reading.done():
         assert await connections.read(lambda c: c.execute("SELECT 1").fetchone()[0]) == 1
@@ -83,6 +85,45 @@ async def test_a_long_read_leaves_the_event_loop_free(tmp_path: Path) -> None:
     assert await reading == 3_000_000
     assert quick > 10
     await connections.close()
+
+
+@pytest.mark.parametrize(
+    "pattern", ["*" + "a" * 2_000 + "b*", "*" + "a?" * 1_000 + "b*", "*" + "a?" * 31 + "b*"]
+)
+async def test_no_pattern_holds_the_event_loop(tmp_path: Path, pattern: str) -> None:
+    store = await open_store(tmp_path)
+    await load_names(store, [f"{'a' * 7_990}{number}" for number in range(30)])
+    searching = asyncio.create_task(
+        store.search_tests(TestQuery(WIDGETS, (pattern,)), Anchor(), 10)
+    )
+    longest, before = 0.0, time.monotonic()
+    while not searching.done():
+        await asyncio.sleep(0)
+        now = time.monotonic()
+        longest, before = max(longest, now - before), now
+    assert (await searching).rows == ()
+    # What one pattern takes over all names is seconds; this is room for a busy machine.
+    assert longest < 0.5
+    await store.close()
+
+
+async def test_a_read_that_takes_too_long_is_broken_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("indexing.store.sqlite.connections.SLOW_READ_SECONDS", 0.05)
+    connections = Connections.open(tmp_path / "mergewatch.db")
+    with pytest.raises(StoreUnavailableError, match="too long"):
+        await connections.read(lambda c: c.execute(ENDLESS).fetchone())
+    await connections.close()
+
+
+async def test_closing_does_not_wait_for_slow_reads(tmp_path: Path) -> None:
+    connections = Connections.open(tmp_path / "mergewatch.db")
+    reading = asyncio.create_task(connections.read(lambda c: c.execute(ENDLESS).fetchone()))
+    await asyncio.sleep(0)
+    await connections.close()
+    with pytest.raises(StoreUnavailableError):
+        await reading
 
 
 async def test_tables_of_another_version_are_refused(tmp_path: Path) -> None:
@@ -130,5 +171,5 @@ async def test_a_killed_refresh_is_taken_up_by_the_next_writer(tmp_path: Path) -
     store = await open_store(tmp_path)
     assert (await store.get_status()).stale_tests == 1
     assert await store.refresh_tests() == 1
-    assert (await store.find_repository(WIDGETS)) is not None
+    assert (await store.get_status()).stale_tests == 0
     await store.close()

@@ -35,9 +35,9 @@ async def test_names_that_look_alike_are_two_repositories(
 
 
 async def test_settings_change_one_by_one(store: Store) -> None:
-    assert await store.set_repository(WIDGETS, RepositoryChange()) == Repository(WIDGETS)
-    await store.set_repository(WIDGETS, RepositoryChange(default_branch="develop"))
-    changed = await store.set_repository(WIDGETS, RepositoryChange(flaky_detection=False))
+    assert await store.set_repository(WIDGETS, RepositoryChange(), NOON) == Repository(WIDGETS)
+    await store.set_repository(WIDGETS, RepositoryChange(default_branch="develop"), NOON)
+    changed = await store.set_repository(WIDGETS, RepositoryChange(flaky_detection=False), NOON)
     assert changed == Repository(WIDGETS, "develop", flaky_detection=False)
     assert await store.find_repository(WIDGETS) == changed
 
@@ -71,7 +71,7 @@ async def test_keys_are_listed_oldest_first(store: Store) -> None:
 
 async def test_a_store_keeps_its_identity_over_a_rebuild(store: Store) -> None:
     before = await store.get_identity()
-    await store.rebuild()
+    await store.rebuild(NOON)
     assert await store.get_identity() == before
     assert len(before.cursor_secret) == 32
 

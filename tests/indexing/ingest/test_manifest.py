@@ -20,7 +20,7 @@ from indexing.models.repositories import RepositoryChange
 from indexing.models.tests import TestQuery
 from indexing.names import RepositoryName
 from indexing.store import open_store
-from tests.builders import WIDGETS
+from tests.builders import NOON, WIDGETS, after
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 COLUMNS = "file,pipeline_name,job_name,branch,commit,started_at,run_id"
@@ -138,10 +138,10 @@ async def test_a_real_project_goes_all_the_way(tmp_path: Path) -> None:
     repository = RepositoryName("lammps", "lammps-regression")
     store = await open_store(tmp_path)
     try:
-        await store.set_repository(repository, RepositoryChange(default_branch="preview"))
+        await store.set_repository(repository, RepositoryChange(default_branch="preview"), NOON)
         requests = read_manifest(SAMPLES / "lammps-regression" / "manifest.csv", repository)
         done = await ingest_reports(
-            store, requests, refuse=lambda refusal: pytest.fail(refusal.reason)
+            store, requests, refuse=lambda refusal: pytest.fail(refusal.reason), clock=after
         )
         assert done == IngestCount(read=55_870, written=55_870)
         statuses: Counter[str] = Counter()

@@ -27,7 +27,7 @@ def repository() -> None:
 @click.option(
     "--auto-quarantine",
     type=_SWITCH,
-    help="Whether flaky and broken tests of the default branch are quarantined at once.",
+    help="Whether tests that are flaky or broken on the default branch are quarantined.",
 )
 @click.option(
     "--ignore-broken-on-default-branch",

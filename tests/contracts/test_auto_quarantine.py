@@ -252,6 +252,16 @@ async def test_older_results_that_arrive_later_take_back_what_was_no_reason(stor
     assert await sources(store) == [AUTO]
 
 
+async def test_a_run_that_turns_out_to_have_failed_as_a_whole_is_taken_back(store: Store) -> None:
+    await set_up(store, auto_quarantine=True)
+    run = make_run("down", commit="b")
+    for names in ("abc", "tdefghijklmnopqrsuv"):
+        part = make_executions(run, [(name, FAILED) for name in names], NOON)
+        await store.write_executions(WIDGETS, run, part)
+        await store.refresh_tests(LATER)
+        assert [q.test_name for q in await listed(store)] == (["a", "b", "c"] * (names == "abc"))
+
+
 @pytest.mark.parametrize("final", ["settings", "retention"])
 async def test_a_decision_is_final_once_what_it_was_made_by_has_changed(
     store: Store, final: str

@@ -28,6 +28,16 @@ def derive_identity_id(
     return _digest("identity", repository.key, test_name, pipeline_name, job_name)
 
 
+def derive_quarantine_id(test_id: uuid.UUID, number: int) -> uuid.UUID:
+    """The id of a test's automatic quarantine after so many that have ended, over all branches."""
+    return uuid.uuid5(NAMESPACE, f"quarantine\0{test_id}\0{number}")
+
+
+def derive_application_id(name: str) -> uuid.UUID:
+    """The id of an application that acts in events, out of its name."""
+    return uuid.uuid5(NAMESPACE, f"application\0{name}")
+
+
 def derive_junit_execution_id(
     identity_id: bytes, run_id: str, attempt: int, report_digest: bytes, ordinal: int
 ) -> bytes:

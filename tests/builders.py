@@ -125,4 +125,4 @@ async def load_names(
         run, [(name, Conclusion.PASSED) for name in names], at, repository=repository
     )
     await store.write_executions(repository, run, executions)
-    await store.refresh_tests()
+    await store.refresh_tests(NOON)

@@ -76,9 +76,12 @@ async def ingest_reports(
     requests: Iterable[ReportRequest | Refusal],
     *,
     refuse: Callable[[Refusal], None],
+    clock: Callable[[], datetime],
     progress: ReportProgress | None = None,
 ) -> IngestCount:
     """Write the executions of all reports, and refresh what is derived of them at the end.
+
+    `clock` gives the time, in UTC, that automatic quarantines are made at.
 
     A file that cannot be read as a whole leaves nothing and counts as one read and one refused;
     so does a `Refusal` among the requests. A case that cannot be stored is refused alone.
@@ -96,7 +99,7 @@ async def ingest_reports(
             await ingest.take(item)
         if progress is not None:
             progress(done, len(todo))
-    await writer.refresh_tests()
+    await writer.refresh_tests(clock())
     return ingest.count
 
 

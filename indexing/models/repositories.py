@@ -12,11 +12,16 @@ DEFAULT_BRANCH: Final = "main"
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """A known repository; `name` is in the spelling that was stored first."""
+    """A known repository; `name` is in the spelling that was stored first.
+
+    `ignore_broken_on_default_branch` is the configuration of `auto_quarantine`.
+    """
 
     name: RepositoryName
     default_branch: str = DEFAULT_BRANCH
     flaky_detection: bool = True
+    auto_quarantine: bool = False
+    ignore_broken_on_default_branch: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +30,5 @@ class RepositoryChange:
 
     default_branch: str | None = None
     flaky_detection: bool | None = None
+    auto_quarantine: bool | None = None
+    ignore_broken_on_default_branch: bool | None = None

@@ -159,9 +159,13 @@ class Writer(Protocol):
     async def ensure_repository(self, name: RepositoryName) -> Repository:
         """Make the repository known; gives back the spelling and the settings that hold."""
 
-    async def set_repository(self, name: RepositoryName, change: RepositoryChange) -> Repository:
+    async def set_repository(
+        self, name: RepositoryName, change: RepositoryChange, now: datetime
+    ) -> Repository:
         """Make the repository known and change its settings.
 
+        A change of automatic quarantine writes its event into the log, received at `now`, with
+        the setting (`indexing.quarantine.configuration`); what is set already writes none.
         The tests that the change bears on are stale until `refresh_tests`.
         """
 
@@ -183,12 +187,20 @@ class Writer(Protocol):
             UnknownRepositoryError: `ensure_repository` was not called for it.
         """
 
-    async def refresh_tests(self) -> int:
+    async def refresh_tests(self, now: datetime) -> int:
         """Work out anew what is derived of every stale test, as a function of its executions.
 
         First and last failure and success outlive the executions behind them. Goes in steps,
         each of them atomic; whatever a killed call left stale, the next one does. Returns how
         many tests were done.
+
+        Where the repository asks for it, a test that `indexing.quarantine.decision` says so of is
+        quarantined from `now` on, on every branch and in the same step, unless a quarantine of
+        that scope is in force. What passes later does not end it. Results that arrive later but
+        are older than the decision do: where they show that there was no reason for it, it is
+        taken back as if it had never been. So results that were there before any decision end in
+        the same quarantines, whatever the order and the calls that they came in. A decision is
+        final once a setting of the repository changes or retention drops results of the test.
         """
 
     async def add_quarantine(
@@ -197,13 +209,19 @@ class Writer(Protocol):
         """Quarantine a test from `now` on.
 
         Where one for the same test and branch is in force, that one keeps its id and its
-        beginning and takes on the new reason, owner and expiry.
+        beginning and takes on the new reason, owner, expiry and source; but an automatic request
+        changes nothing of one that a person made.
         """
 
     async def remove_quarantine(
         self, repository: RepositoryName, quarantine_id: uuid.UUID, now: datetime
     ) -> bool:
-        """End a quarantine; false when none of that id is in force in the repository."""
+        """End a quarantine; false when none of that id is in force in the repository.
+
+        Where it was for every branch, an automatic one for that test begins again only on a
+        failed or retried execution on the default branch that is newer than all stored there.
+        After one that expired, the execution has to be newer than its end.
+        """
 
     async def add_key(self, key: ApplicationKey) -> None:
         """Store a new key; one for a single repository makes that repository known."""
@@ -211,13 +229,14 @@ class Writer(Protocol):
     async def revoke_key(self, key_id: str, now: datetime) -> bool:
         """End a key; false when there is none of that id. The first revocation's time stays."""
 
-    async def prune(self, before: datetime) -> PruneCount:
+    async def prune(self, before: datetime, now: datetime) -> PruneCount:
         """Drop the events received and the executions finished before that moment.
 
-        Tests stay, with their first and last failure and success.
+        Tests stay, with their first and last failure and success, and so do quarantines. What
+        is left is worked out anew, as by `refresh_tests(now)`.
         """
 
-    async def rebuild(self) -> int:
+    async def rebuild(self, now: datetime) -> int:
         """Work out all derived data anew, as if every test were stale; returns how many were."""
 
 

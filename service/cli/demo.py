@@ -132,7 +132,7 @@ async def _load_events(store: Store, path: Path) -> IngestCount:
 
 async def _load_reports(store: Store, examples: Path, example: _Example) -> IngestCount:
     await store.set_repository(
-        example.repository, RepositoryChange(default_branch=example.default_branch)
+        example.repository, RepositoryChange(default_branch=example.default_branch), now()
     )
     manifest = examples / example.folder / "manifest.csv"
     with progress_meter(str(example.repository), "reports") as meter:
@@ -140,6 +140,7 @@ async def _load_reports(store: Store, examples: Path, example: _Example) -> Inge
             store,
             read_manifest(manifest, example.repository),
             refuse=_refuse_report,
+            clock=now,
             progress=meter,
         )
 

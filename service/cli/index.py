@@ -27,7 +27,7 @@ def create() -> None:
 @index.command()
 def rebuild() -> None:
     """Work out anew all that is derived from what is stored."""
-    count = with_store(lambda store: store.rebuild())
+    count = with_store(lambda store: store.rebuild(now()))
     click.echo(f"rebuilt {count} tests", err=True)
 
 
@@ -35,10 +35,11 @@ def rebuild() -> None:
 def prune() -> None:
     """Drop the events and executions that are older than MERGEWATCH_RETENTION_DAYS."""
     settings = load_settings()
-    before = now() - timedelta(days=settings.retention_days)
+    moment = now()
+    before = moment - timedelta(days=settings.retention_days)
 
     async def drop(store: Store) -> PruneCount:
-        return await store.prune(before)
+        return await store.prune(before, moment)
 
     count = with_store(drop, settings)
     click.echo(f"dropped {count.events} events and {count.executions} executions", err=True)

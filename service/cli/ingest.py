@@ -25,7 +25,7 @@ from indexing.names import RepositoryName
 from indexing.store.interface import Store
 from service.cli.output import RefusalList, print_count, progress_meter
 from service.cli.parameters import MOMENT, PULL_REQUEST, STORED_NAME, TEXT, repository_option
-from service.cli.running import with_store
+from service.cli.running import now, with_store
 
 # What a manifest says for each report, and the command line for all of them.
 _RUN_OPTIONS = ("branch", "commit", "pipeline", "job", "run_id")
@@ -153,7 +153,7 @@ async def _load_reports(
     with ExitStack() as stack:
         stack.callback(refusals.close)
         meter = stack.enter_context(progress_meter(str(repository), "reports"))
-        return await ingest_reports(store, requests, refuse=refuse, progress=meter)
+        return await ingest_reports(store, requests, refuse=refuse, clock=now, progress=meter)
 
 
 def _make_run(paths: tuple[Path, ...], of_run: dict[str, Any]) -> Run:

@@ -9,7 +9,7 @@ from indexing.names import RepositoryName
 from indexing.store.interface import Store
 from service.cli.output import visible
 from service.cli.parameters import REPOSITORY, STORED_NAME
-from service.cli.running import with_store
+from service.cli.running import now, with_store
 
 _SWITCH = click.Choice(["on", "off"])
 _argument = click.argument("name", type=REPOSITORY, metavar="OWNER/REPOSITORY")
@@ -24,18 +24,35 @@ def repository() -> None:
 @_argument
 @click.option("--default-branch", type=STORED_NAME, help="The branch whose results count.")
 @click.option("--flaky-detection", type=_SWITCH, help="Whether a test may be called flaky.")
+@click.option(
+    "--auto-quarantine",
+    type=_SWITCH,
+    help="Whether tests that are flaky or broken on the default branch are quarantined.",
+)
+@click.option(
+    "--ignore-broken-on-default-branch",
+    type=_SWITCH,
+    help="Whether that leaves out the broken ones.",
+)
 def set_repository(
-    name: RepositoryName, default_branch: str | None, flaky_detection: str | None
+    name: RepositoryName,
+    default_branch: str | None,
+    flaky_detection: str | None,
+    auto_quarantine: str | None,
+    ignore_broken_on_default_branch: str | None,
 ) -> None:
     """Make the repository known and change what is given; tests are judged anew."""
     change = RepositoryChange(
         default_branch=default_branch,
-        flaky_detection=None if flaky_detection is None else flaky_detection == "on",
+        flaky_detection=_is_on(flaky_detection),
+        auto_quarantine=_is_on(auto_quarantine),
+        ignore_broken_on_default_branch=_is_on(ignore_broken_on_default_branch),
     )
+    moment = now()
 
     async def apply(store: Store) -> Repository:
-        changed = await store.set_repository(name, change)
-        await store.refresh_tests()
+        changed = await store.set_repository(name, change, moment)
+        await store.refresh_tests(moment)
         return changed
 
     _show(with_store(apply))
@@ -52,6 +69,21 @@ def show(name: RepositoryName) -> None:
 
 
 def _show(found: Repository) -> None:
-    click.echo(f"repository       {found.name}")
-    click.echo(f"default branch   {visible(found.default_branch)}")
-    click.echo(f"flaky detection  {'on' if found.flaky_detection else 'off'}")
+    shown = {
+        "repository": str(found.name),
+        "default branch": visible(found.default_branch),
+        "flaky detection": _switch(on=found.flaky_detection),
+        "auto-quarantine": _switch(on=found.auto_quarantine),
+        "ignore broken on default branch": _switch(on=found.ignore_broken_on_default_branch),
+    }
+    width = max(map(len, shown))
+    for name, value in shown.items():
+        click.echo(f"{name:<{width}}  {value}")
+
+
+def _is_on(switch: str | None) -> bool | None:
+    return None if switch is None else switch == "on"
+
+
+def _switch(*, on: bool) -> str:
+    return "on" if on else "off"

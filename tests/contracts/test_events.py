@@ -184,7 +184,7 @@ async def test_a_thousand_events_of_one_moment_are_walked_both_ways(store: Store
 async def test_what_retention_dropped_cannot_be_continued_from(store: Store) -> None:
     events = [make_event(n, after(seconds=n)) for n in range(6)]
     await write(store, *events)
-    await store.prune(after(seconds=3))
+    await store.prune(after(seconds=3), NOON)
     assert await ids(store, ask()) == [5, 4, 3]
     for n in range(3):
         with pytest.raises(StaleKeyError):
@@ -196,7 +196,7 @@ async def test_what_retention_dropped_cannot_be_continued_from(store: Store) -> 
 async def test_pruning_to_an_earlier_moment_does_not_bring_rows_back(store: Store) -> None:
     events = [make_event(n, after(seconds=n)) for n in range(3)]
     await write(store, *events)
-    await store.prune(after(seconds=2))
-    await store.prune(NOON)
+    await store.prune(after(seconds=2), NOON)
+    await store.prune(NOON, NOON)
     with pytest.raises(StaleKeyError):
         await store.list_events(ask(), Anchor(events[1].key), 2)

@@ -39,7 +39,7 @@ async def load(
     await store.ensure_repository(repository)
     executions = make_executions(run, results, after(hours=at), repository=repository, **rest)
     count = await store.write_executions(repository, run, executions)
-    await store.refresh_tests()
+    await store.refresh_tests(NOON)
     return count
 
 
@@ -69,7 +69,7 @@ async def test_an_execution_that_is_stored_keeps_its_time(store: Store) -> None:
     (execution,) = make_executions(run, [("t", FAILED)])
     for moved in (execution, replace(execution, finished_at=after(days=3))):
         await store.write_executions(WIDGETS, run, [moved])
-    await store.refresh_tests()
+    await store.refresh_tests(NOON)
     assert (await detail(store, "t")).health.last_failure_at == NOON
 
 
@@ -107,8 +107,8 @@ async def test_a_pass_that_needed_retries_is_flaky(store: Store) -> None:
 
 async def test_without_flaky_detection_nothing_is_called_flaky(store: Store) -> None:
     await load(store, make_run(), ("t", PASSED), needed_retries=True)
-    await store.set_repository(WIDGETS, RepositoryChange(flaky_detection=False))
-    await store.refresh_tests()
+    await store.set_repository(WIDGETS, RepositoryChange(flaky_detection=False), NOON)
+    await store.refresh_tests(NOON)
     found = await detail(store, "t")
     assert found.health.health_status is HealthStatus.HEALTHY
     assert not found.flaky_detection_enabled
@@ -134,12 +134,12 @@ async def test_other_branches_count_for_nothing(store: Store) -> None:
 async def test_another_default_branch_is_judged_anew(store: Store) -> None:
     await load(store, make_run("1", branch="main", commit="a"), ("t", FAILED))
     await load(store, make_run("2", branch="next", commit="b"), ("t", PASSED), at=1)
-    await store.set_repository(WIDGETS, RepositoryChange(default_branch="next"))
-    await store.refresh_tests()
+    await store.set_repository(WIDGETS, RepositoryChange(default_branch="next"), NOON)
+    await store.refresh_tests(NOON)
     found = (await detail(store, "t")).health
     assert (found.health_status, found.first_failure_at) == (HealthStatus.HEALTHY, None)
-    await store.set_repository(WIDGETS, RepositoryChange(default_branch="main"))
-    await store.refresh_tests()
+    await store.set_repository(WIDGETS, RepositoryChange(default_branch="main"), NOON)
+    await store.refresh_tests(NOON)
     found = (await detail(store, "t")).health
     assert (found.first_failure_commit, found.last_success_at) == ("a", None)
 
@@ -162,7 +162,7 @@ async def test_first_and_last_outlive_the_executions_behind_them(store: Store) -
     await load(store, make_run("2", commit="b"), ("t", PASSED), at=1)
     await load(store, make_run("3", commit="c"), ("t", FAILED), at=2)
     await load(store, make_run("4", commit="d"), ("t", SKIPPED), at=48)
-    count = await store.prune(after(hours=24))
+    count = await store.prune(after(hours=24), NOON)
     assert count.executions == 3
     found = (await detail(store, "t")).health
     assert (found.first_failure_at, found.first_failure_commit, found.first_failure_pull) == (
@@ -178,7 +178,7 @@ async def test_a_test_with_nothing_left_leaves_the_search_and_keeps_its_detail(
     store: Store,
 ) -> None:
     await load(store, make_run(), ("t", FAILED))
-    await store.prune(after(days=1))
+    await store.prune(after(days=1), NOON)
     page = await store.search_tests(TestQuery(WIDGETS, ("*",)), Anchor(), 10)
     assert page.rows == ()
     found = (await detail(store, "t")).health
@@ -232,14 +232,14 @@ async def test_any_order_and_any_split_give_the_same_state(
     await store.ensure_repository(straight)
     for run, executions in batches:
         await store.write_executions(straight, run, _of(straight, executions))
-    await store.refresh_tests()
+    await store.refresh_tests(NOON)
 
     await store.ensure_repository(shuffled)
     singles = [(run, [execution]) for run, executions in batches for execution in executions]
     order.shuffle(singles)
     for run, executions in singles:
         await store.write_executions(shuffled, run, _of(shuffled, executions))
-        await store.refresh_tests()
+        await store.refresh_tests(NOON)
 
     assert await _state(store, shuffled) == await _state(store, straight)
 

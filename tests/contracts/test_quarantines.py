@@ -169,7 +169,7 @@ async def test_a_test_recovers_after_ten_passed_commits_on_the_branches_covered(
         job_run = make_run(commit, commit=commit, branch=branch)
         executions = make_executions(job_run, [("t", conclusion)], after(hours=hours))
         await store.write_executions(WIDGETS, job_run, executions)
-        await store.refresh_tests()
+        await store.refresh_tests(NOON)
 
     async def recovered() -> list[bool]:
         return [q.is_recovered for q in await listed(store)]

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
+import orjson
 import pytest
 
+from indexing.models.events import EventQuery
 from indexing.models.keys import ApplicationKey, Scope
+from indexing.models.paging import Anchor
 from indexing.models.repositories import Repository, RepositoryChange
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
@@ -35,11 +38,32 @@ async def test_names_that_look_alike_are_two_repositories(
 
 
 async def test_settings_change_one_by_one(store: Store) -> None:
-    assert await store.set_repository(WIDGETS, RepositoryChange()) == Repository(WIDGETS)
-    await store.set_repository(WIDGETS, RepositoryChange(default_branch="develop"))
-    changed = await store.set_repository(WIDGETS, RepositoryChange(flaky_detection=False))
+    assert await store.set_repository(WIDGETS, RepositoryChange(), NOON) == Repository(WIDGETS)
+    await store.set_repository(WIDGETS, RepositoryChange(default_branch="develop"), NOON)
+    changed = await store.set_repository(WIDGETS, RepositoryChange(flaky_detection=False), NOON)
     assert changed == Repository(WIDGETS, "develop", flaky_detection=False)
     assert await store.find_repository(WIDGETS) == changed
+
+
+async def test_a_change_of_automatic_quarantine_is_in_the_log_once(store: Store) -> None:
+    for minute, change in enumerate(
+        (
+            RepositoryChange(ignore_broken_on_default_branch=True),
+            RepositoryChange(auto_quarantine=True),
+            RepositoryChange(auto_quarantine=True, ignore_broken_on_default_branch=True),
+            RepositoryChange(ignore_broken_on_default_branch=False, default_branch="next"),
+            RepositoryChange(auto_quarantine=False),
+            RepositoryChange(flaky_detection=False),
+        )
+    ):
+        await store.set_repository(WIDGETS, change, after(minutes=minute))
+    query = EventQuery(WIDGETS, NOON, after(hours=1))
+    events = [orjson.loads(row.body) for row in (await store.list_events(query, Anchor(), 9)).rows]
+    assert [(event["received_at"][14:16], event["type"]) for event in events] == [
+        ("04", "ci_insights.auto_quarantine.disabled"),
+        ("03", "ci_insights.auto_quarantine.modified"),
+        ("01", "ci_insights.auto_quarantine.enabled"),
+    ]
 
 
 async def test_a_key_is_found_by_its_digest_alone(store: Store) -> None:
@@ -71,7 +95,7 @@ async def test_keys_are_listed_oldest_first(store: Store) -> None:
 
 async def test_a_store_keeps_its_identity_over_a_rebuild(store: Store) -> None:
     before = await store.get_identity()
-    await store.rebuild()
+    await store.rebuild(NOON)
     assert await store.get_identity() == before
     assert len(before.cursor_secret) == 32
 

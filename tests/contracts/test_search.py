@@ -19,6 +19,7 @@ from indexing.names import RepositoryName
 from indexing.store.interface import Store
 from tests.builders import (
     FOREIGN,
+    NOON,
     WIDGETS,
     after,
     load_names,
@@ -244,7 +245,7 @@ async def test_a_test_that_was_only_ever_skipped_is_found(store: Store) -> None:
     await store.write_executions(
         WIDGETS, run, make_executions(run, [("skipped", Conclusion.SKIPPED)])
     )
-    await store.refresh_tests()
+    await store.refresh_tests(NOON)
     (row,) = (await store.search_tests(ask(), Anchor(), 10)).rows
     assert row.key == IdentityKey(1, "skipped", "ci", "unit")
 

@@ -165,7 +165,7 @@ async def test_an_event_that_arrives_during_a_walk_hides_no_other(door: FrontDoo
 
 async def test_a_cursor_whose_row_retention_dropped_is_a_conflict(door: FrontDoor) -> None:
     first = await door.get(f"{LOGS}?per_page=5")
-    await door.store.prune(after(hours=1))
+    await door.store.prune(after(hours=1), NOON)
     answer = await door.get(first.links["next"])
     assert answer.status == 409
     assert "start again" in answer.json["detail"]

@@ -90,7 +90,7 @@ async def test_what_is_served_fits_the_document(door: FrontDoor, document: dict[
         run, [("a", Conclusion.FAILED), ("b", Conclusion.PASSED)], NOON, framework="pytest"
     )
     await store.write_executions(WIDGETS, run, executions)
-    await store.refresh_tests()
+    await store.refresh_tests(NOON)
     made = await store.add_quarantine(WIDGETS, QuarantineRequest("a", "flaky"), NOON)
     await store.write_events(
         [

@@ -7,9 +7,11 @@ import uuid
 import pytest
 
 from indexing.identifiers import derive_test_id
+from indexing.models.executions import Conclusion
 from indexing.models.quarantines import Quarantine, QuarantineRequest, QuarantineSource
-from tests.builders import GADGETS, WIDGETS, after
-from tests.service.front_door import QUARANTINES, FrontDoor
+from indexing.models.repositories import RepositoryChange
+from tests.builders import GADGETS, WIDGETS, after, make_executions, make_run
+from tests.service.front_door import LOGS, QUARANTINES, FrontDoor
 
 COUNT = 12
 
@@ -124,3 +126,73 @@ async def test_an_absent_quarantine_and_one_of_another_repository_answer_alike(
     absent = await door.get(f"{QUARANTINES}/{uuid.uuid4()}")
     elsewhere = await door.get(f"{QUARANTINES}/{foreign.key.id}")
     assert (absent.status, absent.body) == (404, elsewhere.body)
+
+
+async def test_a_load_that_makes_a_test_flaky_shows_in_the_list(door: FrontDoor) -> None:
+    await door.store.set_repository(WIDGETS, RepositoryChange(auto_quarantine=True), after())
+    for attempt, conclusion in enumerate([Conclusion.FAILED, Conclusion.PASSED], start=1):
+        run = make_run(attempt=attempt)
+        executions = make_executions(run, [("hinge", conclusion)], after(minutes=attempt))
+        await door.store.write_executions(WIDGETS, run, executions)
+    await door.store.refresh_tests(after(hours=1))
+    door.clock.now = after(hours=2)
+    (row,) = (await door.get(f"{QUARANTINES}?source=auto&branch=feature")).json["quarantined_tests"]
+    assert row["reason"].startswith("flaky on the default branch")
+    assert row | {"id": None, "reason": None} == {
+        "id": None,
+        "test_name": "hinge",
+        "reason": None,
+        "branch": None,
+        "created_at": "2026-09-01T13:00:00Z",
+        "source": "auto",
+        "is_recovered": False,
+    }
+
+
+async def test_the_log_tells_of_automatic_quarantine_and_who_set_it(door: FrontDoor) -> None:
+    changes = (
+        RepositoryChange(auto_quarantine=True),
+        RepositoryChange(auto_quarantine=True),
+        RepositoryChange(ignore_broken_on_default_branch=True),
+        RepositoryChange(default_branch="next"),
+        RepositoryChange(auto_quarantine=False),
+    )
+    for minute, change in enumerate(changes):
+        await door.store.set_repository(WIDGETS, change, after(minutes=minute))
+    door.clock.now = after(hours=1)
+    disabled, modified, enabled = (await door.get(LOGS)).json["events"]
+    actor = enabled["metadata"]["enabled_by"]
+    assert (actor["type"], actor["name"]) == ("application", "mergewatch")
+    assert uuid.UUID(actor["id"]).version == 5
+    off, on = ({"ignore_broken_on_default_branch": value} for value in (False, True))
+    assert enabled | {"id": 0} == {
+        "id": 0,
+        "received_at": "2026-09-01T12:00:00Z",
+        "trigger": "CLI",
+        "repository": "acme/widgets",
+        "pull_request": None,
+        "base_ref": None,
+        "type": "ci_insights.auto_quarantine.enabled",
+        "metadata": {
+            "enabled_by": actor,
+            "enabled_at": "2026-09-01T12:00:00Z",
+            "auto_quarantine_config_attributes": off,
+        },
+    }
+    assert (modified["type"], modified["metadata"]) == (
+        "ci_insights.auto_quarantine.modified",
+        {
+            "updated_by": actor,
+            "updated_at": "2026-09-01T12:02:00Z",
+            "auto_quarantine_config_attributes_before": off,
+            "auto_quarantine_config_attributes_after": on,
+        },
+    )
+    assert (disabled["type"], disabled["metadata"]) == (
+        "ci_insights.auto_quarantine.disabled",
+        {
+            "disabled_by": actor,
+            "disabled_at": "2026-09-01T12:04:00Z",
+            "auto_quarantine_config_attributes": on,
+        },
+    )

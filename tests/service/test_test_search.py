@@ -6,7 +6,7 @@ import pytest
 
 from indexing.identifiers import derive_test_id
 from indexing.models.executions import Conclusion
-from tests.builders import WIDGETS, after, load_names, make_executions, make_run
+from tests.builders import NOON, WIDGETS, after, load_names, make_executions, make_run
 from tests.service.front_door import SEARCH, FrontDoor
 
 NAMES = ["hinge.opens", "hinge.closes", "lid.fits", "lid.fits[a]", "Lid.fits", "hinge_100%"]
@@ -66,7 +66,7 @@ async def test_the_most_executed_come_first(door: FrontDoor) -> None:
     run = make_run("4")
     again = make_executions(run, [("lid.fits[a]", Conclusion.PASSED)], after(minutes=1))
     await door.store.write_executions(WIDGETS, run, again)
-    await door.store.refresh_tests()
+    await door.store.refresh_tests(NOON)
     assert (await found(door, "test_name=*"))[0] == ("lid.fits[a]", "ci", "unit")
     assert (await found(door, "test_name=*&direction=asc"))[-1] == ("lid.fits[a]", "ci", "unit")
 

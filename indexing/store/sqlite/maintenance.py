@@ -64,6 +64,13 @@ def prune_executions(connection: sqlite3.Connection, before: datetime, limit: in
         f" JOIN identities i ON i.id = e.identity WHERE e.id IN ({old}) ON CONFLICT DO NOTHING",
         values,
     )
+    # What an automatic quarantine was decided by is going: it cannot be looked at again.
+    connection.execute(
+        "UPDATE quarantines SET judged_until = NULL WHERE judged_until IS NOT NULL"
+        " AND test_id IN (SELECT t.test_id FROM executions e JOIN identities i ON i.id = e.identity"
+        f" JOIN tests t ON t.id = i.test WHERE e.id IN ({old}))",
+        values,
+    )
     runs = connection.execute(
         f"SELECT DISTINCT run FROM executions WHERE id IN ({old})", values
     ).fetchall()

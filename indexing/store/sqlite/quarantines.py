@@ -18,9 +18,10 @@ from indexing.models.quarantines import (
     QuarantineSource,
 )
 from indexing.names import RepositoryName
+from indexing.store.sqlite.auto_quarantine import end_expired
 from indexing.store.sqlite.columns import moment_or_none, number_from
 from indexing.store.sqlite.keyset import Slice, read_page
-from indexing.store.sqlite.refresh import refresh_quarantines
+from indexing.store.sqlite.refresh import find_last_evidence, refresh_quarantines
 from indexing.store.sqlite.repositories import ensure_repository, require_repository_id
 from indexing.timestamps import from_microseconds, to_microseconds
 
@@ -95,17 +96,15 @@ def add_quarantine(
     test_id = derive_test_id(known.name, request.test_name).bytes
     began = to_microseconds(now)
     # An expired one is over: whoever quarantines the test again begins a new record.
+    end_expired(connection, test_id, began)
     connection.execute(
-        "UPDATE quarantines SET removed_at = expires_at"
-        " WHERE test_id = ? AND removed_at IS NULL AND expires_at <= ?",
-        (test_id, began),
-    )
-    (stored_id,) = connection.execute(
         "INSERT INTO quarantines (id, repository_id, test_id, test_name, reason, branch, source,"
         " owner, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (test_id, ifnull(branch, char(0))) WHERE removed_at IS NULL DO UPDATE SET"
         " reason = excluded.reason, owner = excluded.owner, expires_at = excluded.expires_at,"
-        " source = excluded.source RETURNING id",
+        " source = excluded.source, judged_until = NULL"
+        # What a person decided is not for the rules to change.
+        " WHERE NOT (source = 'manual' AND excluded.source = 'auto')",
         (
             uuid.uuid4().bytes,
             require_repository_id(connection, repository),
@@ -118,12 +117,14 @@ def add_quarantine(
             began,
             number_from(request.expires_at),
         ),
-    ).fetchone()
+    )
     test = connection.execute("SELECT id FROM tests WHERE test_id = ?", (test_id,)).fetchone()
     if test is not None:
         refresh_quarantines(connection, test[0])
     row = connection.execute(
-        f"SELECT {_COLUMNS} FROM quarantines q WHERE q.id = ?", (stored_id,)
+        f"SELECT {_COLUMNS} FROM quarantines q WHERE q.test_id = ?"
+        " AND ifnull(q.branch, char(0)) = ifnull(?, char(0)) AND q.removed_at IS NULL",
+        (test_id, request.branch),
     ).fetchone()
     return _quarantine_of(row)
 
@@ -134,11 +135,13 @@ def remove_quarantine(
     quarantine_id: uuid.UUID,
     now: datetime,
 ) -> bool:
-    if get_quarantine(connection, repository, quarantine_id, now) is None:
+    found = get_quarantine(connection, repository, quarantine_id, now)
+    if found is None:
         return False
+    test_id = derive_test_id(repository, found.test_name).bytes
     connection.execute(
-        "UPDATE quarantines SET removed_at = ? WHERE id = ?",
-        (to_microseconds(now), quarantine_id.bytes),
+        "UPDATE quarantines SET removed_at = ?, evidence_until = ? WHERE id = ?",
+        (to_microseconds(now), find_last_evidence(connection, test_id), quarantine_id.bytes),
     )
     return True
 

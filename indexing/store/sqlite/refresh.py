@@ -7,6 +7,8 @@ the newest success count, and each of those is one step down an index.
 from __future__ import annotations
 
 import sqlite3
+from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from indexing.globs import matches
@@ -15,6 +17,8 @@ from indexing.health.rules import is_recovered, judge
 from indexing.health.thresholds import WINDOW
 from indexing.models.executions import Conclusion
 from indexing.models.tests import TestMetadata
+from indexing.quarantine.decision import Standing, find_evidence
+from indexing.store.sqlite.auto_quarantine import apply_rules
 from indexing.store.sqlite.columns import (
     CONCLUSION_NUMBERS,
     CONCLUSIONS,
@@ -23,7 +27,7 @@ from indexing.store.sqlite.columns import (
     text_of_pull,
 )
 from indexing.store.sqlite.tests import HEALTH_COLUMNS, METADATA_COLUMNS, health_of
-from indexing.timestamps import from_microseconds
+from indexing.timestamps import from_microseconds, to_microseconds
 
 _PASSED: Final = CONCLUSION_NUMBERS[Conclusion.PASSED]
 _FAILED: Final = CONCLUSION_NUMBERS[Conclusion.FAILED]
@@ -37,7 +41,14 @@ _OBSERVATION: Final = (
 )
 
 
-def refresh_some(connection: sqlite3.Connection, limit: int) -> int:
+# After every moment that SQLite can hold.
+_FOREVER: Final = 2**63 - 1
+
+# Of each identity of a test: pipeline, job, and when its newest execution finished, if any did.
+_Newest = dict[int, tuple[str, str, int | None]]
+
+
+def refresh_some(connection: sqlite3.Connection, limit: int, now: datetime) -> int:
     """Do the first `limit` of the stale tests; returns how many there were."""
     stale = [
         row[0]
@@ -46,30 +57,35 @@ def refresh_some(connection: sqlite3.Connection, limit: int) -> int:
         )
     ]
     for test in stale:
-        _refresh(connection, test)
+        _refresh(connection, test, to_microseconds(now))
         connection.execute("DELETE FROM stale_tests WHERE test = ?", (test,))
     return len(stale)
 
 
-def _refresh(connection: sqlite3.Connection, test: int) -> None:
+def find_last_evidence(connection: sqlite3.Connection, test_id: bytes) -> int | None:
+    """When the newest evidence against a test on the default branch finished, if there is any."""
+    row = connection.execute("SELECT id FROM tests WHERE test_id = ?", (test_id,)).fetchone()
+    if row is None:
+        return None
+    branch = _default_branch_of(connection, row[0])
+    newest = _newest_by_identity(connection, row[0], branch)
+    evidence = find_evidence(_read_observations(connection, row[0], branch, newest))
+    return None if evidence is None else to_microseconds(evidence.last_at)
+
+
+def _refresh(connection: sqlite3.Connection, test: int, now: int) -> None:
     row = connection.execute(
-        f"SELECT r.default_branch, r.flaky_detection, t.repository_id,"
+        f"SELECT r.flaky_detection, r.auto_quarantine, r.ignore_broken_on_default_branch,"
         f" {', '.join('t.' + column for column in HEALTH_COLUMNS)}"
         " FROM tests t JOIN repositories r ON r.id = t.repository_id WHERE t.id = ?",
         (test,),
     ).fetchone()
-    default_branch, flaky_detection, repository_id, *health = row
-    branch_row = connection.execute(
-        "SELECT id FROM branches WHERE repository_id = ? AND name = ?",
-        (repository_id, default_branch),
-    ).fetchone()
-    branch = None if branch_row is None else branch_row[0]
+    flaky_detection, auto_quarantine, ignore_broken, *health = row
+    branch = _default_branch_of(connection, test)
     newest = _newest_by_identity(connection, test, branch)
-    judgement = judge(
-        _read_observations(connection, test, branch, newest),
-        flaky_detection=bool(flaky_detection),
-        before=health_of(health),
-    )
+    observations = _read_observations(connection, test, branch, newest)
+    judge_test = partial(judge, flaky_detection=bool(flaky_detection), before=health_of(health))
+    judgement = judge_test(observations)
     _store_judgement(connection, test, judgement)
     for identity, (pipeline_name, job_name, moment) in newest.items():
         count = (
@@ -82,22 +98,50 @@ def _refresh(connection: sqlite3.Connection, test: int) -> None:
             "UPDATE identities SET executions_count = ? WHERE id = ? AND executions_count IS NOT ?",
             (count, identity, count),
         )
+    if auto_quarantine:
+        newest_of_all = _newest_of(newest)
+
+        def standing_until(until: int) -> Standing:
+            if newest_of_all is None or newest_of_all <= until:
+                return Standing(judgement.health, find_evidence(observations))
+            older = _newest_by_identity(connection, test, branch, until)
+            seen = _read_observations(connection, test, branch, older, until)
+            return Standing(judge_test(seen).health, find_evidence(seen))
+
+        apply_rules(
+            connection,
+            test,
+            now=now,
+            newest=newest_of_all,
+            standing_until=standing_until,
+            ignore_broken=bool(ignore_broken),
+        )
     refresh_quarantines(connection, test)
 
 
+def _default_branch_of(connection: sqlite3.Connection, test: int) -> int | None:
+    """The row of the default branch of a test's repository, if anything ever ran on it."""
+    row = connection.execute(
+        "SELECT b.id FROM tests t JOIN repositories r ON r.id = t.repository_id"
+        " JOIN branches b ON b.repository_id = r.id AND b.name = r.default_branch WHERE t.id = ?",
+        (test,),
+    ).fetchone()
+    return None if row is None else row[0]
+
+
 def _newest_by_identity(
-    connection: sqlite3.Connection, test: int, branch: int | None
-) -> dict[int, tuple[str, str, int | None]]:
-    """Of each identity: pipeline, job, and the time of its newest execution on the branch."""
+    connection: sqlite3.Connection, test: int, branch: int | None, until: int = _FOREVER
+) -> _Newest:
+    """Of all identities, by their executions on the branch that had finished by then."""
     newest_of_each = ", ".join(
-        "(SELECT max(finished_at) FROM executions WHERE identity = i.id AND branch = ?"
-        f" AND conclusion = {number})"
+        "(SELECT max(finished_at) FROM executions WHERE identity = i.id AND branch = ?1"
+        f" AND conclusion = {number} AND finished_at <= ?2)"
         for number in CONCLUSIONS
     )
     rows = connection.execute(
         f"SELECT i.id, i.pipeline_name, i.job_name, {newest_of_each}"
-        " FROM identities i WHERE i.test = ?",
-        (*[branch] * len(CONCLUSIONS), test),
+        " FROM identities i WHERE i.test = ?3",
+        (branch, until, test),
     )
     return {
         identity: (pipeline, job, max((m for m in moments if m is not None), default=None))
@@ -105,16 +149,21 @@ def _newest_by_identity(
     }
 
 
+def _newest_of(newest: _Newest) -> int | None:
+    return max((moment for _, _, moment in newest.values() if moment is not None), default=None)
+
+
 def _read_observations(
     connection: sqlite3.Connection,
     test: int,
     branch: int | None,
-    newest: dict[int, tuple[str, str, int | None]],
+    newest: _Newest,
+    until: int = _FOREVER,
 ) -> list[Observation]:
-    moments = [moment for _, _, moment in newest.values() if moment is not None]
-    if not moments:
+    end = _newest_of(newest)
+    if end is None:
         return []
-    start = max(moments) - _WINDOW_MICROSECONDS
+    start = end - _WINDOW_MICROSECONDS
     source = (
         f"SELECT {_OBSERVATION} FROM executions e JOIN runs r ON r.id = e.run"
         " JOIN identities i ON i.id = e.identity"
@@ -123,8 +172,9 @@ def _read_observations(
         _observation_of(row)
         for row in connection.execute(
             f"{source} WHERE e.identity IN (SELECT id FROM identities WHERE test = ?)"
-            f" AND e.branch = ? AND e.conclusion IN ({_NUMBERS}) AND e.finished_at >= ?",
-            (test, branch, start),
+            f" AND e.branch = ? AND e.conclusion IN ({_NUMBERS})"
+            " AND e.finished_at BETWEEN ? AND ?",
+            (test, branch, start, until),
         )
     ]
     # All that share the extreme moment are taken: which of them counts is for the rules to say.

@@ -27,7 +27,9 @@ CREATE TABLE repositories (
     owner TEXT NOT NULL,
     name TEXT NOT NULL,
     default_branch TEXT NOT NULL,
-    flaky_detection INTEGER NOT NULL
+    flaky_detection INTEGER NOT NULL,
+    auto_quarantine INTEGER NOT NULL,
+    ignore_broken_on_default_branch INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE application_keys (
@@ -165,6 +167,9 @@ CREATE TABLE stale_tests (
     test INTEGER PRIMARY KEY REFERENCES tests (id)
 ) STRICT;
 
+-- judged_until is the newest finish time that an automatic quarantine was decided by; null for
+-- what people made and for decisions that are final. evidence_until, of an ended quarantine, is
+-- how far the evidence reached that its end has answered.
 CREATE TABLE quarantines (
     id BLOB PRIMARY KEY,
     repository_id INTEGER NOT NULL REFERENCES repositories (id),
@@ -177,12 +182,16 @@ CREATE TABLE quarantines (
     created_at INTEGER NOT NULL,
     expires_at INTEGER,
     removed_at INTEGER,
-    is_recovered INTEGER NOT NULL DEFAULT 0
+    is_recovered INTEGER NOT NULL DEFAULT 0,
+    judged_until INTEGER,
+    evidence_until INTEGER
 ) STRICT;
 CREATE UNIQUE INDEX quarantines_by_scope ON quarantines (test_id, ifnull(branch, char(0)))
     WHERE removed_at IS NULL;
 CREATE INDEX quarantines_by_time ON quarantines (repository_id, created_at, id)
     WHERE removed_at IS NULL;
+CREATE INDEX quarantines_ended ON quarantines (test_id, branch)
+    WHERE removed_at IS NOT NULL;
 """
 
 

@@ -40,6 +40,7 @@ from indexing.store.sqlite import (
     quarantines,
     refresh,
     repositories,
+    repository_settings,
     search,
     tests,
 )
@@ -80,9 +81,11 @@ class SqliteStore(Store):
     async def ensure_repository(self, name: RepositoryName) -> Repository:
         return await self._connections.write(partial(repositories.ensure_repository, name=name))
 
-    async def set_repository(self, name: RepositoryName, change: RepositoryChange) -> Repository:
+    async def set_repository(
+        self, name: RepositoryName, change: RepositoryChange, now: datetime
+    ) -> Repository:
         return await self._connections.write(
-            partial(repositories.set_repository, name=name, change=change)
+            partial(repository_settings.set_repository, name=name, change=change, now=now)
         )
 
     async def find_key(self, digest: bytes) -> ApplicationKey | None:
@@ -137,8 +140,8 @@ class SqliteStore(Store):
             partial(executions.write_executions, repository=repository, run=run, executions=batch)
         )
 
-    async def refresh_tests(self) -> int:
-        return await self._repeat(partial(refresh.refresh_some, limit=_TESTS_A_STEP))
+    async def refresh_tests(self, now: datetime) -> int:
+        return await self._repeat(partial(refresh.refresh_some, limit=_TESTS_A_STEP, now=now))
 
     async def list_quarantines(
         self, query: QuarantineQuery, anchor: Anchor[QuarantineKey], limit: int | None
@@ -178,19 +181,19 @@ class SqliteStore(Store):
             )
         )
 
-    async def prune(self, before: datetime) -> PruneCount:
+    async def prune(self, before: datetime, now: datetime) -> PruneCount:
         dropped_events = await self._repeat(
             partial(maintenance.prune_events, before=before, limit=_PRUNED_A_STEP)
         )
         dropped_executions = await self._repeat(
             partial(maintenance.prune_executions, before=before, limit=_PRUNED_A_STEP)
         )
-        await self.refresh_tests()
+        await self.refresh_tests(now)
         return PruneCount(dropped_events, dropped_executions)
 
-    async def rebuild(self) -> int:
+    async def rebuild(self, now: datetime) -> int:
         count = await self._connections.write(maintenance.rebuild_derived)
-        await self.refresh_tests()
+        await self.refresh_tests(now)
         return count
 
     async def _repeat(self, step: Callable[[sqlite3.Connection], int]) -> int:

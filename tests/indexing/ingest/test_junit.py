@@ -27,7 +27,7 @@ from indexing.models.paging import Anchor
 from indexing.models.tests import TestDetail, TestQuery
 from indexing.store import open_store
 from indexing.store.interface import Store
-from tests.builders import NOON, WIDGETS, make_run
+from tests.builders import NOON, WIDGETS, after, make_run
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 REPORT = "<testsuite>{}</testsuite>"
@@ -61,7 +61,7 @@ async def ingest(
     store: Store, *requests: ReportRequest | Refusal
 ) -> tuple[IngestCount, list[Refusal]]:
     refused: list[Refusal] = []
-    count = await ingest_reports(store, requests, refuse=refused.append)
+    count = await ingest_reports(store, requests, refuse=refused.append, clock=after)
     assert count.read == count.written + count.unchanged + count.refused
     assert count.refused == len(refused)
     return count, refused
@@ -274,6 +274,7 @@ async def test_progress_tells_every_file_of_how_many(store: Store, folder: Path)
         store,
         [request_for(folder), request_for(folder / "missing")],
         refuse=lambda _: None,
+        clock=after,
         progress=lambda done, total: told.append((done, total)),
     )
     assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]

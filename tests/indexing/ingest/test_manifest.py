@@ -16,11 +16,12 @@ from indexing.ingest.junit import Refusal, ReportRequest, ingest_reports
 from indexing.ingest.manifest import LINE_MAX_BYTES, read_manifest
 from indexing.models.executions import Run
 from indexing.models.paging import Anchor
+from indexing.models.quarantines import QuarantineQuery
 from indexing.models.repositories import RepositoryChange
 from indexing.models.tests import TestQuery
 from indexing.names import RepositoryName
 from indexing.store import open_store
-from tests.builders import WIDGETS
+from tests.builders import NOON, WIDGETS, after
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 COLUMNS = "file,pipeline_name,job_name,branch,commit,started_at,run_id"
@@ -138,10 +139,12 @@ async def test_a_real_project_goes_all_the_way(tmp_path: Path) -> None:
     repository = RepositoryName("lammps", "lammps-regression")
     store = await open_store(tmp_path)
     try:
-        await store.set_repository(repository, RepositoryChange(default_branch="preview"))
+        await store.set_repository(
+            repository, RepositoryChange(default_branch="preview", auto_quarantine=True), NOON
+        )
         requests = read_manifest(SAMPLES / "lammps-regression" / "manifest.csv", repository)
         done = await ingest_reports(
-            store, requests, refuse=lambda refusal: pytest.fail(refusal.reason)
+            store, requests, refuse=lambda refusal: pytest.fail(refusal.reason), clock=after
         )
         assert done == IngestCount(read=55_870, written=55_870)
         statuses: Counter[str] = Counter()
@@ -151,5 +154,8 @@ async def test_a_real_project_goes_all_the_way(tmp_path: Path) -> None:
             assert detail is not None
             statuses[detail.health.health_status.value] += 1
         assert statuses == {"broken": 313, "flaky": 3, "healthy": 389, "unknown": 177}
+        query = QuarantineQuery(repository, NOON)
+        quarantined = (await store.list_quarantines(query, Anchor(), None)).rows
+        assert Counter(row.reason.split()[0] for row in quarantined) == {"broken": 313, "flaky": 3}
     finally:
         await store.close()

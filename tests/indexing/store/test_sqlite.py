@@ -22,7 +22,7 @@ from indexing.store import open_store
 from indexing.store.sqlite.connections import Connections
 from indexing.store.sqlite.search import search_candidates, search_in_order
 from indexing.store.sqlite.search_plan import upper_bound
-from tests.builders import WIDGETS, load_names
+from tests.builders import NOON, WIDGETS, load_names
 
 CHARACTERS = "ab[]\\{}^%_\"'é\u0301🧪\ufffd\ufffe\uffff"
 NAMES = st.text(st.sampled_from(CHARACTERS), min_size=1, max_size=12)
@@ -170,6 +170,6 @@ async def test_a_killed_refresh_is_taken_up_by_the_next_writer(tmp_path: Path) -
     connection.close()
     store = await open_store(tmp_path)
     assert (await store.get_status()).stale_tests == 1
-    assert await store.refresh_tests() == 1
+    assert await store.refresh_tests(NOON) == 1
     assert (await store.get_status()).stale_tests == 0
     await store.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -49,7 +50,40 @@ def test_settings_of_a_repository_change_one_by_one(command: Command) -> None:
     command("repository", "set", "Acme/Widgets", "--default-branch", "develop")
     shown = command("repository", "set", "acme/widgets", "--flaky-detection", "off").output
     assert shown == command("repository", "show", "ACME/widgets").output
-    assert [line.split()[-1] for line in shown.splitlines()] == ["Acme/Widgets", "develop", "off"]
+    assert [line.split()[-1] for line in shown.splitlines()] == [
+        "Acme/Widgets",
+        "develop",
+        "off",
+        "off",
+        "off",
+    ]
+
+
+def test_automatic_quarantine_is_turned_on_configured_and_shown(command: Command) -> None:
+    def settings_of(*options: str) -> dict[str, str]:
+        lines = command("repository", "set", "acme/widgets", *options).output.splitlines()
+        return dict(re.split(r"\s{2,}", line) for line in lines)
+
+    shown = settings_of("--auto-quarantine", "on")
+    assert (shown["auto-quarantine"], shown["ignore broken on default branch"]) == ("on", "off")
+    shown = settings_of("--ignore-broken-on-default-branch", "on")
+    assert (shown["auto-quarantine"], shown["ignore broken on default branch"]) == ("on", "on")
+    complaint = command("repository", "set", "acme/widgets", "--auto-quarantine=maybe", code=2)
+    assert "--auto-quarantine" in complaint.stderr
+
+
+def test_a_broken_test_is_quarantined_by_the_load_that_shows_it(
+    command: Command, tmp_path: Path
+) -> None:
+    report = tmp_path / "report.xml"
+    report.write_text("<testsuite><testcase name='t'><failure/></testcase></testsuite>")
+    command("repository", "set", "acme/widgets", "--auto-quarantine=on")
+    run = ("--branch=main", "--commit=c0", "--pipeline=ci", "--job=unit", "--run-id=1")
+    command("ingest", "junit", str(report), *ACME, *run)
+    row = command("quarantine", "list", *ACME).output.splitlines()[1].split()
+    assert row[1:4] == ["t", "(all)", "auto"]
+    assert add(command) == row[0]
+    assert command("quarantine", "list", *ACME).output.splitlines()[1].split()[3] == "manual"
 
 
 @pytest.mark.parametrize("name", ["acme", "acme/", "a_b/c", "acme/w/x"])

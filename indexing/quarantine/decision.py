@@ -1,0 +1,71 @@
+"""Whether a test belongs in automatic quarantine, and why: values in, a reason out, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from indexing.health.observations import Observation
+from indexing.health.thresholds import WINDOW
+from indexing.models.executions import Conclusion
+from indexing.models.tests import HealthStatus, TestHealth
+from indexing.timestamps import format_timestamp
+
+_UNTRUSTED: Final = frozenset({HealthStatus.FLAKY, HealthStatus.BROKEN})
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """When the oldest and the newest of the results that speak against a test finished."""
+
+    first_at: datetime
+    last_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a test stands on the default branch, by all of its results there or by the older ones."""
+
+    health: TestHealth
+    evidence: Evidence | None
+
+
+def find_evidence(observations: Iterable[Observation]) -> Evidence | None:
+    """Give the bounds of the failures and of the passes that needed retries.
+
+    A run that failed as a whole says nothing of its tests.
+    """
+    moments = [
+        seen.finished_at
+        for seen in observations
+        if not seen.infrastructure_failure
+        and (
+            seen.conclusion is Conclusion.FAILED
+            or (seen.conclusion is Conclusion.PASSED and seen.needed_retries)
+        )
+    ]
+    return Evidence(min(moments), max(moments)) if moments else None
+
+
+def explain_quarantine(
+    standing: Standing, *, ignore_broken: bool, answered_until: datetime | None
+) -> str | None:
+    """Give the reason for an automatic quarantine, or `None` where the test belongs in none.
+
+    `answered_until` is how far the evidence reached that somebody has judged already, by ending
+    a quarantine of this test: only what is newer speaks for another one.
+    """
+    health, evidence = standing.health, standing.evidence
+    status = health.health_status
+    if status not in _UNTRUSTED or (status is HealthStatus.BROKEN and ignore_broken):
+        return None
+    if evidence is None or (answered_until is not None and evidence.last_at <= answered_until):
+        return None
+    return (
+        f"{status} on the default branch, failed or retried since"
+        f" {format_timestamp(evidence.first_at)}; in {WINDOW.days} days"
+        f" {health.failure_ratio:.1%} of its results failed and"
+        f" {health.flakiness_ratio:.1%} of its verdicts were flaky"
+    )

@@ -1,0 +1,58 @@
+"""A change of a repository's settings, with all that it bears on: tests, decisions, the log."""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import datetime
+
+from indexing.models.repositories import Repository, RepositoryChange
+from indexing.names import RepositoryName
+from indexing.quarantine.configuration import describe_change
+from indexing.store.sqlite.events import write_events
+from indexing.store.sqlite.repositories import ensure_repository, require_repository_id
+
+
+def set_repository(
+    connection: sqlite3.Connection, name: RepositoryName, change: RepositoryChange, now: datetime
+) -> Repository:
+    before = ensure_repository(connection, name)
+    repository_id = require_repository_id(connection, name)
+    connection.execute(
+        "UPDATE repositories SET default_branch = coalesce(?, default_branch),"
+        " flaky_detection = coalesce(?, flaky_detection),"
+        " auto_quarantine = coalesce(?, auto_quarantine),"
+        " ignore_broken_on_default_branch = coalesce(?, ignore_broken_on_default_branch)"
+        " WHERE id = ?",
+        (
+            change.default_branch,
+            change.flaky_detection,
+            change.auto_quarantine,
+            change.ignore_broken_on_default_branch,
+            repository_id,
+        ),
+    )
+    after = ensure_repository(connection, name)
+    if after.default_branch != before.default_branch:
+        # First and last are of the default branch; what another branch left must not be merged in.
+        connection.execute(
+            "UPDATE tests SET first_failure_at = NULL, first_failure_commit = NULL,"
+            " first_failure_pull = NULL, last_failure_at = NULL, last_success_at = NULL"
+            " WHERE repository_id = ?",
+            (repository_id,),
+        )
+    if after != before:
+        # What was decided by other settings cannot be looked at again by these.
+        connection.execute(
+            "UPDATE quarantines SET judged_until = NULL"
+            " WHERE repository_id = ? AND judged_until IS NOT NULL",
+            (repository_id,),
+        )
+        connection.execute(
+            "INSERT INTO stale_tests (test) SELECT id FROM tests WHERE repository_id = ?"
+            " ON CONFLICT DO NOTHING",
+            (repository_id,),
+        )
+    event = describe_change(before, after, now)
+    if event is not None:
+        write_events(connection, [event])
+    return after

@@ -12,19 +12,18 @@ import asyncio
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from indexing.errors import StoreError, StoreUnavailableError
 from indexing.store.sqlite.schema import ensure_schema
 from indexing.store.sqlite.search import add_functions
+from indexing.store.sqlite.slow_read import BrokenOffError, SlowRead, Work
 
 T = TypeVar("T")
-Work = Callable[[sqlite3.Connection], T]
 
 # The budget of a read on the event loop. Steps of SQLite's virtual machine, some 10 million of
 # which take a second, make the outcome the same on a busy machine; a page of 100 events takes some
@@ -72,7 +71,7 @@ class Connections:
         self._writing = ThreadPoolExecutor(1, "sqlite-writer")
         self._of_thread = threading.local()
         self._opened: list[sqlite3.Connection] = [self._quick]
-        self._closing = False
+        self._slow_reads: set[SlowRead[Any]] = set()
 
     @classmethod
     def open(cls, path: Path) -> Connections:
@@ -98,16 +97,23 @@ class Connections:
             for attempt in attempts:
                 try:
                     return self._within_budget(attempt)
-                except _BudgetSpentError:
+                except BrokenOffError:
                     continue
         return await self.read_slowly(attempts[-1])
 
     async def read_slowly(self, work: Work[T]) -> T:
-        """Run a read that is known to be long in a thread."""
-        with translated_errors(self._path):
-            return await self._in_thread(
-                self._slow, partial(self._within_seconds, work), READER_BUSY_SECONDS
-            )
+        """Run a read that is known to be long in a thread, for as long as anybody waits for it."""
+        read = SlowRead(work)
+        self._slow_reads.add(read)
+        timer = asyncio.get_running_loop().call_later(SLOW_READ_SECONDS, read.break_off)
+        try:
+            with translated_errors(self._path):
+                return await self._in_thread(self._slow, read, READER_BUSY_SECONDS)
+        finally:
+            timer.cancel()
+            self._slow_reads.discard(read)
+            # Whoever asked may be gone; to a read that is done this does nothing.
+            read.break_off()
 
     async def count(self, work: Work[T]) -> T:
         """Run a read that may take as long as it takes in a thread."""
@@ -133,7 +139,8 @@ class Connections:
 
     async def close(self) -> None:
         """Break off slow reads, wait for what is being written, then close every connection."""
-        self._closing = True
+        for read in tuple(self._slow_reads):
+            read.break_off()
         for pool in (self._slow, self._writing):
             await asyncio.to_thread(pool.shutdown, wait=True, cancel_futures=True)
         for connection in self._opened:
@@ -148,18 +155,15 @@ class Connections:
             checks += 1
             return checks > INLINE_STEPS // _STEPS_PER_CHECK or time.monotonic() > deadline
 
-        return _unless(spent, work, self._quick)
-
-    def _within_seconds(self, work: Work[T], connection: sqlite3.Connection) -> T:
-        deadline = time.monotonic() + SLOW_READ_SECONDS
-
-        def spent() -> bool:
-            return self._closing or time.monotonic() > deadline
-
+        self._quick.set_progress_handler(spent, _STEPS_PER_CHECK)
         try:
-            return _unless(spent, work, connection)
-        except _BudgetSpentError as error:
-            raise StoreUnavailableError("the read took too long and was broken off") from error
+            return work(self._quick)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
+                raise BrokenOffError from error
+            raise
+        finally:
+            self._quick.set_progress_handler(None, 0)
 
     async def _in_thread(self, pool: ThreadPoolExecutor, work: Work[T], busy_seconds: float) -> T:
         def run() -> T:
@@ -171,23 +175,6 @@ class Connections:
             return work(connection)
 
         return await asyncio.get_running_loop().run_in_executor(pool, run)
-
-
-class _BudgetSpentError(Exception):
-    """A read took more than it was given."""
-
-
-def _unless(spent: Callable[[], bool], work: Work[T], connection: sqlite3.Connection) -> T:
-    """Do the work, and break it off with `_BudgetSpentError` as soon as `spent` says so."""
-    connection.set_progress_handler(spent, _STEPS_PER_CHECK)
-    try:
-        return work(connection)
-    except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
-            raise _BudgetSpentError from error
-        raise
-    finally:
-        connection.set_progress_handler(None, 0)
 
 
 @contextmanager

@@ -1,0 +1,63 @@
+"""A read in a thread that can be broken off from outside, before it begins or in its midst."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from indexing.errors import StoreUnavailableError
+
+T = TypeVar("T")
+Work = Callable[[sqlite3.Connection], T]
+
+
+class BrokenOffError(StoreUnavailableError):
+    """A read took longer than it was given, or nobody waits for it any more."""
+
+    def __init__(self) -> None:
+        super().__init__("the read took too long and was broken off")
+
+
+class SlowRead(Generic[T]):
+    """One piece of work for one connection.
+
+    SQLite looks for an interruption by itself, at each of its steps. A handler that looked at the
+    clock would have to take the interpreter's lock for that, which a busy event loop is slow to
+    give away.
+    """
+
+    def __init__(self, work: Work[T]) -> None:
+        self._work = work
+        # An interruption must not meet the next read of the same connection.
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        self._broken_off = False
+
+    def __call__(self, connection: sqlite3.Connection) -> T:
+        """Do the work.
+
+        Raises:
+            BrokenOffError: `break_off` was called.
+        """
+        with self._lock:
+            if self._broken_off:
+                raise BrokenOffError
+            self._connection = connection
+        try:
+            return self._work(connection)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
+                raise BrokenOffError from error
+            raise
+        finally:
+            with self._lock:
+                self._connection = None
+
+    def break_off(self) -> None:
+        """End the work as soon as may be; nothing happens to work that is done."""
+        with self._lock:
+            self._broken_off = True
+            if self._connection is not None:
+                self._connection.interrupt()

@@ -16,14 +16,16 @@ async def ingest_results(
 ) -> IngestCount:
     """Write the executions of each run, and refresh what is derived of them.
 
-    The repository is known afterwards, whatever there was to write. Repeating a call, or one that
-    was broken off, ends in the same state.
+    Makes the repository known where there is anything to write. Repeating a call, or one that was
+    broken off, ends in the same state.
 
     Raises:
         StoreError: the store failed; what was written before stays.
     """
-    await writer.ensure_repository(repository)
     count = IngestCount()
+    if not runs:
+        return count
+    await writer.ensure_repository(repository)
     for run, executions in runs.items():
         for start in range(0, len(executions), BATCH_EXECUTIONS):
             batch = executions[start : start + BATCH_EXECUTIONS]

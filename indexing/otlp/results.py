@@ -9,11 +9,15 @@ from typing import Final
 from indexing.errors import InvalidValueError
 from indexing.models.executions import Execution, Run
 from indexing.names import RepositoryName
-from indexing.otlp.requests import DamagedSpan, ReceivedSpan
+from indexing.otlp.requests import DamagedSpan, ReceivedSpan, RequestTooLargeError
 from indexing.otlp.spans import to_execution
 
 # What is wrong with one span of a plugin is mostly wrong with all: this many reasons are told.
 _TOLD_REASONS: Final = 5
+
+
+# A run is one transaction of the store at least; a collector gathers those of some hundred jobs.
+MAX_RUNS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,8 @@ def read_results(
     """Sort the spans of a request; those that are no tests are passed over.
 
     Raises:
-        RequestError: the request that the spans are read from turns out to be unreadable.
+        RequestError: the request that the spans are read from turns out to be unreadable, or to
+            hold too much.
     """
     runs: dict[Run, list[Execution]] = {}
     # Of each reason, where it was met first and how often.
@@ -48,6 +53,8 @@ def read_results(
         if found is not None:
             run, execution = found
             runs.setdefault(run, []).append(execution)
+            if len(runs) > MAX_RUNS:
+                raise RequestTooLargeError(f"spans of more than {MAX_RUNS} runs in one request")
     rejected = sum(count for _, count in reasons.values())
     return Results(runs, rejected, _complain(reasons))
 

@@ -6,23 +6,29 @@ hundred, so that a small hostile body would fill the memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from google.protobuf.message import DecodeError
+from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
-from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
+from indexing.errors import InvalidValueError
+from indexing.otlp.attributes import EXCEPTION_EVENT
 from indexing.otlp.requests import (
+    MAX_ATTRIBUTES,
+    MAX_EVENTS,
     MAX_SPANS,
     SPAN_MAX_BYTES,
+    Attributes,
     AttributeValue,
     DamagedSpan,
     ReceivedSpan,
     RequestError,
     RequestTooLargeError,
     SpanCounter,
-    read_attributes,
+    check_count,
 )
 
 # opentelemetry/proto/collector/trace/v1/trace_service.proto and .../trace/v1/trace.proto
@@ -62,31 +68,67 @@ def read_protobuf(body: bytes) -> Iterator[ReceivedSpan | DamagedSpan]:
                 yield _read_span(place, resource, span)
 
 
-def _read_resource(walk: _Walk, data: memoryview, at: int) -> dict[str, AttributeValue]:
+def _read_resource(walk: _Walk, data: memoryview, at: int) -> Attributes:
     attributes: dict[str, AttributeValue] = {}
     # A member that is given twice is one message in two pieces.
     for piece in walk.members(data, _RESOURCE_SPANS_RESOURCE):
-        if len(piece) > SPAN_MAX_BYTES:
-            raise RequestTooLargeError(
-                f"resourceSpans[{at}].resource has more than {SPAN_MAX_BYTES} bytes"
-            )
         try:
-            resource = Resource.FromString(bytes(piece))
+            check_count(len(piece), SPAN_MAX_BYTES, "bytes")
+            attributes |= _read_attributes(Resource.FromString(bytes(piece)).attributes)
         except DecodeError as error:
             raise RequestError(f"resourceSpans[{at}].resource is not valid protobuf") from error
-        attributes |= read_attributes(resource.attributes)
+        except InvalidValueError as error:
+            raise RequestTooLargeError(f"resourceSpans[{at}].resource has {error}") from error
     return attributes
 
 
-def _read_span(
-    place: str, resource: dict[str, AttributeValue], data: memoryview
-) -> ReceivedSpan | DamagedSpan:
-    if len(data) > SPAN_MAX_BYTES:
-        return DamagedSpan(place, f"the span has more than {SPAN_MAX_BYTES} bytes")
+def _read_span(place: str, resource: Attributes, data: memoryview) -> ReceivedSpan | DamagedSpan:
     try:
-        return ReceivedSpan(place, resource, Span.FromString(bytes(data)))
+        check_count(len(data), SPAN_MAX_BYTES, "bytes")
+        span = Span.FromString(bytes(data))
+        check_count(len(span.events), MAX_EVENTS, "events")
+        return ReceivedSpan(
+            place=place,
+            resource=resource,
+            name=span.name,
+            trace_id=span.trace_id,
+            span_id=span.span_id,
+            started=span.start_time_unix_nano,
+            ended=span.end_time_unix_nano,
+            is_error=span.status.code == Status.STATUS_CODE_ERROR,
+            status_message=span.status.message,
+            attributes=_read_attributes(span.attributes),
+            exception=_read_exception(span),
+        )
     except DecodeError:
-        return DamagedSpan(place, "the span is not valid protobuf")
+        return DamagedSpan(place, "not valid protobuf")
+    except InvalidValueError as error:
+        return DamagedSpan(place, str(error))
+
+
+def _read_exception(span: Span) -> Attributes:
+    for event in reversed(span.events):
+        if event.name == EXCEPTION_EVENT:
+            return _read_attributes(event.attributes)
+    return {}
+
+
+def _read_attributes(pairs: Sequence[KeyValue]) -> dict[str, AttributeValue]:
+    """Give the attributes that have a plain value; the last one of a name counts."""
+    check_count(len(pairs), MAX_ATTRIBUTES, "attributes")
+    found: dict[str, AttributeValue] = {}
+    for pair in pairs:
+        value = pair.value
+        kind = value.WhichOneof("value")
+        if kind == "string_value":
+            found[pair.key] = value.string_value
+        elif kind == "int_value":
+            found[pair.key] = value.int_value
+        elif kind == "bool_value":
+            found[pair.key] = value.bool_value
+        elif kind == "double_value":
+            found[pair.key] = value.double_value
+    return found
 
 
 class _Walk:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
-
-from opentelemetry.proto.common.v1.common_pb2 import KeyValue
-from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from indexing.errors import InvalidValueError
 
@@ -16,10 +13,15 @@ from indexing.errors import InvalidValueError
 MAX_SPANS: Final = 50_000
 
 # Enough for any stack trace with all that is beside it. Two bytes can be an attribute that takes a
-# hundred in memory, and one span at a time is held.
+# hundred in memory, and one span at a time is decoded.
 SPAN_MAX_BYTES: Final = 1024 * 1024
 
+# SDKs stop at 128.
+MAX_ATTRIBUTES: Final = 1_000
+MAX_EVENTS: Final = 1_000
+
 AttributeValue = str | bool | int | float
+Attributes = Mapping[str, AttributeValue]
 
 
 class RequestError(InvalidValueError):
@@ -32,11 +34,23 @@ class RequestTooLargeError(RequestError):
 
 @dataclass(frozen=True, slots=True)
 class ReceivedSpan:
-    """A span where it stood, with the attributes of its resource."""
+    """What is used of a span, and where it stood in its request.
+
+    Times are in nanoseconds since 1970, 0 where none was given. `exception` is what the last
+    event of that name tells: an SDK records one wherever it passes through.
+    """
 
     place: str
-    resource: Mapping[str, AttributeValue]
-    span: Span
+    resource: Attributes
+    name: str
+    trace_id: bytes
+    span_id: bytes
+    started: int
+    ended: int
+    is_error: bool
+    status_message: str
+    attributes: Attributes
+    exception: Attributes
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,23 +59,6 @@ class DamagedSpan:
 
     place: str
     reason: str
-
-
-def read_attributes(pairs: Iterable[KeyValue]) -> dict[str, AttributeValue]:
-    """Give the attributes that have a plain value; the last one of a name counts."""
-    found: dict[str, AttributeValue] = {}
-    for pair in pairs:
-        value = pair.value
-        kind = value.WhichOneof("value")
-        if kind == "string_value":
-            found[pair.key] = value.string_value
-        elif kind == "int_value":
-            found[pair.key] = value.int_value
-        elif kind == "bool_value":
-            found[pair.key] = value.bool_value
-        elif kind == "double_value":
-            found[pair.key] = value.double_value
-    return found
 
 
 class SpanCounter:
@@ -75,3 +72,9 @@ class SpanCounter:
         self._count += 1
         if self._count > MAX_SPANS:
             raise RequestTooLargeError(f"more than {MAX_SPANS} spans in one request")
+
+
+def check_count(count: int, limit: int, what: str) -> None:
+    """Raise `InvalidValueError` where there are more of them than one holder has."""
+    if count > limit:
+        raise InvalidValueError(f"more than {limit} {what}")

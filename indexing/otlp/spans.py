@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
-
-from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from indexing.errors import InvalidValueError
 from indexing.identifiers import derive_identity_id, derive_otlp_execution_id
@@ -19,7 +16,7 @@ from indexing.junit.cases import (
 from indexing.models.executions import MAX_ATTEMPT, Conclusion, Execution, PullRequest, Run
 from indexing.names import RepositoryName, check_stored_name, check_text
 from indexing.otlp import attributes as names
-from indexing.otlp.requests import AttributeValue, ReceivedSpan, read_attributes
+from indexing.otlp.requests import Attributes, AttributeValue, ReceivedSpan
 from indexing.timestamps import from_microseconds
 
 _CASE_SCOPE: Final = "case"
@@ -49,8 +46,8 @@ TITLE_MAX_LENGTH: Final = 1_000
 class _Facts:
     """The attributes of a span over those of its resource."""
 
-    own: Mapping[str, AttributeValue]
-    resource: Mapping[str, AttributeValue]
+    own: Attributes
+    resource: Attributes
 
     def get(self, name: str) -> AttributeValue | None:
         value = self.own.get(name)
@@ -99,16 +96,13 @@ class _Facts:
             raise InvalidValueError(f"{alternatives[0]} {error}") from error
 
 
-def to_execution(
-    repository: RepositoryName, received: ReceivedSpan
-) -> tuple[Run, Execution] | None:
+def to_execution(repository: RepositoryName, span: ReceivedSpan) -> tuple[Run, Execution] | None:
     """Give what a span tells of; nothing where it is no test, but what one ran in or did.
 
     Raises:
         InvalidValueError: it is a test that cannot be stored; the text names what is wrong.
     """
-    span = received.span
-    facts = _Facts(read_attributes(span.attributes), received.resource)
+    facts = _Facts(span.attributes, span.resource)
     if not _is_test(facts):
         return None
     test_name = _read_test_name(facts, span)
@@ -149,7 +143,7 @@ def _is_test(facts: _Facts) -> bool:
     return names.TEST_CASE_NAME in facts.own or names.TEST_CASE_RESULT_STATUS in facts.own
 
 
-def _read_test_name(facts: _Facts, span: Span) -> str:
+def _read_test_name(facts: _Facts, span: ReceivedSpan) -> str:
     name = facts.text(names.TEST_CASE_NAME)
     try:
         return check_stored_name(span.name if name is None else name)
@@ -186,11 +180,10 @@ def _read_pull(facts: _Facts, number: int) -> PullRequest | None:
     return PullRequest(pull_id, number, title, user_id, login)
 
 
-def _read_conclusion(facts: _Facts, span: Span) -> Conclusion:
+def _read_conclusion(facts: _Facts, span: ReceivedSpan) -> Conclusion:
     status = facts.text(names.TEST_CASE_RESULT_STATUS)
     if status is None:
-        failed = span.status.code == Status.STATUS_CODE_ERROR
-        return Conclusion.FAILED if failed else Conclusion.PASSED
+        return Conclusion.FAILED if span.is_error else Conclusion.PASSED
     conclusion = _CONCLUSIONS.get(status.lower())
     if conclusion is None:
         raise InvalidValueError(
@@ -199,32 +192,29 @@ def _read_conclusion(facts: _Facts, span: Span) -> Conclusion:
     return conclusion
 
 
-def _read_failure(facts: _Facts, span: Span) -> tuple[str | None, str | None]:
+def _read_failure(facts: _Facts, span: ReceivedSpan) -> tuple[str | None, str | None]:
     """Give the type and the message of the failure, each cut as those of reports are."""
-    if not any(name in facts.own for name in (names.EXCEPTION_TYPE, names.EXCEPTION_MESSAGE)):
-        raised = [event for event in span.events if event.name == names.EXCEPTION_EVENT]
-        if raised:
-            # An SDK records an exception where it passes through: the last one ended the test.
-            facts = _Facts(read_attributes(raised[-1].attributes), facts.own)
+    if names.EXCEPTION_TYPE not in facts.own and names.EXCEPTION_MESSAGE not in facts.own:
+        facts = _Facts(span.exception, facts.own)
     message = facts.text(names.EXCEPTION_MESSAGE, names.EXCEPTION_STACKTRACE)
     if message is None:
-        message = _check("status.message", span.status.message)
+        message = _check("status.message", span.status_message)
     return (
         _cut(facts.text(names.EXCEPTION_TYPE), FAILURE_TYPE_MAX_LENGTH),
         _cut(message, FAILURE_MESSAGE_MAX_LENGTH),
     )
 
 
-def _read_end(span: Span) -> datetime:
-    if not 0 < span.end_time_unix_nano <= _MAX_NANOSECONDS:
+def _read_end(span: ReceivedSpan) -> datetime:
+    if not 0 < span.ended <= _MAX_NANOSECONDS:
         raise InvalidValueError(
             "endTimeUnixNano must be a number of nanoseconds since 1970, up to the year 2262"
         )
-    return from_microseconds(span.end_time_unix_nano // 1_000)
+    return from_microseconds(span.ended // 1_000)
 
 
-def _read_duration(span: Span) -> float | None:
-    start, end = span.start_time_unix_nano, span.end_time_unix_nano
+def _read_duration(span: ReceivedSpan) -> float | None:
+    start, end = span.started, span.ended
     return (end - start) / 1e9 if 0 < start <= end else None
 
 

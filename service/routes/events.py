@@ -15,10 +15,11 @@ from indexing.ingest.lines import split_lines
 from indexing.models.events import EventKey, EventQuery, EventRow
 from indexing.models.paging import Anchor, Page
 from indexing.names import RepositoryName
-from service import pagination
+from service import pagination, problems
 from service.auth import Operation
 from service.context import CONTEXT, admit, admit_to_write
 from service.cursor import Window
+from service.intake import MAX_CONTENT_BYTES
 from service.paths import OWNER, REPOSITORY
 from service.positions import EVENT_KEYS
 from service.schemas.queries import DEFAULT_PER_PAGE, EventsQuery
@@ -34,6 +35,11 @@ _BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 KINDS: Final = ("application/x-ndjson", "text/*")
 # What is refused of a body is mostly refused for one reason: a screenful shows it.
 TOLD_REFUSALS: Final = 20
+
+# No event is written in fewer bytes than this on average: more lines than that are blank ones, which
+# cost as much as others to look at.
+LINE_MIN_BYTES: Final = 80
+MAX_LINES: Final = MAX_CONTENT_BYTES // LINE_MIN_BYTES
 
 _INTAKE: Final = EventIntakeAnswer()
 
@@ -74,7 +80,7 @@ async def send_events(request: web.Request) -> web.Response:
             refused.append(line)
 
     async with context.intake.receive(request, KINDS) as body:
-        content = await body.read(bytes)
+        content = await body.read(_check_lines)
         count = await ingest_events(
             context.writer,
             split_lines(content),
@@ -99,6 +105,12 @@ async def send_events(request: web.Request) -> web.Response:
         }
     )
     return web.Response(body=orjson.dumps(answer), content_type="application/json")
+
+
+def _check_lines(content: bytes) -> bytes:
+    if content.count(b"\n") > MAX_LINES:
+        raise problems.too_large(f"the request body has more than {MAX_LINES} lines")
+    return content
 
 
 def choose_window(start: datetime | None, end: datetime | None, now: datetime) -> Window:

@@ -15,7 +15,7 @@ from openapi_schema_validator import OAS31Validator
 from indexing.ingest.events import QUICK_LINE_BYTES
 from indexing.models.keys import Scope
 from indexing.timestamps import format_timestamp
-from service.routes.events import TOLD_REFUSALS
+from service.routes.events import MAX_LINES, TOLD_REFUSALS
 from service.settings import Settings
 from tests.builders import NOON, after
 from tests.service.conftest import open_door
@@ -101,6 +101,11 @@ async def test_the_first_refusals_are_told_and_all_are_counted(open_: FrontDoor)
     assert [refusal["line"] for refusal in answer.json["refusals"]] == [
         *range(1, TOLD_REFUSALS + 1)
     ]
+
+
+async def test_a_body_of_nothing_but_line_ends_is_too_large(open_: FrontDoor) -> None:
+    answer = await open_.post(LOGS, b"\n" * (MAX_LINES + 1), NDJSON)
+    assert_problem(413, answer.headers["Content-Type"], answer.body)
 
 
 async def test_an_event_that_stands_there_already_with_other_content_is_refused(

@@ -12,10 +12,11 @@ from indexing.errors import InvalidValueError
 from indexing.junit.cases import FAILURE_MESSAGE_MAX_LENGTH, FAILURE_TYPE_MAX_LENGTH
 from indexing.models.executions import MAX_ATTEMPT, Conclusion, Execution, PullRequest, Run
 from indexing.names import STORED_NAME_MAX_BYTES
-from indexing.otlp.requests import ReceivedSpan, read_attributes
+from indexing.otlp.protobuf import read_protobuf
+from indexing.otlp.requests import ReceivedSpan
 from indexing.otlp.spans import to_execution
 from tests.builders import NOON, WIDGETS
-from tests.spans import RESOURCE, make_attributes, make_span
+from tests.spans import RESOURCE, make_attributes, make_request, make_span
 
 PULL: dict[str, Any] = {
     "vcs.change.id": "17",
@@ -27,9 +28,9 @@ PULL: dict[str, Any] = {
 
 
 def read(span: Span, **resource: Any) -> tuple[Run, Execution] | None:
-    about = {**RESOURCE, **resource}
-    plain = read_attributes(make_attributes(about))
-    return to_execution(WIDGETS, ReceivedSpan("here", plain, span))
+    (received,) = read_protobuf(make_request([span], resource).SerializeToString())
+    assert isinstance(received, ReceivedSpan), received
+    return to_execution(WIDGETS, received)
 
 
 def read_run(**resource: Any) -> Run:

@@ -36,8 +36,8 @@ KINDS: Final = ("application/x-ndjson", "text/*")
 # What is refused of a body is mostly refused for one reason: a screenful shows it.
 TOLD_REFUSALS: Final = 20
 
-# No event is written in fewer bytes than this on average: more lines than that are blank ones, which
-# cost as much as others to look at.
+# No event is written in fewer bytes than this on average: more lines than that are blank ones,
+# which cost as much as others to look at.
 LINE_MIN_BYTES: Final = 80
 MAX_LINES: Final = MAX_CONTENT_BYTES // LINE_MIN_BYTES
 

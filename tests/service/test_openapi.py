@@ -12,12 +12,14 @@ from openapi_spec_validator import validate
 
 from indexing.events.catalogue import EVENT_TYPES
 from indexing.models.executions import Conclusion
+from indexing.models.keys import Scope
 from indexing.models.quarantines import QuarantineRequest
 from service.openapi import OPERATIONS, WRITES, build_document
 from service.settings import Settings
 from tests.builders import NOON, PULL, WIDGETS, after, make_event, make_executions, make_run
 from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, QUARANTINES, SEARCH, TESTS, FrontDoor
+from tests.spans import JSON, make_request, make_span, write
 
 
 @pytest.fixture
@@ -63,6 +65,11 @@ async def test_what_can_be_sent_in_is_in_it_only_where_it_is_taken(
             statuses = {"200", "400", "403", "404", "413", "415", "422", "429", "503"}
             assert {*operation["responses"]} == statuses
             assert operation["requestBody"]["content"]
+        key = await door.new_key(Scope.INGEST)
+        body = write(make_request([make_span("")]), JSON)
+        answer = await door.post("/v1/repos/acme/widgets/ci/traces", body, JSON, key=key)
+        assert answer.json["partialSuccess"]["rejectedSpans"] == "1"
+        OAS31Validator({"$ref": "#/components/schemas/Trace", **wider}).validate(answer.json)
 
 
 @pytest.mark.parametrize("described", OPERATIONS, ids=lambda described: described.operation_id)

@@ -255,6 +255,21 @@ async def test_a_body_that_breaks_off_is_no_error_of_the_service(open_: FrontDoo
     assert_problem(400, headers["content-type"], body)
 
 
+async def test_more_than_a_process_holds_at_once_is_told_to_come_again(
+    open_: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = write(make_request([make_span("a")]), PROTOBUF)
+    with monkeypatch.context() as patched:
+        patched.setattr("service.intake.MAX_HELD_BYTES", len(body) - 1)
+        answer = await open_.post(TRACES, body, PROTOBUF)
+        assert_refused(answer, 503)
+        assert int(answer.headers["Retry-After"]) > 0
+        # What was refused is not held any longer.
+        patched.setattr("service.intake.MAX_HELD_BYTES", len(body))
+        assert (await open_.post(TRACES, body, PROTOBUF)).status == 200
+        assert (await open_.post(TRACES, body, PROTOBUF)).status == 200
+
+
 async def test_more_spans_than_one_request_may_hold_are_refused(open_: FrontDoor) -> None:
     spans = b'{"resourceSpans":[{"scopeSpans":[{"spans":[' + b"{}," * MAX_SPANS + b"{}]}]}]}"
     answer = await open_.post(TRACES, spans, JSON)

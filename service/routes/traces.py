@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import orjson
 from aiohttp import web
-from google.protobuf.json_format import MessageToDict
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTracePartialSuccess,
     ExportTraceServiceResponse,
@@ -23,6 +22,7 @@ from service import problems
 from service.auth import Operation
 from service.context import CONTEXT, admit_to_write
 from service.paths import OWNER, REPOSITORY
+from service.schemas.responses import TraceAnswer
 
 PATH: Final = (OWNER, REPOSITORY)
 
@@ -31,6 +31,7 @@ PROTOBUF: Final = "application/x-protobuf"
 KINDS: Final = (PROTOBUF, JSON)
 
 _READERS: Final = {PROTOBUF: read_protobuf, JSON: read_json}
+_ANSWER: Final = TraceAnswer()
 
 
 async def send_traces(request: web.Request) -> web.Response:
@@ -54,13 +55,12 @@ def _read_traces(repository: RepositoryName, kind: str, content: bytes) -> Resul
 
 def _answer_traces(results: Results, kind: str) -> web.Response:
     """Answer in the request's own encoding; OTLP leaves out what there is nothing to say of."""
-    answer = ExportTraceServiceResponse()
+    rejected: dict[str, Any] = {}
     if results.rejected:
-        answer.partial_success.CopyFrom(
-            ExportTracePartialSuccess(
-                rejected_spans=results.rejected, error_message=results.complaint
-            )
-        )
+        rejected = {"rejected_spans": results.rejected, "error_message": results.complaint}
     if kind == PROTOBUF:
-        return web.Response(body=answer.SerializeToString(), content_type=PROTOBUF)
-    return web.Response(body=orjson.dumps(MessageToDict(answer)), content_type=JSON)
+        partial = ExportTracePartialSuccess(**rejected) if rejected else None
+        message = ExportTraceServiceResponse(partial_success=partial)
+        return web.Response(body=message.SerializeToString(), content_type=PROTOBUF)
+    answer = _ANSWER.dump({"partial_success": rejected} if rejected else {})
+    return web.Response(body=orjson.dumps(answer), content_type=JSON)

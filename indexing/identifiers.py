@@ -51,6 +51,11 @@ def derive_junit_execution_id(
     )
 
 
+def derive_otlp_execution_id(identity_id: bytes, trace_id: bytes, span_id: bytes) -> bytes:
+    """The key of one execution that a span tells of, 16 bytes."""
+    return _digest("otlp", identity_id.hex(), trace_id.hex(), span_id.hex())
+
+
 def derive_event_id(content: bytes) -> int:
     """An event id out of the event's canonical content, from 0 to 2^53 - 1."""
     digest = hashlib.blake2b(content, digest_size=8, person=b"event-id").digest()

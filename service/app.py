@@ -8,12 +8,13 @@ from typing import Final
 
 from aiohttp import web
 
-from indexing.store.interface import Reader
+from indexing.store.interface import Store
 from service.context import CONTEXT, LIFECYCLE, Clock, Context, Lifecycle, utc_now
 from service.cursor import Seal
 from service.edge import edge
+from service.intake import Intake
 from service.openapi import build_document
-from service.routes import events, operations, quarantines, tests
+from service.routes import events, operations, quarantines, tests, traces
 from service.settings import Settings
 
 # Any segment matches, empty ones too: what is wrong with it is said after the credential is known.
@@ -21,7 +22,7 @@ _REPOSITORY: Final = "/v1/repos/{owner:[^/]*}/{repository:[^/]*}"
 _CI: Final = "/v1/ci/{owner:[^/]*}/repositories"
 
 
-def create_app(settings: Settings, store: Reader, *, clock: Clock = utc_now) -> web.Application:
+def create_app(settings: Settings, store: Store, *, clock: Clock = utc_now) -> web.Application:
     """The application over a store, which it closes when it is cleaned up itself."""
     app = web.Application(middlewares=[edge])
     app[LIFECYCLE] = Lifecycle()
@@ -35,26 +36,36 @@ def create_app(settings: Settings, store: Reader, *, clock: Clock = utc_now) -> 
     app.router.add_get(
         f"{by_repository}/quarantines/{{quarantine_id:[^/]+}}", quarantines.get_quarantine
     )
+    if settings.ingest:
+        _add_writes(app.router)
     app.router.add_get("/openapi.json", operations.openapi)
     app.router.add_get("/health/live", operations.live)
     app.router.add_get("/health/ready", operations.ready)
     return app
 
 
+def _add_writes(router: web.UrlDispatcher) -> None:
+    router.add_post(f"{_REPOSITORY}/logs", events.send_events)
+    router.add_post(f"{_CI}/{{repository:[^/]*}}/traces", traces.send_traces)
+    router.add_post(f"{_REPOSITORY}/ci/traces", traces.send_traces)
+
+
 def _context(
-    settings: Settings, store: Reader, clock: Clock
+    settings: Settings, store: Store, clock: Clock
 ) -> Callable[[web.Application], AsyncIterator[None]]:
     async def run(app: web.Application) -> AsyncIterator[None]:
         try:
             identity = await store.get_identity()
             app[CONTEXT] = Context(
                 reader=store,
+                writer=store,
+                intake=Intake(),
                 clock=clock,
                 seal=Seal(
                     _cursor_secret(settings.secret, identity.cursor_secret), identity.store_id
                 ),
                 public_url=settings.public_url,
-                openapi=build_document(settings.public_url),
+                openapi=build_document(settings.public_url, ingest=settings.ingest),
             )
             yield
         finally:

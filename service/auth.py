@@ -37,19 +37,23 @@ _BEARER: Final = re.compile(r"bearer +([^ ]+) *", re.IGNORECASE)
 
 
 class Operation(Enum):
-    """The five operations, as scopes, cursors and the OpenAPI document name them."""
+    """What can be asked and sent, as scopes and cursors name it: five reads, then the writes."""
 
     EVENTS = "events"
     SEARCH = "search"
     TEST = "test"
     QUARANTINES = "quarantines"
     QUARANTINE = "quarantine"
+    SEND_EVENTS = "send-events"
+    SEND_TRACES = "send-traces"
 
+
+_WRITES: Final = frozenset({Operation.SEND_EVENTS, Operation.SEND_TRACES})
 
 # A CI plugin uses one key to send results and to ask what is quarantined.
 OPERATIONS: Final[Mapping[Scope, frozenset[Operation]]] = {
-    Scope.READ: frozenset(Operation),
-    Scope.INGEST: frozenset({Operation.QUARANTINES, Operation.QUARANTINE}),
+    Scope.READ: frozenset(Operation) - _WRITES,
+    Scope.INGEST: frozenset({Operation.QUARANTINES, Operation.QUARANTINE}) | _WRITES,
     Scope.ADMIN: frozenset(Operation),
 }
 
@@ -125,6 +129,22 @@ async def find_visible(key: ApplicationKey, name: RepositoryName, reader: Reader
     if found is None:
         raise problems.not_found("repository")
     return found
+
+
+async def find_writable(
+    key: ApplicationKey, name: RepositoryName, operation: Operation, reader: Reader
+) -> RepositoryName:
+    """Find a repository that the key may write to, known or not, in the spelling that holds.
+
+    Raises:
+        Problem: 404 as for `find_visible`, save that one which is not known yet is there for a key
+            that may make it known; 403 where the scope does not cover the operation.
+    """
+    if operation in OPERATIONS[key.scope] and _covers(key, name):
+        found = await reader.find_repository(name)
+        return name if found is None else found.name
+    await find_visible(key, name, reader)
+    raise problems.missing_scope()
 
 
 def require_scope(key: ApplicationKey, operation: Operation) -> None:

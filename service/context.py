@@ -9,11 +9,13 @@ from typing import Final
 
 from aiohttp import web
 
+from indexing.models.keys import ApplicationKey
 from indexing.models.repositories import Repository
 from indexing.names import RepositoryName
-from indexing.store.interface import Reader
-from service.auth import Operation, authenticate, find_visible, require_scope
+from indexing.store.interface import Reader, Writer
+from service.auth import Operation, authenticate, find_visible, find_writable, require_scope
 from service.cursor import Seal
+from service.intake import Intake
 from service.paths import PathParameter, check_path
 
 Clock = Callable[[], datetime]
@@ -36,6 +38,8 @@ class Context:
     """What answers are made with."""
 
     reader: Reader
+    writer: Writer
+    intake: Intake
     clock: Clock
     seal: Seal
     public_url: str | None
@@ -55,12 +59,30 @@ async def admit(
         Problem: 403 for the credential, then 422 for the path's form, then 404 for the
             repository, then 403 for the scope.
     """
+    key, name = await _identify(request, path)
+    found = await find_visible(key, name, request.app[CONTEXT].reader)
+    require_scope(key, operation)
+    return found
+
+
+async def admit_to_write(
+    request: web.Request, operation: Operation, path: tuple[PathParameter, ...]
+) -> RepositoryName:
+    """Let a request in to write to the repository that its path names, which may be a new one.
+
+    Raises:
+        Problem: in the order of `admit`.
+    """
+    key, name = await _identify(request, path)
+    return await find_writable(key, name, operation, request.app[CONTEXT].reader)
+
+
+async def _identify(
+    request: web.Request, path: tuple[PathParameter, ...]
+) -> tuple[ApplicationKey, RepositoryName]:
+    """Who asks, and for which repository."""
     context = request.app[CONTEXT]
     key = await authenticate(request.headers, context.reader, context.clock())
     values = request.match_info
     check_path(path, values)
-    owner, repository = path[0].name, path[1].name
-    name = RepositoryName(values[owner], values[repository])
-    found = await find_visible(key, name, context.reader)
-    require_scope(key, operation)
-    return found
+    return key, RepositoryName(values[path[0].name], values[path[1].name])

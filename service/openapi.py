@@ -17,8 +17,9 @@ from indexing.events.alternatives import Alternatives
 from indexing.events.catalogue import CATALOGUE
 from service.paths import PathParameter
 from service.problems import PROBLEM_TYPE, TITLES
-from service.routes import events, quarantines, tests
+from service.routes import events, quarantines, tests, traces
 from service.schemas.responses import (
+    EventIntakeAnswer,
     HealthAnswer,
     InvalidAnswer,
     ProblemAnswer,
@@ -26,6 +27,7 @@ from service.schemas.responses import (
     QuarantinesAnswer,
     TestDetailAnswer,
     TestPageAnswer,
+    TraceAnswer,
 )
 
 OPENAPI_VERSION: Final = "3.1.0"
@@ -35,7 +37,11 @@ _EVENT_PAGE: Final = "EventPage"
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """One read operation as the document tells of it. `answer` names a component."""
+    """One operation as the document tells of it. `answer` names a component.
+
+    One that takes a body is a POST. `body` has its media types, with the schema for each;
+    `binary_answer` is the media type of an answer that is not JSON.
+    """
 
     url: str
     operation_id: str
@@ -43,6 +49,12 @@ class Described:
     path: tuple[PathParameter, ...]
     answer: str
     query: Schema | None = None
+    body: Mapping[str, Mapping[str, Any]] | None = None
+    binary_answer: str | None = None
+
+    @property
+    def method(self) -> str:
+        return "get" if self.body is None else "post"
 
 
 OPERATIONS: Final = (
@@ -86,6 +98,39 @@ OPERATIONS: Final = (
     ),
 )
 
+_TEXT: Final = {"type": "string"}
+_BINARY: Final = {"type": "string", "format": "binary"}
+_TRACES: Final[Mapping[str, Mapping[str, Any]]] = {
+    traces.PROTOBUF: _BINARY,
+    traces.JSON: {"type": "object", "properties": {"resourceSpans": {"type": "array"}}},
+}
+
+WRITES: Final = (
+    Described(
+        "/v1/repos/{owner}/{repository}/logs",
+        "sendEvents",
+        "Add events to the log, one JSON object a line",
+        events.PATH,
+        "EventIntake",
+        body=dict.fromkeys(events.KINDS, _TEXT),
+    ),
+    *(
+        Described(
+            url,
+            operation_id,
+            "Send test results as an OTLP trace export request",
+            traces.PATH,
+            "Trace",
+            body=_TRACES,
+            binary_answer=traces.PROTOBUF,
+        )
+        for url, operation_id in (
+            ("/v1/ci/{owner}/repositories/{repository}/traces", "sendTraces"),
+            ("/v1/repos/{owner}/{repository}/ci/traces", "sendTracesAlias"),
+        )
+    ),
+)
+
 _ANSWERS: Final[Mapping[str, type[Schema]]] = {
     "TestPage": TestPageAnswer,
     "TestDetail": TestDetailAnswer,
@@ -96,9 +141,14 @@ _ANSWERS: Final[Mapping[str, type[Schema]]] = {
     "InvalidRequest": InvalidAnswer,
     "Health": HealthAnswer,
 }
+_WRITE_ANSWERS: Final[Mapping[str, type[Schema]]] = {
+    "EventIntake": EventIntakeAnswer,
+    "Trace": TraceAnswer,
+}
 
 # 429 is for a limit that whoever runs the service, or a proxy before it, may set.
 _STATUSES: Final = (400, 403, 404, 409, 422, 429, 503)
+_WRITE_STATUSES: Final = (400, 403, 404, 413, 415, 422, 429, 503)
 _RETRIED: Final = frozenset({429, 503})
 
 _HEADERS: Final[Mapping[str, Any]] = {
@@ -132,8 +182,8 @@ class _Plugin(MarshmallowPlugin):
     Converter = _Converter
 
 
-def build_document(public_url: str | None) -> bytes:
-    """The document as JSON text."""
+def build_document(public_url: str | None, *, ingest: bool = False) -> bytes:
+    """The document as JSON text; with `ingest`, of what can be sent in as well."""
     plugin = _Plugin(schema_name_resolver=_component_name)
     spec = APISpec(
         title="mergewatch",
@@ -149,13 +199,15 @@ def build_document(public_url: str | None) -> bytes:
     spec.components.security_scheme("bearer", {"type": "http", "scheme": "bearer"})
     for name, header in _HEADERS.items():
         spec.components.header(name, dict(header))
-    for name, schema in _ANSWERS.items():
+    answers = {**_ANSWERS, **_WRITE_ANSWERS} if ingest else _ANSWERS
+    for name, schema in answers.items():
         spec.components.schema(name, schema=schema)
     _add_events(spec)
-    for described in OPERATIONS:
-        spec.path(described.url, operations={"get": _operation(described, converter)})
-    for url, operation in _operations_pages().items():
-        spec.path(url, operations={"get": operation})
+    for described in (*OPERATIONS, *(WRITES if ingest else ())):
+        operation = _operation(described, converter)
+        spec.path(described.url, operations={described.method: operation})
+    for url, page in _operations_pages().items():
+        spec.path(url, operations={"get": page})
     return orjson.dumps(spec.to_dict())
 
 
@@ -208,16 +260,22 @@ def _operation(described: Described, converter: OpenAPIConverter) -> dict[str, A
     if described.query is not None:
         parameters += converter.schema2parameters(described.query, location="query")
         headers.append("Link")
-    return {
+    answer = _response("The answer.", described.answer, _JSON, headers)
+    if described.binary_answer is not None:
+        answer["content"][described.binary_answer] = {"schema": _BINARY}
+    operation: dict[str, Any] = {
         "operationId": described.operation_id,
         "summary": described.summary,
         "parameters": parameters,
         "security": [{"bearer": []}],
-        "responses": {
-            "200": _response("The answer.", described.answer, _JSON, headers),
-            **_problems(_STATUSES),
-        },
     }
+    statuses: Sequence[int] = _STATUSES
+    if described.body is not None:
+        statuses = _WRITE_STATUSES
+        content = {kind: {"schema": dict(schema)} for kind, schema in described.body.items()}
+        operation["requestBody"] = {"required": True, "content": content}
+    operation["responses"] = {"200": answer, **_problems(statuses)}
+    return operation
 
 
 def _problems(statuses: Sequence[int]) -> dict[str, Any]:

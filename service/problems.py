@@ -25,6 +25,7 @@ TITLES: Final[Mapping[int, str]] = {
     405: "Method not allowed",
     409: "Conflict",
     413: "Content too large",
+    415: "Unsupported media type",
     417: "Expectation failed",
     422: "Unprocessable entity",
     429: "Too many requests",
@@ -98,6 +99,21 @@ def stale_cursor() -> Problem:
 def invalid(errors: Sequence[FieldError]) -> Problem:
     """Refuse a request whose fields are wrong, naming all of them."""
     return Problem(422, "some parameters are not valid", errors=errors)
+
+
+def malformed(detail: str) -> Problem:
+    """Refuse a body that cannot be read."""
+    return Problem(400, detail)
+
+
+def too_large(detail: str) -> Problem:
+    """Refuse a body that is larger, or holds more, than is taken."""
+    return Problem(413, detail)
+
+
+def unsupported(detail: str, headers: Mapping[str, str] | None = None) -> Problem:
+    """Refuse a body that is of another kind, or packed in another way, than those taken."""
+    return Problem(415, detail, headers=headers)
 
 
 def unavailable(detail: str) -> Problem:

@@ -94,6 +94,8 @@ async def start(app: web.Application, listener: socket.socket) -> web.AppRunner:
                 "keepalive_timeout": KEEPALIVE_SECONDS,
                 "max_field_size": MAX_HEADER_SIZE,
                 "max_line_size": MAX_LINE_SIZE,
+                # Bodies are unpacked in `service.intake`, within bounds.
+                "auto_decompress": False,
             },
         )
         await site.start()

@@ -61,6 +61,7 @@ class Settings:
     log_level: LogLevel = LogLevel.INFO
     log_format: LogFormat = LogFormat.JSON
     retention_days: int = 90
+    ingest: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,10 @@ def _number(low: int, high: int) -> Callable[[Env, str, int], int]:
     return read
 
 
+def _switch(env: Env, name: str, default: bool) -> bool:  # noqa: FBT001 - the shape of a reader
+    return env.bool(name, default) if env.str(name, "") else default
+
+
 def _choice(choices: type[LogLevel | LogFormat]) -> Callable[[Env, str, Any], Any]:
     allowed = [choice.value for choice in choices]
 
@@ -155,6 +160,12 @@ DECLARATIONS: Final = (
         "90",
         "How many days of events and executions `mergewatch index prune` keeps.",
         _number(1, MAX_RETENTION_DAYS),
+    ),
+    Declaration(
+        "ingest",
+        "false",
+        "Whether test results and events are taken in over HTTP: `true` or `false`.",
+        _switch,
     ),
 )
 

@@ -22,6 +22,9 @@ BATCH_BYTES: Final = 4 * 1024 * 1024
 # Checking this many events takes a few milliseconds; then whoever else is on the loop has a turn.
 LINES_PER_TURN: Final = 64
 
+# A line of this length can take as long as all of those; longer ones are checked in a thread.
+QUICK_LINE_BYTES: Final = 64 * 1024
+
 # One call per repository saves a look-up per event, but a file may name millions of them.
 REMEMBERED_REPOSITORIES: Final = 10_000
 
@@ -49,7 +52,7 @@ async def ingest_events(
     """
     ingest = _Ingest(writer, source, refuse, only)
     for line in lines:
-        ingest.take(line)
+        await ingest.take(line)
         if ingest.is_full:
             await ingest.flush()
             if progress is not None:
@@ -83,16 +86,20 @@ class _Ingest:
     def is_full(self) -> bool:
         return len(self._batch) >= BATCH_EVENTS or self._bytes >= BATCH_BYTES
 
-    def take(self, line: Line) -> None:
+    async def take(self, line: Line) -> None:
         """Add the line's event to the batch, or refuse it."""
         if line.defect is None and not line.data.strip(_JSON_BLANKS):
             return
         self.count += IngestCount(read=1)
         try:
-            self._batch.append((line, self._parse(line)))
+            if len(line.data) > QUICK_LINE_BYTES:
+                event = await asyncio.to_thread(self._parse, line)
+            else:
+                event = self._parse(line)
         except RefusedEventError as error:
             self._refuse_line(line, error.reasons)
         else:
+            self._batch.append((line, event))
             self._bytes += len(line.data)
 
     async def flush(self) -> None:

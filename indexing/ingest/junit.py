@@ -14,16 +14,13 @@ from indexing.identifiers import derive_identity_id, derive_junit_execution_id
 from indexing.ingest.counts import IngestCount
 from indexing.ingest.report_files import ReportFile
 from indexing.junit.cases import RefusedCase, ReportCase, ReportError
-from indexing.models.executions import Execution, Run
+from indexing.models.executions import MAX_ATTEMPT, Execution, Run
 from indexing.names import RepositoryName, check_stored_name
 from indexing.store.interface import Writer
 
 # One transaction of the store: large enough that its fixed cost does not show, small enough that
 # readers wait for milliseconds.
 BATCH_EXECUTIONS: Final = 2_000
-
-# CI systems count attempts by hand, and both backends hold this in one integer.
-MAX_ATTEMPT: Final = 2**31 - 1
 
 _SUFFIXES: Final = (".xml", ".xml.gz")
 

@@ -15,6 +15,9 @@ MAX_LINE_BYTES: Final = 1024 * 1024
 # How much of a line that is too long is kept, to recognise it by.
 KEPT_BYTES: Final = 4 * 1024
 
+# A piece of nothing but line feeds becomes as many lines at once.
+_PIECE_BYTES: Final = 64 * 1024
+
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
@@ -32,6 +35,14 @@ class Line:
     data: bytes
     defect: str | None = None
     cut: bool = False
+
+
+def split_lines(content: bytes) -> Iterator[Line]:
+    """The lines of a text that is in memory as a whole."""
+    splitter = LineSplitter()
+    for start in range(0, len(content), _PIECE_BYTES):
+        yield from splitter.feed(content[start : start + _PIECE_BYTES])
+    yield from splitter.finish()
 
 
 class LineSplitter:

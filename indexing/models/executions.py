@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Final
+
+# CI systems count attempts by hand, and both backends hold this in one integer.
+MAX_ATTEMPT: Final = 2**31 - 1
 
 
 class Conclusion(StrEnum):

@@ -12,15 +12,10 @@ import click
 from indexing.ingest.counts import IngestCount
 from indexing.ingest.dead_letter import DeadLetterFile, RefusedLine
 from indexing.ingest.events import ingest_events
-from indexing.ingest.junit import (
-    MAX_ATTEMPT,
-    Refusal,
-    ReportRequest,
-    ingest_reports,
-)
+from indexing.ingest.junit import Refusal, ReportRequest, ingest_reports
 from indexing.ingest.manifest import read_manifest
 from indexing.ingest.sources import Source, SourceError, open_source
-from indexing.models.executions import PullRequest, Run
+from indexing.models.executions import MAX_ATTEMPT, PullRequest, Run
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
 from service.cli.output import RefusalList, print_count, progress_meter

@@ -1,4 +1,4 @@
-"""The event log: stored JSON text joined to a page, never decoded on the way."""
+"""The event log: read as stored JSON text joined to a page, and sent in where that is let in."""
 
 from __future__ import annotations
 
@@ -9,22 +9,39 @@ from typing import Any, Final
 import orjson
 from aiohttp import web
 
+from indexing.ingest.dead_letter import RefusedLine
+from indexing.ingest.events import ingest_events
+from indexing.ingest.lines import split_lines
 from indexing.models.events import EventKey, EventQuery, EventRow
 from indexing.models.paging import Anchor, Page
 from indexing.names import RepositoryName
-from service import pagination
+from service import pagination, problems
 from service.auth import Operation
-from service.context import CONTEXT, admit
+from service.context import CONTEXT, admit, admit_to_write
 from service.cursor import Window
+from service.intake import MAX_CONTENT_BYTES
 from service.paths import OWNER, REPOSITORY
 from service.positions import EVENT_KEYS
 from service.schemas.queries import DEFAULT_PER_PAGE, EventsQuery
+from service.schemas.responses import EventIntakeAnswer
 
 PATH: Final = (OWNER, REPOSITORY)
 QUERY: Final = EventsQuery()
 
 DEFAULT_RANGE: Final = timedelta(days=1)
 _BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
+
+# The media types that events are sent as.
+KINDS: Final = ("application/x-ndjson", "text/*")
+# What is refused of a body is mostly refused for one reason: a screenful shows it.
+TOLD_REFUSALS: Final = 20
+
+# No event is written in fewer bytes than this on average: more lines than that are blank ones,
+# which cost as much as others to look at.
+LINE_MIN_BYTES: Final = 80
+MAX_LINES: Final = MAX_CONTENT_BYTES // LINE_MIN_BYTES
+
+_INTAKE: Final = EventIntakeAnswer()
 
 
 async def list_events(request: web.Request) -> web.Response:
@@ -50,6 +67,50 @@ async def list_events(request: web.Request) -> web.Response:
     return web.Response(
         body=page_body(page, per_page), content_type="application/json", headers=link
     )
+
+
+async def send_events(request: web.Request) -> web.Response:
+    """POST /v1/repos/{owner}/{repository}/logs."""
+    context = request.app[CONTEXT]
+    repository = await admit_to_write(request, Operation.SEND_EVENTS, PATH)
+    refused: list[RefusedLine] = []
+
+    def refuse(line: RefusedLine) -> None:
+        if len(refused) < TOLD_REFUSALS:
+            refused.append(line)
+
+    async with context.intake.receive(request, KINDS) as body:
+        content = await body.read(_check_lines)
+        count = await ingest_events(
+            context.writer,
+            split_lines(content),
+            source="the request body",
+            refuse=refuse,
+            only=repository,
+        )
+    answer = _INTAKE.dump(
+        {
+            "read": count.read,
+            "written": count.written,
+            "unchanged": count.unchanged,
+            "refused": count.refused,
+            "refusals": [
+                {
+                    "line": refusal.line.number,
+                    "offset": refusal.line.offset,
+                    "reason": "; ".join(refusal.reasons),
+                }
+                for refusal in refused
+            ],
+        }
+    )
+    return web.Response(body=orjson.dumps(answer), content_type="application/json")
+
+
+def _check_lines(content: bytes) -> bytes:
+    if content.count(b"\n") > MAX_LINES:
+        raise problems.too_large(f"the request body has more than {MAX_LINES} lines")
+    return content
 
 
 def choose_window(start: datetime | None, end: datetime | None, now: datetime) -> Window:

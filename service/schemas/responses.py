@@ -161,3 +161,37 @@ class HealthAnswer(Answer):
     """That the service is well."""
 
     status = text(validate=OneOf(["ok"]))
+
+
+class LineRefusalAnswer(Answer):
+    """One line of a body that was not taken in."""
+
+    line = fields.Integer(required=True, metadata={"description": "Counted from 1."})
+    offset = fields.Integer(
+        required=True,
+        metadata={"description": "Where the line begins, in bytes of the unpacked body."},
+    )
+    reason = text()
+
+
+class EventIntakeAnswer(Answer):
+    """What became of the events of a body; the first refusals with their reasons."""
+
+    read = fields.Integer(required=True)
+    written = fields.Integer(required=True)
+    unchanged = fields.Integer(required=True)
+    refused = fields.Integer(required=True)
+    refusals = fields.List(fields.Nested(LineRefusalAnswer), required=True)
+
+
+class TracePartialSuccess(Answer):
+    """What was rejected of a trace export request; a 64-bit integer is text in OTLP's JSON."""
+
+    rejected_spans = fields.String(data_key="rejectedSpans")
+    error_message = fields.String(data_key="errorMessage")
+
+
+class TraceAnswer(Answer):
+    """OTLP's `ExportTraceServiceResponse`."""
+
+    partial_success = fields.Nested(TracePartialSuccess, data_key="partialSuccess")

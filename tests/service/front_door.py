@@ -106,9 +106,21 @@ class FrontDoor:
         sent = {"Authorization": f"Bearer {self.key if key is None else key}", **headers}
         return await self.ask(target, sent, method)
 
-    async def ask(self, target: str, headers: Any, method: str = "GET") -> Answer:
+    async def post(
+        self, target: str, body: bytes, kind: str | None, *, key: str | None = None, **headers: str
+    ) -> Answer:
+        """Send a body of that media type; `Content_Encoding` is a header's name too."""
+        sent = {"Authorization": f"Bearer {self.key if key is None else key}"}
+        sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+        if kind is not None:
+            sent["Content-Type"] = kind
+        return await self.ask(target, sent, "POST", body)
+
+    async def ask(
+        self, target: str, headers: Any, method: str = "GET", body: bytes | None = None
+    ) -> Answer:
         url = URL(target if target.startswith("http") else self.base + target, encoded=True)
-        async with self.client.request(method, url, headers=headers) as response:
+        async with self.client.request(method, url, headers=headers, data=body) as response:
             return Answer(response.status, response.headers, await response.read())
 
     async def walk(self, target: str, member: str, relation: str = "next") -> list[list[Any]]:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from openapi_schema_validator import OAS31Validator
 from openapi_spec_validator import validate
 
 from indexing.events.catalogue import EVENT_TYPES
 from indexing.models.executions import Conclusion
+from indexing.models.keys import Scope
 from indexing.models.quarantines import QuarantineRequest
-from service.openapi import OPERATIONS
+from service.openapi import OPERATIONS, WRITES, build_document
+from service.settings import Settings
 from tests.builders import NOON, PULL, WIDGETS, after, make_event, make_executions, make_run
+from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, QUARANTINES, SEARCH, TESTS, FrontDoor
+from tests.spans import JSON, make_request, make_span, write
 
 
 @pytest.fixture
@@ -41,6 +47,29 @@ async def test_every_route_is_in_it(door: FrontDoor, document: dict[str, Any]) -
         if resource.canonical != "/openapi.json"
     }
     assert {*document["paths"]} == served
+
+
+async def test_what_can_be_sent_in_is_in_it_only_where_it_is_taken(
+    tmp_path: Path, document: dict[str, Any]
+) -> None:
+    assert [url for url, methods in document["paths"].items() if "post" in methods] == []
+    async for door in open_door(tmp_path, Settings(data_dir=tmp_path, ingest=True)):
+        wider = (await door.ask("/openapi.json", {})).json
+        validate(wider)
+        served = {resource.canonical for resource in door.app.router.resources()}
+        assert {*wider["paths"], "/openapi.json"} == served
+        assert wider == orjson.loads(build_document(None, ingest=True))
+        found = {url: path["post"] for url, path in wider["paths"].items() if "post" in path}
+        assert {*found} == {described.url for described in WRITES}
+        for operation in found.values():
+            statuses = {"200", "400", "403", "404", "413", "415", "422", "429", "503"}
+            assert {*operation["responses"]} == statuses
+            assert operation["requestBody"]["content"]
+        key = await door.new_key(Scope.INGEST)
+        body = write(make_request([make_span("")]), JSON)
+        answer = await door.post("/v1/repos/acme/widgets/ci/traces", body, JSON, key=key)
+        assert answer.json["partialSuccess"]["rejectedSpans"] == "1"
+        OAS31Validator({"$ref": "#/components/schemas/Trace", **wider}).validate(answer.json)
 
 
 @pytest.mark.parametrize("described", OPERATIONS, ids=lambda described: described.operation_id)

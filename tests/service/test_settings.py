@@ -38,7 +38,7 @@ def test_the_documented_defaults_are_those_that_hold(monkeypatch: pytest.MonkeyP
 
 
 def test_an_empty_variable_is_an_unset_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("DATA_DIR", "PUBLIC_URL", "BIND", "SECRET"):
+    for name in ("DATA_DIR", "PUBLIC_URL", "BIND", "SECRET", "INGEST"):
         monkeypatch.setenv(PREFIX + name, "")
     assert load_settings() == Settings()
 
@@ -54,6 +54,7 @@ def test_all_settings_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
         "LOG_LEVEL": "debug",
         "LOG_FORMAT": "text",
         "RETENTION_DAYS": "7",
+        "INGEST": "true",
     }
     for name, value in given.items():
         monkeypatch.setenv(PREFIX + name, value)
@@ -67,6 +68,7 @@ def test_all_settings_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
         log_level=LogLevel.DEBUG,
         log_format=LogFormat.TEXT,
         retention_days=7,
+        ingest=True,
     )
 
 
@@ -77,6 +79,7 @@ BAD = {
     "LOG_LEVEL": ["loud", "INFO"],
     "LOG_FORMAT": ["xml"],
     "RETENTION_DAYS": ["0", "-5", "36501", "a month"],
+    "INGEST": ["2", "maybe", "tru"],
 }
 
 

@@ -1,0 +1,236 @@
+"""From one span to one execution and the run that it belongs to, by the names of its attributes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from indexing.errors import InvalidValueError
+from indexing.identifiers import derive_identity_id, derive_otlp_execution_id
+from indexing.junit.cases import (
+    FAILURE_MESSAGE_MAX_LENGTH,
+    FAILURE_TYPE_MAX_LENGTH,
+    FILEPATH_MAX_LENGTH,
+)
+from indexing.models.executions import MAX_ATTEMPT, Conclusion, Execution, PullRequest, Run
+from indexing.names import RepositoryName, check_stored_name, check_text
+from indexing.otlp import attributes as names
+from indexing.otlp.requests import Attributes, AttributeValue, ReceivedSpan
+from indexing.timestamps import from_microseconds
+
+_CASE_SCOPE: Final = "case"
+# `pass` and `fail` are the words of OpenTelemetry's own registry, the others those of plugins.
+_CONCLUSIONS: Final = {
+    "passed": Conclusion.PASSED,
+    "pass": Conclusion.PASSED,
+    "failed": Conclusion.FAILED,
+    "fail": Conclusion.FAILED,
+    "skipped": Conclusion.SKIPPED,
+}
+
+_TRACE_ID_BYTES: Final = 16
+_SPAN_ID_BYTES: Final = 8
+
+# Clocks of nanoseconds hold these in 64 bits with a sign: until the year 2262.
+_MAX_NANOSECONDS: Final = 2**63 - 1
+_MAX_INTEGER: Final = 2**63 - 1
+
+# No framework, version or language is called anything longer; such a text says something else.
+LABEL_MAX_LENGTH: Final = 200
+# What the common hosts allow for a title, several times over.
+TITLE_MAX_LENGTH: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """The attributes of a span over those of its resource."""
+
+    own: Attributes
+    resource: Attributes
+
+    def get(self, name: str) -> AttributeValue | None:
+        value = self.own.get(name)
+        return self.resource.get(name) if value is None else value
+
+    def text(self, *alternatives: str) -> str | None:
+        """Give the first that says anything. A number counts as its digits: ids are both.
+
+        Raises:
+            InvalidValueError: it holds what no store takes.
+        """
+        for name in alternatives:
+            value = self.get(name)
+            if isinstance(value, int) and not isinstance(value, bool):
+                return str(value)
+            if isinstance(value, str) and value and not value.isspace():
+                return _check(name, value)
+        return None
+
+    def short_text(self, limit: int, *alternatives: str) -> str | None:
+        """Give the text unless it is longer; cut, it would say something else."""
+        value = self.text(*alternatives)
+        return value if value is not None and len(value) <= limit else None
+
+    def integer(self, name: str) -> int | None:
+        """Give a whole number that is not negative, or nothing."""
+        value = self.get(name)
+        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
+            value = int(value)
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_INTEGER:
+            return value
+        return None
+
+    def stored_name(self, *alternatives: str) -> str:
+        """Give a text that has to be there.
+
+        Raises:
+            InvalidValueError: it is not, or is no name; the text names the attribute.
+        """
+        value = self.text(*alternatives)
+        if value is None:
+            raise InvalidValueError(f"{' or '.join(alternatives)} is missing")
+        try:
+            return check_stored_name(value)
+        except InvalidValueError as error:
+            raise InvalidValueError(f"{alternatives[0]} {error}") from error
+
+
+def to_execution(repository: RepositoryName, span: ReceivedSpan) -> tuple[Run, Execution] | None:
+    """Give what a span tells of; nothing where it is no test, but what one ran in or did.
+
+    Raises:
+        InvalidValueError: it is a test that cannot be stored; the text names what is wrong.
+    """
+    facts = _Facts(span.attributes, span.resource)
+    if not _is_test(facts):
+        return None
+    test_name = _read_test_name(facts, span)
+    run = _read_run(facts)
+    conclusion = _read_conclusion(facts, span)
+    failure_type, failure_message = (
+        _read_failure(facts, span) if conclusion is Conclusion.FAILED else (None, None)
+    )
+    trace_id = _check_id("traceId", span.trace_id, _TRACE_ID_BYTES)
+    span_id = _check_id("spanId", span.span_id, _SPAN_ID_BYTES)
+    identity = derive_identity_id(repository, test_name, run.pipeline_name, run.job_name)
+    execution = Execution(
+        id=derive_otlp_execution_id(identity, trace_id, span_id),
+        test_name=test_name,
+        conclusion=conclusion,
+        finished_at=_read_end(span),
+        needed_retries=conclusion is Conclusion.PASSED
+        and facts.get(names.TEST_NEEDED_RETRIES) is True,
+        duration=_read_duration(span),
+        framework=facts.short_text(LABEL_MAX_LENGTH, names.TEST_FRAMEWORK),
+        framework_version=facts.short_text(LABEL_MAX_LENGTH, names.TEST_FRAMEWORK_VERSION),
+        language=facts.short_text(LABEL_MAX_LENGTH, names.TEST_LANGUAGE),
+        filepath=facts.short_text(FILEPATH_MAX_LENGTH, names.CODE_FILEPATH, names.CODE_FILE_PATH),
+        function_name=facts.short_text(
+            FILEPATH_MAX_LENGTH, names.CODE_FUNCTION, names.CODE_FUNCTION_NAME
+        ),
+        failure_type=failure_type,
+        failure_message=failure_message,
+    )
+    return run, execution
+
+
+def _is_test(facts: _Facts) -> bool:
+    scope = facts.get(names.TEST_SCOPE)
+    if scope is not None:
+        return scope == _CASE_SCOPE
+    # Of the span itself: what a resource says of one test would make tests of all its spans.
+    return names.TEST_CASE_NAME in facts.own or names.TEST_CASE_RESULT_STATUS in facts.own
+
+
+def _read_test_name(facts: _Facts, span: ReceivedSpan) -> str:
+    name = facts.text(names.TEST_CASE_NAME)
+    try:
+        return check_stored_name(span.name if name is None else name)
+    except InvalidValueError as error:
+        raise InvalidValueError(f"the name of the test {error}") from error
+
+
+def _read_run(facts: _Facts) -> Run:
+    attempt = 1
+    if facts.get(names.RUN_ATTEMPT) is not None:
+        attempt = facts.integer(names.RUN_ATTEMPT) or 0
+        if not 1 <= attempt <= MAX_ATTEMPT:
+            raise InvalidValueError(f"{names.RUN_ATTEMPT} must be 1 to {MAX_ATTEMPT}")
+    number = facts.integer(names.CHANGE_ID) or None
+    return Run(
+        run_id=facts.stored_name(names.RUN_ID, names.TEST_RUN_ID),
+        attempt=attempt,
+        pipeline_name=facts.stored_name(names.PIPELINE_NAME),
+        job_name=facts.stored_name(names.TASK_NAME),
+        branch=facts.stored_name(names.HEAD_NAME),
+        commit=facts.stored_name(names.HEAD_REVISION),
+        pull_number=number,
+        pull=None if number is None else _read_pull(facts, number),
+    )
+
+
+def _read_pull(facts: _Facts, number: int) -> PullRequest | None:
+    pull_id = facts.integer(names.PULL_REQUEST_ID)
+    title = facts.short_text(TITLE_MAX_LENGTH, names.PULL_REQUEST_TITLE)
+    user_id = facts.integer(names.PULL_REQUEST_USER_ID)
+    login = facts.short_text(LABEL_MAX_LENGTH, names.PULL_REQUEST_USER_LOGIN)
+    if pull_id is None or title is None or user_id is None or login is None:
+        return None
+    return PullRequest(pull_id, number, title, user_id, login)
+
+
+def _read_conclusion(facts: _Facts, span: ReceivedSpan) -> Conclusion:
+    status = facts.text(names.TEST_CASE_RESULT_STATUS)
+    if status is None:
+        return Conclusion.FAILED if span.is_error else Conclusion.PASSED
+    conclusion = _CONCLUSIONS.get(status.lower())
+    if conclusion is None:
+        raise InvalidValueError(
+            f"{names.TEST_CASE_RESULT_STATUS} must be passed, failed or skipped"
+        )
+    return conclusion
+
+
+def _read_failure(facts: _Facts, span: ReceivedSpan) -> tuple[str | None, str | None]:
+    """Give the type and the message of the failure, each cut as those of reports are."""
+    if names.EXCEPTION_TYPE not in facts.own and names.EXCEPTION_MESSAGE not in facts.own:
+        facts = _Facts(span.exception, facts.own)
+    message = facts.text(names.EXCEPTION_MESSAGE, names.EXCEPTION_STACKTRACE)
+    if message is None:
+        message = _check("status.message", span.status_message)
+    return (
+        _cut(facts.text(names.EXCEPTION_TYPE), FAILURE_TYPE_MAX_LENGTH),
+        _cut(message, FAILURE_MESSAGE_MAX_LENGTH),
+    )
+
+
+def _read_end(span: ReceivedSpan) -> datetime:
+    if not 0 < span.ended <= _MAX_NANOSECONDS:
+        raise InvalidValueError(
+            "endTimeUnixNano must be a number of nanoseconds since 1970, up to the year 2262"
+        )
+    return from_microseconds(span.ended // 1_000)
+
+
+def _read_duration(span: ReceivedSpan) -> float | None:
+    start, end = span.started, span.ended
+    return (end - start) / 1e9 if 0 < start <= end else None
+
+
+def _check_id(name: str, value: bytes, length: int) -> bytes:
+    if len(value) != length or not any(value):
+        raise InvalidValueError(f"{name} must be {length} bytes that are not all zero")
+    return value
+
+
+def _check(name: str, text: str) -> str:
+    try:
+        return check_text(text)
+    except InvalidValueError as error:
+        raise InvalidValueError(f"{name} {error}") from error
+
+
+def _cut(text: str | None, length: int) -> str | None:
+    """Give the first part of a text, `None` where it says nothing."""
+    return (text.strip()[:length] or None) if text else None

@@ -1,0 +1,153 @@
+"""POST .../logs through the front door: NDJSON in, counts out, and the page that shows it."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from openapi_schema_validator import OAS31Validator
+
+from indexing.ingest.events import QUICK_LINE_BYTES
+from indexing.models.keys import Scope
+from indexing.timestamps import format_timestamp
+from service.routes.events import MAX_LINES, TOLD_REFUSALS
+from service.settings import Settings
+from tests.builders import NOON, after
+from tests.service.conftest import open_door
+from tests.service.front_door import LOGS, FrontDoor
+from tests.service.test_edge import assert_problem
+
+NDJSON = "application/x-ndjson"
+
+
+@pytest.fixture
+async def open_(tmp_path: Path) -> AsyncIterator[FrontDoor]:
+    """A service that takes events in, and a key that may do all."""
+    async for opened in open_door(tmp_path, Settings(data_dir=tmp_path, ingest=True)):
+        opened.key = await opened.new_key(Scope.ADMIN)
+        opened.clock.now = after(hours=1)
+        yield opened
+
+
+def make_line(number: int, repository: str = "acme/widgets", **members: Any) -> bytes:
+    event = {
+        "id": number,
+        "received_at": format_timestamp(NOON),
+        "trigger": "rule",
+        "repository": repository,
+        "pull_request": None,
+        "base_ref": None,
+        "type": "action.rebase",
+        "metadata": {},
+        **members,
+    }
+    return orjson.dumps(event) + b"\n"
+
+
+def counts(*numbers: int) -> dict[str, int]:
+    return dict(zip(("read", "written", "unchanged", "refused"), numbers, strict=True))
+
+
+@pytest.mark.parametrize("kind", [NDJSON, "text/plain", "text/x-anything; charset=utf-8"])
+@pytest.mark.parametrize("packed", [False, True])
+async def test_events_that_are_sent_are_in_the_log(
+    open_: FrontDoor, kind: str, packed: bool
+) -> None:
+    body = b"".join(make_line(number) for number in range(3))
+    headers = {"Content_Encoding": "gzip"} if packed else {}
+    sent = gzip.compress(body) if packed else body
+    first = await open_.post(LOGS, sent, kind, **headers)
+    again = await open_.post(LOGS, sent, kind, **headers)
+    assert (first.status, first.json) == (200, {**counts(3, 3, 0, 0), "refusals": []})
+    assert (again.status, again.json) == (200, {**counts(3, 0, 3, 0), "refusals": []})
+    assert [event["id"] for event in (await open_.get(LOGS)).json["events"]] == [2, 1, 0]
+
+
+async def test_what_is_refused_is_told_with_its_place_and_the_rest_lands(
+    open_: FrontDoor,
+) -> None:
+    lines = [
+        make_line(1),
+        b"\n",
+        b"nonsense\n",
+        make_line(2, "acme/gadgets"),
+        make_line(3, type="action.dance"),
+        make_line(4, "ACME/Widgets"),
+    ]
+    answer = await open_.post(LOGS, b"".join(lines), NDJSON)
+    assert {name: answer.json[name] for name in counts(0, 0, 0, 0)} == counts(5, 2, 0, 3)
+    told = answer.json["refusals"]
+    offsets = [sum(len(line) for line in lines[:at]) for at in (2, 3, 4)]
+    assert [(refusal["line"], refusal["offset"]) for refusal in told] == [
+        (3, offsets[0]),
+        (4, offsets[1]),
+        (5, offsets[2]),
+    ]
+    assert "is not JSON" in told[0]["reason"]
+    assert "only events of acme/widgets are taken here" in told[1]["reason"]
+    assert "none of the 41 event types" in told[2]["reason"]
+    schema = (await open_.ask("/openapi.json", {})).json
+    OAS31Validator({"$ref": "#/components/schemas/EventIntake", **schema}).validate(answer.json)
+
+
+async def test_the_first_refusals_are_told_and_all_are_counted(open_: FrontDoor) -> None:
+    answer = await open_.post(LOGS, b"no\n" * (TOLD_REFUSALS + 7), NDJSON)
+    assert answer.json["refused"] == TOLD_REFUSALS + 7
+    assert [refusal["line"] for refusal in answer.json["refusals"]] == [
+        *range(1, TOLD_REFUSALS + 1)
+    ]
+
+
+async def test_a_body_of_nothing_but_line_ends_is_too_large(open_: FrontDoor) -> None:
+    answer = await open_.post(LOGS, b"\n" * (MAX_LINES + 1), NDJSON)
+    assert_problem(413, answer.headers["Content-Type"], answer.body)
+
+
+async def test_an_event_that_stands_there_already_with_other_content_is_refused(
+    open_: FrontDoor,
+) -> None:
+    await open_.post(LOGS, make_line(1), NDJSON)
+    answer = await open_.post(LOGS, make_line(1, trigger="another"), NDJSON)
+    assert answer.json["refused"] == 1
+    assert "another event is stored" in answer.json["refusals"][0]["reason"]
+
+
+async def test_a_long_line_does_not_hold_up_the_others(open_: FrontDoor) -> None:
+    long = make_line(1, newer=["x" * 50] * (QUICK_LINE_BYTES // 25))
+    assert len(long) > 2 * QUICK_LINE_BYTES
+    sending = asyncio.create_task(open_.post(LOGS, long * 3 + make_line(2), NDJSON))
+    assert (await open_.get("/health/ready")).status == 200
+    assert (await sending).json == {**counts(4, 2, 2, 0), "refusals": []}
+
+
+async def test_a_repository_becomes_known_by_its_first_event(open_: FrontDoor) -> None:
+    target = "/v1/repos/acme/brand.new/logs"
+    assert (await open_.post(target, b"", NDJSON)).json["read"] == 0
+    assert (await open_.get(target)).status == 404
+    await open_.post(target, make_line(1, "acme/brand.new"), NDJSON)
+    assert [event["id"] for event in (await open_.get(target)).json["events"]] == [1]
+
+
+async def test_another_kind_of_body_is_refused(open_: FrontDoor) -> None:
+    for kind in ("application/json", "application/x-www-form-urlencoded", "image/png"):
+        answer = await open_.post(LOGS, make_line(1), kind)
+        assert answer.status == 415
+        assert_problem(415, answer.headers["Content-Type"], answer.body)
+
+
+async def test_without_the_setting_the_log_is_for_reading_alone(door: FrontDoor) -> None:
+    key = await door.new_key(Scope.ADMIN)
+    answer = await door.post(LOGS, make_line(1), NDJSON, key=key)
+    assert answer.status == 405
+    assert {*answer.headers["Allow"].split(",")} == {"GET", "HEAD"}
+
+
+async def test_with_the_setting_other_methods_are_told_all_three(open_: FrontDoor) -> None:
+    answer = await open_.get(LOGS, method="DELETE")
+    assert answer.status == 405
+    assert {*answer.headers["Allow"].split(",")} == {"GET", "HEAD", "POST"}

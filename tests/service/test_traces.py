@@ -1,0 +1,331 @@
+"""POST .../traces through the front door: who may, what is taken, and what comes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+
+from indexing.errors import StoreUnavailableError
+from indexing.models.keys import Scope
+from indexing.otlp.requests import MAX_SPANS
+from service.intake import MAX_BODY_BYTES, MAX_CONTENT_BYTES
+from service.settings import Settings
+from tests.builders import FOREIGN, NOON
+from tests.service.conftest import open_door
+from tests.service.front_door import LOGS, SEARCH, TESTS, Answer, FrontDoor
+from tests.service.test_edge import assert_problem, exchange
+from tests.spans import JSON, PROTOBUF, make_request, make_span, write
+
+TRACES = "/v1/ci/acme/repositories/widgets/traces"
+ALIAS = "/v1/repos/acme/widgets/ci/traces"
+KINDS = (PROTOBUF, JSON)
+
+
+@pytest.fixture
+async def open_(tmp_path: Path) -> AsyncIterator[FrontDoor]:
+    """A service that takes results in, and a key that may do all."""
+    async for opened in open_door(tmp_path, Settings(data_dir=tmp_path, ingest=True)):
+        opened.key = await opened.new_key(Scope.ADMIN)
+        yield opened
+
+
+def assert_refused(answer: Answer, status: int) -> None:
+    assert answer.status == status, answer.body
+    assert_problem(status, answer.headers["Content-Type"], answer.body)
+
+
+async def names_of(door: FrontDoor, repository: str = "widgets") -> list[str]:
+    search = SEARCH.replace("widgets", repository)
+    found = (await door.get(f"{search}?test_name=*&sort=test_name&direction=asc")).json["tests"]
+    return [test["test_name"] for test in found]
+
+
+def rejected(answer: Answer, kind: str) -> tuple[int, str]:
+    """How many spans an answer says were rejected, and why."""
+    assert (answer.status, answer.headers["Content-Type"].partition(";")[0]) == (200, kind)
+    if kind == PROTOBUF:
+        partial = ExportTraceServiceResponse.FromString(answer.body).partial_success
+        return partial.rejected_spans, partial.error_message
+    found: Any = answer.json.get("partialSuccess", {})
+    return int(found.get("rejectedSpans", 0)), found.get("errorMessage", "")
+
+
+@pytest.mark.parametrize("target", [TRACES, ALIAS])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("packing", [None, "gzip", "GZIP", "identity"])
+async def test_results_are_taken_in_by_both_paths_in_both_encodings(
+    open_: FrontDoor, target: str, kind: str, packing: str | None
+) -> None:
+    body = write(make_request([make_span("a"), make_span("b", "failed")]), kind)
+    headers = {} if packing is None else {"Content_Encoding": packing}
+    if packing and packing.lower() == "gzip":
+        body = gzip.compress(body)
+    answer = await open_.post(target, body, f"{kind}; charset=utf-8", **headers)
+    assert (answer.status, answer.body) == (200, b"" if kind == PROTOBUF else b"{}")
+    assert await names_of(open_) == ["a", "b"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_request_sent_again_changes_nothing(open_: FrontDoor, kind: str) -> None:
+    body = write(make_request([make_span("a"), make_span("a", "failed")]), kind)
+    states = []
+    for _ in range(2):
+        assert rejected(await open_.post(TRACES, body, kind), kind) == (0, "")
+        (test,) = (await open_.get(f"{SEARCH}?test_name=a")).json["tests"]
+        detail = await open_.get(f"{TESTS}/{test['test_id']}")
+        states.append((detail.body, await open_.store.get_status()))
+    assert states[0] == states[1]
+    assert states[0][1].executions == 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_what_is_rejected_is_told_and_the_rest_lands(open_: FrontDoor, kind: str) -> None:
+    spans = [make_span("a"), make_span("b", "nonsense"), make_span("c", trace_id=bytes(16))]
+    answer = await open_.post(TRACES, write(make_request(spans), kind), kind)
+    count, why = rejected(answer, kind)
+    assert count == 2
+    assert "spans[1]: test.case.result.status must be passed, failed or skipped" in why
+    assert "spans[2]: traceId" in why
+    assert await names_of(open_) == ["a"]
+
+
+async def test_what_is_no_test_is_neither_stored_nor_rejected(open_: FrontDoor) -> None:
+    spans = [
+        make_span("session", attributes={"test.scope": "session"}),
+        make_span("GET /", None, attributes={"test.scope": None}),
+    ]
+    answer = await open_.post(TRACES, write(make_request(spans), PROTOBUF), PROTOBUF)
+    assert rejected(answer, PROTOBUF) == (0, "")
+    assert await names_of(open_) == []
+
+
+async def test_a_failure_and_a_pass_on_one_commit_make_a_flaky_test(open_: FrontDoor) -> None:
+    for attempt, result in enumerate(("failed", "passed"), start=1):
+        span = make_span("a", result, NOON + timedelta(minutes=attempt))
+        request = make_request([span], {"cicd.pipeline.run.attempt": attempt})
+        await open_.post(TRACES, write(request, PROTOBUF), PROTOBUF)
+    (test,) = (await open_.get(f"{SEARCH}?test_name=a")).json["tests"]
+    detail = (await open_.get(f"{TESTS}/{test['test_id']}")).json
+    assert (detail["health_status"], detail["flakiness_ratio"]) == ("flaky", 1.0)
+
+
+@pytest.mark.parametrize("target", [TRACES, ALIAS])
+async def test_without_the_setting_there_is_no_such_path(door: FrontDoor, target: str) -> None:
+    body = write(make_request([make_span()]), PROTOBUF)
+    assert_refused(await door.post(target, body, PROTOBUF), 404)
+    assert_refused(await door.get(target), 404)
+
+
+async def test_with_the_setting_the_path_takes_nothing_but_post(open_: FrontDoor) -> None:
+    answer = await open_.get(TRACES)
+    assert_refused(answer, 405)
+    assert answer.headers["Allow"] == "POST"
+
+
+@pytest.mark.parametrize("target", [TRACES, ALIAS, LOGS])
+@pytest.mark.parametrize("scope", list(Scope))
+async def test_a_scope_of_reading_sends_nothing(
+    open_: FrontDoor, target: str, scope: Scope
+) -> None:
+    kind = "text/plain" if target == LOGS else PROTOBUF
+    answer = await open_.post(target, b"", kind, key=await open_.new_key(scope))
+    assert (answer.status == 403) == (scope is Scope.READ)
+    assert answer.status in (200, 403)
+
+
+@pytest.mark.parametrize("pattern", ["/v1/ci/{}/repositories/{}/traces", "/v1/repos/{}/{}/logs"])
+async def test_checks_come_in_their_order(open_: FrontDoor, pattern: str) -> None:
+    await open_.store.ensure_repository(FOREIGN)
+    reads = await open_.new_key(Scope.READ)
+    garbage, kind = b"\xff", "image/png"
+    no_credential = await open_.ask(pattern.format("ac_me", "w"), {}, "POST", garbage)
+    assert_refused(no_credential, 403)
+    bad_path = await open_.post(pattern.format("ac_me", "w"), garbage, kind)
+    assert bad_path.wrong_fields == [("path", "owner")]
+    foreign = await open_.post(pattern.format("umbrella", "widgets"), garbage, kind)
+    nowhere = await open_.post(pattern.format("umbrella", "nothing"), garbage, kind)
+    absent = await open_.post(pattern.format("acme", "new"), garbage, kind, key=reads)
+    assert_refused(foreign, 404)
+    assert foreign.body == nowhere.body == absent.body
+    known = await open_.post(pattern.format("acme", "widgets"), garbage, kind, key=reads)
+    assert_refused(known, 403)
+    assert_refused(await open_.post(pattern.format("acme", "widgets"), garbage, kind), 415)
+
+
+async def test_a_repository_becomes_known_by_what_is_sent_of_it(open_: FrontDoor) -> None:
+    target = "/v1/ci/ACME/repositories/New.One/traces"
+    bad = write(make_request([make_span("")]), PROTOBUF)
+    good = write(make_request([make_span("a")]), PROTOBUF)
+    key = await open_.new_key(Scope.INGEST)
+    await open_.post(target, bad, PROTOBUF, key=key)
+    assert_refused(await open_.get("/v1/repos/acme/new.one/logs"), 404)
+    await open_.post(target, good, PROTOBUF, key=key)
+    assert (await open_.get("/v1/repos/acme/new.one/logs")).status == 200
+    assert await names_of(open_, "New.One") == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "packing"),
+    [
+        (None, ""),
+        ("application/octet-stream", ""),
+        ("application/x-ndjson", ""),
+        ("text/plain", ""),
+        ("nonsense", ""),
+        (PROTOBUF, "br"),
+        (PROTOBUF, "gzip, gzip"),
+        (JSON, "zstd"),
+    ],
+)
+async def test_another_kind_of_body_is_refused(
+    open_: FrontDoor, kind: str | None, packing: str
+) -> None:
+    answer = await open_.post(TRACES, b"", kind or "", Content_Encoding=packing)
+    assert_refused(answer, 415)
+    assert ("Accept-Encoding" in answer.headers) == bool(packing)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "packing", "reason"),
+    [
+        (PROTOBUF, b"hello, world", "", "not valid protobuf"),
+        (JSON, b"{", "", "the request is not JSON"),
+        (JSON, b"[]", "", "the request must be an object"),
+        (PROTOBUF, b"not packed", "gzip", "cannot be unpacked"),
+        (JSON, gzip.compress(b"{}")[:-3], "gzip", "ends too early"),
+        (JSON, gzip.compress(b"{}") + b"more", "gzip", "cannot be unpacked"),
+    ],
+)
+async def test_a_body_that_cannot_be_read_is_refused_with_the_reason(
+    open_: FrontDoor, kind: str, body: bytes, packing: str, reason: str
+) -> None:
+    answer = await open_.post(TRACES, body, kind, Content_Encoding=packing)
+    assert_refused(answer, 400)
+    assert reason in answer.json["detail"]
+
+
+@pytest.mark.parametrize("target", [TRACES, LOGS])
+async def test_a_body_that_unpacks_too_large_is_refused(open_: FrontDoor, target: str) -> None:
+    bomb = gzip.compress(bytes(4 * MAX_CONTENT_BYTES), 9)
+    assert len(bomb) < MAX_BODY_BYTES // 16
+    kind = "text/plain" if target == LOGS else PROTOBUF
+    assert_refused(await open_.post(target, bomb, kind, Content_Encoding="gzip"), 413)
+
+
+async def test_a_body_that_is_told_to_be_too_large_is_refused_unread(open_: FrontDoor) -> None:
+    head = (
+        f"POST {TRACES} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {open_.key}\r\n"
+        f"Content-Type: {PROTOBUF}\r\nContent-Length: {MAX_BODY_BYTES + 1}\r\n"
+        "Connection: close\r\n\r\n"
+    )
+    status, headers, body = await exchange(open_, head.encode() + b"\0")
+    assert status == 413
+    assert_problem(413, headers["content-type"], body)
+
+
+async def test_a_body_that_turns_out_too_large_is_refused(open_: FrontDoor) -> None:
+    head = (
+        f"POST {TRACES} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {open_.key}\r\n"
+        f"Content-Type: {PROTOBUF}\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+    )
+    chunk = b"100000\r\n" + bytes(2**20) + b"\r\n"
+    status, headers, body = await exchange(
+        open_, head.encode() + chunk * (MAX_BODY_BYTES // 2**20 + 1) + b"0\r\n\r\n"
+    )
+    assert status == 413
+    assert_problem(413, headers["content-type"], body)
+
+
+async def test_a_body_that_breaks_off_is_no_error_of_the_service(open_: FrontDoor) -> None:
+    head = (
+        f"POST {TRACES} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {open_.key}\r\n"
+        f"Content-Type: {PROTOBUF}\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+    )
+    status, headers, body = await exchange(open_, head.encode() + b"not a length\r\n")
+    assert status == 400
+    assert_problem(400, headers["content-type"], body)
+
+
+async def test_more_than_a_process_holds_at_once_is_told_to_come_again(
+    open_: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = write(make_request([make_span("a")]), PROTOBUF)
+    with monkeypatch.context() as patched:
+        patched.setattr("service.intake.MAX_HELD_BYTES", len(body) - 1)
+        answer = await open_.post(TRACES, body, PROTOBUF)
+        assert_refused(answer, 503)
+        assert int(answer.headers["Retry-After"]) > 0
+        # What was refused is not held any longer.
+        patched.setattr("service.intake.MAX_HELD_BYTES", len(body))
+        assert (await open_.post(TRACES, body, PROTOBUF)).status == 200
+        assert (await open_.post(TRACES, body, PROTOBUF)).status == 200
+
+
+async def test_more_spans_than_one_request_may_hold_are_refused(open_: FrontDoor) -> None:
+    spans = b'{"resourceSpans":[{"scopeSpans":[{"spans":[' + b"{}," * MAX_SPANS + b"{}]}]}]}"
+    answer = await open_.post(TRACES, spans, JSON)
+    assert_refused(answer, 413)
+    assert str(MAX_SPANS) in answer.json["detail"]
+
+
+async def test_a_store_that_cannot_write_is_a_503_and_what_is_sent_again_lands(
+    open_: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(_now: datetime) -> int:
+        raise StoreUnavailableError("database is locked")
+
+    body = write(make_request([make_span("a")]), PROTOBUF)
+    with monkeypatch.context() as patched:
+        patched.setattr(open_.store, "refresh_tests", fail)
+        answer = await open_.post(TRACES, body, PROTOBUF)
+        assert_refused(answer, 503)
+        assert int(answer.headers["Retry-After"]) > 0
+    assert rejected(await open_.post(TRACES, body, PROTOBUF), PROTOBUF) == (0, "")
+    assert await names_of(open_) == ["a"]
+
+
+@settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    body=st.binary(max_size=300) | st.sampled_from([b"{}", b"[]", b'{"resourceSpans":[{}]}']),
+    kind=st.sampled_from([PROTOBUF, JSON, "", "a/b", "text/plain"]),
+    packing=st.sampled_from(["", "gzip", "identity", "br"]),
+    really=st.booleans(),
+    target=st.sampled_from([TRACES, ALIAS, LOGS]),
+)
+def test_no_garbage_is_an_error_of_the_service(
+    garbage_door: Any, body: bytes, kind: str, packing: str, really: bool, target: str
+) -> None:
+    sent = gzip.compress(body) if really and packing == "gzip" else body
+    answer = garbage_door(target, sent, kind, packing)
+    assert answer.status in (200, 400, 413, 415), answer.body
+    if answer.status != 200:
+        assert_problem(answer.status, answer.headers["Content-Type"], answer.body)
+
+
+@pytest.fixture
+def garbage_door(tmp_path: Path) -> Any:
+    """A door for a test that hypothesis runs many times, which has no loop of its own."""
+    loop = asyncio.new_event_loop()
+    doors = open_door(tmp_path, Settings(data_dir=tmp_path, ingest=True))
+    opened = loop.run_until_complete(anext(doors))
+    opened.key = loop.run_until_complete(opened.new_key(Scope.ADMIN))
+
+    def send(target: str, body: bytes, kind: str, packing: str) -> Answer:
+        return loop.run_until_complete(opened.post(target, body, kind, Content_Encoding=packing))
+
+    yield send
+    loop.run_until_complete(anext(doors, None))
+    loop.close()

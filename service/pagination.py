@@ -27,7 +27,8 @@ from service.cursor import (
     scope_of,
     write_cursor,
 )
-from service.problems import FieldError, Problem
+from service.field_errors import FieldError
+from service.problems import Problem
 from service.query import CURSOR_FIELD, PER_PAGE_FIELD, encode_raw, load, split
 
 K = TypeVar("K")

@@ -17,7 +17,7 @@ from indexing.names import (
     check_repository,
 )
 from service import problems
-from service.problems import FieldError
+from service.field_errors import FieldError
 
 UUID_PATTERN: Final = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _UUID: Final = re.compile(UUID_PATTERN)

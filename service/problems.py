@@ -6,11 +6,12 @@ The request id travels in a header alone, so that equal problems are equal to th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 import orjson
 from aiohttp import web
+
+from service.field_errors import FieldError
 
 PROBLEM_TYPE: Final = "application/problem+json"
 
@@ -41,17 +42,6 @@ DETAILS: Final[Mapping[int, str]] = {
     417: "the expectation in the Expect header cannot be met",
     500: "something went wrong here; the request id leads to it in the log",
 }
-
-Where = Literal["path", "query"]
-
-
-@dataclass(frozen=True, slots=True)
-class FieldError:
-    """One wrong field of a request."""
-
-    where: Where
-    field: str
-    detail: str
 
 
 class Problem(Exception):  # noqa: N818 - RFC 9457 calls it a problem, not an error

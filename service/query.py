@@ -15,7 +15,7 @@ from marshmallow import Schema, ValidationError, fields
 
 from indexing.errors import InvalidValueError
 from indexing.names import check_text
-from service.problems import FieldError
+from service.field_errors import FieldError
 
 CURSOR_FIELD: Final = "cursor"
 PER_PAGE_FIELD: Final = "per_page"

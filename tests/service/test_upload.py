@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import pytest
-from aiohttp import web
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
-    ExportTracePartialSuccess,
-    ExportTraceServiceRequest,
-    ExportTraceServiceResponse,
-)
 
 from indexing.models.executions import Conclusion
 from indexing.names import RepositoryName
@@ -22,57 +16,16 @@ from service.retries import MAX_ATTEMPTS, MAX_WAIT_SECONDS, seconds_to_wait
 from service.server import bind
 from service.upload import UploadError, open_upload
 from tests.builders import WIDGETS, make_executions, make_run
+from tests.service.receiver import TOKEN, Receiver, accept, answer, receiving, reject_one
 
-TOKEN = "mw_hush"
 RUN = make_run("7")
 RESULTS = [("a.b", Conclusion.PASSED), ("a.c", Conclusion.FAILED)]
-Answerer = Callable[[web.Request], web.StreamResponse]
-
-
-@dataclass
-class Receiver:
-    """A server at `url`; answers one request after another, and the last way ever after."""
-
-    url: str = ""
-    answers: list[Answerer] = field(default_factory=list)
-    requests: list[tuple[str, str, ExportTraceServiceRequest]] = field(default_factory=list)
-
-    async def take(self, request: web.Request) -> web.StreamResponse:
-        assert request.headers["Content-Type"] == "application/x-protobuf"
-        assert request.headers["Content-Encoding"] == "gzip"
-        # The server has unpacked the body by the header already.
-        body = ExportTraceServiceRequest.FromString(await request.read())
-        self.requests.append((request.path, request.headers["Authorization"], body))
-        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        return answer(request)
-
-
-def accept(_: web.Request) -> web.Response:
-    return web.Response(body=ExportTraceServiceResponse().SerializeToString())
-
-
-def reject_one(_: web.Request) -> web.Response:
-    told = ExportTracePartialSuccess(rejected_spans=1, error_message=f"no name; {TOKEN}")
-    return web.Response(body=ExportTraceServiceResponse(partial_success=told).SerializeToString())
-
-
-def answer(status: int, text: str = "", **headers: str) -> Answerer:
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return lambda _: web.Response(status=status, text=text, headers=named)
 
 
 @pytest.fixture
 async def receiver() -> AsyncIterator[Receiver]:
-    receiver = Receiver(answers=[accept])
-    app = web.Application()
-    app.router.add_post("/{anything:.*}", receiver.take)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    with bind("127.0.0.1", 0) as listener:
-        await web.SockSite(runner, listener).start()
-        receiver.url = http_url(listener)
-        yield receiver
-        await runner.cleanup()
+    async with receiving() as opened:
+        yield opened
 
 
 @dataclass

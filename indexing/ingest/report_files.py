@@ -21,7 +21,7 @@ from typing import Final
 
 from indexing.ingest.compression import GZIP_MAGIC
 from indexing.junit.cases import RefusedCase, ReportCase, ReportError
-from indexing.junit.reader import LineStream, read_report
+from indexing.junit.reader import ByteStream, read_report
 from indexing.timestamps import from_microseconds
 
 # Up to here a report is kept in memory between its two readings, which is nearly every report.
@@ -86,7 +86,7 @@ class ReportFile:
             if hashed.digest() != self.digest:
                 raise ReportError("the file changed while it was read; read it again")
 
-    def _number(self, stream: LineStream) -> Iterator[tuple[ReportCase | RefusedCase, int]]:
+    def _number(self, stream: ByteStream) -> Iterator[tuple[ReportCase | RefusedCase, int]]:
         seen: dict[str, int] = {}
         for case in read_report(stream):
             ordinal = 0
@@ -97,22 +97,22 @@ class ReportFile:
 
 
 class _HashedStream:
-    """A stream of lines with the digest of all that was read of it."""
+    """A stream with the digest of all that was read of it."""
 
-    def __init__(self, stream: LineStream) -> None:
+    def __init__(self, stream: ByteStream) -> None:
         self._stream = stream
         self._state = hashlib.sha256()
 
-    def readline(self, size: int, /) -> bytes:
-        line = self._stream.readline(size)
-        self._state.update(line)
-        return line
+    def read(self, size: int, /) -> bytes:
+        chunk = self._stream.read(size)
+        self._state.update(chunk)
+        return chunk
 
     def digest(self) -> bytes:
         return self._state.digest()
 
 
-def _take_census(stream: LineStream) -> frozenset[int]:
+def _take_census(stream: ByteStream) -> frozenset[int]:
     """Read a report to its end and give the hashes of the names that come more than once.
 
     Eight bytes a case. A hash that two names share costs a look-up later and changes nothing.

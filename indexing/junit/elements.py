@@ -209,9 +209,7 @@ class CaseCollector:
         conclusion = Conclusion.PASSED
         if case.failed:
             conclusion = Conclusion.FAILED
-        elif case.skipped or any(
-            attributes.get(attribute, "").lower() in words for attribute, words in _NOT_RUN.items()
-        ):
+        elif case.skipped or _is_not_run(attributes):
             conclusion = Conclusion.SKIPPED
         inherited = self._suites[-1].enclose(attributes)
         path = inherited.filepath
@@ -235,6 +233,12 @@ class CaseCollector:
                 f"more than {MAX_DISTINCT_NAMES} different names of elements and attributes",
                 self.line,
             )
+
+
+def _is_not_run(attributes: Mapping[str, str]) -> bool:
+    return any(
+        attributes[name].lower() in words for name, words in _NOT_RUN.items() if name in attributes
+    )
 
 
 def _stated(attributes: Mapping[str, str], name: str) -> str | None:

@@ -11,7 +11,7 @@ UV := $(shell command -v uv 2>/dev/null || echo .tools/uv/bin/uv)
 export UV_PROJECT_ENVIRONMENT := $(VENV)
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: help install run test check format example-report clean
+.PHONY: help install run test check format bench example-report clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ run: install ## Load the examples when the store is empty, print a key and curl 
 
 test: install ## Run every test.
 	$(BIN)/pytest
+
+bench: install ## Print what loading real reports costs beside the least that it could.
+	@$(BIN)/python -m benchmarks.load_reports
 
 check: install ## Lint, types, and the direction of imports.
 	$(BIN)/ruff format --check .

@@ -61,6 +61,8 @@ class Settings:
     log_level: LogLevel = LogLevel.INFO
     log_format: LogFormat = LogFormat.JSON
     retention_days: int = 90
+    url: str | None = None
+    token: str | None = field(default=None, repr=False)
     ingest: bool = False
 
 
@@ -81,6 +83,17 @@ class Declaration:
 
 def _text(env: Env, name: str, default: str | None) -> str | None:
     return env.str(name, default)
+
+
+def _token(env: Env, name: str, default: str | None) -> str | None:
+    text = env.str(name, default, validate=_check_token)
+    # A secret that was read from a file brings the file's last line end with it.
+    return (text or "").strip() or None
+
+
+def _check_token(text: str | None) -> None:
+    if text and not (text.strip().isascii() and text.strip().isprintable()):
+        raise ValidationError("must be printable ASCII, as the header that carries it")
 
 
 def _path(env: Env, name: str, default: Path) -> Path:
@@ -160,6 +173,19 @@ DECLARATIONS: Final = (
         "90",
         "How many days of events and executions `mergewatch index prune` keeps.",
         _number(1, MAX_RETENTION_DAYS),
+    ),
+    Declaration(
+        "url",
+        "unset",
+        "The URL of a running service that `mergewatch ingest junit` uploads to, with its path "
+        "prefix if there is one; when unset, it writes into the store.",
+        _public_url,
+    ),
+    Declaration(
+        "token",
+        "unset",
+        "The application key of scope `ingest` that it uploads with.",
+        _token,
     ),
     Declaration(
         "ingest",

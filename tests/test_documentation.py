@@ -7,6 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from indexing.health import thresholds
+from indexing.health.thresholds import (
+    BROKEN_FAILED_IN_SPAN,
+    BROKEN_SPAN,
+    BROKEN_STREAK,
+    FLAKY_CHANGES,
+    FLAKY_SPAN,
+    INFRASTRUCTURE_FAILED_PERCENT,
+    INFRASTRUCTURE_MIN_RESULTS,
+    LIVE_FOR,
+    RECOVERY_VERDICTS,
+    WINDOW,
+)
 from service.cli import main
 from service.settings import DECLARATIONS
 
@@ -64,3 +77,34 @@ def test_modules_are_short() -> None:
     )
     assert lengths[len(lengths) // 2] < 130
     assert lengths[-1] <= 400
+
+
+# Each sentence of docs/health.md that holds a threshold, with the threshold in its place.
+HEALTH_SENTENCES = (
+    f"the {WINDOW.days} days that end with the test's newest execution",
+    f"at most {LIVE_FOR.days} days older than the test's newest execution",
+    f"newest {BROKEN_STREAK} verdicts failed",
+    f"at least {BROKEN_FAILED_IN_SPAN} of the newest {BROKEN_SPAN} did",
+    f"at least {FLAKY_CHANGES} changes from pass to fail among its newest {FLAKY_SPAN} verdicts",
+    f"at least {INFRASTRUCTURE_MIN_RESULTS} passed and failed tests of which more than",
+    f"of which more than {INFRASTRUCTURE_FAILED_PERCENT} % failed",
+    f"at least {RECOVERY_VERDICTS} verdicts since the quarantine began",
+    # The picture says it shorter.
+    f"Window: the {WINDOW.days} days",
+    f"Newest verdict at most {LIVE_FOR.days} days",
+    f"Newest {BROKEN_STREAK} failed, or the newest",
+    f"or the newest and {BROKEN_FAILED_IN_SPAN} of the newest {BROKEN_SPAN}?",
+    f"A flaky verdict, or {FLAKY_CHANGES} changes from pass to fail in the newest {FLAKY_SPAN}?",
+)
+
+
+@pytest.mark.parametrize("sentence", HEALTH_SENTENCES)
+def test_the_rules_in_words_have_the_numbers_of_the_code(sentence: str) -> None:
+    words = (ROOT / "docs" / "health.md").read_text(encoding="utf-8").replace("<br/>", " ")
+    assert sentence in " ".join(words.split())
+
+
+def test_every_threshold_stands_in_the_rules_in_words() -> None:
+    named = [name for name in vars(thresholds) if name.isupper()]
+    source = Path(__file__).read_text(encoding="utf-8")
+    assert [name for name in named if f"{{{name}" not in source] == []

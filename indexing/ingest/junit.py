@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -15,8 +15,9 @@ from indexing.ingest.counts import IngestCount
 from indexing.ingest.report_files import ReportFile
 from indexing.junit.cases import RefusedCase, ReportCase, ReportError
 from indexing.models.executions import MAX_ATTEMPT, Execution, Run
+from indexing.models.repositories import Repository
 from indexing.names import RepositoryName, check_stored_name
-from indexing.store.interface import Writer
+from indexing.store.interface import ExecutionCount
 
 # One transaction of the store: large enough that its fixed cost does not show, small enough that
 # readers wait for milliseconds.
@@ -56,6 +57,21 @@ class ReportProgress(Protocol):
     def __call__(self, done: int, total: int | None) -> None: ...
 
 
+class ExecutionSink(Protocol):
+    """Where executions go: the part of `Writer` that a report needs, or a service far away.
+
+    What `write_executions` counts neither as written nor as unchanged was refused there.
+    """
+
+    async def ensure_repository(self, name: RepositoryName) -> Repository | None: ...
+
+    async def write_executions(
+        self, repository: RepositoryName, run: Run, executions: Sequence[Execution]
+    ) -> ExecutionCount: ...
+
+    async def refresh_tests(self, now: datetime) -> int: ...
+
+
 def check_run(run: Run) -> Run:
     """Give the run back, or raise `InvalidValueError` naming the member that cannot be stored."""
     for name in ("pipeline_name", "job_name", "branch", "commit", "run_id"):
@@ -69,7 +85,7 @@ def check_run(run: Run) -> Run:
 
 
 async def ingest_reports(
-    writer: Writer,
+    sink: ExecutionSink,
     requests: Iterable[ReportRequest | Refusal],
     *,
     refuse: Callable[[Refusal], None],
@@ -88,7 +104,7 @@ async def ingest_reports(
         StoreError: the store failed; what was written before stays.
     """
     todo = [found for request in requests for found in _expand(request)]
-    ingest = _Ingest(writer, refuse)
+    ingest = _Ingest(sink, refuse)
     for done, item in enumerate(todo, start=1):
         if isinstance(item, Refusal):
             ingest.refuse(item)
@@ -96,16 +112,16 @@ async def ingest_reports(
             await ingest.take(item)
         if progress is not None:
             progress(done, len(todo))
-    await writer.refresh_tests(clock())
+    await sink.refresh_tests(clock())
     return ingest.count
 
 
 class _Ingest:
     """One call's worth of state: what was counted, and which repositories were made known."""
 
-    def __init__(self, writer: Writer, refuse: Callable[[Refusal], None]) -> None:
+    def __init__(self, sink: ExecutionSink, refuse: Callable[[Refusal], None]) -> None:
         self.count = IngestCount()
-        self._writer = writer
+        self._sink = sink
         self._report_refusal = refuse
         self._known: set[str] = set()
 
@@ -136,12 +152,17 @@ class _Ingest:
 
     async def _ensure_repository(self, repository: RepositoryName) -> None:
         if repository.key not in self._known:
-            await self._writer.ensure_repository(repository)
+            await self._sink.ensure_repository(repository)
             self._known.add(repository.key)
 
     async def _write(self, request: ReportRequest, batch: list[Execution]) -> None:
-        done = await self._writer.write_executions(request.repository, request.run, batch)
-        self.count += IngestCount(read=len(batch), written=done.written, unchanged=done.unchanged)
+        done = await self._sink.write_executions(request.repository, request.run, batch)
+        self.count += IngestCount(
+            read=len(batch),
+            written=done.written,
+            unchanged=done.unchanged,
+            refused=len(batch) - done.written - done.unchanged,
+        )
 
 
 def _to_execution(

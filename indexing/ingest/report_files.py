@@ -12,7 +12,7 @@ import os
 import stat
 import zlib
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,17 +21,35 @@ from typing import Final
 
 from indexing.ingest.compression import GZIP_MAGIC
 from indexing.junit.cases import RefusedCase, ReportCase, ReportError
-from indexing.junit.reader import LineStream, read_report
+from indexing.junit.reader import ByteStream, read_report
 from indexing.timestamps import from_microseconds
 
 # Up to here a report is kept in memory between its two readings, which is nearly every report.
 SMALL_REPORT_BYTES: Final = 8 * 1024 * 1024
+
+# Up to here the cases of such a report are kept as well, so that it is parsed once: some 20 MB.
+KEPT_CASES: Final = 20_000
 
 # Equal names in one report are numbered, so something has to be remembered of every name. At
 # this many cases, some hundred times what large projects report, that is about 40 MB.
 REPORT_MAX_CASES: Final = 5_000_000
 
 _CENSUS_SHARDS: Final = 64
+
+
+_Case = ReportCase | RefusedCase
+
+
+@dataclass(frozen=True, slots=True)
+class _Census:
+    """What the first reading of a report found.
+
+    `repeated` has the hashes of the names that come more than once: a hash that two names share
+    costs a look-up later and changes nothing. `cases` are all of them, or `None` for too many.
+    """
+
+    repeated: frozenset[int]
+    cases: tuple[_Case, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +63,7 @@ class ReportFile:
     modified_at: datetime
     digest: bytes
     _content: bytes | None
-    _repeated: frozenset[int]
+    _census: _Census
 
     @classmethod
     def examine(cls, path: Path) -> ReportFile:
@@ -59,7 +77,7 @@ class ReportFile:
                 head = stream.read(SMALL_REPORT_BYTES + 1)
             modified_at = from_microseconds(status.st_mtime_ns // 1000)
             if len(head) <= SMALL_REPORT_BYTES:
-                census = _take_census(io.BytesIO(head))
+                census = _take_census(io.BytesIO(head), keep=KEPT_CASES)
                 return cls(path, modified_at, hashlib.sha256(head).digest(), head, census)
             del head
             if not stat.S_ISREG(status.st_mode):
@@ -68,59 +86,66 @@ class ReportFile:
                 )
             with _open(path) as (stream, _):
                 hashed = _HashedStream(stream)
-                census = _take_census(hashed)
+                census = _take_census(hashed, keep=0)
             return cls(path, modified_at, hashed.digest(), None, census)
 
-    def read_cases(self) -> Iterator[tuple[ReportCase | RefusedCase, int]]:
+    def read_cases(self) -> Iterator[tuple[_Case, int]]:
         """Give each case with its ordinal, from 0, among the accepted ones of equal name.
 
         Raises:
             ReportError: the file has changed since it was examined.
         """
+        if self._census.cases is not None:
+            yield from self._number(self._census.cases)
+            return
         if self._content is not None:
-            yield from self._number(io.BytesIO(self._content))
+            yield from self._number(read_report(io.BytesIO(self._content)))
             return
         with _as_report_errors(), _open(self.path) as (stream, _):
             hashed = _HashedStream(stream)
-            yield from self._number(hashed)
+            yield from self._number(read_report(hashed))
             if hashed.digest() != self.digest:
                 raise ReportError("the file changed while it was read; read it again")
 
-    def _number(self, stream: LineStream) -> Iterator[tuple[ReportCase | RefusedCase, int]]:
+    def _number(self, cases: Iterable[_Case]) -> Iterator[tuple[_Case, int]]:
         seen: dict[str, int] = {}
-        for case in read_report(stream):
+        for case in cases:
             ordinal = 0
-            if isinstance(case, ReportCase) and hash(case.test_name) in self._repeated:
+            if isinstance(case, ReportCase) and hash(case.test_name) in self._census.repeated:
                 ordinal = seen.get(case.test_name, 0)
                 seen[case.test_name] = ordinal + 1
             yield case, ordinal
 
 
 class _HashedStream:
-    """A stream of lines with the digest of all that was read of it."""
+    """A stream with the digest of all that was read of it."""
 
-    def __init__(self, stream: LineStream) -> None:
+    def __init__(self, stream: ByteStream) -> None:
         self._stream = stream
         self._state = hashlib.sha256()
 
-    def readline(self, size: int, /) -> bytes:
-        line = self._stream.readline(size)
-        self._state.update(line)
-        return line
+    def read(self, size: int, /) -> bytes:
+        chunk = self._stream.read(size)
+        self._state.update(chunk)
+        return chunk
 
     def digest(self) -> bytes:
         return self._state.digest()
 
 
-def _take_census(stream: LineStream) -> frozenset[int]:
-    """Read a report to its end and give the hashes of the names that come more than once.
+def _take_census(stream: ByteStream, keep: int) -> _Census:
+    """Read a report to its end, and keep its cases where they are no more than `keep`.
 
-    Eight bytes a case. A hash that two names share costs a look-up later and changes nothing.
+    Otherwise it takes eight bytes a case.
     """
     shards = [array("q") for _ in range(_CENSUS_SHARDS)]
+    kept: list[_Case] = []
+    count = 0
     for count, case in enumerate(read_report(stream), start=1):
         if count > REPORT_MAX_CASES:
             raise ReportError(f"more than {REPORT_MAX_CASES} test cases")
+        if count <= keep:
+            kept.append(case)
         if isinstance(case, ReportCase):
             name = hash(case.test_name)
             shards[name % _CENSUS_SHARDS].append(name)
@@ -131,7 +156,7 @@ def _take_census(stream: LineStream) -> frozenset[int]:
             if name == before:
                 repeated.add(name)
             before = name
-    return frozenset(repeated)
+    return _Census(frozenset(repeated), tuple(kept) if count == len(kept) else None)
 
 
 @contextmanager

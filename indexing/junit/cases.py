@@ -21,13 +21,17 @@ FILEPATH_MAX_LENGTH: Final = 4_096
 # Suites nest by folder and class, so real ones stay below 20; a deeper document is an attack.
 MAX_DEPTH: Final = 256
 
+# A case has a failure, a log and a few properties, so this is a few million cases; all of them
+# take the parser about a minute. What packs well could otherwise keep it busy for hours.
+MAX_ELEMENTS: Final = 20_000_000
+
 # The parser keeps a name for as long as the process lives. All dialects together use fewer than
 # a hundred; some writers invent an attribute or two of their own.
 MAX_DISTINCT_NAMES: Final = 2_000
 
 # The parser holds a comment, a CDATA section or an attribute until it ends. Whole logs stand in
-# one CDATA section, so this is far above the parser's own 10 MB.
-TOKEN_MAX_BYTES: Final = 64 * 1024 * 1024
+# one CDATA section, so this is far above the parser's own 10 MB; it may need twice as much memory.
+TOKEN_MAX_BYTES: Final = 32 * 1024 * 1024
 
 
 class ReportError(InvalidValueError):

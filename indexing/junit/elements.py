@@ -18,6 +18,7 @@ from indexing.junit.cases import (
     FILEPATH_MAX_LENGTH,
     MAX_DEPTH,
     MAX_DISTINCT_NAMES,
+    MAX_ELEMENTS,
     RefusedCase,
     ReportCase,
     ReportError,
@@ -103,6 +104,7 @@ class CaseCollector:
         self.stirred = False
         self.finished: list[ReportCase | RefusedCase] = []
         self._depth = 0
+        self._elements = 0
         # Below this depth nothing is looked at: logs, properties, what others have added.
         self._passed_over_from: int | None = None
         self._suites = [_Suite()]
@@ -115,6 +117,9 @@ class CaseCollector:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise ReportError(f"elements nest more than {MAX_DEPTH} deep", self.line)
+        self._elements += 1
+        if self._elements > MAX_ELEMENTS:
+            raise ReportError(f"more than {MAX_ELEMENTS} elements", self.line)
         self._remember_names(tag, *attributes)
         if self._passed_over_from is not None:
             return
@@ -204,9 +209,7 @@ class CaseCollector:
         conclusion = Conclusion.PASSED
         if case.failed:
             conclusion = Conclusion.FAILED
-        elif case.skipped or any(
-            attributes.get(attribute, "").lower() in words for attribute, words in _NOT_RUN.items()
-        ):
+        elif case.skipped or _is_not_run(attributes):
             conclusion = Conclusion.SKIPPED
         inherited = self._suites[-1].enclose(attributes)
         path = inherited.filepath
@@ -230,6 +233,12 @@ class CaseCollector:
                 f"more than {MAX_DISTINCT_NAMES} different names of elements and attributes",
                 self.line,
             )
+
+
+def _is_not_run(attributes: Mapping[str, str]) -> bool:
+    return any(
+        attributes[name].lower() in words for name, words in _NOT_RUN.items() if name in attributes
+    )
 
 
 def _stated(attributes: Mapping[str, str], name: str) -> str | None:

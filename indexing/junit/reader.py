@@ -15,22 +15,24 @@ from lxml import etree
 from indexing.junit.cases import TOKEN_MAX_BYTES, RefusedCase, ReportCase, ReportError
 from indexing.junit.elements import CaseCollector
 
-# Longer lines are fed in pieces.
-_PIECE_BYTES: Final = 64 * 1024
+_CHUNK_BYTES: Final = 64 * 1024
+
+# Where anything can begin or end that the parser tells of, besides text.
+_MARKUP: Final = re.compile(rb"[<>]")
 
 _UTF_16_MARKS: Final = (b"\xfe\xff", b"\xff\xfe")
 # The parser ends its messages with the place, which is told at their beginning here.
 _PLACE: Final = re.compile(r"\s*,? line [0-9]+, column [0-9]+\s*$")
 
 
-class LineStream(Protocol):
+class ByteStream(Protocol):
     """All that is asked of a binary stream."""
 
-    def readline(self, size: int, /) -> bytes:
-        """Give the bytes up to and with the next line end, at most `size`; none at the end."""
+    def read(self, size: int, /) -> bytes:
+        """Give some of the next bytes, at most `size`; none at the end."""
 
 
-def read_report(stream: LineStream) -> Iterator[ReportCase | RefusedCase]:
+def read_report(stream: ByteStream) -> Iterator[ReportCase | RefusedCase]:
     """Give the cases of a report in their order, and in their place those that are refused.
 
     Raises:
@@ -59,30 +61,53 @@ def read_report(stream: LineStream) -> Iterator[ReportCase | RefusedCase]:
 
 
 def _feed(
-    parser: etree.XMLParser, collector: CaseCollector, stream: LineStream
+    parser: etree.XMLParser, collector: CaseCollector, stream: ByteStream
 ) -> Iterator[ReportCase | RefusedCase]:
-    # Fed by line, because the parser does not tell its target where it is.
-    piece = stream.readline(_PIECE_BYTES)
-    if not piece:
+    chunk = stream.read(_CHUNK_BYTES)
+    if not chunk:
         raise ReportError("the report is empty")
-    if piece.startswith(_UTF_16_MARKS) or b"\0" in piece[:4]:
+    if chunk.startswith(_UTF_16_MARKS) or b"\0" in chunk[:4]:
         collector.line = None
     silent = 0
-    while piece:
-        collector.stirred = False
-        parser.feed(piece)
-        silent = 0 if collector.stirred else silent + len(piece)
-        if silent > TOKEN_MAX_BYTES:
-            raise ReportError(
-                f"a comment, a CDATA section or a tag of more than {TOKEN_MAX_BYTES} bytes",
-                collector.line,
-            )
-        if collector.finished:
-            yield from collector.finished
-            collector.finished.clear()
-        if collector.line is not None and piece.endswith(b"\n"):
-            collector.line += 1
-        piece = stream.readline(_PIECE_BYTES)
+    while chunk:
+        for piece, before, after in _cut_by_lines(chunk):
+            _move(collector, before)
+            collector.stirred = False
+            parser.feed(piece)
+            silent = 0 if collector.stirred else silent + len(piece)
+            if silent > TOKEN_MAX_BYTES:
+                raise ReportError(
+                    f"a comment, a CDATA section or a tag of more than {TOKEN_MAX_BYTES} bytes",
+                    collector.line,
+                )
+            if collector.finished:
+                yield from collector.finished
+                collector.finished.clear()
+            _move(collector, after)
+        chunk = stream.read(_CHUNK_BYTES)
+
+
+def _cut_by_lines(chunk: bytes) -> Iterator[tuple[bytes, int, int]]:
+    """Give pieces with markup in one line at most: how many lines end before it, and after it.
+
+    The parser does not tell its target where it is, so that a piece is fed at the line of its
+    markup. Text needs no line: a log is fed by the chunk, however short its lines are.
+    """
+    start = 0
+    while start < len(chunk):
+        found = _MARKUP.search(chunk, start)
+        if found is None:
+            yield chunk[start:], chunk.count(b"\n", start), 0
+            return
+        end = chunk.find(b"\n", found.start()) + 1
+        before = chunk.count(b"\n", start, found.start())
+        yield chunk[start : end or len(chunk)], before, 1 if end else 0
+        start = end or len(chunk)
+
+
+def _move(collector: CaseCollector, lines: int) -> None:
+    if collector.line is not None:
+        collector.line += lines
 
 
 def _translate(error: etree.XMLSyntaxError) -> ReportError:

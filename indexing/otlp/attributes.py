@@ -12,6 +12,8 @@ from typing import Final
 TEST_CASE_NAME: Final = "test.case.name"
 TEST_CASE_RESULT_STATUS: Final = "test.case.result.status"
 TEST_SCOPE: Final = "test.scope"
+# The scope of a test itself; anything else is a container of tests.
+CASE_SCOPE: Final = "case"
 TEST_FRAMEWORK: Final = "test.framework"
 TEST_FRAMEWORK_VERSION: Final = "test.framework.version"
 TEST_LANGUAGE: Final = "test.language"

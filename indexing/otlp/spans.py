@@ -19,7 +19,6 @@ from indexing.otlp import attributes as names
 from indexing.otlp.requests import Attributes, AttributeValue, ReceivedSpan
 from indexing.timestamps import from_microseconds
 
-_CASE_SCOPE: Final = "case"
 # `pass` and `fail` are the words of OpenTelemetry's own registry, the others those of plugins.
 _CONCLUSIONS: Final = {
     "passed": Conclusion.PASSED,
@@ -138,7 +137,7 @@ def to_execution(repository: RepositoryName, span: ReceivedSpan) -> tuple[Run, E
 def _is_test(facts: _Facts) -> bool:
     scope = facts.get(names.TEST_SCOPE)
     if scope is not None:
-        return scope == _CASE_SCOPE
+        return scope == names.CASE_SCOPE
     # Of the span itself: what a resource says of one test would make tests of all its spans.
     return names.TEST_CASE_NAME in facts.own or names.TEST_CASE_RESULT_STATUS in facts.own
 

@@ -110,3 +110,10 @@ def print_count(count: IngestCount) -> None:
         f" refused {count.refused}",
         err=True,
     )
+
+
+def finish_ingest(ctx: click.Context, count: IngestCount) -> None:
+    """Show what was done, and end with status 1 where something was refused."""
+    print_count(count)
+    if count.refused:
+        ctx.exit(1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import click
 
@@ -22,6 +22,9 @@ from indexing.names import (
 from indexing.timestamps import parse_timestamp
 
 T = TypeVar("T")
+
+# GitHub does not send an event of more than 25 MB.
+EVENT_MAX_BYTES: Final = 32 * 1024 * 1024
 
 
 class _Parsed(click.ParamType[T], Generic[T]):
@@ -55,9 +58,23 @@ def _parse_pull_request(text: str) -> tuple[int | None, PullRequest | None]:
     if text.isascii() and text.lstrip("#").isdigit():
         return parse_pull_request(text)
     try:
-        return parse_pull_request(Path(text).read_text(encoding="utf-8"))
+        return parse_pull_request(read_event(Path(text)))
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidValueError(f"is no number, and no file that can be read: {error}") from error
+
+
+def read_event(path: Path) -> str:
+    """Give the text of a CI's event file.
+
+    Raises:
+        OSError, UnicodeDecodeError: it cannot be read as text.
+        InvalidValueError: it is far longer than any event.
+    """
+    with path.open("rb") as stream:
+        data = stream.read(EVENT_MAX_BYTES + 1)
+    if len(data) > EVENT_MAX_BYTES:
+        raise InvalidValueError(f"the CI's event has more than {EVENT_MAX_BYTES} bytes")
+    return data.decode()
 
 
 OWNER = _Parsed("owner", check_owner)

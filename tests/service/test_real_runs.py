@@ -1,46 +1,58 @@
-"""151 real CI runs, from the files to the answers, beside a count that shares no code with it."""
+"""216 real CI runs, from the files to the answers, beside counts that share no code with them."""
 
 from __future__ import annotations
 
-import asyncio
+import ast
 import csv
-import gzip
 import sqlite3
 from collections import Counter, defaultdict
-from functools import partial
 from pathlib import Path
-from xml.etree import ElementTree as ET
+from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from indexing.names import RepositoryName
-from service.cli import main
+from indexing.identifiers import derive_test_id
 from service.settings import Settings
+from tests import independent_health
 from tests.service.conftest import open_door
-
-SAMPLES = Path(__file__).parents[1] / "samples" / "lammps"
-SEARCH = "/v1/ci/lammps/repositories/lammps/search/tests"
+from tests.service.front_door import FrontDoor
+from tests.service.real_runs import LAMMPS, REGRESSION, LoadedProject, ingest, load
 
 Counts = dict[str, Counter[str]]
 
 
-def count_files() -> tuple[Counts, dict[str, set[str]]]:
-    """Conclusions and test names of each job, as plainly as they can be counted."""
+@pytest.fixture(scope="session")
+def lammps(tmp_path_factory: pytest.TempPathFactory) -> LoadedProject:
+    return load(LAMMPS, tmp_path_factory.mktemp("lammps"))
+
+
+@pytest.fixture(scope="session")
+def regression(tmp_path_factory: pytest.TempPathFactory) -> LoadedProject:
+    return load(REGRESSION, tmp_path_factory.mktemp("regression"))
+
+
+@pytest.fixture(params=["lammps", "regression"])
+def loaded(request: pytest.FixtureRequest) -> LoadedProject:
+    found: LoadedProject = request.getfixturevalue(request.param)
+    return found
+
+
+def count_files(loaded: LoadedProject) -> tuple[Counts, dict[str, set[str]]]:
+    """Conclusions of each job, and the names of its tests on the default branch."""
     counts: Counts = defaultdict(Counter)
     names: dict[str, set[str]] = defaultdict(set)
-    with (SAMPLES / "manifest.csv").open(newline="") as manifest:
+    folder = loaded.project.folder
+    with (folder / "manifest.csv").open(newline="") as manifest:
         for row in csv.DictReader(manifest):
-            with gzip.open(SAMPLES / row["file"]) as report:
-                for case in ET.parse(report).iter("testcase"):  # noqa: S314 - our own samples
-                    failed = case.find("failure") is not None
-                    counts[row["job_name"]]["failed" if failed else "passed"] += 1
-                    names[row["job_name"]].add(f"{case.get('classname')}.{case.get('name')}")
+            results = independent_health.read_results(folder / row["file"])
+            counts[row["job_name"]].update(result for _, result in results)
+            if row["branch"] == loaded.project.default_branch:
+                names[row["job_name"]].update(name for name, _ in results)
     return dict(counts), dict(names)
 
 
-def count_store(path: Path) -> Counts:
-    connection = sqlite3.connect(path)
+def count_store(loaded: LoadedProject) -> Counts:
+    connection = sqlite3.connect(loaded.data_dir / "mergewatch.db")
     counts: Counts = defaultdict(Counter)
     for job, conclusion, count in connection.execute(
         "SELECT job_name, conclusion, count(*) FROM executions JOIN runs ON runs.id = run"
@@ -51,43 +63,101 @@ def count_store(path: Path) -> Counts:
     return dict(counts)
 
 
-async def run(*arguments: str) -> Result:
-    """Run `mergewatch`, which has an event loop of its own, beside this one."""
-    invoke = partial(CliRunner().invoke, main, arguments, catch_exceptions=False)
-    result = await asyncio.to_thread(invoke)
-    assert result.exit_code == 0, result.output
-    return result
+def ci_path(loaded: LoadedProject) -> str:
+    name = loaded.project.repository
+    return f"/v1/ci/{name.owner}/repositories/{name.name}"
 
 
-async def test_real_runs_come_out_as_they_stand_in_the_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    counts, names = count_files()
+async def search(door: FrontDoor, loaded: LoadedProject, query: str = "") -> list[dict[str, Any]]:
+    target = f"{ci_path(loaded)}/search/tests?test_name=*&per_page=100&sort=test_name{query}"
+    return [test for page in await door.walk(target, "tests") for test in page]
+
+
+def test_every_result_of_the_files_is_stored_once(loaded: LoadedProject) -> None:
+    counts, _ = count_files(loaded)
     total = sum(sum(counter.values()) for counter in counts.values())
-    monkeypatch.setenv("MERGEWATCH_DATA_DIR", str(tmp_path))
-    await run("repository", "set", "lammps/lammps", "--default-branch", "develop")
-    for written, unchanged in ((total, 0), (0, total)):
-        summary = f"read {total}, written {written}, unchanged {unchanged}, refused 0"
-        manifest = str(SAMPLES / "manifest.csv")
-        loaded = await run("ingest", "junit", "--repository=lammps/lammps", "--manifest", manifest)
-        assert loaded.stderr.splitlines()[-1] == summary
-        assert count_store(tmp_path / "mergewatch.db") == counts
-    async for door in open_door(tmp_path, Settings(data_dir=tmp_path)):
-        key = await door.new_key(owner="lammps")
-        found: dict[str, set[str]] = {}
+    assert loaded.summary == f"read {total}, written {total}, unchanged 0, refused 0"
+    assert count_store(loaded) == counts
+
+
+def test_loading_some_of_the_runs_again_changes_nothing(
+    regression: LoadedProject, tmp_path: Path
+) -> None:
+    folder = regression.project.folder
+    with (folder / "manifest.csv").open(newline="") as manifest:
+        rows = list(csv.DictReader(manifest))[20:26]
+    again = tmp_path / "again.csv"
+    with again.open("w", newline="") as manifest:
+        writer = csv.DictWriter(manifest, rows[0])
+        writer.writeheader()
+        writer.writerows(row | {"file": str(folder / row["file"])} for row in rows)
+    before = count_store(regression)
+    total = sum(int(row["tests"]) for row in rows)
+    said = ingest(regression.project, regression.data_dir, again)
+    assert said == f"read {total}, written 0, unchanged {total}, refused 0"
+    assert count_store(regression) == before
+
+
+async def test_the_search_finds_what_runs_on_the_default_branch(lammps: LoadedProject) -> None:
+    _, names = count_files(lammps)
+    async for door in open_door(lammps.data_dir, Settings(data_dir=lammps.data_dir)):
+        door.key = await door.new_key(owner="lammps")
         for job in names:
-            url: str | None = f"{SEARCH}?test_name=*&job_name={job}&per_page=100&sort=test_name"
-            found[job] = set()
-            seen = 0
-            while url:
-                answer = await door.get(url, key=key)
-                assert answer.status == 200
-                seen += answer.json["size"]
-                found[job] |= {test["test_name"] for test in answer.json["tests"]}
-                url = answer.links.get("next")
-            assert seen == len(found[job])
-        assert found.pop("linux-x86_64-gcc") == set()
-        assert found == {job: each for job, each in names.items() if job in found}
-        assert len(found["windows-msvc"]) == 1_096
-        assert len(set().union(*found.values())) == 1_124
-        assert await door.store.find_repository(RepositoryName("Lammps", "LAMMPS")) is not None
+            found = [test["test_name"] for test in await search(door, lammps, f"&job_name={job}")]
+            assert len(found) == len(set(found))
+            assert set(found) == names[job]
+        assert await search(door, lammps, "&job_name=linux-x86_64-gcc") == []
+    assert len(names["windows-msvc"]) == 1_096
+    assert len(set().union(*names.values())) == 1_124
+
+
+async def test_the_service_says_of_every_test_what_an_independent_script_says(
+    loaded: LoadedProject,
+) -> None:
+    project = loaded.project
+    expected = independent_health.judge_folder(project.folder, project.default_branch)
+    fields = list(independent_health.NOT_JUDGED)
+    told: dict[str, dict[str, Any]] = {}
+    async for door in open_door(loaded.data_dir, Settings(data_dir=loaded.data_dir)):
+        door.key = await door.new_key(owner="lammps")
+        ids = {test["test_name"]: test["test_id"] for test in await search(door, loaded)}
+        for name in expected:
+            # The search does not show what runs on other branches alone; the detail does.
+            test_id = ids.get(name) or derive_test_id(project.repository, name)
+            answer = await door.get(f"{ci_path(loaded)}/tests/{test_id}")
+            assert answer.json["test_name"] == name
+            told[name] = {field: answer.json[field] for field in fields}
+    wrong = {
+        name: (told[name], expected[name]) for name in expected if told[name] != expected[name]
+    }
+    assert wrong == {}
+
+
+@pytest.mark.parametrize(
+    ("project", "statuses"),
+    [
+        (LAMMPS, {"broken": 1, "flaky": 2, "healthy": 1_121, "unknown": 4}),
+        (REGRESSION, {"broken": 313, "flaky": 3, "healthy": 389, "unknown": 177}),
+    ],
+    ids=["lammps", "regression"],
+)
+def test_the_independent_script_finds_the_known_figures(
+    project: Any, statuses: dict[str, int]
+) -> None:
+    judged = independent_health.judge_folder(project.folder, project.default_branch)
+    assert Counter(each["health_status"] for each in judged.values()) == statuses
+
+
+def test_the_independent_script_shares_nothing_with_the_product() -> None:
+    tree = ast.parse(Path(independent_health.__file__).read_text(encoding="utf-8"))
+    imported = {
+        name.split(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in (
+            [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else [alias.name for alias in node.names]
+        )
+    }
+    assert not imported & {"service", "indexing", "tests", "lxml"}

@@ -38,7 +38,7 @@ def test_the_documented_defaults_are_those_that_hold(monkeypatch: pytest.MonkeyP
 
 
 def test_an_empty_variable_is_an_unset_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("DATA_DIR", "PUBLIC_URL", "BIND", "SECRET", "INGEST"):
+    for name in ("DATA_DIR", "PUBLIC_URL", "BIND", "SECRET", "URL", "TOKEN", "INGEST"):
         monkeypatch.setenv(PREFIX + name, "")
     assert load_settings() == Settings()
 
@@ -54,6 +54,8 @@ def test_all_settings_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
         "LOG_LEVEL": "debug",
         "LOG_FORMAT": "text",
         "RETENTION_DAYS": "7",
+        "URL": "https://ci.example/merge/",
+        "TOKEN": "mw_anything\n",
         "INGEST": "true",
     }
     for name, value in given.items():
@@ -68,6 +70,8 @@ def test_all_settings_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
         log_level=LogLevel.DEBUG,
         log_format=LogFormat.TEXT,
         retention_days=7,
+        url="https://ci.example/merge",
+        token="mw_anything",
         ingest=True,
     )
 
@@ -79,6 +83,8 @@ BAD = {
     "LOG_LEVEL": ["loud", "INFO"],
     "LOG_FORMAT": ["xml"],
     "RETENTION_DAYS": ["0", "-5", "36501", "a month"],
+    "URL": ["ci.example", "https://user:pass@ci.example"],
+    "TOKEN": ["two\nlines", "\u00e9"],
     "INGEST": ["2", "maybe", "tru"],
 }
 
@@ -104,7 +110,7 @@ def test_everything_wrong_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_the_secret_is_not_shown_and_settings_do_not_change() -> None:
-    settings = Settings(secret="hush")
+    settings = Settings(secret="hush", token="mw_hush")
     assert "hush" not in repr(settings)
     with pytest.raises(FrozenInstanceError):
         setattr(settings, fields(Settings)[0].name, Path())

@@ -134,11 +134,12 @@ async def test_a_report_that_breaks_off_leaves_nothing(store: Store, folder: Pat
     assert (await store.get_status()).executions == 0
 
 
-@pytest.mark.parametrize("small", [0, report_files.SMALL_REPORT_BYTES])
+@pytest.mark.parametrize("limit", ["SMALL_REPORT_BYTES", "KEPT_CASES", None])
 async def test_a_report_too_large_for_memory_comes_out_the_same(
-    store: Store, folder: Path, small: int, monkeypatch: pytest.MonkeyPatch
+    store: Store, folder: Path, limit: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(report_files, "SMALL_REPORT_BYTES", small)
+    if limit is not None:
+        monkeypatch.setattr(report_files, limit, 0)
     names = [f"test {number % 3_000}" for number in range(5_000)]
     path = write_report(folder / "a.xml", *names)
     packed = folder / "a.xml.gz"

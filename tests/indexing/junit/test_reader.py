@@ -6,13 +6,13 @@ import io
 import tracemalloc
 from datetime import UTC, datetime
 from itertools import chain, repeat
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
+from indexing.junit import elements
 from indexing.junit.cases import (
     FAILURE_MESSAGE_MAX_LENGTH,
     MAX_DEPTH,
@@ -25,7 +25,6 @@ from indexing.junit.reader import read_report
 from indexing.models.executions import Conclusion
 from indexing.names import STORED_NAME_MAX_BYTES
 
-SAMPLES = Path(__file__).parents[2] / "samples" / "junit"
 PASSED, FAILED, SKIPPED = Conclusion.PASSED, Conclusion.FAILED, Conclusion.SKIPPED
 
 
@@ -49,53 +48,6 @@ def refuse(document: str | bytes) -> str:
     with pytest.raises(ReportError) as refused:
         read(document)
     return str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("sample", "expected"),
-    [
-        ("bazel__suite-logs.xml", "F"),
-        ("catch2__report.xml", "F"),
-        ("cunit__testFailure.xml", "PPFP"),
-        ("flaky_retries__flaky_all_failures.xml", "FFF"),
-        ("flaky_retries__flaky_success_first.xml", "PFF"),
-        ("junit_flaky_failure__mixed_flaky_and_passed.xml", "RPP"),
-        ("maven_surefire_flaky__surefire-report.xml", "R"),
-        ("minimal-attributes.xml", "PSFF"),
-        ("mocha__mocha.xml", "P"),
-        ("multiple_failures__test_multiple_failures.xml", "FFSP"),
-        ("nested__multi-level.xml", "PPP"),
-        ("nextest__basic.xml", "FPP"),
-        ("no-cases-but-tests.xml", ""),
-        ("perl__result.xml", "P"),
-        ("pytest__junit.fail.xml", "PSPFP"),
-        ("python__report.xml", "PFF"),
-        ("python__report_flaky.xml", "PFFP"),
-        ("scalatest__TEST-uk.co.gresearch.spark.diff.DiffOptionsSuite.xml", "PPPPP"),
-        (
-            "tests__utilssurefire-reports__TEST-action.surefire.report.calc.StringUtilsTest.xml",
-            "PFPFS",
-        ),
-        ("testsuite-in-testsuite.xml", "PPPPP"),
-        ("unsupported-unicode.xml", "PSSFFFF"),
-        ("with-xml-entities.xml", "SFFS"),
-    ],
-)
-def test_the_reports_of_many_writers_are_read(sample: str, expected: str) -> None:
-    cases = read_cases((SAMPLES / sample).read_bytes())
-    letters = ["R" if case.needed_retries else case.conclusion[0].upper() for case in cases]
-    assert "".join(letters) == expected
-
-
-def test_a_report_that_was_cut_off_is_refused_with_its_line() -> None:
-    cut = SAMPLES / "corrupt-junit__e2e-tests__corruptsf-reports__TEST-test.CorruptTest.xml"
-    reason = refuse(cut.read_bytes())
-    assert reason == "line 18: not well-formed XML: a CDATA section does not end"
-
-
-def test_a_document_of_another_kind_is_refused_by_its_root() -> None:
-    reason = refuse((SAMPLES / "non-junit.xml").read_bytes())
-    assert reason.startswith("line 2: not a JUnit report: its root is <suites>")
 
 
 def test_a_name_is_the_class_name_and_the_name() -> None:
@@ -261,6 +213,13 @@ def test_depth_is_limited_and_its_cost_too() -> None:
     assert len(read_cases(nested)) == 1
 
 
+def test_elements_that_never_end_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(elements, "MAX_ELEMENTS", 1_000)
+    many = "\n<a/>" * 999
+    assert read(f"<testsuite>{many}</testsuite>") == []
+    assert refuse(f"<testsuite>{many}\n<a/>") == "line 1001: more than 1000 elements"
+
+
 def test_names_that_never_end_are_refused() -> None:
     many = "".join(f"<a{number}/>" for number in range(3_000))
     assert "different names" in refuse(f"<testsuite>{many}</testsuite>")
@@ -276,10 +235,27 @@ class Repeated:
     def __init__(self, head: bytes, piece: bytes, times: int, tail: bytes) -> None:
         self._pieces = chain((head,), repeat(piece, times), (tail,))
 
-    def readline(self, size: int, /) -> bytes:
+    def read(self, size: int, /) -> bytes:
         piece = next(self._pieces, b"")
         assert len(piece) <= size
         return piece
+
+
+@given(
+    st.lists(st.sampled_from(["\n", "log", "<a\nb='1'\n/>", "<a>\n</a>", "<!--\n<-->"])),
+    st.integers(1, 80),
+)
+def test_lines_are_told_right_however_the_bytes_arrive(pieces: list[str], size: int) -> None:
+    text = "".join(pieces)
+    document = f"<testsuite>{text}<testcase\nname='a'\n/>{text}<testcase/></testsuite>"
+
+    class Slow(io.BytesIO):
+        def read(self, most: int | None = None, /) -> bytes:
+            return super().read(min(size, most or size))
+
+    first, second = read_report(Slow(document.encode()))
+    lines = text.count("\n")
+    assert (first.line, second.line) == (3 + lines, 3 + 2 * lines)
 
 
 def test_a_large_report_takes_little_memory() -> None:

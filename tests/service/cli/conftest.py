@@ -10,11 +10,16 @@ from click.testing import CliRunner, Result
 
 from service.cli import main
 
+CI_MARKS = ("GITHUB_ACTIONS", "GITLAB_CI", "CIRCLECI", "BUILDKITE", "JENKINS_URL")
+
 Command = Callable[..., Result]
 
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, str]:
+    # The tests may run within a CI themselves, which a command would then take for its own.
+    for name in (*CI_MARKS, "MERGEWATCH_URL", "MERGEWATCH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
     values = {"MERGEWATCH_DATA_DIR": str(tmp_path / "data")}
     for name, value in values.items():
         monkeypatch.setenv(name, value)

@@ -1,0 +1,136 @@
+"""What loading 151 real reports costs, beside the least that it could: `make bench`.
+
+The least is reading them with lxml alone, plus storing executions that were prepared beforehand.
+All three are timed one after another in one process, the best of a few rounds each, since a
+machine that is busy now and then makes single figures worthless and a ratio of bests steady.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from lxml import etree
+
+from indexing.ingest.counts import IngestCount
+from indexing.ingest.junit import ReportRequest, ingest_reports
+from indexing.ingest.manifest import read_manifest
+from indexing.models.executions import Execution, Run
+from indexing.models.repositories import RepositoryChange
+from indexing.names import RepositoryName
+from indexing.store import open_store
+from indexing.store.interface import ExecutionCount, Store
+
+SAMPLES: Final = Path(__file__).parents[1] / "tests" / "samples" / "lammps"
+REPOSITORY: Final = RepositoryName("lammps", "lammps")
+MAX_RATIO: Final = 3.0
+ROUNDS: Final = 3
+
+Batch = tuple[Run, Sequence[Execution]]
+
+
+class Preparing:
+    """A sink that only keeps what a store would have been given."""
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+
+    async def ensure_repository(self, name: RepositoryName) -> None:
+        """Every repository is known here."""
+
+    async def write_executions(
+        self,
+        repository: RepositoryName,  # noqa: ARG002 - the protocol names it
+        run: Run,
+        executions: Sequence[Execution],
+    ) -> ExecutionCount:
+        self.batches.append((run, executions))
+        return ExecutionCount(len(executions), 0)
+
+    async def refresh_tests(self, now: datetime) -> int:  # noqa: ARG002 - as above
+        return 0
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def read_requests() -> list[ReportRequest]:
+    found = list(read_manifest(SAMPLES / "manifest.csv", REPOSITORY))
+    return [request for request in found if isinstance(request, ReportRequest)]
+
+
+def read_with_lxml(requests: Sequence[ReportRequest]) -> int:
+    """Parse every report and look at every case, as plainly as it can be done."""
+    failed = 0
+    for request in requests:
+        with gzip.open(request.path) as stream:
+            for case in etree.fromstring(stream.read()).iter("testcase"):
+                case.get("classname"), case.get("name"), case.get("time")
+                failed += any(child.tag in ("failure", "error") for child in case)
+    return failed
+
+
+async def write_prepared(store: Store, batches: Sequence[Batch]) -> None:
+    for run, executions in batches:
+        await store.write_executions(REPOSITORY, run, executions)
+    await store.refresh_tests(_now())
+
+
+async def load(store: Store, requests: Sequence[ReportRequest]) -> IngestCount:
+    return await ingest_reports(store, requests, refuse=print, clock=_now)
+
+
+async def time_over_a_new_store(work: Callable[[Store], Awaitable[object]]) -> float:
+    """Seconds that the work takes over a store that has nothing but the repository."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = await open_store(Path(folder))
+        try:
+            await store.set_repository(
+                REPOSITORY, RepositoryChange(default_branch="develop"), _now()
+            )
+            start = time.perf_counter()
+            await work(store)
+            return time.perf_counter() - start
+        finally:
+            await store.close()
+
+
+def time_of(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+async def measure() -> float:
+    """Print the figures; gives the ratio."""
+    requests = read_requests()
+    preparing = Preparing()
+    count = await ingest_reports(preparing, requests, refuse=print, clock=_now)
+    reading, writing, loading = [], [], []
+    for _ in range(ROUNDS):
+        reading.append(time_of(lambda: read_with_lxml(requests)))
+        writing.append(
+            await time_over_a_new_store(lambda store: write_prepared(store, preparing.batches))
+        )
+        loading.append(await time_over_a_new_store(lambda store: load(store, requests)))
+    least = min(reading) + min(writing)
+    ratio = min(loading) / least
+    print(f"{len(requests)} reports, {count.read:,} results, best of {ROUNDS}")
+    print(f"  reading with lxml alone   {min(reading):7.2f} s")
+    print(f"  writing what was prepared {min(writing):7.2f} s")
+    print(f"  loading                   {min(loading):7.2f} s")
+    verdict = "holds" if ratio <= MAX_RATIO else "DOES NOT HOLD"
+    print(f"  loading : the least       {ratio:7.2f}   at most {MAX_RATIO:.1f}: {verdict}")
+    return ratio
+
+
+if __name__ == "__main__":
+    sys.exit(0 if asyncio.run(measure()) <= MAX_RATIO else 1)

@@ -1,0 +1,50 @@
+"""A job of Buildkite: https://buildkite.com/docs/pipelines/configure/environment-variables."""
+
+from __future__ import annotations
+
+from indexing.ci.facts import (
+    Environment,
+    JobFacts,
+    fork_branch,
+    number_in,
+    repository_of_remote,
+    stated,
+    tag_branch,
+)
+
+
+def read_job(environment: Environment) -> JobFacts:
+    """Read the variables of a job; the retry of a job counts from 0 and is the next attempt."""
+    repository = repository_of_remote(stated(environment, "BUILDKITE_REPO"))
+    notes = []
+    if repository is None:
+        notes.append("BUILDKITE_REPO: does not end in owner/repository")
+    commit = stated(environment, "BUILDKITE_COMMIT")
+    if commit == "HEAD":
+        commit = None
+        notes.append("BUILDKITE_COMMIT: HEAD is whatever the branch was when it was checked out")
+    retries = number_in(environment, "BUILDKITE_RETRY_COUNT") or 0
+    return JobFacts(
+        ci="Buildkite",
+        repository=repository,
+        branch=_find_branch(environment),
+        commit=commit,
+        pipeline=stated(environment, "BUILDKITE_PIPELINE_SLUG"),
+        job=stated(environment, "BUILDKITE_LABEL", "BUILDKITE_STEP_KEY"),
+        run_id=stated(environment, "BUILDKITE_BUILD_ID"),
+        attempt=retries + 1,
+        pull_number=number_in(environment, "BUILDKITE_PULL_REQUEST"),
+        notes=tuple(notes),
+    )
+
+
+def _find_branch(environment: Environment) -> str | None:
+    tag = tag_branch(stated(environment, "BUILDKITE_TAG"))
+    branch = stated(environment, "BUILDKITE_BRANCH")
+    if tag is not None or branch is None:
+        return tag
+    base = repository_of_remote(stated(environment, "BUILDKITE_REPO"))
+    head = repository_of_remote(stated(environment, "BUILDKITE_PULL_REQUEST_REPO"))
+    if head is not None and (base is None or head.key != base.key):
+        return fork_branch(head.owner, branch)
+    return branch

@@ -1,0 +1,116 @@
+"""A job of GitHub Actions, and of the runners that speak its variables.
+
+https://docs.github.com/en/actions/reference/variables-reference
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+import orjson
+
+from indexing.ci.facts import (
+    Environment,
+    JobFacts,
+    fork_branch,
+    number_in,
+    repository_of_path,
+    stated,
+)
+from indexing.errors import InvalidValueError
+from indexing.junit.pull_requests import parse_pull_request
+from indexing.models.executions import PullRequest
+
+_PULL_REF: Final = re.compile(r"refs/(pull/([0-9]{1,18})/(?:merge|head))")
+_BRANCH_REF: Final = "refs/heads/"
+
+# A workflow that starts when another one ends runs on the default branch, whatever the branch of
+# the one whose reports it has come for.
+_FOREIGN_EVENT: Final = "workflow_run"
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """Where a run stands in the history."""
+
+    branch: str | None = None
+    commit: str | None = None
+    pull_number: int | None = None
+    pull: PullRequest | None = None
+    note: str | None = None
+
+
+def read_job(environment: Environment, event: str | None) -> JobFacts:
+    """Read the variables; `event` is the text of the file that `GITHUB_EVENT_PATH` names."""
+    repository = repository_of_path(stated(environment, "GITHUB_REPOSITORY"))
+    if stated(environment, "GITHUB_EVENT_NAME") == _FOREIGN_EVENT:
+        note = (
+            f"the event is {_FOREIGN_EVENT}: the reports are those of another run,"
+            " which only the workflow knows"
+        )
+        return JobFacts("GitHub Actions", repository, notes=(note,))
+    head = _find_head(environment, event)
+    return JobFacts(
+        ci="GitHub Actions",
+        repository=repository,
+        branch=head.branch,
+        commit=head.commit,
+        pipeline=stated(environment, "GITHUB_WORKFLOW"),
+        job=stated(environment, "GITHUB_JOB"),
+        run_id=stated(environment, "GITHUB_RUN_ID"),
+        attempt=number_in(environment, "GITHUB_RUN_ATTEMPT"),
+        pull_number=head.pull_number,
+        pull=head.pull,
+        notes=(head.note,) if head.note else (),
+    )
+
+
+def _find_head(environment: Environment, event: str | None) -> _Head:
+    ref = stated(environment, "GITHUB_REF") or ""
+    commit = stated(environment, "GITHUB_SHA")
+    note = None
+    if event is not None:
+        try:
+            head = _head_of_event(event)
+        except InvalidValueError as error:
+            note = f"GITHUB_EVENT_PATH: {error}"
+        else:
+            if head is not None:
+                return head
+    pull_ref = _PULL_REF.fullmatch(ref)
+    if pull_ref is not None or stated(environment, "GITHUB_HEAD_REF"):
+        # Without the event the commit is that of the merge, and a fork's branch cannot be told
+        # from one of the repository: the ref of the pull request is nobody's branch.
+        branch, number = (pull_ref[1], int(pull_ref[2])) if pull_ref else (None, None)
+        return _Head(branch, commit, number, note=note or "GITHUB_EVENT_PATH: no pull request")
+    branch = ref.removeprefix(_BRANCH_REF) or None
+    return _Head(branch, commit, note=note)
+
+
+def _head_of_event(event: str) -> _Head | None:
+    """Give the head of the pull request that an event is about; `None` where it is about none."""
+    number, pull = parse_pull_request(event)
+    found: object = orjson.loads(event)
+    payload = _member(found, "pull_request")
+    head = _member(payload, "head")
+    ref, commit = _text(head, "ref"), _text(head, "sha")
+    if number is None or ref is None or commit is None:
+        return None
+    head_repository = _text(_member(head, "repo"), "full_name")
+    base_repository = _text(_member(_member(payload, "base"), "repo"), "full_name")
+    if head_repository is None or head_repository != base_repository:
+        # A fork that was deleted meanwhile is null, and its owner is still told.
+        owner = (head_repository or "").partition("/")[0] or _text(_member(head, "user"), "login")
+        ref = fork_branch(owner or "fork", ref)
+    return _Head(ref, commit, number, pull)
+
+
+def _member(holder: object, name: str) -> object:
+    return holder.get(name) if isinstance(holder, dict) else None
+
+
+def _text(holder: object, name: str) -> str | None:
+    value = _member(holder, name)
+    return value if isinstance(value, str) and value else None

@@ -1,0 +1,187 @@
+"""Executions as OTLP trace export requests: values to bytes, the same bytes for the same values."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, Span, Status
+
+from indexing.models.executions import Conclusion, Execution, Run
+from indexing.names import RepositoryName
+from indexing.otlp import attributes as names
+from indexing.timestamps import to_microseconds
+
+Value = str | int | bool | None
+
+# Well below the megabyte that web servers commonly take before they are told to take more.
+REQUEST_MAX_BYTES: Final = 768 * 1024
+
+_NANOSECONDS: Final = 1_000
+# A span's times are unsigned nanoseconds since 1970 in 64 bits, which end in the year 2554.
+_MAX_NANOSECONDS: Final = 2**64 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedBatch:
+    """One request's body, and how many spans are in it."""
+
+    body: bytes
+    spans: int
+
+
+def encode_executions(
+    repository: RepositoryName,
+    run: Run,
+    executions: Sequence[Execution],
+    max_bytes: int = REQUEST_MAX_BYTES,
+) -> Iterator[EncodedBatch]:
+    """Give requests that together hold one span for each execution, in their order.
+
+    None has more than about `max_bytes`, except for a single span that is larger. The trace is
+    that of the run and the span that of the execution's derived id, so that whoever takes in the
+    same executions again recognises them. All of them must be `fits_a_span`.
+    """
+    resource = ResourceSpans()
+    trace_id = derive_trace_id(repository, run)
+    of_run = _pull_attributes(run)
+    pending: list[Span] = []
+    size = 0
+    told: tuple[str | None, ...] = ()
+    for execution in executions:
+        metadata = (execution.framework, execution.framework_version, execution.language)
+        span = _to_span(trace_id, of_run, execution)
+        grown = size + span.ByteSize()
+        if pending and (grown > max_bytes or metadata != told):
+            yield _finish(resource, pending)
+            pending, grown = [], span.ByteSize()
+        if not pending:
+            resource = _to_resource(run, of_run, execution)
+            grown += resource.ByteSize()
+            told = metadata
+        pending.append(span)
+        size = grown
+    if pending:
+        yield _finish(resource, pending)
+
+
+def fits_a_span(execution: Execution) -> bool:
+    """Whether a span can tell when the execution finished: after 1970, and before 2554."""
+    return 0 < _end_of(execution) <= _MAX_NANOSECONDS
+
+
+def derive_trace_id(repository: RepositoryName, run: Run) -> bytes:
+    """The trace that all executions of one run of one job belong to, 16 bytes."""
+    state = hashlib.blake2b(digest_size=16, person=b"otlp-trace")
+    parts = (repository.key, run.run_id, str(run.attempt), run.pipeline_name, run.job_name)
+    for part in parts:
+        data = part.encode()
+        state.update(len(data).to_bytes(4, "big"))
+        state.update(data)
+    return state.digest()
+
+
+def derive_span_id(execution_id: bytes) -> bytes:
+    """The span of one execution, 8 bytes: its id is longer than a span's may be."""
+    return hashlib.blake2b(execution_id, digest_size=8, person=b"otlp-span").digest()
+
+
+def _finish(resource: ResourceSpans, spans: Sequence[Span]) -> EncodedBatch:
+    resource.scope_spans.add(spans=spans)
+    request = ExportTraceServiceRequest(resource_spans=[resource])
+    return EncodedBatch(request.SerializeToString(deterministic=True), len(spans))
+
+
+def _to_resource(run: Run, of_run: Sequence[KeyValue], execution: Execution) -> ResourceSpans:
+    resource = ResourceSpans()
+    resource.resource.attributes.extend(
+        _to_attributes(
+            {
+                names.PIPELINE_NAME: run.pipeline_name,
+                names.TASK_NAME: run.job_name,
+                names.RUN_ID: run.run_id,
+                names.RUN_ATTEMPT: run.attempt,
+                names.HEAD_NAME: run.branch,
+                names.HEAD_REVISION: run.commit,
+                names.TEST_FRAMEWORK: execution.framework,
+                names.TEST_FRAMEWORK_VERSION: execution.framework_version,
+                names.TEST_LANGUAGE: execution.language,
+            }
+        )
+    )
+    resource.resource.attributes.extend(of_run)
+    return resource
+
+
+def _pull_attributes(run: Run) -> Sequence[KeyValue]:
+    """What is known of the pull request.
+
+    It goes onto the resource, being a fact of the run, and onto each span, where those find it
+    who keep spans without their resource.
+    """
+    pull = run.pull
+    return _to_attributes(
+        {
+            names.CHANGE_ID: None if run.pull_number is None else str(run.pull_number),
+            names.PULL_REQUEST_ID: pull.id if pull else None,
+            names.PULL_REQUEST_TITLE: pull.title if pull else None,
+            names.PULL_REQUEST_USER_ID: pull.user_id if pull else None,
+            names.PULL_REQUEST_USER_LOGIN: pull.user_login if pull else None,
+        }
+    )
+
+
+def _to_span(trace_id: bytes, of_run: Sequence[KeyValue], execution: Execution) -> Span:
+    end = _end_of(execution)
+    lasted = round(min((execution.duration or 0) * 1e9, end))
+    failed = execution.conclusion is Conclusion.FAILED
+    span = Span(
+        trace_id=trace_id,
+        span_id=derive_span_id(execution.id),
+        name=execution.test_name,
+        kind=Span.SPAN_KIND_INTERNAL,
+        start_time_unix_nano=end - lasted,
+        end_time_unix_nano=end,
+        status=Status(code=Status.STATUS_CODE_ERROR if failed else Status.STATUS_CODE_UNSET),
+    )
+    span.attributes.extend(
+        _to_attributes(
+            {
+                names.TEST_SCOPE: names.CASE_SCOPE,
+                names.TEST_CASE_NAME: execution.test_name,
+                names.TEST_CASE_RESULT_STATUS: execution.conclusion.value,
+                names.TEST_NEEDED_RETRIES: execution.needed_retries or None,
+                names.CODE_FILEPATH: execution.filepath,
+                names.CODE_FUNCTION: execution.function_name,
+                names.EXCEPTION_TYPE: execution.failure_type,
+                names.EXCEPTION_MESSAGE: execution.failure_message,
+            }
+        )
+    )
+    span.attributes.extend(of_run)
+    return span
+
+
+def _end_of(execution: Execution) -> int:
+    return to_microseconds(execution.finished_at) * _NANOSECONDS
+
+
+def _to_attributes(values: dict[str, Value]) -> list[KeyValue]:
+    """One attribute for each value that there is."""
+    return [
+        KeyValue(key=name, value=_to_value(value))
+        for name, value in values.items()
+        if value is not None
+    ]
+
+
+def _to_value(value: str | int | bool) -> AnyValue:  # noqa: FBT001 - the value itself
+    if isinstance(value, bool):
+        return AnyValue(bool_value=value)
+    if isinstance(value, int):
+        return AnyValue(int_value=value)
+    return AnyValue(string_value=value)

@@ -1,0 +1,129 @@
+"""What `mergewatch ingest junit` knows of its run: the options, and for the rest the CI."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from indexing.ci.detection import find_event_file, find_job
+from indexing.ci.facts import JobFacts
+from indexing.errors import InvalidValueError
+from indexing.ingest.junit import check_run
+from indexing.models.executions import PullRequest, Run
+from indexing.names import RepositoryName
+from service.cli.output import visible
+from service.cli.parameters import read_event
+
+# What has to be known of a run, by option or from the environment.
+_NEEDED: Final = ("repository", "branch", "commit", "pipeline", "job", "run_id")
+
+
+def option_of(name: str) -> str:
+    """The option that a parameter is given by."""
+    return "--" + name.replace("_", "-")
+
+
+def find_ci_job(environment: Mapping[str, str] | None = None) -> JobFacts | None:
+    """Read the environment of this process, and the event file that it names."""
+    environment = os.environ if environment is None else environment
+    path = find_event_file(environment)
+    event, note = None, None
+    if path is not None:
+        try:
+            event = read_event(Path(path))
+        except (OSError, UnicodeDecodeError, InvalidValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            note = f"GITHUB_EVENT_PATH: {reason}"
+    facts = find_job(environment, event)
+    if facts is not None and note is not None:
+        return replace(facts, notes=(note, *facts.notes))
+    return facts
+
+
+def choose_repository(given: RepositoryName | None, facts: JobFacts | None) -> RepositoryName:
+    """The repository of the options, else that of the CI."""
+    found = given or (facts.repository if facts else None)
+    if found is None:
+        raise _missing([option_of("repository")], facts)
+    return found
+
+
+def make_run(
+    given: Mapping[str, Any], facts: JobFacts | None, missing: tuple[str, ...] = ()
+) -> tuple[RepositoryName, Run]:
+    """Put the run together, and say on standard error what of it the CI told.
+
+    `given` has the options by name, `None` where one was not given; `missing` names what else the
+    command lacks.
+
+    Raises:
+        click.UsageError: something is not known, or cannot be stored.
+    """
+    known: dict[str, Any] = {
+        name: getattr(facts, name, None) if given[name] is None else given[name] for name in _NEEDED
+    }
+    lacking = [option_of(name) for name, value in known.items() if value is None]
+    if missing or lacking:
+        raise _missing([*missing, *lacking], facts)
+    attempt: int | None = given["attempt"]
+    pull: tuple[int | None, PullRequest | None] | None = given["pull_request"]
+    if facts is not None and _is_same_run(known, facts):
+        attempt = attempt or facts.attempt
+        pull = pull or (facts.pull_number, facts.pull)
+    number, details = pull or (None, None)
+    run = Run(
+        run_id=known["run_id"],
+        attempt=attempt or 1,
+        pipeline_name=known["pipeline"],
+        job_name=known["job"],
+        branch=known["branch"],
+        commit=known["commit"],
+        pull_number=number,
+        pull=details,
+    )
+    try:
+        check_run(run)
+    except InvalidValueError as error:
+        raise click.UsageError(str(error)) from error
+    if facts is not None:
+        _say_found(facts, known, run)
+    return known["repository"], run
+
+
+def _is_same_run(known: Mapping[str, Any], facts: JobFacts) -> bool:
+    """Whether the options left it at the CI's own run: another one has attempts of its own."""
+    return (
+        facts.repository is not None
+        and known["repository"].key == facts.repository.key
+        and known["run_id"] == facts.run_id
+    )
+
+
+def _say_found(facts: JobFacts, known: Mapping[str, Any], run: Run) -> None:
+    told = [
+        f"{name.replace('_id', '')} {known[name]}"
+        for name in _NEEDED
+        if known[name] == getattr(facts, name)
+    ]
+    if _is_same_run(known, facts):
+        told.append(f"attempt {run.attempt}")
+        if run.pull_number is not None:
+            told.append(f"pull request {run.pull_number}")
+    click.echo(visible(f"from {facts.ci}: {', '.join(told) or 'nothing'}"), err=True)
+    for note in facts.notes:
+        click.echo(visible(f"from {facts.ci}: not used: {note}"), err=True)
+
+
+def _missing(what: list[str], facts: JobFacts | None) -> click.UsageError:
+    lines = [f"Missing {', '.join(what)}."]
+    if facts is None:
+        lines.append("No CI was recognised by its environment, which would tell them.")
+    else:
+        lines.append(f"The environment of {facts.ci} does not tell.")
+        lines += [f"Not used: {visible(note)}." for note in facts.notes]
+    return click.UsageError("\n".join(lines))

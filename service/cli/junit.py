@@ -1,0 +1,157 @@
+"""`mergewatch ingest junit`: reports into the store, or to a service that runs elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import ExitStack
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from indexing.ingest.counts import IngestCount
+from indexing.ingest.junit import (
+    ExecutionSink,
+    Refusal,
+    ReportProgress,
+    ReportRequest,
+    ingest_reports,
+)
+from indexing.ingest.manifest import read_manifest
+from indexing.models.executions import MAX_ATTEMPT
+from indexing.names import RepositoryName
+from service.cli.ci_job import choose_repository, find_ci_job, make_run, option_of
+from service.cli.output import RefusalList, finish_ingest, progress_meter
+from service.cli.parameters import MOMENT, PULL_REQUEST, REPOSITORY, STORED_NAME, TEXT
+from service.cli.running import now, with_store
+from service.settings import Settings, SettingsError, load_settings
+from service.upload import open_upload
+
+
+@click.command()
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="PATH...")
+@click.option(
+    "--repository",
+    type=REPOSITORY,
+    metavar="OWNER/REPOSITORY",
+    help="The repository, with its owner.",
+)
+@click.option(
+    "--manifest",
+    type=click.Path(path_type=Path),
+    help="A CSV that names the reports and says of each what the options say of all.",
+)
+@click.option("--branch", type=STORED_NAME)
+@click.option("--commit", type=STORED_NAME, metavar="SHA")
+@click.option("--pipeline", type=STORED_NAME)
+@click.option(
+    "--job", type=STORED_NAME, help="Give it where the CI has one name for a matrix of jobs."
+)
+@click.option("--run-id", type=STORED_NAME, metavar="ID")
+@click.option("--attempt", type=click.IntRange(1, MAX_ATTEMPT), help="1 when not given.")
+@click.option("--started-at", type=MOMENT, help="The time of all results.")
+@click.option(
+    "--pull-request",
+    type=PULL_REQUEST,
+    metavar="NUMBER|FILE",
+    help="Its number, or the file that the CI describes its event in.",
+)
+@click.option("--framework", type=TEXT)
+@click.option("--framework-version", type=TEXT)
+@click.option("--language", type=TEXT)
+@click.pass_context
+def junit(
+    ctx: click.Context,
+    /,
+    paths: tuple[Path, ...],
+    repository: RepositoryName | None,
+    manifest: Path | None,
+    framework: str | None,
+    framework_version: str | None,
+    language: str | None,
+    **of_run: Any,
+) -> None:
+    """Load JUnit XML reports: files, .gz too, and folders of them.
+
+    Within GitHub Actions, GitLab CI, Jenkins, CircleCI and Buildkite, what the options leave out
+    is taken from the environment. Where MERGEWATCH_URL and MERGEWATCH_TOKEN are set, the results
+    are uploaded there and no store is opened.
+    """
+    settings = load_settings()
+    _refuse_half_of_an_upload(settings)
+    about_tests = {
+        "framework": framework,
+        "framework_version": framework_version,
+        "language": language,
+    }
+    facts = find_ci_job()
+    requests: list[ReportRequest | Refusal]
+    if manifest is not None:
+        _refuse_options_beside_a_manifest(paths, of_run)
+        repository = choose_repository(repository, facts)
+        requests = list(read_manifest(manifest, repository, **about_tests))
+    else:
+        missing = () if paths else ("PATH (or --manifest)",)
+        repository, run = make_run({**of_run, "repository": repository}, facts, missing)
+        started_at: datetime | None = of_run["started_at"]
+        requests = [
+            ReportRequest(path, repository, run, started_at=started_at, **about_tests)
+            for path in paths
+        ]
+    finish_ingest(ctx, _load(settings, requests, str(repository)))
+
+
+def _load(
+    settings: Settings, requests: Sequence[ReportRequest | Refusal], label: str
+) -> IngestCount:
+    refusals = RefusalList()
+    with ExitStack() as stack:
+        stack.callback(refusals.close)
+        meter = stack.enter_context(progress_meter(label, "reports"))
+        if settings.url is None or settings.token is None:
+            return with_store(lambda store: _ingest(store, requests, refusals, meter), settings)
+        return asyncio.run(_upload(settings.url, settings.token, requests, refusals, meter))
+
+
+async def _upload(
+    url: str,
+    token: str,
+    requests: Sequence[ReportRequest | Refusal],
+    refusals: RefusalList,
+    meter: ReportProgress,
+) -> IngestCount:
+    click.echo(f"uploading to {url}", err=True)
+    async with open_upload(url, token, refuse=refusals.show) as sink:
+        return await _ingest(sink, requests, refusals, meter)
+
+
+async def _ingest(
+    sink: ExecutionSink,
+    requests: Sequence[ReportRequest | Refusal],
+    refusals: RefusalList,
+    meter: ReportProgress,
+) -> IngestCount:
+    def refuse(refusal: Refusal) -> None:
+        where = refusal.file + ("" if refusal.line is None else f", line {refusal.line}")
+        refusals.show(f"{where}: {refusal.reason}")
+
+    return await ingest_reports(sink, requests, refuse=refuse, clock=now, progress=meter)
+
+
+def _refuse_half_of_an_upload(settings: Settings) -> None:
+    """One of the two alone is a slip: the results would land in a store that nobody reads."""
+    if (settings.url is None) != (settings.token is None):
+        alone, other = ("URL", "TOKEN") if settings.token is None else ("TOKEN", "URL")
+        raise SettingsError(f"MERGEWATCH_{alone} is set without MERGEWATCH_{other}")
+
+
+def _refuse_options_beside_a_manifest(paths: tuple[Path, ...], of_run: dict[str, Any]) -> None:
+    given = [option_of(name) for name, value in of_run.items() if value is not None]
+    if paths:
+        given.insert(0, "PATH")
+    if given:
+        raise click.UsageError(
+            f"The manifest says this: {', '.join(given)} cannot stand beside it."
+        )

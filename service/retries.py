@@ -1,0 +1,39 @@
+"""How long to wait before a request is sent again, and when not to; sends nothing itself."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+# Those of OTLP/HTTP that mean "later".
+# https://opentelemetry.io/docs/specs/otlp/#retryable-response-codes
+RETRIED_STATUSES: Final = frozenset({429, 502, 503, 504})
+
+MAX_ATTEMPTS: Final = 5
+
+# A CI job that waits costs money: whoever asks for more than this is given up on in the end.
+MAX_WAIT_SECONDS: Final = 30.0
+
+
+def seconds_to_wait(retry_after: str | None, attempt: int, now: datetime | None = None) -> float:
+    """Give the seconds to wait after the `attempt`-th answer, counted from 1.
+
+    `retry_after` is the header, seconds or a date. Without one that can be read, each wait is
+    twice the one before.
+    """
+    stated = _read_retry_after(retry_after, now or datetime.now(UTC)) if retry_after else None
+    wait = float(2 ** (attempt - 1)) if stated is None else stated
+    return min(max(wait, 0.0), MAX_WAIT_SECONDS)
+
+
+def _read_retry_after(text: str, now: datetime) -> float | None:
+    text = text.strip()
+    if text.isascii() and text.isdigit():
+        return float(text[:10])
+    try:
+        moment = parsedate_to_datetime(text)
+    except (ValueError, IndexError):
+        return None
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (aware - now).total_seconds()

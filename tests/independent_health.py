@@ -1,0 +1,170 @@
+"""The health of every test of a folder of reports, worked out a second time.
+
+A plain script over a manifest and its files, with the standard library alone: it shares nothing
+with the product, so that a mistake would have to be made twice. Written after the rules in words,
+with their numbers, and slowly: `python tests/independent_health.py FOLDER BRANCH` prints the
+counts.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import sys
+from collections import Counter, defaultdict
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+ATTEMPTS_BEFORE = {"flakyFailure", "flakyError", "rerunFailure", "rerunError"}
+NOT_JUDGED = {
+    "health_status": "unknown",
+    "last_conclusion": "unknown",
+    "failure_ratio": 0.0,
+    "flakiness_ratio": 0.0,
+    "success_ratio": 0.0,
+    "first_failure_at": None,
+    "first_failure_commit": None,
+    "last_failure_at": None,
+    "last_success_at": None,
+}
+
+
+def read_results(path: Path) -> list[tuple[str, str]]:
+    """The name of each case, and passed, failed, skipped or retried."""
+    with gzip.open(path) as stream:
+        root = ET.parse(stream).getroot()  # noqa: S314 - a sample of this repository
+    results = []
+    for case in root.iter("testcase"):
+        name = case.get("name") or ""
+        if case.get("classname"):
+            name = f"{case.get('classname')}.{name}"
+        inside = {child.tag for child in case}
+        if "failure" in inside or "error" in inside:
+            results.append((name, "failed"))
+        elif "skipped" in inside or case.get("status") in ("notrun", "disabled", "skipped"):
+            results.append((name, "skipped"))
+        elif inside & ATTEMPTS_BEFORE:
+            results.append((name, "retried"))
+        else:
+            results.append((name, "passed"))
+    return results
+
+
+def read_executions(folder: Path, branch: str) -> tuple[set[str], dict[str, list[dict[str, Any]]]]:
+    """The names of all tests, and of each the executions on that branch."""
+    names: set[str] = set()
+    executions: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    with (folder / "manifest.csv").open(newline="") as manifest:
+        for row in csv.DictReader(manifest):
+            results = read_results(folder / row["file"])
+            names.update(name for name, _ in results)
+            if row["branch"] != branch:
+                continue
+            failed = sum(result == "failed" for _, result in results)
+            ran = sum(result != "skipped" for _, result in results)
+            for name, result in results:
+                executions[name].append(
+                    {
+                        "result": result,
+                        "job": (row["pipeline_name"], row["job_name"]),
+                        "commit": row["commit"],
+                        "at": datetime.fromisoformat(row["started_at"]),
+                        # More than four fifths of at least twenty.
+                        "machine_failed": ran >= 20 and failed * 5 > ran * 4,
+                    }
+                )
+    return names, executions
+
+
+def judge_test(executions: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the service should say of a test with these executions, at least one."""
+    newest = max(each["at"] for each in executions)
+    # Where several are the newest, the one that needs attention.
+    last = {each["result"] for each in executions if each["at"] == newest}
+    last_conclusion = "skipped"
+    if "failed" in last:
+        last_conclusion = "failed"
+    elif last & {"passed", "retried"}:
+        last_conclusion = "passed"
+
+    failures = sorted(
+        (each["at"], each["commit"]) for each in executions if each["result"] == "failed"
+    )
+    successes = [each["at"] for each in executions if each["result"] in ("passed", "retried")]
+
+    counted = [
+        each
+        for each in executions
+        if each["at"] >= newest - timedelta(days=30)
+        and not each["machine_failed"]
+        and each["result"] != "skipped"
+    ]
+    commits: dict[Any, dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+    for each in counted:
+        commits[each["job"]][each["commit"]].append(each)
+    sequences = []
+    for of_job in commits.values():
+        verdicts = []
+        for commit, on_it in of_job.items():
+            results = {each["result"] for each in on_it}
+            if results == {"passed"}:
+                verdict = "P"
+            elif results == {"failed"}:
+                verdict = "F"
+            else:
+                verdict = "X"
+            verdicts.append((min(each["at"] for each in on_it), commit, verdict))
+        sequences.append(sorted(verdicts))
+
+    letters = "".join(verdict for sequence in sequences for _, _, verdict in sequence)
+    failed = sum(each["result"] == "failed" for each in counted)
+    statuses = {
+        judge_letters("".join(verdict for _, _, verdict in sequence))
+        for sequence in sequences
+        if sequence[-1][0] >= newest - timedelta(days=8)
+    }
+    status = "unknown"
+    for better in ("healthy", "flaky", "broken"):
+        if better in statuses:
+            status = better
+    return {
+        "health_status": status,
+        "last_conclusion": last_conclusion,
+        "failure_ratio": failed / len(counted) if counted else 0.0,
+        "flakiness_ratio": letters.count("X") / len(letters) if letters else 0.0,
+        "success_ratio": (len(counted) - failed) / len(counted) if counted else 0.0,
+        "first_failure_at": write_time(failures[0][0]) if failures else None,
+        "first_failure_commit": failures[0][1] if failures else None,
+        "last_failure_at": write_time(failures[-1][0]) if failures else None,
+        "last_success_at": write_time(max(successes)) if successes else None,
+    }
+
+
+def judge_letters(letters: str) -> str:
+    """The status of a job whose verdicts are these, oldest first: P, F, or X for flaky."""
+    if letters.endswith("FFF") or set(letters) == {"F"}:
+        return "broken"
+    if letters.endswith("F") and letters[-10:].count("F") >= 8:
+        return "broken"
+    if "X" in letters or letters.replace("X", "")[-20:].count("PF") >= 2:
+        return "flaky"
+    return "healthy"
+
+
+def write_time(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def judge_folder(folder: Path, branch: str) -> dict[str, dict[str, Any]]:
+    """By name, what the service should say of every test of the folder."""
+    names, executions = read_executions(folder, branch)
+    return {
+        name: judge_test(executions[name]) if name in executions else NOT_JUDGED for name in names
+    }
+
+
+if __name__ == "__main__":
+    judged = judge_folder(Path(sys.argv[1]), sys.argv[2]).values()
+    print(Counter(each["health_status"] for each in judged))  # noqa: T201 - a script's answer

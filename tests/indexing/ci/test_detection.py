@@ -1,0 +1,263 @@
+"""Environments of CI jobs, as their documents describe them, and what is known of the run."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from indexing.ci.detection import find_event_file, find_job
+from indexing.ci.facts import JobFacts, pull_of_page, repository_of_remote
+from indexing.models.executions import PullRequest
+from indexing.names import RepositoryName
+from tests.indexing.ci.environments import (
+    BUILDKITE,
+    CIRCLECI,
+    GITHUB,
+    GITHUB_PULL,
+    GITLAB,
+    JENKINS,
+    pull_event,
+)
+
+WIDGETS = RepositoryName("acme", "widgets")
+
+
+def find(environment: dict[str, str], event: object = None) -> JobFacts:
+    facts = find_job(environment, None if event is None else orjson.dumps(event).decode())
+    assert facts is not None
+    return facts
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        (GITHUB, JobFacts("GitHub Actions", pipeline="Tests", run_id="7001", attempt=2)),
+        (GITLAB, JobFacts("GitLab CI", pipeline=".gitlab-ci.yml", run_id="7001")),
+        (
+            JENKINS,
+            JobFacts(
+                "Jenkins",
+                pipeline="folder/tests",
+                job="folder/tests",
+                run_id="jenkins-folder-tests-42",
+            ),
+        ),
+        (CIRCLECI, JobFacts("CircleCI", pipeline="unit", run_id=CIRCLECI["CIRCLE_WORKFLOW_ID"])),
+        (BUILDKITE, JobFacts("Buildkite", pipeline="tests", run_id="build-7001", attempt=2)),
+    ],
+    ids=lambda value: value.ci if isinstance(value, JobFacts) else "",
+)
+def test_a_push_to_a_branch_is_known_whole(environment: dict[str, str], expected: JobFacts) -> None:
+    facts = find(environment)
+    assert (facts.repository, facts.branch, facts.commit) == (WIDGETS, "feature/x", "c0ffee")
+    assert facts.job == (expected.job or "unit")
+    for name in ("ci", "pipeline", "run_id", "attempt", "pull_number", "pull", "notes"):
+        assert getattr(facts, name) == getattr(expected, name), name
+
+
+def test_outside_of_any_ci_nothing_is_known() -> None:
+    assert find_job({}) is None
+    assert find_job({"CI": "true", "GITHUB_ACTIONS": "false", "GITLAB_CI": ""}) is None
+    assert find_event_file({"GITHUB_EVENT_PATH": "/etc/passwd"}) is None
+    assert find_event_file(GITHUB) == GITHUB["GITHUB_EVENT_PATH"]
+
+
+@given(
+    st.sampled_from([GITHUB_PULL, GITLAB, JENKINS, CIRCLECI, BUILDKITE]),
+    st.data(),
+    st.text(st.characters(exclude_characters="\0"), max_size=30) | st.just("false"),
+    st.none() | st.text(max_size=20) | st.sampled_from(['{"pull_request": {"number": 1}}', "[]"]),
+)
+def test_any_variable_may_hold_anything_or_be_missing(
+    environment: dict[str, str], data: st.DataObject, text: str, event: str | None
+) -> None:
+    name = data.draw(st.sampled_from(sorted(environment)[1:]))
+    without = {key: value for key, value in environment.items() if key != name}
+    for changed in (without, environment | {name: text}):
+        facts = find_job(changed, event)
+        assert facts is None or facts.ci
+
+
+def test_a_pull_request_on_github_is_its_head_and_not_the_merge() -> None:
+    facts = find(GITHUB_PULL, pull_event(ref="mend"))
+    assert (facts.branch, facts.commit, facts.pull_number) == ("mend", "0ddba11", 17)
+    assert facts.pull == PullRequest(900, 17, "Mend the hinge", 4, "mona")
+    target = GITHUB_PULL | {
+        "GITHUB_EVENT_NAME": "pull_request_target",
+        "GITHUB_REF": "refs/heads/main",
+    }
+    assert find(target, pull_event(ref="mend")) == facts
+
+
+@pytest.mark.parametrize(
+    "event", [pull_event(fork="mona/widgets"), pull_event(fork=None)], ids=["fork", "deleted"]
+)
+def test_the_main_branch_of_a_fork_is_not_ours(event: object) -> None:
+    facts = find(GITHUB_PULL, event)
+    assert (facts.repository, facts.branch, facts.commit) == (WIDGETS, "mona:main", "0ddba11")
+    assert facts.pull_number == 17
+
+
+@pytest.mark.parametrize("event", [None, {}, {"pull_request": {"number": 17}}, []])
+def test_a_pull_request_without_its_event_is_no_branch_of_ours(event: object) -> None:
+    facts = find(GITHUB_PULL, event)
+    assert (facts.branch, facts.pull_number, facts.pull) == ("pull/17/merge", 17, None)
+    assert len(facts.notes) == 1
+
+
+def test_tags_and_queues_are_no_branches_of_that_name() -> None:
+    assert find(GITHUB | {"GITHUB_REF": "refs/tags/main"}).branch == "refs/tags/main"
+    queued = "gh-readonly-queue/main/pr-17-c0ffee"
+    assert find(GITHUB | {"GITHUB_REF": f"refs/heads/{queued}"}).branch == queued
+    gitlab = GITLAB | {"CI_COMMIT_BRANCH": "", "CI_COMMIT_TAG": "v1", "CI_COMMIT_REF_NAME": "v1"}
+    assert find(gitlab).branch == "refs/tags/v1"
+    assert find(JENKINS | {"TAG_NAME": "v1", "BRANCH_NAME": "v1"}).branch == "refs/tags/v1"
+    assert find(CIRCLECI | {"CIRCLE_BRANCH": "", "CIRCLE_TAG": "v1"}).branch == "refs/tags/v1"
+    buildkite = BUILDKITE | {"BUILDKITE_BRANCH": "v1", "BUILDKITE_TAG": "v1"}
+    assert find(buildkite).branch == "refs/tags/v1"
+
+
+def test_a_workflow_that_follows_another_knows_only_its_repository() -> None:
+    facts = find(GITHUB | {"GITHUB_EVENT_NAME": "workflow_run"}, {"workflow_run": {"id": 1}})
+    assert facts.repository == WIDGETS
+    assert (facts.branch, facts.commit, facts.pipeline, facts.run_id) == (None, None, None, None)
+    assert "workflow_run" in facts.notes[0]
+
+
+GITLAB_MERGE = GITLAB | {
+    "CI_COMMIT_BRANCH": "",
+    "CI_COMMIT_REF_NAME": "refs/merge-requests/17/merge",
+    "CI_MERGE_REQUEST_IID": "17",
+    "CI_MERGE_REQUEST_PROJECT_PATH": "acme/widgets",
+    "CI_MERGE_REQUEST_SOURCE_PROJECT_PATH": "acme/widgets",
+    "CI_MERGE_REQUEST_SOURCE_BRANCH_NAME": "main",
+    "CI_MERGE_REQUEST_SOURCE_BRANCH_SHA": "0ddba11",
+}
+
+
+def test_a_merge_request_on_gitlab_is_its_head_also_from_a_fork() -> None:
+    facts = find(GITLAB_MERGE)
+    assert (facts.branch, facts.commit, facts.pull_number) == ("main", "0ddba11", 17)
+    fork = {
+        "CI_PROJECT_PATH": "group/mona/widgets",
+        "CI_MERGE_REQUEST_SOURCE_PROJECT_PATH": "group/mona/widgets",
+        "CI_MERGE_REQUEST_SOURCE_BRANCH_SHA": "",
+    }
+    facts = find(GITLAB_MERGE | fork)
+    assert (facts.repository, facts.branch) == (WIDGETS, "group/mona:main")
+    assert (facts.commit, facts.pull_number) == ("c0ffee", 17)
+
+
+def test_gitlab_shards_are_one_job_and_a_matrix_is_many() -> None:
+    assert find(GITLAB | {"CI_JOB_NAME": "rspec 2/5", "CI_NODE_TOTAL": "5"}).job == "rspec"
+    assert find(GITLAB | {"CI_JOB_NAME": "rspec 2/5", "CI_NODE_TOTAL": "6"}).job == "rspec 2/5"
+    matrix = GITLAB | {"CI_JOB_NAME": "rspec: [a, b]", "CI_NODE_TOTAL": "4"}
+    assert find(matrix).job == "rspec: [a, b]"
+    assert find(GITLAB | {"CI_PIPELINE_NAME": "Nightly"}).pipeline == "Nightly"
+
+
+def test_a_project_of_a_subgroup_is_not_taken_for_another() -> None:
+    facts = find(GITLAB | {"CI_PROJECT_PATH": "acme/tools/widgets"})
+    assert facts.repository is None
+    assert "subgroup" in facts.notes[0]
+
+
+def test_a_multibranch_project_of_jenkins_is_one_pipeline_whatever_the_branch() -> None:
+    branch = JENKINS | {"JOB_NAME": "widgets/feature%2Fx", "BRANCH_NAME": "feature/x"}
+    change = JENKINS | {
+        "JOB_NAME": "widgets/PR-17",
+        "BRANCH_NAME": "PR-17",
+        "GIT_BRANCH": "PR-17",
+        "CHANGE_ID": "17",
+        "CHANGE_BRANCH": "main",
+        "CHANGE_FORK": "mona",
+        "CHANGE_URL": "https://git.acme.example/acme/widgets/pull/17",
+        "GIT_URL": "https://token@git.acme.example/mona/widgets.git",
+        "STAGE_NAME": "unit",
+    }
+    assert (find(branch).pipeline, find(branch).branch) == ("widgets", "feature/x")
+    facts = find(change)
+    assert (facts.pipeline, facts.job) == ("widgets", "unit")
+    assert (facts.repository, facts.branch, facts.pull_number) == (WIDGETS, "mona:main", 17)
+    own_stage = change | {"STAGE_NAME": "Declarative: Post Actions"}
+    assert find(own_stage).job == "widgets"
+
+
+@pytest.mark.parametrize(
+    ("stated", "branch"),
+    [
+        ("refs/remotes/origin/main", "main"),
+        ("origin/feature/x", "feature/x"),
+        ("feature/x", "feature/x"),
+        ("detached", None),
+    ],
+)
+def test_jenkins_names_branches_by_their_remote(stated: str, branch: str | None) -> None:
+    assert find(JENKINS | {"GIT_BRANCH": stated}).branch == branch
+
+
+def test_pull_requests_on_circleci_are_told_by_their_page() -> None:
+    page = "https://github.com/acme/widgets/pull/17"
+    same = find(CIRCLECI | {"CIRCLE_PULL_REQUESTS": f"{page},{page}8"})
+    assert (same.branch, same.pull_number) == ("feature/x", 17)
+    fork = CIRCLECI | {"CIRCLE_BRANCH": "pull/18", "CIRCLE_PR_NUMBER": "18"}
+    assert (find(fork).branch, find(fork).pull_number) == ("pull/18", 18)
+
+
+@pytest.mark.parametrize("branch", ["main", "mona:main"])
+def test_a_fork_on_buildkite_is_told_by_its_address(branch: str) -> None:
+    fork = BUILDKITE | {
+        "BUILDKITE_BRANCH": branch,
+        "BUILDKITE_PULL_REQUEST": "17",
+        "BUILDKITE_PULL_REQUEST_REPO": "https://github.com/mona/widgets.git",
+    }
+    facts = find(fork)
+    assert (facts.repository, facts.branch, facts.pull_number) == (WIDGETS, "mona:main", 17)
+    same = fork | {"BUILDKITE_PULL_REQUEST_REPO": "https://github.com/Acme/widgets"}
+    assert find(same).branch == branch
+
+
+def test_a_commit_that_is_only_called_head_is_not_used() -> None:
+    facts = find(BUILDKITE | {"BUILDKITE_COMMIT": "HEAD"})
+    assert facts.commit is None
+    assert "BUILDKITE_COMMIT" in facts.notes[0]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://github.com/acme/widgets",
+        "https://user:secret@git.acme.example:8443/acme/widgets.git/",
+        "ssh://git@git.acme.example:22/acme/widgets.git",
+        "git@git.acme.example:acme/widgets.git",
+        "git.acme.example:/acme/widgets",
+        "git://git.acme.example/acme/widgets.git",
+    ],
+)
+def test_a_remote_is_read_in_every_common_spelling(url: str) -> None:
+    assert repository_of_remote(url) == WIDGETS
+
+
+@pytest.mark.parametrize(
+    "url", ["", "widgets", "/srv/git/widgets.git", "https://h/a/b/c.git", "https://h/a", "https:"]
+)
+def test_an_address_of_another_form_is_no_repository(url: str) -> None:
+    assert repository_of_remote(url) is None
+
+
+def test_pages_of_pull_requests_are_read_of_every_host() -> None:
+    for path in ("pull/17", "pulls/17", "pull-requests/17", "-/merge_requests/17"):
+        page = f"https://git.acme.example/acme/widgets/{path}"
+        assert pull_of_page(page) == (WIDGETS, 17)
+    assert pull_of_page("https://git.acme.example/acme/widgets/issues/17") == (None, None)
+
+
+def test_no_note_repeats_an_address_that_may_hold_a_credential() -> None:
+    remote = "https://user:s3cret@git.acme.example/a/b/c.git"
+    for environment in (JENKINS | {"GIT_URL": remote}, BUILDKITE | {"BUILDKITE_REPO": remote}):
+        facts = find(environment)
+        assert facts.repository is None
+        assert facts.notes
+        assert "s3cret" not in repr(facts)

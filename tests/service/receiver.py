@@ -1,0 +1,66 @@
+"""A real HTTP server that takes uploads in and answers as services and strangers do."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from aiohttp import web
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTracePartialSuccess,
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+
+from service.connection import http_url
+from service.server import bind
+
+TOKEN = "mw_hush"
+Answerer = Callable[[web.Request], web.StreamResponse]
+
+
+@dataclass
+class Receiver:
+    """A server at `url`; answers one request after another, and the last way ever after."""
+
+    url: str = ""
+    answers: list[Answerer] = field(default_factory=list)
+    requests: list[tuple[str, str, ExportTraceServiceRequest]] = field(default_factory=list)
+
+    async def take(self, request: web.Request) -> web.StreamResponse:
+        assert request.headers["Content-Type"] == "application/x-protobuf"
+        assert request.headers["Content-Encoding"] == "gzip"
+        # The server has unpacked the body by the header already.
+        body = ExportTraceServiceRequest.FromString(await request.read())
+        self.requests.append((request.path, request.headers["Authorization"], body))
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        return answer(request)
+
+
+def accept(_: web.Request) -> web.Response:
+    return web.Response(body=ExportTraceServiceResponse().SerializeToString())
+
+
+def reject_one(_: web.Request) -> web.Response:
+    told = ExportTracePartialSuccess(rejected_spans=1, error_message=f"no name; {TOKEN}")
+    return web.Response(body=ExportTraceServiceResponse(partial_success=told).SerializeToString())
+
+
+def answer(status: int, text: str = "", **headers: str) -> Answerer:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return lambda _: web.Response(status=status, text=text, headers=named)
+
+
+@asynccontextmanager
+async def receiving() -> AsyncIterator[Receiver]:
+    receiver = Receiver(answers=[accept])
+    app = web.Application()
+    app.router.add_post("/{anything:.*}", receiver.take)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    with bind("127.0.0.1", 0) as listener:
+        await web.SockSite(runner, listener).start()
+        receiver.url = http_url(listener)
+        yield receiver
+        await runner.cleanup()

@@ -26,7 +26,7 @@ from indexing.models.executions import Execution, Run
 from indexing.models.repositories import RepositoryChange
 from indexing.names import RepositoryName
 from indexing.store import open_store
-from indexing.store.interface import ExecutionCount, Store
+from indexing.store.interface import ExecutionCount, Steps, Store
 
 SAMPLES: Final = Path(__file__).parents[1] / "tests" / "samples" / "lammps"
 REPOSITORY: Final = RepositoryName("lammps", "lammps")
@@ -54,7 +54,7 @@ class Preparing:
         self.batches.append((run, executions))
         return ExecutionCount(len(executions), 0)
 
-    async def refresh_tests(self, now: datetime) -> int:  # noqa: ARG002 - as above
+    async def refresh_tests(self, now: datetime, progress: Steps | None = None) -> int:  # noqa: ARG002
         return 0
 
 

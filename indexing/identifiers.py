@@ -13,7 +13,11 @@ NAMESPACE: Final = uuid.uuid5(uuid.NAMESPACE_DNS, "mergewatch")
 
 # JavaScript holds integers exactly up to 53 bits.
 DERIVED_EVENT_ID_BITS: Final = 53
-MAX_EVENT_ID: Final = 2**63 - 1
+# What both backends hold in one integer column: event ids, numbers and ids of pull requests.
+MAX_INTEGER: Final = 2**63 - 1
+
+# RFC 9562, section 4, without the other spellings that Python's own reader takes.
+UUID_PATTERN: Final = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 
 
 def derive_test_id(repository: RepositoryName, test_name: str) -> uuid.UUID:

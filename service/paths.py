@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from indexing.errors import InvalidValueError
+from indexing.identifiers import UUID_PATTERN
 from indexing.names import (
     OWNER_MAX_LENGTH,
     OWNER_PATTERN,
@@ -19,7 +20,6 @@ from indexing.names import (
 from service import problems
 from service.field_errors import FieldError
 
-UUID_PATTERN: Final = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _UUID: Final = re.compile(UUID_PATTERN)
 # Of a UUID that is made from a name with SHA-1 (RFC 9562, section 5.5): its version and variant.
 _VERSION_5: Final = 5

@@ -24,7 +24,7 @@ from indexing.errors import MergewatchError
 from indexing.models.executions import Execution, Run
 from indexing.names import RepositoryName
 from indexing.otlp.encoding import EncodedBatch, encode_executions, fits_a_span
-from indexing.store.interface import ExecutionCount
+from indexing.store.interface import ExecutionCount, Steps
 from service.retries import MAX_ATTEMPTS, RETRIED_STATUSES, seconds_to_wait
 
 # A batch is stored within a second or two; a minute is a service in trouble.
@@ -84,7 +84,7 @@ class Uploader:
     async def ensure_repository(self, name: RepositoryName) -> None:
         """Nothing to do: what is sent for a repository makes it known."""
 
-    async def refresh_tests(self, now: datetime) -> int:  # noqa: ARG002 - the service has a clock
+    async def refresh_tests(self, now: datetime, progress: Steps | None = None) -> int:  # noqa: ARG002 - not asked for
         """Nothing to do: the service works out by itself what follows from what it was sent."""
         return 0
 

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from indexing.errors import InvalidValueError
+from indexing.identifiers import MAX_INTEGER
 from indexing.models.executions import PullRequest
 from indexing.names import RepositoryName, parse_repository
 
 Environment = Mapping[str, str]
 
-# The largest number that both backends hold in one integer column.
-_MAX_NUMBER: Final = 2**63 - 1
 _NUMBER: Final = re.compile(r"[0-9]{1,19}")
 
 # `https://host/owner/name.git`, `ssh://git@host:22/owner/name`, `git@host:owner/name.git`. Exactly
@@ -101,4 +100,4 @@ def pull_of_page(url: str | None) -> tuple[RepositoryName | None, int | None]:
 
 def _to_number(text: str) -> int | None:
     number = int(text)
-    return number if 0 < number <= _MAX_NUMBER else None
+    return number if 0 < number <= MAX_INTEGER else None

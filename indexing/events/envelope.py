@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from marshmallow import validate
 
 from indexing.events.fields import Integer, JsonObject, Repository, Text, Timestamp
 from indexing.events.schema import OpenSchema
-from indexing.identifiers import MAX_EVENT_ID
-
-# The store keeps pull-request numbers in the same signed 64 bits as ids.
-MAX_PULL_REQUEST: Final = 2**63 - 1
+from indexing.identifiers import MAX_INTEGER
 
 
 def _up_to(limit: int) -> validate.Range:
@@ -21,11 +16,11 @@ def _up_to(limit: int) -> validate.Range:
 class Envelope(OpenSchema):
     """An event of a type that is not settled yet; each type's own envelope narrows the last two."""
 
-    id = Integer(validate=_up_to(MAX_EVENT_ID))
+    id = Integer(validate=_up_to(MAX_INTEGER))
     received_at = Timestamp()
     trigger = Text()
     repository = Repository()
-    pull_request = Integer(validate=_up_to(MAX_PULL_REQUEST), allow_none=True)
+    pull_request = Integer(validate=_up_to(MAX_INTEGER), allow_none=True)
     base_ref = Text(allow_none=True)
     type = Text()
     metadata = JsonObject()

@@ -13,11 +13,11 @@ from marshmallow import Schema, ValidationError, fields, validate
 
 from indexing.errors import InvalidValueError
 from indexing.events.json_text import in_canonical_order
+from indexing.identifiers import UUID_PATTERN
 from indexing.names import OWNER_MAX_LENGTH, OWNER_PATTERN, REPOSITORY_PATTERN, parse_repository
 from indexing.timestamps import format_timestamp, parse_timestamp
 
-# RFC 9562, section 4, without the other spellings that Python's own reader takes.
-_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_UUID: Final = re.compile(UUID_PATTERN)
 
 _MESSAGES: Final[dict[str, str | list[Any] | dict[Any, Any]]] = {
     "required": "is missing",

@@ -20,8 +20,6 @@ from indexing.health.verdicts import Outcome, Verdict, gather_sequences, judge_s
 from indexing.models.executions import Conclusion, PullRequest
 from indexing.models.tests import HealthStatus, TestHealth, TestMetadata
 
-__all__ = ["Judgement", "Observation", "is_infrastructure_failure", "is_recovered", "judge"]
-
 _WORST_FIRST: Final = (HealthStatus.BROKEN, HealthStatus.FLAKY, HealthStatus.HEALTHY)
 
 # What counts as the newer one of two executions that finished in the same moment: all results of

@@ -17,7 +17,7 @@ from indexing.junit.cases import RefusedCase, ReportCase, ReportError
 from indexing.models.executions import MAX_ATTEMPT, Execution, Run
 from indexing.models.repositories import Repository
 from indexing.names import RepositoryName, check_stored_name
-from indexing.store.interface import ExecutionCount
+from indexing.store.interface import ExecutionCount, Steps
 
 # One transaction of the store: large enough that its fixed cost does not show, small enough that
 # readers wait for milliseconds.
@@ -69,7 +69,7 @@ class ExecutionSink(Protocol):
         self, repository: RepositoryName, run: Run, executions: Sequence[Execution]
     ) -> ExecutionCount: ...
 
-    async def refresh_tests(self, now: datetime) -> int: ...
+    async def refresh_tests(self, now: datetime, progress: Steps | None = None) -> int: ...
 
 
 def check_run(run: Run) -> Run:
@@ -91,10 +91,12 @@ async def ingest_reports(
     refuse: Callable[[Refusal], None],
     clock: Callable[[], datetime],
     progress: ReportProgress | None = None,
+    judged: Steps | None = None,
 ) -> IngestCount:
     """Write the executions of all reports, and refresh what is derived of them at the end.
 
-    `clock` gives the time, in UTC, that automatic quarantines are made at.
+    `clock` gives the time, in UTC, that automatic quarantines are made at. `progress` is told
+    after each file, `judged` of the tests that are worked out anew when all are written.
 
     A file that cannot be read as a whole leaves nothing and counts as one read and one refused;
     so does a `Refusal` among the requests. A case that cannot be stored is refused alone.
@@ -112,7 +114,7 @@ async def ingest_reports(
             await ingest.take(item)
         if progress is not None:
             progress(done, len(todo))
-    await sink.refresh_tests(clock())
+    await sink.refresh_tests(clock(), judged)
     return ingest.count
 
 

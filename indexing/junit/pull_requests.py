@@ -8,12 +8,11 @@ from typing import Final
 import orjson
 
 from indexing.errors import InvalidValueError
+from indexing.identifiers import MAX_INTEGER
 from indexing.models.executions import PullRequest
 from indexing.names import check_text
 
 _NUMBER: Final = re.compile(r"#?([0-9]{1,19})")
-# What both backends hold in one integer column.
-_MAX_NUMBER: Final = 2**63 - 1
 
 
 def parse_pull_request(text: str) -> tuple[int | None, PullRequest | None]:
@@ -62,8 +61,8 @@ def _read_event(event: object) -> tuple[int | None, PullRequest | None]:
 
 
 def _check_number(number: int) -> int:
-    if not 0 < number <= _MAX_NUMBER:
-        raise InvalidValueError(f"the number of a pull request is 1 to {_MAX_NUMBER}")
+    if not 0 < number <= MAX_INTEGER:
+        raise InvalidValueError(f"the number of a pull request is 1 to {MAX_INTEGER}")
     return number
 
 
@@ -73,7 +72,7 @@ def _member(holder: object, name: str) -> object:
 
 def _integer(holder: object, name: str) -> int | None:
     value = _member(holder, name)
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_NUMBER:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_INTEGER:
         return value
     return None
 

@@ -54,7 +54,7 @@ def encode_executions(
     told: tuple[str | None, ...] = ()
     for execution in executions:
         metadata = (execution.framework, execution.framework_version, execution.language)
-        span = _to_span(trace_id, of_run, execution)
+        span = _to_span(trace_id, execution)
         grown = size + span.ByteSize()
         if pending and (grown > max_bytes or metadata != told):
             yield _finish(resource, pending)
@@ -118,11 +118,7 @@ def _to_resource(run: Run, of_run: Sequence[KeyValue], execution: Execution) -> 
 
 
 def _pull_attributes(run: Run) -> Sequence[KeyValue]:
-    """What is known of the pull request.
-
-    It goes onto the resource, being a fact of the run, and onto each span, where those find it
-    who keep spans without their resource.
-    """
+    """What is known of the pull request, a fact of the run."""
     pull = run.pull
     return _to_attributes(
         {
@@ -135,7 +131,7 @@ def _pull_attributes(run: Run) -> Sequence[KeyValue]:
     )
 
 
-def _to_span(trace_id: bytes, of_run: Sequence[KeyValue], execution: Execution) -> Span:
+def _to_span(trace_id: bytes, execution: Execution) -> Span:
     end = _end_of(execution)
     lasted = round(min((execution.duration or 0) * 1e9, end))
     failed = execution.conclusion is Conclusion.FAILED
@@ -162,7 +158,6 @@ def _to_span(trace_id: bytes, of_run: Sequence[KeyValue], execution: Execution) 
             }
         )
     )
-    span.attributes.extend(of_run)
     return span
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from indexing.errors import InvalidValueError
-from indexing.identifiers import derive_identity_id, derive_otlp_execution_id
+from indexing.identifiers import MAX_INTEGER, derive_identity_id, derive_otlp_execution_id
 from indexing.junit.cases import (
     FAILURE_MESSAGE_MAX_LENGTH,
     FAILURE_TYPE_MAX_LENGTH,
@@ -33,7 +33,6 @@ _SPAN_ID_BYTES: Final = 8
 
 # Clocks of nanoseconds hold these in 64 bits with a sign: until the year 2262.
 _MAX_NANOSECONDS: Final = 2**63 - 1
-_MAX_INTEGER: Final = 2**63 - 1
 
 # No framework, version or language is called anything longer; such a text says something else.
 LABEL_MAX_LENGTH: Final = 200
@@ -76,7 +75,7 @@ class _Facts:
         value = self.get(name)
         if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
             value = int(value)
-        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_INTEGER:
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_INTEGER:
             return value
         return None
 

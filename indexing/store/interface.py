@@ -10,7 +10,7 @@ what it was asked for or raises: never a part of it as if it were the whole.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -29,6 +29,9 @@ from indexing.models.quarantines import (
 from indexing.models.repositories import Repository, RepositoryChange
 from indexing.models.tests import IdentityKey, TestDetail, TestIdentity, TestQuery
 from indexing.names import RepositoryName
+
+# Told how many tests a long call has worked out so far.
+Steps = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,12 +190,12 @@ class Writer(Protocol):
             UnknownRepositoryError: `ensure_repository` was not called for it.
         """
 
-    async def refresh_tests(self, now: datetime) -> int:
+    async def refresh_tests(self, now: datetime, progress: Steps | None = None) -> int:
         """Work out anew what is derived of every stale test, as a function of its executions.
 
         First and last failure and success outlive the executions behind them. Goes in steps,
         each of them atomic; whatever a killed call left stale, the next one does. Returns how
-        many tests were done.
+        many tests were done; `progress` is told after each step.
 
         Where the repository asks for it, a test that `indexing.quarantine.decision` says so of is
         quarantined from `now` on, on every branch and in the same step, unless a quarantine of
@@ -229,14 +232,16 @@ class Writer(Protocol):
     async def revoke_key(self, key_id: str, now: datetime) -> bool:
         """End a key; false when there is none of that id. The first revocation's time stays."""
 
-    async def prune(self, before: datetime, now: datetime) -> PruneCount:
+    async def prune(
+        self, before: datetime, now: datetime, progress: Steps | None = None
+    ) -> PruneCount:
         """Drop the events received and the executions finished before that moment.
 
         Tests stay, with their first and last failure and success, and so do quarantines. What
         is left is worked out anew, as by `refresh_tests(now)`.
         """
 
-    async def rebuild(self, now: datetime) -> int:
+    async def rebuild(self, now: datetime, progress: Steps | None = None) -> int:
         """Work out all derived data anew, as if every test were stale; returns how many were."""
 
 

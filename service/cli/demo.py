@@ -24,7 +24,7 @@ from indexing.models.repositories import RepositoryChange
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
 from service.auth import make_key
-from service.cli.output import print_count, progress_meter
+from service.cli.output import print_count, progress_meters
 from service.cli.running import now, with_store
 from service.settings import Settings, load_settings
 
@@ -135,13 +135,13 @@ async def _load_reports(store: Store, examples: Path, example: _Example) -> Inge
         example.repository, RepositoryChange(default_branch=example.default_branch), now()
     )
     manifest = examples / example.folder / "manifest.csv"
-    with progress_meter(str(example.repository), "reports") as meter:
+    with progress_meters() as meters:
         return await ingest_reports(
             store,
             read_manifest(manifest, example.repository),
             refuse=_refuse_report,
             clock=now,
-            progress=meter,
+            progress=meters(str(example.repository), "reports"),
         )
 
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 import click
 
 from indexing.store.interface import PruneCount, Store
+from service.cli.output import judging_steps, progress_meters
 from service.cli.running import now, with_store
 from service.settings import load_settings
 
@@ -27,7 +28,9 @@ def create() -> None:
 @index.command()
 def rebuild() -> None:
     """Work out anew all that is derived from what is stored."""
-    count = with_store(lambda store: store.rebuild(now()))
+    with progress_meters() as meters:
+        judged = judging_steps(meters)
+        count = with_store(lambda store: store.rebuild(now(), judged))
     click.echo(f"rebuilt {count} tests", err=True)
 
 
@@ -39,7 +42,8 @@ def prune() -> None:
     before = moment - timedelta(days=settings.retention_days)
 
     async def drop(store: Store) -> PruneCount:
-        return await store.prune(before, moment)
+        with progress_meters() as meters:
+            return await store.prune(before, moment, judging_steps(meters))
 
     count = with_store(drop, settings)
     click.echo(f"dropped {count.events} events and {count.executions} executions", err=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -14,7 +14,7 @@ from indexing.ingest.events import ingest_events
 from indexing.ingest.sources import Source, SourceError, open_source
 from indexing.store.interface import Store
 from service.cli.junit import junit
-from service.cli.output import RefusalList, finish_ingest, progress_meter
+from service.cli.output import RefusalList, finish_ingest, progress_meters
 from service.cli.running import with_store
 
 
@@ -61,8 +61,11 @@ async def _load_events(
     return total
 
 
-async def _load_source(store: Store, source: Source, refuse: Any) -> IngestCount:
-    with progress_meter(source.name, "bytes") as meter:
+async def _load_source(
+    store: Store, source: Source, refuse: Callable[[RefusedLine], None]
+) -> IngestCount:
+    with progress_meters() as meters:
+        meter = meters(source.name, "bytes")
 
         def show(*, lines: int, offset: int) -> None:  # noqa: ARG001 - the protocol names both
             meter(source.bytes_read, source.size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,9 @@ from indexing.ingest.junit import (
 from indexing.ingest.manifest import read_manifest
 from indexing.models.executions import MAX_ATTEMPT
 from indexing.names import RepositoryName
+from indexing.store.interface import Steps
 from service.cli.ci_job import choose_repository, find_ci_job, make_run, option_of
-from service.cli.output import RefusalList, finish_ingest, progress_meter
+from service.cli.output import RefusalList, finish_ingest, judging_steps, progress_meters
 from service.cli.parameters import MOMENT, PULL_REQUEST, REPOSITORY, STORED_NAME, TEXT
 from service.cli.running import now, with_store
 from service.settings import Settings, SettingsError, load_settings
@@ -103,41 +105,51 @@ def junit(
     finish_ingest(ctx, _load(settings, requests, str(repository)))
 
 
+@dataclass(frozen=True, slots=True)
+class _Display:
+    """What a load shows on the way."""
+
+    refusals: RefusalList
+    reports: ReportProgress
+    judged: Steps
+
+
 def _load(
     settings: Settings, requests: Sequence[ReportRequest | Refusal], label: str
 ) -> IngestCount:
     refusals = RefusalList()
     with ExitStack() as stack:
         stack.callback(refusals.close)
-        meter = stack.enter_context(progress_meter(label, "reports"))
+        meters = stack.enter_context(progress_meters())
+        display = _Display(refusals, meters(label, "reports"), judging_steps(meters))
         if settings.url is None or settings.token is None:
-            return with_store(lambda store: _ingest(store, requests, refusals, meter), settings)
-        return asyncio.run(_upload(settings.url, settings.token, requests, refusals, meter))
+            return with_store(lambda store: _ingest(store, requests, display), settings)
+        return asyncio.run(_upload(settings.url, settings.token, requests, display))
 
 
 async def _upload(
-    url: str,
-    token: str,
-    requests: Sequence[ReportRequest | Refusal],
-    refusals: RefusalList,
-    meter: ReportProgress,
+    url: str, token: str, requests: Sequence[ReportRequest | Refusal], display: _Display
 ) -> IngestCount:
     click.echo(f"uploading to {url}", err=True)
-    async with open_upload(url, token, refuse=refusals.show) as sink:
-        return await _ingest(sink, requests, refusals, meter)
+    async with open_upload(url, token, refuse=display.refusals.show) as sink:
+        return await _ingest(sink, requests, display)
 
 
 async def _ingest(
-    sink: ExecutionSink,
-    requests: Sequence[ReportRequest | Refusal],
-    refusals: RefusalList,
-    meter: ReportProgress,
+    sink: ExecutionSink, requests: Sequence[ReportRequest | Refusal], display: _Display
 ) -> IngestCount:
     def refuse(refusal: Refusal) -> None:
         where = refusal.file + ("" if refusal.line is None else f", line {refusal.line}")
-        refusals.show(f"{where}: {refusal.reason}")
+        display.refusals.show(f"{where}: {refusal.reason}")
 
-    return await ingest_reports(sink, requests, refuse=refuse, clock=now, progress=meter)
+    return await ingest_reports(
+        sink,
+        requests,
+        refuse=refuse,
+        clock=now,
+        progress=display.reports,
+        judged=display.judged,
+    )
 
 
 def _refuse_half_of_an_upload(settings: Settings) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Final, Protocol
@@ -53,25 +53,39 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 @contextmanager
-def progress_meter(label: str, unit: str) -> Iterator[Meter]:
-    """A bar where standard error is a terminal, and a line now and then elsewhere."""
+def progress_meters() -> Iterator[Callable[[str, str], Meter]]:
+    """Gives a function that makes a meter of a label and a unit.
+
+    Meters are bars where standard error is a terminal, and a line now and then elsewhere.
+    """
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield _plain_meter(label, unit)
+        yield _plain_meter
         return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn(f"{{task.completed:,.0f}} {unit}"),
+        TextColumn("{task.completed:,.0f} {task.fields[unit]}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console) as bar:
-        task = bar.add_task(visible(label), total=None)
+    with Progress(*columns, console=console) as bars:
 
-        def draw(done: int, total: int | None) -> None:
-            bar.update(task, completed=done, total=total)
+        def add(label: str, unit: str) -> Meter:
+            # A bar that has nothing to tell yet would only stand in the way.
+            task = bars.add_task(visible(label), total=None, visible=False, unit=unit)
 
-        yield draw
+            def draw(done: int, total: int | None) -> None:
+                bars.update(task, completed=done, total=total, visible=True)
+
+            return draw
+
+        yield add
+
+
+def judging_steps(make_meter: Callable[[str, str], Meter]) -> Callable[[int], None]:
+    """Shows the tests that are worked out anew; how many it will be nobody counts beforehand."""
+    meter = make_meter("judging", "tests")
+    return lambda done: meter(done, None)
 
 
 def _plain_meter(label: str, unit: str) -> Meter:

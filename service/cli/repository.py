@@ -7,7 +7,7 @@ import click
 from indexing.models.repositories import Repository, RepositoryChange
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
-from service.cli.output import visible
+from service.cli.output import judging_steps, progress_meters, visible
 from service.cli.parameters import REPOSITORY, STORED_NAME
 from service.cli.running import now, with_store
 
@@ -52,7 +52,8 @@ def set_repository(
 
     async def apply(store: Store) -> Repository:
         changed = await store.set_repository(name, change, moment)
-        await store.refresh_tests(moment)
+        with progress_meters() as meters:
+            await store.refresh_tests(moment, judging_steps(meters))
         return changed
 
     _show(with_store(apply))

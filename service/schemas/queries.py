@@ -12,6 +12,7 @@ from marshmallow.validate import Length, OneOf, Range, Regexp
 
 from indexing.errors import InvalidValueError
 from indexing.events.catalogue import EVENT_TYPES
+from indexing.identifiers import MAX_INTEGER
 from indexing.models.quarantines import QuarantineSource
 from indexing.models.tests import TestSort
 from indexing.timestamps import parse_timestamp
@@ -23,7 +24,6 @@ MAX_VALUES: Final = 100
 MAX_VALUE_LENGTH: Final = 2_048
 MAX_STARS: Final = 16
 MAX_REF_LENGTH: Final = 255
-MAX_PULL_NUMBER: Final = 2**63 - 1
 MAX_PER_PAGE: Final = 100
 DEFAULT_PER_PAGE: Final = 10
 
@@ -157,7 +157,7 @@ class EventsQuery(PagedQuery):
     """The filters of the event log."""
 
     pull_request = AnyOf(
-        Number(0, MAX_PULL_NUMBER),
+        Number(0, MAX_INTEGER),
         load_default=tuple,
         metadata=_says("Events of any of these pull requests."),
     )

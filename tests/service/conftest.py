@@ -14,10 +14,12 @@ from indexing.store import open_store
 from service.app import create_app
 from service.connection import http_url
 from service.logs import configure_logging
-from service.server import bind, start
+from service.server import bind
+from service.server import start as start_app
 from service.settings import LogFormat, LogLevel, Settings
 from tests.builders import GADGETS, WIDGETS
 from tests.service.front_door import Clock, FrontDoor
+from tests.service.processes import TIMEOUT, Service, Start
 
 
 @pytest.fixture(autouse=True)
@@ -44,10 +46,27 @@ async def open_door(data_dir: Path, settings: Settings) -> AsyncIterator[FrontDo
     await store.ensure_repository(GADGETS)
     clock = Clock()
     with bind("127.0.0.1", 0) as listener:
-        runner = await start(create_app(settings, store, clock=clock), listener)
+        runner = await start_app(create_app(settings, store, clock=clock), listener)
         # A link repeats the caller's query, however long that is.
         async with aiohttp.ClientSession(max_field_size=2**20) as client:
             opened = FrontDoor(http_url(listener), client, store, clock, runner)
             opened.key = await opened.new_key()
             yield opened
         await runner.cleanup()
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    started: list[Service] = []
+
+    def run(**environment: str) -> Service:
+        started.append(Service(tmp_path, **environment))
+        return started[-1]
+
+    yield run
+    for service in started:
+        if service.process.poll() is None:
+            service.process.kill()
+            service.process.communicate(timeout=TIMEOUT)
+        if service.process.stderr is not None:
+            service.process.stderr.close()

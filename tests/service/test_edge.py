@@ -179,6 +179,16 @@ async def test_health_pages_need_no_credential(door: FrontDoor) -> None:
         assert (answer.status, answer.json) == (200, {"status": "ok"})
 
 
+async def no_longer_accepts(door: FrontDoor) -> None:
+    url = URL(door.base)
+    while True:
+        try:
+            _, writer = await asyncio.open_connection(url.host, url.port)
+        except ConnectionError:
+            return
+        writer.close()
+
+
 async def test_a_request_under_way_is_finished_when_the_service_stops(
     door: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,8 +204,7 @@ async def test_a_request_under_way_is_finished_when_the_service_stops(
     asked = asyncio.create_task(door.get(LOGS))
     await arrived.wait()
     stopping = asyncio.create_task(door.runner.cleanup())
-    # One turn of the loop, so that the service has begun to stop before the answer can be made.
-    await asyncio.sleep(0)
+    await no_longer_accepts(door)
     released.set()
     assert (await asked).status == 200
     await stopping

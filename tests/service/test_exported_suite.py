@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.service.test_server import TIMEOUT, Start, port_of
-from tests.service.test_server import start as start
+from tests.service.processes import TIMEOUT, Start, port_of
 
 SUITE = """
 import os

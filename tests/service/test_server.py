@@ -3,78 +3,15 @@
 from __future__ import annotations
 
 import http.client
-import json
 import os
 import signal
 import socket
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from service.server import ServeError, bind
-
-# Long enough for the slowest machine; nothing here waits for it to pass.
-TIMEOUT = 60
-
-
-class Service:
-    """A running service and its log."""
-
-    def __init__(self, data_dir: Path, **environment: str) -> None:
-        command = "from service.cli import main; main()"
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", command, "serve", "--port", "0"],
-            env={
-                **os.environ,
-                "MERGEWATCH_DATA_DIR": str(data_dir),
-                "PYTHONPATH": str(Path(__file__).parents[2]),
-                **environment,
-            },
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def next_line(self, event: str) -> dict[str, Any]:
-        """The next log line of that event; what comes before it is passed over."""
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            found: dict[str, Any] = json.loads(line)
-            if found["event"] == event:
-                return found
-        raise AssertionError(f"the service ended without saying {event!r}")
-
-    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
-        self.process.send_signal(number)
-        self.process.communicate(timeout=TIMEOUT)
-        return self.process.returncode
-
-
-Start = Callable[..., Service]
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    started: list[Service] = []
-
-    def run(**environment: str) -> Service:
-        started.append(Service(tmp_path, **environment))
-        return started[-1]
-
-    yield run
-    for service in started:
-        if service.process.poll() is None:
-            service.process.kill()
-            service.process.communicate(timeout=TIMEOUT)
-        if service.process.stderr is not None:
-            service.process.stderr.close()
-
-
-def port_of(line: dict[str, Any]) -> int:
-    return int(line["address"].rpartition(":")[2])
+from tests.service.processes import TIMEOUT, Start, port_of
 
 
 def status_of(port: int, target: str = "/health/ready") -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 from collections.abc import AsyncIterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -280,7 +280,7 @@ async def test_more_spans_than_one_request_may_hold_are_refused(open_: FrontDoor
 async def test_a_store_that_cannot_write_is_a_503_and_what_is_sent_again_lands(
     open_: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fail(_now: datetime) -> int:
+    async def fail(*_: object) -> int:
         raise StoreUnavailableError("database is locked")
 
     body = write(make_request([make_span("a")]), PROTOBUF)

@@ -28,6 +28,7 @@ from indexing.store.interface import (
     EventOutcome,
     ExecutionCount,
     PruneCount,
+    Steps,
     Store,
     StoreIdentity,
     StoreStatus,
@@ -140,8 +141,9 @@ class SqliteStore(Store):
             partial(executions.write_executions, repository=repository, run=run, executions=batch)
         )
 
-    async def refresh_tests(self, now: datetime) -> int:
-        return await self._repeat(partial(refresh.refresh_some, limit=_TESTS_A_STEP, now=now))
+    async def refresh_tests(self, now: datetime, progress: Steps | None = None) -> int:
+        step = partial(refresh.refresh_some, limit=_TESTS_A_STEP, now=now)
+        return await self._repeat(step, progress)
 
     async def list_quarantines(
         self, query: QuarantineQuery, anchor: Anchor[QuarantineKey], limit: int | None
@@ -181,24 +183,30 @@ class SqliteStore(Store):
             )
         )
 
-    async def prune(self, before: datetime, now: datetime) -> PruneCount:
+    async def prune(
+        self, before: datetime, now: datetime, progress: Steps | None = None
+    ) -> PruneCount:
         dropped_events = await self._repeat(
             partial(maintenance.prune_events, before=before, limit=_PRUNED_A_STEP)
         )
         dropped_executions = await self._repeat(
             partial(maintenance.prune_executions, before=before, limit=_PRUNED_A_STEP)
         )
-        await self.refresh_tests(now)
+        await self.refresh_tests(now, progress)
         return PruneCount(dropped_events, dropped_executions)
 
-    async def rebuild(self, now: datetime) -> int:
+    async def rebuild(self, now: datetime, progress: Steps | None = None) -> int:
         count = await self._connections.write(maintenance.rebuild_derived)
-        await self.refresh_tests(now)
+        await self.refresh_tests(now, progress)
         return count
 
-    async def _repeat(self, step: Callable[[sqlite3.Connection], int]) -> int:
+    async def _repeat(
+        self, step: Callable[[sqlite3.Connection], int], progress: Steps | None = None
+    ) -> int:
         """Run the step, each time in a transaction of its own, until it finds nothing to do."""
         total = 0
         while done := await self._connections.write(step):
             total += done
+            if progress is not None:
+                progress(total)
         return total

@@ -84,7 +84,6 @@ def test_a_request_tells_of_the_run_and_of_each_execution() -> None:
         "code.function": "test 0",
         "exception.type": "E",
         "exception.message": "wrong",
-        **OF_PULL,
     }
     assert (span.name, span.status.code) == ("a.test 0", 2)
     assert span.end_time_unix_nano == int(NOON.timestamp()) * 10**9

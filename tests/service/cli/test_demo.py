@@ -103,17 +103,6 @@ def test_a_load_that_was_broken_off_is_done_again(command: Command, tmp_path: Pa
     assert command("demo").stdout.count("curl ") == 5
 
 
-def test_two_workers_answer_on_one_port_and_end_together(
-    command: Command, settings: Mapping[str, str]
-) -> None:
-    command("index", "create")
-    with serving(settings, "--workers", "2") as (process, base):
-        with urllib.request.urlopen(f"{base}/health/ready") as response:  # noqa: S310 - our own
-            assert response.status == 200
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=30) == 0
-
-
 def test_a_port_in_use_is_one_line(command: Command, settings: Mapping[str, str]) -> None:
     with serving(settings) as (_, base):
         port = base.rsplit(":", 1)[1]

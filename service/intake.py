@@ -24,6 +24,10 @@ MAX_CONTENT_BYTES: Final = 32 * 1024 * 1024
 
 # All bodies that one process holds, however many connections they come by.
 MAX_HELD_BYTES: Final = 128 * 1024 * 1024
+# A body of the largest size takes this long at two megabits a second. What senders that fell
+# silent hold would otherwise be held for ever, and honest ones be told to come again.
+BODY_SECONDS: Final = 60.0
+
 # Bodies being unpacked and read: each takes several times its size, and there are two cores.
 READ_AT_ONCE: Final = 2
 
@@ -105,8 +109,13 @@ class Body:
 
 async def _receive(request: web.Request) -> AsyncIterator[bytes]:
     try:
-        async for piece in request.content.iter_chunked(_PIECE_BYTES):
-            yield piece
+        async with asyncio.timeout(BODY_SECONDS):
+            async for piece in request.content.iter_chunked(_PIECE_BYTES):
+                yield piece
+    except TimeoutError as error:
+        raise problems.malformed(
+            f"the request body did not arrive within {BODY_SECONDS:.0f} seconds"
+        ) from error
     except (web.RequestPayloadError, ConnectionError) as error:
         raise problems.malformed("the request body did not arrive whole") from error
 

@@ -10,7 +10,7 @@ import gzip
 import ssl
 import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Final
 
@@ -33,6 +33,9 @@ TIMEOUT: Final = aiohttp.ClientTimeout(total=60, connect=10)
 # An answer is a few hundred bytes; more of it is not looked at.
 ANSWER_MAX_BYTES: Final = 64 * 1024
 _SHOWN_ANSWER_LENGTH: Final = 500
+
+# What is wrong with one batch is not wrong with the next.
+_REFUSED_STATUSES: Final = frozenset({400, 413, 422})
 
 _PROTOBUF: Final = "application/x-protobuf"
 
@@ -107,26 +110,44 @@ class Uploader:
         target = f"{self._url}/v1/ci/{repository.owner}/repositories/{repository.name}/traces"
         accepted = 0
         for batch in encode_executions(repository, run, sendable):
-            rejected, reason = _read_partial_success(await self._send(target, batch))
+            rejected, reason = await self._send(target, batch)
             rejected = min(max(rejected, 0), batch.spans)
             accepted += batch.spans - rejected
             if rejected:
                 self._refuse(f"{rejected} results by the service: {self._shown(reason)}")
         return ExecutionCount(written=accepted, unchanged=0)
 
-    async def _send(self, target: str, batch: EncodedBatch) -> bytes:
+    async def _send(self, target: str, batch: EncodedBatch) -> tuple[int, str]:
+        """Give how many spans of the batch were rejected, and why."""
         body = await asyncio.to_thread(gzip.compress, batch.body, 6, mtime=0)
-        for attempt in range(1, MAX_ATTEMPTS + 1):
-            status, retry_after, answer = await self._post(target, body)
+        attempt = 1
+        while True:
+            try:
+                status, retry_after, answer = await self._post(target, body)
+            except (aiohttp.ClientConnectionError, TimeoutError) as error:
+                # A service that is being started again; but no certificate mends itself.
+                if attempt == MAX_ATTEMPTS or isinstance(error, aiohttp.ClientSSLError):
+                    raise self._unreachable(error) from None
+                status, retry_after, answer = 503, None, b""
             if status == 200:
-                return answer
+                return self._read_success(answer)
+            said = f"{status} {self._shown(_read_reason(answer))}".rstrip()
+            if status in _REFUSED_STATUSES:
+                return batch.spans, said
             if status not in RETRIED_STATUSES or attempt == MAX_ATTEMPTS:
-                raise UploadError(
-                    f"{self._url} answered {status} {self._shown(_read_reason(answer))}".rstrip()
-                    + (f", {attempt} times" if attempt > 1 else "")
-                )
+                times = f", {attempt} times" if attempt > 1 else ""
+                raise UploadError(f"{self._url} answered {said}{times}")
             await self._sleep(seconds_to_wait(retry_after, attempt))
-        raise AssertionError("every attempt ends above")
+            attempt += 1
+
+    def _read_success(self, answer: bytes) -> tuple[int, str]:
+        response = ExportTraceServiceResponse()
+        try:
+            response.ParseFromString(answer)
+        except DecodeError as error:
+            # A page to log in on answers 200 to everything, and keeps nothing.
+            raise UploadError(f"{self._url} does not answer as such a service does") from error
+        return response.partial_success.rejected_spans, response.partial_success.error_message
 
     async def _post(self, target: str, body: bytes) -> tuple[int, str | None, bytes]:
         try:
@@ -135,12 +156,18 @@ class Uploader:
                 URL(target, encoded=True), data=body, allow_redirects=False, proxy=self._proxy
             ) as response:
                 answer = await _read_answer(response)
+                if response.status == 200 and response.content_type != _PROTOBUF:
+                    raise UploadError(f"{self._url} does not answer as such a service does")
                 return response.status, response.headers.get("Retry-After"), answer
+        except (aiohttp.ClientConnectionError, TimeoutError):
+            raise
         except (aiohttp.ClientError, ssl.SSLError, OSError, ValueError) as error:
-            # The chain of causes is cut: it can hold the request with its headers.
-            raise UploadError(
-                f"{self._url} cannot be reached: {self._shown(str(error) or type(error).__name__)}"
-            ) from None
+            raise self._unreachable(error) from None
+
+    def _unreachable(self, error: Exception) -> UploadError:
+        """Without the chain of causes, which can hold the request with its headers."""
+        reason = self._shown(str(error) or type(error).__name__)
+        return UploadError(f"{self._url} cannot be reached: {reason}")
 
     def _shown(self, text: str) -> str:
         """Text of a stranger, short, and without the token that it may have been told."""
@@ -154,14 +181,6 @@ async def _read_answer(response: aiohttp.ClientResponse) -> bytes:
         if len(answer) > ANSWER_MAX_BYTES:
             break
     return answer[:ANSWER_MAX_BYTES]
-
-
-def _read_partial_success(answer: bytes) -> tuple[int, str]:
-    response = ExportTraceServiceResponse()
-    # What is no such message says nothing of rejected spans; the status has said that it went well.
-    with suppress(DecodeError):
-        response.ParseFromString(answer)
-    return response.partial_success.rejected_spans, response.partial_success.error_message
 
 
 def _read_reason(answer: bytes) -> str:

@@ -116,14 +116,15 @@ def judge_test(executions: list[dict[str, Any]]) -> dict[str, Any]:
             else:
                 verdict = "X"
             verdicts.append((min(each["at"] for each in on_it), commit, verdict))
-        sequences.append(sorted(verdicts))
+        last = max(each["at"] for on_it in of_job.values() for each in on_it)
+        sequences.append((last, sorted(verdicts)))
 
-    letters = "".join(verdict for sequence in sequences for _, _, verdict in sequence)
+    letters = "".join(verdict for _, sequence in sequences for _, _, verdict in sequence)
     failed = sum(each["result"] == "failed" for each in counted)
     statuses = {
         judge_letters("".join(verdict for _, _, verdict in sequence))
-        for sequence in sequences
-        if sequence[-1][0] >= newest - timedelta(days=8)
+        for last, sequence in sequences
+        if last >= newest - timedelta(days=8)
     }
     status = "unknown"
     for better in ("healthy", "flaky", "broken"):

@@ -20,6 +20,9 @@ from indexing.names import check_text
 # Python frames a level, and the interpreter's own limit is 1,000 of them.
 MAX_DEPTH: Final = 48
 
+# Reading digits takes time of their number squared; nobody counts anything that needs so many.
+MAX_INTEGER_DIGITS: Final = 400
+
 # orjson takes an escaped NUL, and refuses a lone surrogate without saying where it is.
 _ESCAPES: Final = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 
@@ -40,7 +43,10 @@ def decode(text: bytes) -> Any:
     try:
         if _ESCAPES.search(text) or _LONG_NUMBER in text.translate(_DIGITS):
             value = json.loads(
-                text.decode(), parse_constant=_refuse_constant, parse_float=_finite_float
+                text.decode(),
+                parse_constant=_refuse_constant,
+                parse_float=_finite_float,
+                parse_int=_short_integer,
             )
         else:
             value = orjson.loads(text)
@@ -129,6 +135,12 @@ def _walk_text(value: Any, path: MemberPath) -> Iterator[tuple[MemberPath, str]]
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON number")
+
+
+def _short_integer(digits: str) -> int:
+    if len(digits) > MAX_INTEGER_DIGITS:
+        raise ValueError(f"an integer has more than {MAX_INTEGER_DIGITS} digits")
+    return int(digits)
 
 
 def _finite_float(digits: str) -> float:

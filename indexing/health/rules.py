@@ -151,7 +151,8 @@ def _find_worst(
     statuses = {
         judge_sequence(verdicts, flaky_detection=flaky_detection)
         for verdicts in sequences.values()
-        if newest - verdicts[-1].first_at <= LIVE_FOR
+        # A job that runs an unchanged commit every night has not fallen silent.
+        if newest - max(verdict.last_at for verdict in verdicts) <= LIVE_FOR
     }
     return next((status for status in _WORST_FIRST if status in statuses), HealthStatus.UNKNOWN)
 

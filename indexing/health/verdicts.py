@@ -30,9 +30,10 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The outcome of one commit in one job; its time is that of its first execution."""
+    """The outcome of one commit in one job, with when its first and last execution finished."""
 
     first_at: datetime
+    last_at: datetime
     commit: str
     outcome: Outcome
 
@@ -72,9 +73,9 @@ def _judge_commit(commit: str, executions: Sequence[Observation]) -> Verdict:
     if len(executions) == 1:
         only = executions[0]
         if only.conclusion is Conclusion.FAILED:
-            return Verdict(only.finished_at, commit, Outcome.FAILED)
+            return Verdict(only.finished_at, only.finished_at, commit, Outcome.FAILED)
         outcome = Outcome.FLAKY if only.needed_retries else Outcome.PASSED
-        return Verdict(only.finished_at, commit, outcome)
+        return Verdict(only.finished_at, only.finished_at, commit, outcome)
     conclusions = {seen.conclusion for seen in executions}
     if len(conclusions) > 1:
         outcome = Outcome.FLAKY
@@ -84,7 +85,8 @@ def _judge_commit(commit: str, executions: Sequence[Observation]) -> Verdict:
         outcome = Outcome.FLAKY
     else:
         outcome = Outcome.PASSED
-    return Verdict(min(seen.finished_at for seen in executions), commit, outcome)
+    moments = [seen.finished_at for seen in executions]
+    return Verdict(min(moments), max(moments), commit, outcome)
 
 
 def _is_broken(verdicts: Sequence[Verdict]) -> bool:

@@ -36,5 +36,5 @@ async def ingest_results(
             batch = executions[start : start + BATCH_EXECUTIONS]
             done = await writer.write_executions(repository, run, batch)
             count += IngestCount(len(batch), done.written, done.unchanged)
-    await writer.refresh_tests(clock())
+    await writer.refresh_tests(clock(), repository=repository)
     return count

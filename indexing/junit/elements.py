@@ -32,12 +32,14 @@ _CASE: Final = "testcase"
 _FAILURES: Final = frozenset({"failure", "error"})
 # Attempts that failed before the one that counts, as Surefire, nextest and Playwright mark them.
 _RETRIES: Final = frozenset({"flakyFailure", "flakyError", "rerunFailure", "rerunError"})
-_SKIPPED: Final = "skipped"
+_SKIPPED: Final = frozenset({"skipped", "ignored", "disabled"})
 # GoogleTest and CTest say of a disabled test only this, with no element for it.
 _NOT_RUN: Final = {
     "status": frozenset({"notrun", "disabled", "skipped"}),
     "result": frozenset({"suppressed", "skipped"}),
 }
+# Others say of a failed test only this; taking it for a pass would be the worst of mistakes.
+_FAILED: Final = dict.fromkeys(_NOT_RUN, frozenset({"failed", "failure", "fail", "error"}))
 
 # How much of a stranger's element name an error repeats.
 _SHOWN_NAME_LENGTH: Final = 80
@@ -190,7 +192,7 @@ class CaseCollector:
                     self._body = _Body()
         elif name in _RETRIES:
             case.retried = True
-        elif name == _SKIPPED:
+        elif name in _SKIPPED:
             case.skipped = True
         self._passed_over_from = self._depth
 
@@ -209,8 +211,10 @@ class CaseCollector:
         conclusion = Conclusion.PASSED
         if case.failed:
             conclusion = Conclusion.FAILED
-        elif case.skipped or _is_not_run(attributes):
+        elif case.skipped or _says(attributes, _NOT_RUN):
             conclusion = Conclusion.SKIPPED
+        elif _says(attributes, _FAILED):
+            conclusion = Conclusion.FAILED
         inherited = self._suites[-1].enclose(attributes)
         path = inherited.filepath
         return ReportCase(
@@ -235,9 +239,10 @@ class CaseCollector:
             )
 
 
-def _is_not_run(attributes: Mapping[str, str]) -> bool:
+def _says(attributes: Mapping[str, str], words: Mapping[str, frozenset[str]]) -> bool:
+    """Whether one of the attributes has one of its words as its value, in whatever case."""
     return any(
-        attributes[name].lower() in words for name, words in _NOT_RUN.items() if name in attributes
+        attributes[name].lower() in known for name, known in words.items() if name in attributes
     )
 
 

@@ -39,6 +39,8 @@ RUN_ATTEMPT: Final = "cicd.pipeline.run.attempt"
 TEST_RUN_ID: Final = "test.run.id"
 HEAD_NAME: Final = "vcs.ref.head.name"
 HEAD_REVISION: Final = "vcs.ref.head.revision"
+# The branch that a pull request is to be merged into.
+BASE_NAME: Final = "vcs.ref.base.name"
 
 # About the pull request; its number is text by OpenTelemetry's conventions.
 CHANGE_ID: Final = "vcs.change.id"

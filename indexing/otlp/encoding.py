@@ -133,14 +133,17 @@ def _pull_attributes(run: Run) -> Sequence[KeyValue]:
 
 def _to_span(trace_id: bytes, execution: Execution) -> Span:
     end = _end_of(execution)
-    lasted = round(min((execution.duration or 0) * 1e9, end))
+    # No start says that nobody knows how long it took.
+    start = 0
+    if execution.duration is not None:
+        start = end - round(min(execution.duration * 1e9, end - 1))
     failed = execution.conclusion is Conclusion.FAILED
     span = Span(
         trace_id=trace_id,
         span_id=derive_span_id(execution.id),
         name=execution.test_name,
         kind=Span.SPAN_KIND_INTERNAL,
-        start_time_unix_nano=end - lasted,
+        start_time_unix_nano=start,
         end_time_unix_nano=end,
         status=Status(code=Status.STATUS_CODE_ERROR if failed else Status.STATUS_CODE_UNSET),
     )

@@ -24,6 +24,7 @@ from indexing.otlp.requests import (
     RequestError,
     RequestTooLargeError,
     SpanCounter,
+    TooManyError,
     check_count,
 )
 
@@ -36,6 +37,7 @@ _VALUE_MARKS: Final = (b"{", b"[", b",")
 # Matches from every quote on, so that no text is gone through twice.
 _TEXT: Final = re.compile(rb'"[^"\\]*+(?:\\.?[^"\\]*+)*+"?', re.DOTALL)
 
+_HEXADECIMAL: Final = re.compile(r"(?:[0-9a-fA-F]{2})*")
 _ERROR_CODES: Final = (2, "STATUS_CODE_ERROR")
 _MAX_UNSIGNED: Final = 2**64 - 1
 _MAX_DIGITS: Final = 20
@@ -79,6 +81,8 @@ def _read_resource(resource_spans: Mapping[str, Any], place: str) -> Attributes:
     resource = _object(resource_spans.get("resource"), f"{place}.resource")
     try:
         return _read_attributes(resource)
+    except TooManyError as error:
+        raise RequestTooLargeError(f"{place}.resource has {error}") from error
     except InvalidValueError as error:
         raise RequestError(f"{place}.resource: {error}") from error
 
@@ -205,6 +209,9 @@ def _time(holder: Mapping[str, Any], name: str) -> int:
 def _id(holder: Mapping[str, Any], name: str) -> bytes:
     """Give the bytes of an id; its length is judged where it is used."""
     try:
-        return bytes.fromhex(_text(holder, name))
+        text = _text(holder, name)
+        if not _HEXADECIMAL.fullmatch(text):
+            raise ValueError("`fromhex` passes blanks over")
+        return bytes.fromhex(text)
     except ValueError as error:
         raise InvalidValueError(f"{name} must be hexadecimal") from error

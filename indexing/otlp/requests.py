@@ -74,7 +74,11 @@ class SpanCounter:
             raise RequestTooLargeError(f"more than {MAX_SPANS} spans in one request")
 
 
+class TooManyError(InvalidValueError):
+    """One holder has more of something than is taken."""
+
+
 def check_count(count: int, limit: int, what: str) -> None:
-    """Raise `InvalidValueError` where there are more of them than one holder has."""
+    """Raise `TooManyError` where there are more of them than one holder has."""
     if count > limit:
-        raise InvalidValueError(f"more than {limit} {what}")
+        raise TooManyError(f"more than {limit} {what}")

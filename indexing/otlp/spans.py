@@ -161,11 +161,21 @@ def _read_run(facts: _Facts) -> Run:
         attempt=attempt,
         pipeline_name=facts.stored_name(names.PIPELINE_NAME),
         job_name=facts.stored_name(names.TASK_NAME),
-        branch=facts.stored_name(names.HEAD_NAME),
+        branch=_read_branch(facts, number),
         commit=facts.stored_name(names.HEAD_REVISION),
         pull_number=number,
         pull=None if number is None else _read_pull(facts, number),
     )
+
+
+def _read_branch(facts: _Facts, pull_number: int | None) -> str:
+    """Give the head's name; that of a fork's branch is told apart from the one it is to go into.
+
+    A pull request cannot be of a branch into itself, so equal names are those of two repositories.
+    """
+    branch = facts.stored_name(names.HEAD_NAME)
+    is_of_fork = pull_number is not None and facts.text(names.BASE_NAME) == branch
+    return f"fork:{branch}" if is_of_fork else branch
 
 
 def _read_pull(facts: _Facts, number: int) -> PullRequest | None:

@@ -33,14 +33,18 @@ class Standing:
 
 
 def find_evidence(observations: Iterable[Observation]) -> Evidence | None:
-    """Give the bounds of the failures and of the passes that needed retries.
+    """Give the bounds of the window's failures and passes that needed retries.
 
     A run that failed as a whole says nothing of its tests.
     """
+    observations = list(observations)
+    end = max((seen.finished_at for seen in observations), default=None)
     moments = [
         seen.finished_at
         for seen in observations
-        if not seen.infrastructure_failure
+        if end is not None
+        and end - seen.finished_at <= WINDOW
+        and not seen.infrastructure_failure
         and (
             seen.conclusion is Conclusion.FAILED
             or (seen.conclusion is Conclusion.PASSED and seen.needed_retries)

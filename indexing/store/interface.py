@@ -190,8 +190,15 @@ class Writer(Protocol):
             UnknownRepositoryError: `ensure_repository` was not called for it.
         """
 
-    async def refresh_tests(self, now: datetime, progress: Steps | None = None) -> int:
+    async def refresh_tests(
+        self,
+        now: datetime,
+        progress: Steps | None = None,
+        repository: RepositoryName | None = None,
+    ) -> int:
         """Work out anew what is derived of every stale test, as a function of its executions.
+
+        With `repository`, of those that are stale there, so that nobody waits for another's.
 
         First and last failure and success outlive the executions behind them. Goes in steps,
         each of them atomic; whatever a killed call left stale, the next one does. Returns how

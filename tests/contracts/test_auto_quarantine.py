@@ -279,6 +279,17 @@ async def test_a_decision_is_final_once_what_it_was_made_by_has_changed(
     assert await listed(store) == before
 
 
+async def test_what_another_default_branch_spoke_for_is_taken_back(store: Store) -> None:
+    await set_up(store, auto_quarantine=True)
+    await load(store, "FP", commit="same")
+    await load(store, "PPP", at=3, branch="next")
+    assert await sources(store) == [AUTO]
+    await set_up(store, LATER, default_branch="next")
+    assert await listed(store) == []
+    await set_up(store, LATER, default_branch="main")
+    assert await sources(store) == [AUTO]
+
+
 RUNS = st.lists(
     st.tuples(
         st.sampled_from(["main", "main", "feature"]),

@@ -194,6 +194,20 @@ async def test_a_test_is_found_in_its_own_repository_only(store: Store) -> None:
     assert await store.get_test(WIDGETS, uuid.uuid4()) is None
 
 
+async def test_nobody_waits_for_the_stale_tests_of_another_repository(store: Store) -> None:
+    run = make_run()
+    for repository in (WIDGETS, FOREIGN):
+        await store.ensure_repository(repository)
+        executions = make_executions(run, [("t", PASSED)], repository=repository)
+        await store.write_executions(repository, run, executions)
+    assert await store.refresh_tests(NOON, repository=RepositoryName("ACME", "Widgets")) == 1
+    assert (await detail(store, "t")).health.last_conclusion == "passed"
+    assert (await detail(store, "t", FOREIGN)).health.last_conclusion == "unknown"
+    steps: list[int] = []
+    assert await store.refresh_tests(NOON, steps.append) == 1
+    assert steps == [1]
+
+
 REPORTS = st.lists(
     st.tuples(
         st.sampled_from(["main", "feature"]),

@@ -39,17 +39,29 @@ class Receiver:
 
 
 def accept(_: web.Request) -> web.Response:
-    return web.Response(body=ExportTraceServiceResponse().SerializeToString())
+    return respond(ExportTraceServiceResponse())
 
 
 def reject_one(_: web.Request) -> web.Response:
     told = ExportTracePartialSuccess(rejected_spans=1, error_message=f"no name; {TOKEN}")
-    return web.Response(body=ExportTraceServiceResponse(partial_success=told).SerializeToString())
+    return respond(ExportTraceServiceResponse(partial_success=told))
+
+
+def respond(message: ExportTraceServiceResponse) -> web.Response:
+    return web.Response(body=message.SerializeToString(), content_type="application/x-protobuf")
+
+
+def disconnect(request: web.Request) -> web.Response:
+    """Go away without an answer, as a service does that is being started again."""
+    assert request.transport is not None
+    request.transport.close()
+    return web.Response()
 
 
 def answer(status: int, text: str = "", **headers: str) -> Answerer:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return lambda _: web.Response(status=status, text=text, headers=named)
+    kind = named.pop("Content-Type", "text/plain")
+    return lambda _: web.Response(status=status, text=text, headers=named, content_type=kind)
 
 
 @asynccontextmanager

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+from yarl import URL
 
 from indexing.errors import StoreUnavailableError
 from indexing.models.keys import Scope
@@ -280,7 +281,7 @@ async def test_more_spans_than_one_request_may_hold_are_refused(open_: FrontDoor
 async def test_a_store_that_cannot_write_is_a_503_and_what_is_sent_again_lands(
     open_: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fail(*_: object) -> int:
+    async def fail(*_: object, **__: object) -> int:
         raise StoreUnavailableError("database is locked")
 
     body = write(make_request([make_span("a")]), PROTOBUF)
@@ -329,3 +330,24 @@ def garbage_door(tmp_path: Path) -> Any:
     yield send
     loop.run_until_complete(anext(doors, None))
     loop.close()
+
+
+async def test_a_body_that_does_not_arrive_is_not_waited_for(
+    open_: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.intake.BODY_SECONDS", 0.1)
+    url = URL(open_.base)
+    reader, writer = await asyncio.open_connection(url.host, url.port)
+    head = (
+        f"POST {TRACES} HTTP/1.1",
+        "Host: a",
+        f"Authorization: Bearer {open_.key}",
+        f"Content-Type: {PROTOBUF}",
+        "Content-Length: 1000",
+    )
+    writer.write("\r\n".join(head).encode() + b"\r\n\r\nonly this")
+    answer = await reader.readuntil(b"}")
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"did not arrive within" in answer
+    writer.close()
+    await writer.wait_closed()

@@ -16,7 +16,15 @@ from service.retries import MAX_ATTEMPTS, MAX_WAIT_SECONDS, seconds_to_wait
 from service.server import bind
 from service.upload import UploadError, open_upload
 from tests.builders import NOON, WIDGETS, make_executions, make_run
-from tests.service.receiver import TOKEN, Receiver, accept, answer, receiving, reject_one
+from tests.service.receiver import (
+    TOKEN,
+    Receiver,
+    accept,
+    answer,
+    disconnect,
+    receiving,
+    reject_one,
+)
 
 RUN = make_run("7")
 RESULTS = [("a.b", Conclusion.PASSED), ("a.c", Conclusion.FAILED)]
@@ -72,10 +80,38 @@ async def test_what_the_service_rejects_is_refused_in_its_words(receiver: Receiv
     assert upload.refused == ["1 results by the service: no name; \u2026"]
 
 
-@pytest.mark.parametrize("body", ["", "not a message", "\x00" * 200_000])
-async def test_an_answer_that_is_no_message_rejects_nothing(receiver: Receiver, body: str) -> None:
-    receiver.answers = [answer(200, body)]
-    assert await Upload().send(receiver.url) == ExecutionCount(2, 0)
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("text/html", "<html>log in</html>"),
+        ("application/x-protobuf", "not a message"),
+        ("application/json", "{}"),
+    ],
+)
+async def test_a_page_that_answers_200_to_everything_has_kept_nothing(
+    receiver: Receiver, kind: str, body: str
+) -> None:
+    receiver.answers = [answer(200, body, Content_Type=kind)]
+    with pytest.raises(UploadError, match="does not answer as such a service does"):
+        await Upload().send(receiver.url)
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+async def test_a_batch_that_is_refused_does_not_keep_the_others_out(
+    receiver: Receiver, status: int
+) -> None:
+    receiver.answers = [answer(status, f'{{"title": "Refused", "detail": "for {TOKEN}"}}'), accept]
+    upload = Upload()
+    assert await upload.send(receiver.url) == ExecutionCount(0, 0)
+    assert upload.refused == [f"2 results by the service: {status} Refused: for \u2026"]
+    assert await upload.send(receiver.url) == ExecutionCount(2, 0)
+
+
+async def test_a_service_that_is_started_again_is_waited_for(receiver: Receiver) -> None:
+    receiver.answers = [disconnect, disconnect, accept]
+    upload = Upload()
+    assert await upload.send(receiver.url) == ExecutionCount(2, 0)
+    assert upload.waits == [1.0, 2.0]
 
 
 @pytest.mark.parametrize("status", [429, 503])
@@ -95,7 +131,7 @@ async def test_a_service_that_stays_busy_is_given_up_on(receiver: Receiver) -> N
     assert upload.waits == [MAX_WAIT_SECONDS] * (MAX_ATTEMPTS - 1)
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 413, 415, 500])
+@pytest.mark.parametrize("status", [401, 403, 404, 405, 415, 500])
 async def test_any_other_answer_is_an_error_at_once(receiver: Receiver, status: int) -> None:
     problem = f'{{"title": "Refused", "detail": "for {TOKEN}"}}'
     receiver.answers = [answer(status, problem)]

@@ -67,6 +67,9 @@ def apply_rules(
         quarantine_id, judged_until = stands
         if judged_until is None:
             return
+        if newest is not None and judged_until > now:
+            # It was made by results of the future: those that came since belong with them.
+            judged_until = max(judged_until, newest)
         reason = explain(judged_until)
         if reason is not None:
             connection.execute(

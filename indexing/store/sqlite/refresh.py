@@ -17,6 +17,7 @@ from indexing.health.rules import is_recovered, judge
 from indexing.health.thresholds import WINDOW
 from indexing.models.executions import Conclusion
 from indexing.models.tests import TestMetadata
+from indexing.names import RepositoryName
 from indexing.quarantine.decision import Standing, find_evidence
 from indexing.store.sqlite.auto_quarantine import apply_rules
 from indexing.store.sqlite.columns import (
@@ -48,12 +49,17 @@ _FOREVER: Final = 2**63 - 1
 _Newest = dict[int, tuple[str, str, int | None]]
 
 
-def refresh_some(connection: sqlite3.Connection, limit: int, now: datetime) -> int:
-    """Do the first `limit` of the stale tests; returns how many there were."""
+def refresh_some(
+    connection: sqlite3.Connection, limit: int, now: datetime, repository: RepositoryName | None
+) -> int:
+    """Do the first `limit` of the stale tests, of that repository or of all; returns how many."""
+    within = "" if repository is None else " WHERE r.key = ?"
     stale = [
         row[0]
         for row in connection.execute(
-            "SELECT test FROM stale_tests ORDER BY test LIMIT ?", (limit,)
+            "SELECT s.test FROM stale_tests s JOIN tests t ON t.id = s.test"
+            f" JOIN repositories r ON r.id = t.repository_id{within} ORDER BY s.test LIMIT ?",
+            (*([] if repository is None else [repository.key]), limit),
         )
     ]
     for test in stale:

@@ -40,13 +40,15 @@ def set_repository(
             " WHERE repository_id = ?",
             (repository_id,),
         )
-    if after != before:
-        # What was decided by other settings cannot be looked at again by these.
+    if after.default_branch == before.default_branch and after != before:
+        # What was decided by other settings cannot be looked at again by these. What another
+        # branch spoke for can: where the new one says nothing against a test, it is taken back.
         connection.execute(
             "UPDATE quarantines SET judged_until = NULL"
             " WHERE repository_id = ? AND judged_until IS NOT NULL",
             (repository_id,),
         )
+    if after != before:
         connection.execute(
             "INSERT INTO stale_tests (test) SELECT id FROM tests WHERE repository_id = ?"
             " ON CONFLICT DO NOTHING",

@@ -141,8 +141,13 @@ class SqliteStore(Store):
             partial(executions.write_executions, repository=repository, run=run, executions=batch)
         )
 
-    async def refresh_tests(self, now: datetime, progress: Steps | None = None) -> int:
-        step = partial(refresh.refresh_some, limit=_TESTS_A_STEP, now=now)
+    async def refresh_tests(
+        self,
+        now: datetime,
+        progress: Steps | None = None,
+        repository: RepositoryName | None = None,
+    ) -> int:
+        step = partial(refresh.refresh_some, limit=_TESTS_A_STEP, now=now, repository=repository)
         return await self._repeat(step, progress)
 
     async def list_quarantines(

@@ -126,9 +126,10 @@ def test_a_test_that_is_only_skipped_lately_is_unknown() -> None:
     assert status([seen("S")]) is HealthStatus.UNKNOWN
 
 
-def test_a_verdict_is_as_old_as_its_first_execution() -> None:
-    rerun = [seen("F", after(days=-9)), seen("F", after(days=-1)), seen("S", NOON, commit="c1")]
-    assert status(rerun) is HealthStatus.UNKNOWN
+def test_a_job_that_runs_an_unchanged_commit_has_not_fallen_silent() -> None:
+    nightly = [seen("F", after(days=-9)), seen("F", after(days=-1)), seen("S", NOON, commit="c1")]
+    assert status(nightly) is HealthStatus.BROKEN
+    assert status([nightly[0], nightly[2]]) is HealthStatus.UNKNOWN
 
 
 def test_the_window_holds_exactly_thirty_days() -> None:

@@ -97,7 +97,7 @@ def test_what_is_not_known_is_left_out() -> None:
     resource, (span,) = decode(batch.body)
     assert not [name for name in (*resource, *values_of(span.attributes)) if "pull" in name]
     assert values_of(span.attributes)["test.case.result.status"] == "skipped"
-    assert span.start_time_unix_nano == span.end_time_unix_nano
+    assert span.start_time_unix_nano == 0
 
 
 def test_a_pass_that_needed_retries_says_so() -> None:

@@ -257,3 +257,11 @@ def test_an_attempt_that_is_no_count_is_refused(attempt: Any) -> None:
 
 def test_an_attempt_may_be_digits() -> None:
     assert read_run(**{"cicd.pipeline.run.attempt": "3"}).attempt == 3
+
+
+def test_the_branch_of_a_fork_is_not_taken_for_the_one_of_its_name_here() -> None:
+    of_fork = {"vcs.ref.head.name": "main", "vcs.ref.base.name": "main"}
+    assert read_run(**of_fork, **PULL).branch == "fork:main"
+    assert read_run(**of_fork).branch == "main"
+    other = {"vcs.ref.head.name": "mend", "vcs.ref.base.name": "main"}
+    assert read_run(**other, **PULL).branch == "mend"

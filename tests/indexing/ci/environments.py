@@ -8,7 +8,7 @@ GITHUB = {
     "GITHUB_ACTIONS": "true",
     "GITHUB_REPOSITORY": "acme/widgets",
     "GITHUB_EVENT_NAME": "push",
-    "GITHUB_EVENT_PATH": "/home/runner/work/_temp/_github_workflow/event.json",
+    "GITHUB_EVENT_PATH": "/github/workflow/event.json",
     "GITHUB_REF": "refs/heads/feature/x",
     "GITHUB_REF_NAME": "feature/x",
     "GITHUB_HEAD_REF": "",

@@ -41,6 +41,10 @@ _NOT_RUN: Final = {
 # Others say of a failed test only this; taking it for a pass would be the worst of mistakes.
 _FAILED: Final = dict.fromkeys(_NOT_RUN, frozenset({"failed", "failure", "fail", "error"}))
 
+# A test that failed and whose teardown failed as well is written by pytest as two cases, because
+# JUnit's schema has room for one failure in each; it is one run of the test all the same.
+_TEARDOWN: Final = "failed on teardown with"
+
 # How much of a stranger's element name an error repeats.
 _SHOWN_NAME_LENGTH: Final = 80
 
@@ -113,6 +117,7 @@ class CaseCollector:
         self._case: _OpenCase | None = None
         self._body: _Body | None = None
         self._names: set[str] = set()
+        self._previous: ReportCase | RefusedCase | None = None
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         self.stirred = True
@@ -150,7 +155,7 @@ class CaseCollector:
                 self._passed_over_from = None
                 self._end_body()
         elif self._case is not None:
-            self.finished.append(self._finish(self._case))
+            self._give(self._finish(self._case))
             self._case = None
         else:
             self._suites.pop()
@@ -200,6 +205,21 @@ class CaseCollector:
         if self._body is not None and self._case is not None:
             self._case.failure_message = self._body.text()
         self._body = None
+
+    def _give(self, case: ReportCase | RefusedCase) -> None:
+        """Put a finished case into `finished`, unless it is the rest of the one before."""
+        before, self._previous = self._previous, case
+        if (
+            isinstance(before, ReportCase)
+            and isinstance(case, ReportCase)
+            and before.test_name == case.test_name
+            and before.conclusion is Conclusion.FAILED
+            and (case.failure_message or "").startswith(_TEARDOWN)
+        ):
+            # What comes next is another attempt, not a third part of this one.
+            self._previous = None
+            return
+        self.finished.append(case)
 
     def _finish(self, case: _OpenCase) -> ReportCase | RefusedCase:
         attributes = case.attributes

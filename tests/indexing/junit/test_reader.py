@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 import tracemalloc
 from datetime import UTC, datetime
 from itertools import chain, repeat
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -317,3 +320,40 @@ def test_garbage_is_refused_and_never_crashes(garbage: bytes | str) -> None:
         read(garbage)
     except ReportError as error:
         assert str(error)  # noqa: PT017 - either way is right, as long as nothing else is raised
+
+
+SUITE_WITH_TEARDOWN = """
+import pytest
+
+@pytest.fixture
+def hinge():
+    yield
+    raise RuntimeError("stuck")
+
+def test_fails_twice(hinge):
+    assert False
+
+def test_fails_at_the_end(hinge):
+    pass
+
+def test_passes():
+    pass
+"""
+
+
+def test_a_failure_and_a_teardown_error_of_pytest_are_one_execution(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(SUITE_WITH_TEARDOWN, encoding="utf-8")
+    report = tmp_path / "report.xml"
+    pytest_run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    subprocess.run(
+        [*pytest_run, f"--junitxml={report}", str(tmp_path)], cwd=tmp_path, capture_output=True
+    )
+    assert report.read_bytes().count(b"<testcase ") == 4
+    with report.open("rb") as stream:
+        cases = [case for case in read_report(stream) if isinstance(case, ReportCase)]
+    assert [(case.function_name, case.conclusion.value) for case in cases] == [
+        ("test_fails_twice", "failed"),
+        ("test_fails_at_the_end", "failed"),
+        ("test_passes", "passed"),
+    ]
+    assert cases[0].failure_message != cases[1].failure_message

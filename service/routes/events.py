@@ -13,20 +13,21 @@ from indexing.ingest.dead_letter import RefusedLine
 from indexing.ingest.events import ingest_events
 from indexing.ingest.lines import split_lines
 from indexing.models.events import EventKey, EventQuery, EventRow
-from indexing.models.paging import Anchor, Page
+from indexing.models.paging import Page
 from indexing.names import RepositoryName
 from service import pagination, problems
 from service.auth import Operation
-from service.context import CONTEXT, admit, admit_to_write
+from service.context import CONTEXT, admit_to_write
 from service.cursor import Window
 from service.intake import MAX_CONTENT_BYTES
+from service.listing import Listing, open_list
 from service.paths import OWNER, REPOSITORY
 from service.positions import EVENT_KEYS
 from service.schemas.queries import DEFAULT_PER_PAGE, EventsQuery
 from service.schemas.responses import EventIntakeAnswer
 
 PATH: Final = (OWNER, REPOSITORY)
-QUERY: Final = EventsQuery()
+LIST: Final = Listing(Operation.EVENTS, PATH, EventsQuery(), EVENT_KEYS)
 
 DEFAULT_RANGE: Final = timedelta(days=1)
 _BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
@@ -46,24 +47,16 @@ _INTAKE: Final = EventIntakeAnswer()
 
 async def list_events(request: web.Request) -> web.Response:
     """GET /v1/repos/{owner}/{repository}/logs."""
-    context = request.app[CONTEXT]
-    repository = (await admit(request, Operation.EVENTS, PATH)).name
-    asked, walk, position = pagination.begin_walk(
-        QUERY,
-        request.rel_url.raw_query_string,
-        context.seal,
-        Operation.EVENTS,
-        repository,
-        EVENT_KEYS,
-    )
-    window = position.window or choose_window(
+    opened = await open_list(request, LIST)
+    context, asked = opened.context, opened.asked
+    window = opened.position.window or choose_window(
         asked["received_from"], asked["received_to"], context.clock()
     )
     per_page = asked["per_page"] or DEFAULT_PER_PAGE
     page = await context.reader.list_events(
-        make_query(repository, asked, window), Anchor(position.key, position.backward), per_page
+        make_query(opened.repository, asked, window), opened.anchor, per_page
     )
-    link = pagination.links(request, context.public_url, walk, page, _key_of, window)
+    link = pagination.links(request, context.public_url, opened.walk, page, _key_of, window)
     return web.Response(
         body=page_body(page, per_page), content_type="application/json", headers=link
     )

@@ -10,7 +10,6 @@ from typing import Any, Final
 import orjson
 from aiohttp import web
 
-from indexing.models.paging import Anchor
 from indexing.models.quarantines import (
     Quarantine,
     QuarantineKey,
@@ -21,14 +20,16 @@ from indexing.names import RepositoryName
 from service import pagination, problems
 from service.auth import Operation
 from service.context import CONTEXT, admit
+from service.listing import Listing, open_list
 from service.paths import OWNER, QUARANTINE_ID, REPOSITORY
 from service.positions import QUARANTINE_KEYS
 from service.schemas.queries import DEFAULT_PER_PAGE, QuarantinesQuery
 from service.schemas.responses import QuarantineAnswer, QuarantinesAnswer
 
-LIST_PATH: Final = (OWNER, REPOSITORY)
 DETAIL_PATH: Final = (OWNER, REPOSITORY, QUARANTINE_ID)
-LIST_QUERY: Final = QuarantinesQuery()
+LIST: Final = Listing(
+    Operation.QUARANTINES, (OWNER, REPOSITORY), QuarantinesQuery(), QUARANTINE_KEYS
+)
 
 _LIST: Final = QuarantinesAnswer()
 _DETAIL: Final = QuarantineAnswer()
@@ -39,25 +40,15 @@ async def list_quarantines(request: web.Request) -> web.Response:
 
     All of them, and without links, unless `per_page` or `cursor` asks for a page.
     """
-    context = request.app[CONTEXT]
-    repository = (await admit(request, Operation.QUARANTINES, LIST_PATH)).name
-    asked, walk, position = pagination.begin_walk(
-        LIST_QUERY,
-        request.rel_url.raw_query_string,
-        context.seal,
-        Operation.QUARANTINES,
-        repository,
-        QUARANTINE_KEYS,
-    )
+    opened = await open_list(request, LIST)
+    context, asked = opened.context, opened.asked
     limit = asked["per_page"] or (DEFAULT_PER_PAGE if asked["cursor"] else None)
     page = await context.reader.list_quarantines(
-        make_query(repository, asked, context.clock()),
-        Anchor(position.key, position.backward),
-        limit,
+        make_query(opened.repository, asked, context.clock()), opened.anchor, limit
     )
     link = None
     if limit is not None:
-        link = pagination.links(request, context.public_url, walk, page, _key_of)
+        link = pagination.links(request, context.public_url, opened.walk, page, _key_of)
     body = _LIST.dump({"quarantined_tests": page.rows})
     return web.Response(body=orjson.dumps(body), content_type="application/json", headers=link)
 

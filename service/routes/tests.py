@@ -16,14 +16,14 @@ from indexing.store.interface import Reader
 from service import pagination, problems
 from service.auth import Operation
 from service.context import CONTEXT, admit
+from service.listing import Listing, open_list
 from service.paths import OWNER, REPOSITORY_NAME, TEST_ID
 from service.positions import IDENTITY_KEYS, IdentityPlace, IdentityReference, place_identity
 from service.schemas.queries import DEFAULT_PER_PAGE, TestsQuery
 from service.schemas.responses import TestDetailAnswer, TestPageAnswer
 
-SEARCH_PATH: Final = (OWNER, REPOSITORY_NAME)
 DETAIL_PATH: Final = (OWNER, REPOSITORY_NAME, TEST_ID)
-SEARCH_QUERY: Final = TestsQuery()
+SEARCH: Final = Listing(Operation.SEARCH, (OWNER, REPOSITORY_NAME), TestsQuery(), IDENTITY_KEYS)
 
 _PAGE: Final = TestPageAnswer()
 _DETAIL: Final = TestDetailAnswer()
@@ -31,22 +31,15 @@ _DETAIL: Final = TestDetailAnswer()
 
 async def search_tests(request: web.Request) -> web.Response:
     """GET /v1/ci/{owner}/repositories/{repository_name}/search/tests."""
-    context = request.app[CONTEXT]
-    repository = (await admit(request, Operation.SEARCH, SEARCH_PATH)).name
-    asked, walk, position = pagination.begin_walk(
-        SEARCH_QUERY,
-        request.rel_url.raw_query_string,
-        context.seal,
-        Operation.SEARCH,
-        repository,
-        IDENTITY_KEYS,
-    )
+    opened = await open_list(request, SEARCH)
+    context, repository, asked = opened.context, opened.repository, opened.asked
+    position = opened.position
     key = await _find_key(context.reader, repository, position.key)
     per_page = asked["per_page"] or DEFAULT_PER_PAGE
     page = await context.reader.search_tests(
         make_query(repository, asked), Anchor(key, position.backward), per_page
     )
-    link = pagination.links(request, context.public_url, walk, page, _place_of)
+    link = pagination.links(request, context.public_url, opened.walk, page, _place_of)
     body = _PAGE.dump({"size": len(page.rows), "per_page": per_page, "tests": page.rows})
     return web.Response(body=orjson.dumps(body), content_type="application/json", headers=link)
 

@@ -1,0 +1,65 @@
+"""What the three lists do alike: let the request in, read its parameters, find where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from aiohttp import web
+from marshmallow import Schema
+
+from indexing.models.paging import Anchor
+from indexing.names import RepositoryName
+from service.auth import Operation
+from service.context import CONTEXT, Context, admit
+from service.cursor import KeyForm, Position
+from service.pagination import Walk, begin_walk
+from service.paths import PathParameter
+
+K = TypeVar("K")
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[K]):
+    """One list of the API: its operation, its parameters, and the keys of its rows."""
+
+    operation: Operation
+    path: tuple[PathParameter, ...]
+    query: Schema
+    keys: KeyForm[K]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenList(Generic[K]):
+    """A request for a page of a list that may be answered; `asked` holds its parameters."""
+
+    context: Context
+    repository: RepositoryName
+    asked: Mapping[str, Any]
+    walk: Walk[K]
+    position: Position[K]
+
+    @property
+    def anchor(self) -> Anchor[K]:
+        """Where the page lies, by what the cursor carries."""
+        return Anchor(self.position.key, self.position.backward)
+
+
+async def open_list(request: web.Request, listing: Listing[K]) -> OpenList[K]:
+    """Check a request for a page, in the order that `admit` keeps and then `begin_walk`.
+
+    Raises:
+        Problem: as those do.
+    """
+    context = request.app[CONTEXT]
+    repository = (await admit(request, listing.operation, listing.path)).name
+    asked, walk, position = begin_walk(
+        listing.query,
+        request.rel_url.raw_query_string,
+        context.seal,
+        listing.operation,
+        repository,
+        listing.keys,
+    )
+    return OpenList(context, repository, asked, walk, position)

@@ -6,6 +6,7 @@ import hashlib
 import uuid
 from typing import Final
 
+from indexing.models.executions import Run
 from indexing.names import RepositoryName
 
 # The namespace of this project, itself derived, so that nobody has to keep a constant safe.
@@ -58,6 +59,23 @@ def derive_junit_execution_id(
 def derive_otlp_execution_id(identity_id: bytes, trace_id: bytes, span_id: bytes) -> bytes:
     """The key of one execution that a span tells of, 16 bytes."""
     return _digest("otlp", identity_id.hex(), trace_id.hex(), span_id.hex())
+
+
+def derive_trace_id(repository: RepositoryName, run: Run) -> bytes:
+    """The trace that all executions of one run of one job are sent in, 16 bytes."""
+    return _digest(
+        "otlp-trace",
+        repository.key,
+        run.run_id,
+        str(run.attempt),
+        run.pipeline_name,
+        run.job_name,
+    )
+
+
+def derive_span_id(execution_id: bytes) -> bytes:
+    """The span of one execution, 8 bytes: its id is longer than a span's may be."""
+    return hashlib.blake2b(execution_id, digest_size=8, person=b"otlp-span").digest()
 
 
 def derive_event_id(content: bytes) -> int:

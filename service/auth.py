@@ -25,6 +25,8 @@ from service import problems
 
 KEY_PREFIX: Final = "mw_"
 KEY_RANDOM_BYTES: Final = 32
+# Short enough to type, and never met twice among the keys of one store.
+KEY_ID_BYTES: Final = 6
 _ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 # The lengths that the largest values take in base 62.
 _RANDOM_LENGTH: Final = 43
@@ -56,6 +58,11 @@ OPERATIONS: Final[Mapping[Scope, frozenset[Operation]]] = {
     Scope.INGEST: frozenset({Operation.QUARANTINES, Operation.QUARANTINE}) | _WRITES,
     Scope.ADMIN: frozenset(Operation),
 }
+
+
+def make_key_id() -> str:
+    """A new name for a key in commands; it opens nothing."""
+    return secrets.token_hex(KEY_ID_BYTES)
 
 
 def make_key(

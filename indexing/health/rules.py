@@ -18,21 +18,13 @@ from indexing.health.thresholds import (
 )
 from indexing.health.verdicts import Outcome, Verdict, gather_sequences, judge_sequence
 from indexing.models.executions import Conclusion, PullRequest
-from indexing.models.tests import HealthStatus, TestHealth, TestMetadata
+from indexing.models.tests import METADATA_FIELDS, HealthStatus, TestHealth, TestMetadata
 
 _WORST_FIRST: Final = (HealthStatus.BROKEN, HealthStatus.FLAKY, HealthStatus.HEALTHY)
 
 # What counts as the newer one of two executions that finished in the same moment: all results of
 # one report may share its start. The one that needs attention wins.
 _ATTENTION: Final = {Conclusion.SKIPPED: 0, Conclusion.PASSED: 1, Conclusion.FAILED: 2}
-
-_METADATA_FIELDS: Final = (
-    "framework",
-    "framework_version",
-    "language",
-    "filepath",
-    "function_name",
-)
 
 
 def judge(
@@ -160,9 +152,9 @@ def _find_worst(
 def _newest_metadata(observations: Iterable[Observation]) -> TestMetadata:
     """Give each field as the newest execution that states it does, whatever their order."""
     newest: dict[str, tuple[datetime, str]] = {}
-    get_fields = attrgetter(*_METADATA_FIELDS)
+    get_fields = attrgetter(*METADATA_FIELDS)
     for seen in observations:
-        for field, value in zip(_METADATA_FIELDS, get_fields(seen.metadata), strict=True):
+        for field, value in zip(METADATA_FIELDS, get_fields(seen.metadata), strict=True):
             if value is not None and (
                 field not in newest or (seen.finished_at, value) > newest[field]
             ):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
+from typing import Final
 
 from indexing.models.executions import PullRequest
 from indexing.names import RepositoryName
@@ -102,6 +103,10 @@ class TestMetadata:
     language: str | None = None
     filepath: str | None = None
     function_name: str | None = None
+
+
+# In the model's order; columns and rules go by these names.
+METADATA_FIELDS: Final = tuple(field.name for field in fields(TestMetadata))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -11,6 +10,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, Span, Status
 
+from indexing.identifiers import derive_span_id, derive_trace_id
 from indexing.models.executions import Conclusion, Execution, Run
 from indexing.names import RepositoryName
 from indexing.otlp import attributes as names
@@ -72,22 +72,6 @@ def encode_executions(
 def fits_a_span(execution: Execution) -> bool:
     """Whether a span can tell when the execution finished: after 1970, and before 2554."""
     return 0 < _end_of(execution) <= _MAX_NANOSECONDS
-
-
-def derive_trace_id(repository: RepositoryName, run: Run) -> bytes:
-    """The trace that all executions of one run of one job belong to, 16 bytes."""
-    state = hashlib.blake2b(digest_size=16, person=b"otlp-trace")
-    parts = (repository.key, run.run_id, str(run.attempt), run.pipeline_name, run.job_name)
-    for part in parts:
-        data = part.encode()
-        state.update(len(data).to_bytes(4, "big"))
-        state.update(data)
-    return state.digest()
-
-
-def derive_span_id(execution_id: bytes) -> bytes:
-    """The span of one execution, 8 bytes: its id is longer than a span's may be."""
-    return hashlib.blake2b(execution_id, digest_size=8, person=b"otlp-span").digest()
 
 
 def _finish(resource: ResourceSpans, spans: Sequence[Span]) -> EncodedBatch:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -23,14 +22,13 @@ from indexing.models.quarantines import QuarantineRequest
 from indexing.models.repositories import RepositoryChange
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
-from service.auth import make_key
+from service.auth import make_key, make_key_id
 from service.cli.output import print_count, progress_meters
 from service.cli.running import now, with_store
 from service.settings import Settings, load_settings
 
 KEY_NAME: Final = "demo"
 _KEY_LIFETIME: Final = timedelta(days=30)
-_KEY_ID_BYTES: Final = 6
 
 OWNER: Final = "demo"
 _EVENTS: Final = RepositoryName(OWNER, "mergewatch")
@@ -100,7 +98,7 @@ async def _prepare(store: Store, examples: Path, settings: Settings) -> list[str
         if (earlier.name, earlier.owner) == (KEY_NAME, OWNER):
             await store.revoke_key(earlier.id, moment)
     text, key = make_key(
-        key_id=secrets.token_hex(_KEY_ID_BYTES),
+        key_id=make_key_id(),
         name=KEY_NAME,
         scope=Scope.READ,
         owner=OWNER,

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import secrets
 from datetime import datetime
 
 import click
 
 from indexing.models.keys import ApplicationKey, Scope
 from indexing.store.interface import Store
-from service.auth import make_key
+from service.auth import make_key, make_key_id
 from service.cli.output import format_moment, print_table, warn_if_past
 from service.cli.parameters import MOMENT, OWNER, REPOSITORY_ALONE, STORED_NAME
 from service.cli.running import now, with_store
-
-_ID_BYTES = 6
 
 
 @click.group()
@@ -33,7 +30,7 @@ def create(
 ) -> None:
     """Create a key and print it, alone, on standard output."""
     text, key = make_key(
-        key_id=secrets.token_hex(_ID_BYTES),
+        key_id=make_key_id(),
         name=name,
         scope=Scope(scope),
         owner=owner,

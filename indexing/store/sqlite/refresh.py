@@ -16,7 +16,7 @@ from indexing.health.observations import Judgement, Observation
 from indexing.health.rules import is_recovered, judge
 from indexing.health.thresholds import WINDOW
 from indexing.models.executions import Conclusion
-from indexing.models.tests import TestMetadata
+from indexing.models.tests import METADATA_FIELDS, TestMetadata
 from indexing.names import RepositoryName
 from indexing.quarantine.decision import Standing, find_evidence
 from indexing.store.sqlite.auto_quarantine import apply_rules
@@ -27,7 +27,7 @@ from indexing.store.sqlite.columns import (
     pull_of_text,
     text_of_pull,
 )
-from indexing.store.sqlite.tests import HEALTH_COLUMNS, METADATA_COLUMNS, health_of
+from indexing.store.sqlite.tests import HEALTH_COLUMNS, health_of
 from indexing.timestamps import from_microseconds, to_microseconds
 
 _PASSED: Final = CONCLUSION_NUMBERS[Conclusion.PASSED]
@@ -200,7 +200,7 @@ def _read_observations(
 
 
 def _store_judgement(connection: sqlite3.Connection, test: int, judgement: Judgement) -> None:
-    columns = (*HEALTH_COLUMNS, *METADATA_COLUMNS)
+    columns = (*HEALTH_COLUMNS, *METADATA_FIELDS)
     health = judgement.health
     metadata = judgement.metadata
     connection.execute(

@@ -7,7 +7,13 @@ import uuid
 from collections.abc import Sequence
 from typing import Any, Final
 
-from indexing.models.tests import HealthStatus, TestDetail, TestHealth, TestMetadata
+from indexing.models.tests import (
+    METADATA_FIELDS,
+    HealthStatus,
+    TestDetail,
+    TestHealth,
+    TestMetadata,
+)
 from indexing.names import RepositoryName
 from indexing.store.sqlite.columns import moment_or_none, pull_of_text
 
@@ -23,16 +29,9 @@ HEALTH_COLUMNS: Final = (
     "last_failure_at",
     "last_success_at",
 )
-METADATA_COLUMNS: Final = (
-    "framework",
-    "framework_version",
-    "language",
-    "filepath",
-    "function_name",
-)
 _DETAIL: Final = (
     "SELECT r.owner, r.name, t.test_name, r.flaky_detection, "
-    + ", ".join("t." + column for column in (*HEALTH_COLUMNS, *METADATA_COLUMNS))
+    + ", ".join("t." + column for column in (*HEALTH_COLUMNS, *METADATA_FIELDS))
     + " FROM tests t JOIN repositories r ON r.id = t.repository_id"
     " WHERE t.test_id = ? AND r.key = ?"
 )

@@ -11,11 +11,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from indexing.identifiers import derive_span_id, derive_trace_id
 from indexing.models.executions import Conclusion, Execution
 from indexing.otlp.encoding import (
     REQUEST_MAX_BYTES,
-    derive_span_id,
-    derive_trace_id,
     encode_executions,
     fits_a_span,
 )

@@ -51,10 +51,14 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one operation: an HTTP status, and the kind of error where it is one."""
+    """What became of one operation: an HTTP status, and the kind of error where it is one.
+
+    `version` counts the writes of the document, this one included.
+    """
 
     status: int
     error: str | None = None
+    version: int = 0
 
     @property
     def done(self) -> bool:
@@ -64,7 +68,7 @@ class Outcome:
     @property
     def conflicts(self) -> bool:
         """Whether the document was there already, or is not in the state that was asked for."""
-        return self.status == 409  # noqa: PLR2004 - RFC 9110: Conflict
+        return self.status == 409
 
 
 async def send(
@@ -117,7 +121,8 @@ async def _send_piece(
 
 def _outcome_of(told: Mapping[str, Any]) -> Outcome:
     error = told.get("error")
-    return Outcome(told["status"], None if error is None else error.get("type", "error"))
+    kind = None if error is None else error.get("type", "error")
+    return Outcome(told["status"], kind, told.get("_version", 0))
 
 
 def _cut(operations: Sequence[Operation]) -> Iterator[list[tuple[Operation, bytes]]]:

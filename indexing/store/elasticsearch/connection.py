@@ -8,6 +8,7 @@ client lays over it costs more than a small request does.
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,7 +16,7 @@ from urllib.parse import quote, urlencode
 
 import elastic_transport
 import orjson
-from elastic_transport import AsyncTransport, JsonSerializer
+from elastic_transport import AsyncTransport, JsonSerializer, NodeConfig
 from elastic_transport.client_utils import url_to_node_config
 
 from indexing.errors import StoreError, StoreUnavailableError
@@ -94,12 +95,7 @@ class Connection:
     """The connections of one process to one cluster. Made, used and closed on one event loop."""
 
     def __init__(self, urls: Sequence[str], api_key: str | None = None) -> None:
-        nodes = [
-            url_to_node_config(url, use_default_ports_for_scheme=True).replace(
-                connections_per_node=_CONNECTIONS_PER_NODE
-            )
-            for url in urls
-        ]
+        nodes = [_node_of(url) for url in urls]
         several = len(nodes) > 1
         self.reading = READING_AMONG_SEVERAL if several else READING
         # One repetition at least: a kept connection may have been closed on the other side.
@@ -189,7 +185,7 @@ class Connection:
             raise StoreUnavailableError(
                 f"Elasticsearch cannot be reached ({type(error).__name__})"
             ) from error
-        if status < 300 or status in allow:  # noqa: PLR2004 - RFC 9110: success
+        if status < 300 or status in allow:
             return answer
         raise _error_of(status, answer)
 
@@ -207,8 +203,7 @@ class Connection:
         if not places:
             return []
         docs = [
-            {"_index": index, "_id": document}
-            | ({} if routing is None else {"routing": routing})
+            {"_index": index, "_id": document} | ({} if routing is None else {"routing": routing})
             for index, document, routing in places
         ]
         answer = await self.request("POST", "/_mget", {"docs": docs}, patience=patience)
@@ -290,9 +285,14 @@ class Connection:
 
     async def refresh(self, index: str) -> None:
         """Have every search that begins afterwards see what was written before."""
-        await self.request(
-            "POST", f"/{index}/_refresh?ignore_unavailable=true", patience=WRITING
-        )
+        await self.request("POST", f"/{index}/_refresh?ignore_unavailable=true", patience=WRITING)
+
+
+def _node_of(url: str) -> NodeConfig:
+    node = url_to_node_config(url, use_default_ports_for_scheme=True)
+    # The certificates that this machine trusts, and those that SSL_CERT_FILE adds.
+    context = ssl.create_default_context() if node.scheme == "https" else None
+    return node.replace(connections_per_node=_CONNECTIONS_PER_NODE, ssl_context=context)
 
 
 def _query(**parameters: Any) -> str:
@@ -325,7 +325,7 @@ def _error_of(status: int, answer: Any) -> StoreError:
     if b"too_complex_to_determinize" in orjson.dumps(error):
         return TooComplexError("the pattern is too complex for Elasticsearch")
     kind = error.get("type", "error") if isinstance(error, dict) else "error"
-    if status in _PASSING or status >= 500:  # noqa: PLR2004 - RFC 9110: the server's fault
+    if status in _PASSING or status >= 500:
         return StoreUnavailableError(f"Elasticsearch answers {status} ({kind})")
     if status in {401, 403}:
         return StoreError(f"Elasticsearch does not let this service in ({status})")

@@ -91,9 +91,7 @@ class Control:
 def new_state(generation: str) -> dict[str, Any]:
     """The document of a new store."""
     return _source_of(
-        State(
-            StoreIdentity(uuid.uuid4().hex, secrets.token_bytes(32)), Retention(), generation
-        )
+        State(StoreIdentity(uuid.uuid4().hex, secrets.token_bytes(32)), Retention(), generation)
     )
 
 

@@ -26,6 +26,7 @@ _BASE_REF: Final = {"type": "keyword", "ignore_above": 255}
 
 # What a listing sorts by is kept in every document of the index; what recognises one is `kind`.
 CONTROL_MAPPING: Final = {
+    "repository_id": _KEYWORD,
     "kind": _KEYWORD,
     "key_id": _KEYWORD,
     "created_at": _LONG,
@@ -47,6 +48,7 @@ IDENTITIES_MAPPING: Final = {
 # One document a scope, a test and a branch; `quarantine_id` is there while a record is in force.
 QUARANTINES_MAPPING: Final = {
     "repository_id": _KEYWORD,
+    "scope": _ORDER_ONLY,
     "test_id": _KEYWORD,
     "quarantine_id": _KEYWORD,
     "source": _KEYWORD,
@@ -55,9 +57,10 @@ QUARANTINES_MAPPING: Final = {
     "judged_until": _LONG,
 }
 
+# Runs that ever failed as a whole.
 RUNS_MAPPING: Final = {"repository_id": _KEYWORD, "last_at": _LONG}
 
-STALE_MAPPING: Final = {"repository_id": _KEYWORD}
+STALE_MAPPING: Final = {"repository_id": _KEYWORD, "mark": _KEYWORD}
 
 EVENTS_MAPPING: Final = {
     "repository_id": _KEYWORD,
@@ -71,7 +74,7 @@ EVENTS_MAPPING: Final = {
 
 EXECUTIONS_MAPPING: Final = {
     "repository_id": _KEYWORD,
-    "execution_id": _KEYWORD,
+    "execution_id": _ORDER_ONLY,
     "test_id": _KEYWORD,
     "run": _KEYWORD,
     "pipeline_name": _KEYWORD,
@@ -82,7 +85,7 @@ EXECUTIONS_MAPPING: Final = {
     "epoch": _LONG,
 }
 
-_FIXED: Final = {
+_FIXED: Final[dict[str, dict[str, Any]]] = {
     "control": CONTROL_MAPPING,
     "tests": TESTS_MAPPING,
     "quarantines": QUARANTINES_MAPPING,

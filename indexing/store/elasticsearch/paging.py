@@ -1,4 +1,4 @@
-"""Pages by key over a search: the rows after or before a key, never a number of rows passed over."""
+"""Pages by key over a search: the rows beside a key, never a number of rows to pass over."""
 
 from __future__ import annotations
 

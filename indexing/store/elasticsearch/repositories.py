@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from indexing.errors import UnknownRepositoryError
+from indexing.errors import StoreError, UnknownRepositoryError
 from indexing.models.events import EventKey, StoredEvent
 from indexing.models.repositories import Repository
 from indexing.names import RepositoryName
@@ -34,7 +34,11 @@ class StoredRepository:
 
 
 def document_id(name: RepositoryName) -> str:
-    return f"repository:{routing_of(name)}"
+    return _document_id(routing_of(name))
+
+
+def _document_id(routing: str) -> str:
+    return f"repository:{routing}"
 
 
 async def find_repository(cluster: Cluster, name: RepositoryName) -> Repository | None:
@@ -47,6 +51,14 @@ async def read_repository(cluster: Cluster, name: RepositoryName) -> StoredRepos
     found = await cluster.connection.get(cluster.layout.control, document_id(name))
     if found is None:
         raise UnknownRepositoryError(f"the repository {name} is not known")
+    return _stored_of(found)
+
+
+async def read_by_routing(cluster: Cluster, routing: str) -> StoredRepository:
+    """All that the document holds of the repository whose documents are routed so."""
+    found = await cluster.connection.get(cluster.layout.control, _document_id(routing))
+    if found is None:
+        raise StoreError("a repository is gone from Elasticsearch")
     return _stored_of(found)
 
 
@@ -97,6 +109,7 @@ def _source_of(
 ) -> dict[str, Any]:
     return {
         "kind": KIND,
+        "repository_id": routing_of(repository.name),
         "owner": repository.name.owner,
         "name": repository.name.name,
         "default_branch": repository.default_branch,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from contextlib import suppress
 from datetime import datetime
 
 from indexing.models.repositories import Repository, RepositoryChange
@@ -53,7 +53,8 @@ async def announce(cluster: Cluster, stored: StoredRepository) -> StoredReposito
     """Write the event that a change of settings left to be written, and note that it is done."""
     while stored.announcement is not None:
         await write_events(cluster, [stored.announcement])
-        try:
+        # After a conflict another process has noted it: nothing else is done before that.
+        with suppress(ConflictError):
             await replace_repository(
                 cluster,
                 stored,
@@ -61,18 +62,21 @@ async def announce(cluster: Cluster, stored: StoredRepository) -> StoredReposito
                 settings_version=stored.settings_version,
                 announcement=None,
             )
-        except ConflictError:
-            # Another process has noted it, for nothing else is done before that.
-            pass
         stored = await make_known(cluster, stored.repository.name)
     return stored
 
 
 def _changed(before: Repository, change: RepositoryChange) -> Repository:
-    given = {
-        "default_branch": change.default_branch,
-        "flaky_detection": change.flaky_detection,
-        "auto_quarantine": change.auto_quarantine,
-        "ignore_broken_on_default_branch": change.ignore_broken_on_default_branch,
-    }
-    return replace(before, **{name: value for name, value in given.items() if value is not None})
+    return Repository(
+        before.name,
+        before.default_branch if change.default_branch is None else change.default_branch,
+        flaky_detection=_either(change.flaky_detection, before.flaky_detection),
+        auto_quarantine=_either(change.auto_quarantine, before.auto_quarantine),
+        ignore_broken_on_default_branch=_either(
+            change.ignore_broken_on_default_branch, before.ignore_broken_on_default_branch
+        ),
+    )
+
+
+def _either(asked: bool | None, before: bool) -> bool:  # noqa: FBT001 - two states of one switch
+    return before if asked is None else asked

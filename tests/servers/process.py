@@ -1,13 +1,18 @@
-"""One process of a server: its log, the signals it is sent, and its end with ours at the latest."""
+"""The process of a server: its log, the signals it is sent, and its end with ours at the latest.
+
+Every call blocks: within an event loop that has other work, use `asyncio.to_thread`.
+"""
 
 from __future__ import annotations
 
 import signal
 import subprocess
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from types import TracebackType
+from typing import Final, Self
 
 # Long enough for the slowest machine; only what is broken waits for it.
 DEADLINE: Final = 180.0
@@ -50,7 +55,7 @@ class ServerProcess:
 
     @property
     def alive(self) -> bool:
-        return self._guard.returncode is None and self._process.poll() is None
+        return self._process.poll() is None
 
     def suspend(self) -> None:
         self._process.send_signal(signal.SIGSTOP)
@@ -95,3 +100,84 @@ class ServerProcess:
         self._guard.kill()
         self._guard.communicate()
         self._process.wait()
+
+
+class Server(ABC):
+    """What a test does to a server, whichever it is; it can be run again once it ended."""
+
+    def __init__(self) -> None:
+        self._process: ServerProcess | None = None
+
+    @property
+    def process(self) -> ServerProcess:
+        if self._process is None:
+            raise RuntimeError("the server was not started")
+        return self._process
+
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and self._process.alive
+
+    @abstractmethod
+    def launch(self) -> ServerProcess:
+        """A new process of it."""
+
+    @abstractmethod
+    def wait_until_ready(self) -> None:
+        """Wait until it answers.
+
+        Raises:
+            ServerError: it ended instead, or took too long.
+        """
+
+    @abstractmethod
+    def release(self) -> None:
+        """Give its ports back."""
+
+    def run(self) -> None:
+        """Run it, and do not wait until it is ready."""
+        self._process = self.launch()
+
+    def start(self) -> Self:
+        """Run it, and wait until it is ready."""
+        self.run()
+        try:
+            self.wait_until_ready()
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self.process.kill()
+
+    def suspend(self) -> None:
+        """SIGSTOP: its connections stay open, and nothing answers."""
+        self.process.suspend()
+
+    def resume(self) -> None:
+        self.process.resume()
+
+    def restart(self) -> None:
+        """Run it again on the same data and ports, be it ended or not."""
+        if self.alive:
+            self.process.stop()
+        self.start()
+
+    def stop(self) -> None:
+        """End it in order, and give its ports back; what it stored stays."""
+        if self.alive:
+            self.process.stop()
+        self.release()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 import tempfile
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from indexing.store import ElasticsearchPlace
 from tests.servers.elasticsearch import Node
 from tests.servers.redis import Redis
 
@@ -40,3 +42,12 @@ def _running(variable: str, server: type[Node | Redis]) -> Iterator[str]:
         server(Path(folder)) as started,
     ):
         yield started.url
+
+
+@pytest.fixture
+def elasticsearch_place(elasticsearch_url: str) -> ElasticsearchPlace:
+    """A place in the shared node with nothing in it, the same for every test of this process."""
+    place = ElasticsearchPlace((elasticsearch_url,), f"test-{os.getpid()}")
+    request = urllib.request.Request(f"{elasticsearch_url}/{place.prefix}-*", method="DELETE")
+    with urllib.request.urlopen(request):
+        return place

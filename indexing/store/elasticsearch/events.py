@@ -76,7 +76,7 @@ def _operation_of(cluster: Cluster, event: StoredEvent, epoch: int) -> Operation
     routing = routing_of(event.repository)
     return Operation(
         "create",
-        f"{cluster.layout.events}-{slice_of(event.key.received_at)}",
+        cluster.layout.events_of(slice_of(event.key.received_at)),
         _document_id(event.repository, event.key),
         routing,
         {
@@ -133,7 +133,8 @@ def _slices(cluster: Cluster, query: EventQuery) -> str:
     names = slices_between(query.received_from, query.received_to)
     if names is None:
         return cluster.layout.events
-    return ",".join(f"{cluster.layout.events}-{name}" for name in names)
+    # As patterns, for a month without events has no index.
+    return ",".join(cluster.layout.events_of(f"{name}*") for name in names)
 
 
 def _query_of(query: EventQuery, retention: Retention) -> dict[str, Any]:

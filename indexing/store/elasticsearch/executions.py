@@ -134,7 +134,7 @@ def _operation_of(
     place: _Place | None,
 ) -> Operation:
     routing = routing_of(repository)
-    index = f"{cluster.layout.executions}-{slice_of(execution.finished_at)}"
+    index = cluster.layout.executions_of(slice_of(execution.finished_at))
     overwrites = place is not None and place.index == index
     source: dict[str, Any] = {
         "repository_id": routing,

@@ -7,9 +7,10 @@ Nothing is skipped: what is missing is an error.
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import os
 import tempfile
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,6 +49,8 @@ def _running(variable: str, server: type[Node | Redis]) -> Iterator[str]:
 def elasticsearch_place(elasticsearch_url: str) -> ElasticsearchPlace:
     """A place in the shared node with nothing in it, the same for every test of this process."""
     place = ElasticsearchPlace((elasticsearch_url,), f"test-{os.getpid()}")
-    request = urllib.request.Request(f"{elasticsearch_url}/{place.prefix}-*", method="DELETE")
-    with urllib.request.urlopen(request):
-        return place
+    server = http.client.HTTPConnection(elasticsearch_url.removeprefix("http://"))
+    with contextlib.closing(server):
+        server.request("DELETE", f"/{place.prefix}-*")
+        assert server.getresponse().status == http.HTTPStatus.OK
+    return place

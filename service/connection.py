@@ -12,7 +12,7 @@ from aiohttp import web
 from aiohttp.web import BaseRequest, HTTPException, RequestHandler, StreamResponse
 
 from service import problems
-from service.edge import REQUEST_ID_HEADER, choose_request_id
+from service.request_ids import REQUEST_ID_HEADER, choose_request_id
 
 # How many connections wait to be accepted: a burst of CI jobs that start together.
 BACKLOG: Final = 1024

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from environs import Env, EnvValidationError
 from marshmallow import ValidationError
@@ -26,6 +26,20 @@ MAX_PORT: Final = 65_535
 MAX_RETENTION_DAYS: Final = 36_500
 
 _PUBLIC_URL: Final = re.compile(r"https?://[A-Za-z0-9._\-\[\]:]+(?:/[A-Za-z0-9._~/\-]*)?")
+
+_REDIS_SCHEMES: Final = frozenset({"redis", "rediss", "unix"})
+_REDIS_DATABASE: Final = re.compile("/?[0-9]{0,4}")
+# What an operator may need beside host and password; the rest is for this service to choose.
+_REDIS_OPTIONS: Final = frozenset(
+    {
+        "db",
+        "ssl_ca_certs",
+        "ssl_cert_reqs",
+        "ssl_certfile",
+        "ssl_check_hostname",
+        "ssl_keyfile",
+    }
+)
 
 
 class SettingsError(MergewatchError):
@@ -64,6 +78,7 @@ class Settings:
     url: str | None = None
     token: str | None = field(default=None, repr=False)
     ingest: bool = False
+    redis_url: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +132,28 @@ def _check_public_url(text: str | None) -> None:
     except ValueError as error:
         raise ValidationError(message) from error
     if not named:
+        raise ValidationError(message)
+
+
+def _redis_url(env: Env, name: str, default: str | None) -> str | None:
+    return env.str(name, default, validate=_check_redis_url)
+
+
+def _check_redis_url(text: str | None) -> None:
+    if text is None:
+        return
+    message = "must be a URL such as redis://:password@host:6379/0, rediss://host or unix:///path"
+    try:
+        parts = urlsplit(text)
+        _ = parts.port
+        options = parse_qs(parts.query, strict_parsing=True) if parts.query else {}
+    except ValueError as error:
+        raise ValidationError(message) from error
+    if parts.scheme == "unix":
+        fits = bool(parts.path)
+    else:
+        fits = bool(parts.hostname) and bool(_REDIS_DATABASE.fullmatch(parts.path))
+    if not fits or parts.scheme not in _REDIS_SCHEMES or not _REDIS_OPTIONS.issuperset(options):
         raise ValidationError(message)
 
 
@@ -192,6 +229,14 @@ DECLARATIONS: Final = (
         "false",
         "Whether test results and events are taken in over HTTP: `true` or `false`.",
         _switch,
+    ),
+    Declaration(
+        "redis_url",
+        "unset",
+        "The Redis that several processes share finished answers by, such as "
+        "`redis://:password@host:6379/0`, `rediss://…` or `unix:///path`; when unset, each process "
+        "keeps its own.",
+        _redis_url,
     ),
 )
 

@@ -19,7 +19,7 @@ from service.cache.shelf import TOKEN_SIZE, Look, Shelf, Tokens, make_token
 _TOKEN_SECONDS: Final = 24 * 60 * 60
 
 # How long a writer waits until Redis knows what it changed; then the rest is done behind its back.
-RENEW_SECONDS: Final = 2.0
+RENEW_SECONDS: Final = 1.0
 _RETRY_SECONDS: Final = 0.1
 
 # One entry for each repository with standing answers.

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeGuard, cast
 
-from service.cache.questions import COPY_LIFETIME, FORMAT, LIFETIME
+from service.cache.questions import COPY_LIFETIME, FORMAT, LONGEST_LIFETIME
 from service.cache.redis_link import Command, RedisLink
 from service.cache.sealing import Sealing
 from service.cache.shelf import TOKEN_SIZE, Look, Shelf, Tokens, make_token
@@ -91,7 +91,7 @@ class RedisShelf(Shelf):
         self._link.write(command, len(sealed))
 
     async def renew(self, generations: Iterable[str]) -> None:
-        debt = _Debt(time.monotonic() + LIFETIME)
+        debt = _Debt(time.monotonic() + LONGEST_LIFETIME)
         self._owed.update(dict.fromkeys(generations, debt))
         if self._paying is None:
             self._paying = asyncio.create_task(self._pay())
@@ -115,7 +115,7 @@ class RedisShelf(Shelf):
                 self._patient = False
                 _log.warning(
                     "redis was not told of a change, which may show late",
-                    extra={"seconds": LIFETIME},
+                    extra={"seconds": LONGEST_LIFETIME},
                 )
 
     async def _pay(self) -> None:

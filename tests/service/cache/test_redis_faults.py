@@ -246,3 +246,33 @@ async def test_redis_killed_and_back_under_load_fails_no_request(
         assert answered > before
     done = True
     await asyncio.gather(*clients)
+
+
+async def test_two_stores_in_one_redis_do_not_answer_for_each_other(
+    tmp_path: Path, server: Redis, inside: redis.asyncio.Redis
+) -> None:
+    """Not even by one secret, and where each value and token of one is copied to the other."""
+    folders = [tmp_path / "one", tmp_path / "other"]
+    for folder in folders:
+        settings = Settings(data_dir=folder, redis_url=server.url, secret="one for both")
+        async for door in open_door(folder, settings):
+            await add(door, folder.name)
+            while await listed(door) and not await kept_lists(inside, folder):
+                assert await listed(door) == {folder.name}
+    one, other = sorted({key.split(b":")[2] for key in await keys_of(inside)})
+    swapped: dict[bytes, bytes | str] = {}
+    for key in await keys_of(inside):
+        held = await inside.get(key)
+        assert held is not None
+        swapped[key.replace(one, other) if one in key else key.replace(other, one)] = held
+    await inside.mset(swapped)
+    for folder in folders:
+        settings = Settings(data_dir=folder, redis_url=server.url, secret="one for both")
+        async for door in open_door(folder, settings):
+            assert await listed(door) == {folder.name}
+
+
+async def kept_lists(inside: redis.asyncio.Redis, folder: Path) -> bool:
+    """Whether Redis has got as many quarantine lists as stores were asked for one."""
+    lists = [key for key in await keys_of(inside) if b":quarantines:" in key]
+    return len(lists) == (1 if folder.name == "one" else 2)

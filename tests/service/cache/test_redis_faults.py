@@ -35,7 +35,7 @@ def server(tmp_path: Path) -> Any:
 
 @pytest.fixture
 async def door(tmp_path: Path, server: Redis) -> AsyncIterator[FrontDoor]:
-    async for opened in open_door(tmp_path, Settings(data_dir=tmp_path, redis_url=server.url)):
+    async for opened in open_door(Settings(data_dir=tmp_path, redis_url=server.url)):
         for repository in (WIDGETS, GADGETS):
             await load_names(opened.store, NAMES, repository=repository)
         yield opened
@@ -44,7 +44,7 @@ async def door(tmp_path: Path, server: Redis) -> AsyncIterator[FrontDoor]:
 @pytest.fixture
 async def replica(door: FrontDoor) -> AsyncIterator[FrontDoor]:
     """Another process' view of the same: it has seen nothing that `door` keeps for itself."""
-    async for opened in open_door(door.settings.data_dir, door.settings):
+    async for opened in open_door(door.settings):
         yield opened
 
 
@@ -52,7 +52,7 @@ async def replica(door: FrontDoor) -> AsyncIterator[FrontDoor]:
 async def right(tmp_path: Path, door: FrontDoor) -> dict[str, bytes]:
     """What the service without Redis answers."""
     bodies = {}
-    async for plain in open_door(tmp_path, Settings(data_dir=tmp_path)):
+    async for plain in open_door(Settings(data_dir=tmp_path)):
         bodies = {target: (await plain.get(target)).body for target in TARGETS}
     return bodies
 
@@ -208,7 +208,7 @@ async def test_a_wrong_password_is_no_cache_and_in_no_line(
     tmp_path: Path, server: Redis, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wrong = server.url.replace("hush", "secret")
-    async for door in open_door(tmp_path, Settings(data_dir=tmp_path, redis_url=wrong)):
+    async for door in open_door(Settings(data_dir=tmp_path, redis_url=wrong)):
         assert (await door.get(QUARANTINES)).status == 200
         await add(door, "one")
         assert await listed(door) == {"one"}
@@ -255,7 +255,7 @@ async def test_two_stores_in_one_redis_do_not_answer_for_each_other(
     folders = [tmp_path / "one", tmp_path / "other"]
     for folder in folders:
         settings = Settings(data_dir=folder, redis_url=server.url, secret="one for both")
-        async for door in open_door(folder, settings):
+        async for door in open_door(settings):
             await add(door, folder.name)
             while await listed(door) and not await kept_lists(inside, folder):
                 assert await listed(door) == {folder.name}
@@ -268,7 +268,7 @@ async def test_two_stores_in_one_redis_do_not_answer_for_each_other(
     await inside.mset(swapped)
     for folder in folders:
         settings = Settings(data_dir=folder, redis_url=server.url, secret="one for both")
-        async for door in open_door(folder, settings):
+        async for door in open_door(settings):
             assert await listed(door) == {folder.name}
 
 

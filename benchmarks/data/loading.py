@@ -62,7 +62,7 @@ def load(folder: Path, size: StoreSize, open_store: OpenStore) -> Loaded:
 
 async def _load(folder: Path, size: StoreSize, open_store: OpenStore) -> None:
     async with _opened(open_store) as store:
-        for repository, tests in repositories_of(size.tests, size.identities):
+        for repository, tests in repositories_of(size):
             await store.ensure_repository(repository)
         await _load_events(store, size)
         await _load_executions(store, size)
@@ -93,7 +93,7 @@ async def _load_events(store: Store, size: StoreSize) -> None:
 
 async def _load_executions(store: Store, size: StoreSize) -> None:
     say = Progress(f"{size.name}: tests", size.identities)
-    for repository, tests in repositories_of(size.tests, size.identities):
+    for repository, tests in repositories_of(size):
         for batch in batches_of(repository, tests):
             await store.write_executions(batch.repository, batch.run, batch.executions)
         say(tests)

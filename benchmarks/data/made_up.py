@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
+from benchmarks.data.sizes import StoreSize
 from indexing.events.parsing import parse_event
 from indexing.identifiers import derive_test_id
 from indexing.models.events import EventKey, StoredEvent
@@ -41,7 +42,6 @@ VERBS: Final = ("parse", "render", "merge", "fetch", "build", "cache", "verify",
 _AREAS: Final = ("unit", "api", "storage", "scheduler")
 _NOUNS: Final = ("header", "window", "queue", "branch", "report", "cursor", "token", "matrix")
 _JOBS: Final = ("linux", "macos", "windows", "linux-arm64")
-_TESTS_A_REPOSITORY: Final = 5_000
 _BATCH: Final = 1_000
 _FIRST_RUN: Final = datetime(2026, 10, 1, tzinfo=UTC)
 _EXAMPLES: Final = Path(__file__).parents[2] / "examples" / "events.ndjson"
@@ -78,13 +78,18 @@ def name_of(number: int) -> str:
     )
 
 
-def repositories_of(tests: int, identities: int) -> Iterator[tuple[RepositoryName, int]]:
+def repository_elsewhere(number: int) -> RepositoryName:
+    """One of the repositories that are in the store beside the measured one."""
+    return RepositoryName(OWNER, f"service-{number:04}")
+
+
+def repositories_of(size: StoreSize) -> Iterator[tuple[RepositoryName, int]]:
     """The repositories with how many tests each has: the measured one, then others."""
-    yield MEASURED, tests
-    left = identities - tests
-    for number in range(-(-left // _TESTS_A_REPOSITORY)):
-        name = RepositoryName(OWNER, f"service-{number:04}")
-        yield name, min(_TESTS_A_REPOSITORY, left - number * _TESTS_A_REPOSITORY)
+    yield MEASURED, size.tests
+    left = size.identities - size.tests
+    for number in range(-(-left // size.tests_elsewhere)):
+        tests = min(size.tests_elsewhere, left - number * size.tests_elsewhere)
+        yield repository_elsewhere(number), tests
 
 
 def batches_of(repository: RepositoryName, tests: int, first: int = 0) -> Iterator[Batch]:

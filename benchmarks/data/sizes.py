@@ -10,14 +10,15 @@ from typing import Final
 class StoreSize:
     """What one store holds.
 
-    `tests` are those of the measured repository, `identities` those of all; `events` are all of
-    the measured one. The name is the folder's.
+    `tests` are those of the measured repository, `identities` those of all; the others have
+    `tests_elsewhere` each. `events` are all of the measured one. The name is the folder's.
     """
 
     name: str
     tests: int
     identities: int
     events: int
+    tests_elsewhere: int = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +45,9 @@ class Size:
 FULL: Final = Size(
     name="full",
     store=StoreSize("full", tests=100_000, identities=1_000_000, events=100_000),
-    rounds=5,
-    warm_up=0.5,
-    seconds=2.0,
+    rounds=3,
+    warm_up=0.2,
+    seconds=1.5,
     # 500 requests a second for an hour.
     memory_requests=1_800_000,
     growth_events=(10_000, 100_000, 1_000_000, 10_000_000),
@@ -62,7 +63,7 @@ QUICK: Final = Size(
     warm_up=0.1,
     seconds=0.4,
     memory_requests=60_000,
-    growth_events=(1_000, 10_000),
+    growth_events=(10_000, 20_000),
     growth_identities=(1_000, 10_000),
     ingest_events=5_000,
     ingest_executions=5_000,

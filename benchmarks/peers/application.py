@@ -21,10 +21,8 @@ from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
 from benchmarks.peers.caches import MemoryCache, RedisCache
 from benchmarks.peers.interface import EventPlace, PeerCache, PeerStore, Search
 from benchmarks.peers.models import Quarantines, Tests
+from benchmarks.peers.settings import REDIS_URL, SQLITE_PATH
 from benchmarks.peers.sqlite import SqliteStore
-
-SQLITE_PATH: Final = "PEER_SQLITE_PATH"
-REDIS_URL: Final = "PEER_REDIS_URL"
 
 _ALLOWED: Final = b"1"
 

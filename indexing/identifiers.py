@@ -33,6 +33,26 @@ def derive_identity_id(
     return _digest("identity", repository.key, test_name, pipeline_name, job_name)
 
 
+def derive_repository_id(repository: RepositoryName) -> bytes:
+    """The key of one repository where its name would be too long, 16 bytes."""
+    return _digest("repository", repository.key)
+
+
+def derive_event_row_id(repository: RepositoryName, received_at: int, event_id: int) -> bytes:
+    """The key of one event of the log, 16 bytes; `received_at` is in microseconds."""
+    return _digest("event", repository.key, str(received_at), str(event_id))
+
+
+def derive_run_id(repository: RepositoryName, run: Run) -> bytes:
+    """The key of one attempt of one job of a run, 16 bytes: what fails as a whole or does not."""
+    return _digest("run", *_parts_of(repository, run))
+
+
+def derive_scope_id(test_id: uuid.UUID, branch: str | None) -> bytes:
+    """The key of what a quarantine can be for, 16 bytes: one test on one pattern, or on all."""
+    return _digest("scope", test_id.hex, *([] if branch is None else [branch]))
+
+
 def derive_quarantine_id(test_id: uuid.UUID, number: int) -> uuid.UUID:
     """The id of a test's automatic quarantine after so many that have ended, over all branches."""
     return uuid.uuid5(NAMESPACE, f"quarantine\0{test_id}\0{number}")
@@ -63,14 +83,7 @@ def derive_otlp_execution_id(identity_id: bytes, trace_id: bytes, span_id: bytes
 
 def derive_trace_id(repository: RepositoryName, run: Run) -> bytes:
     """The trace that all executions of one run of one job are sent in, 16 bytes."""
-    return _digest(
-        "otlp-trace",
-        repository.key,
-        run.run_id,
-        str(run.attempt),
-        run.pipeline_name,
-        run.job_name,
-    )
+    return _digest("otlp-trace", *_parts_of(repository, run))
 
 
 def derive_span_id(execution_id: bytes) -> bytes:
@@ -82,6 +95,10 @@ def derive_event_id(content: bytes) -> int:
     """An event id out of the event's canonical content, from 0 to 2^53 - 1."""
     digest = hashlib.blake2b(content, digest_size=8, person=b"event-id").digest()
     return int.from_bytes(digest, "big") >> (64 - DERIVED_EVENT_ID_BITS)
+
+
+def _parts_of(repository: RepositoryName, run: Run) -> tuple[str, ...]:
+    return (repository.key, run.run_id, str(run.attempt), run.pipeline_name, run.job_name)
 
 
 def _digest(kind: str, *parts: str) -> bytes:

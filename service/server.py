@@ -119,7 +119,7 @@ async def _serve_until_told(
         loop.add_signal_handler(number, told.set)
     if parent is not None:
         loop.add_reader(parent, told.set)
-    store = await open_store(settings.data_dir)
+    store = await open_store(settings.store)
     app = create_app(settings, store)
     runner = await start(app, listener)
     _log.info("listening", address=http_url(listener), pid=os.getpid())

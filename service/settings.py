@@ -16,6 +16,7 @@ from marshmallow import ValidationError
 from marshmallow.validate import OneOf, Range
 
 from indexing.errors import MergewatchError
+from indexing.store import ElasticsearchPlace
 
 PREFIX: Final = "MERGEWATCH_"
 
@@ -25,6 +26,8 @@ MAX_PORT: Final = 65_535
 # A century: what is older than that is kept by not pruning at all.
 MAX_RETENTION_DAYS: Final = 36_500
 
+# What Elasticsearch takes as the beginning of an index' name.
+_INDEX_PREFIX: Final = re.compile(r"[a-z0-9][a-z0-9_.\-]{0,99}")
 _PUBLIC_URL: Final = re.compile(r"https?://[A-Za-z0-9._\-\[\]:]+(?:/[A-Za-z0-9._~/\-]*)?")
 
 
@@ -64,6 +67,18 @@ class Settings:
     url: str | None = None
     token: str | None = field(default=None, repr=False)
     ingest: bool = False
+    elasticsearch_url: tuple[str, ...] = field(default=(), repr=False)
+    elasticsearch_api_key: str | None = field(default=None, repr=False)
+    elasticsearch_prefix: str = "mergewatch"
+
+    @property
+    def store(self) -> Path | ElasticsearchPlace:
+        """Where the store is."""
+        if not self.elasticsearch_url:
+            return self.data_dir
+        return ElasticsearchPlace(
+            self.elasticsearch_url, self.elasticsearch_prefix, self.elasticsearch_api_key
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +135,32 @@ def _check_public_url(text: str | None) -> None:
         raise ValidationError(message)
 
 
+def _node_urls(env: Env, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
+    text = env.str(name, "", validate=_check_node_urls)
+    return tuple(url.strip().rstrip("/") for url in (text or "").split(",")) if text else default
+
+
+def _check_node_urls(text: str | None) -> None:
+    for url in (text or "").split(","):
+        message = "must be http or https URLs with a host each, separated by commas"
+        try:
+            parts = urlsplit(url.strip())
+            good = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+        except ValueError as error:
+            raise ValidationError(message) from error
+        if not good or parts.query or parts.fragment:
+            raise ValidationError(message)
+
+
+def _index_prefix(env: Env, name: str, default: str) -> str:
+    return env.str(name, default, validate=_check_index_prefix) or default
+
+
+def _check_index_prefix(text: str) -> None:
+    if not _INDEX_PREFIX.fullmatch(text):
+        raise ValidationError("must be 1 to 100 of a-z, 0-9, '_', '.' and '-', no sign first")
+
+
 def _number(low: int, high: int) -> Callable[[Env, str, int], int]:
     def read(env: Env, name: str, default: int) -> int:
         return env.int(name, default, validate=Range(low, high))
@@ -144,6 +185,25 @@ def _choice(choices: type[LogLevel | LogFormat]) -> Callable[[Env, str, Any], An
 
 DECLARATIONS: Final = (
     Declaration("data_dir", "./data", "The folder that the embedded store lives in.", _path),
+    Declaration(
+        "elasticsearch_url",
+        "unset",
+        "The URLs of nodes of an Elasticsearch cluster, separated by commas; when unset, the "
+        "embedded store is used.",
+        _node_urls,
+    ),
+    Declaration(
+        "elasticsearch_api_key",
+        "unset",
+        "The API key that the cluster lets this service in with, as Elasticsearch encodes it.",
+        _token,
+    ),
+    Declaration(
+        "elasticsearch_prefix",
+        "mergewatch",
+        "What the names of all indices begin with, so that several installations share a cluster.",
+        _index_prefix,
+    ),
     Declaration(
         "public_url",
         "unset",

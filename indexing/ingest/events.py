@@ -29,7 +29,10 @@ QUICK_LINE_BYTES: Final = 64 * 1024
 REMEMBERED_REPOSITORIES: Final = 10_000
 
 _JSON_BLANKS: Final = b" \t\r\n"
-_CONFLICT: Final = "another event is stored under the same repository, received_at and id"
+_REFUSALS: Final = {
+    EventOutcome.CONFLICT: "another event is stored under the same repository, received_at and id",
+    EventOutcome.REFUSED: "the store cannot hold it",
+}
 
 
 async def ingest_events(
@@ -109,8 +112,8 @@ class _Ingest:
             return
         outcomes = await self._writer.write_events(events)
         for (line, _), outcome in zip(self._batch, outcomes, strict=True):
-            if outcome is EventOutcome.CONFLICT:
-                self._refuse_line(line, (_CONFLICT,))
+            if outcome in _REFUSALS:
+                self._refuse_line(line, (_REFUSALS[outcome],))
         self.count += IngestCount(
             written=outcomes.count(EventOutcome.WRITTEN),
             unchanged=outcomes.count(EventOutcome.UNCHANGED),

@@ -52,6 +52,8 @@ class EventOutcome(Enum):
     UNCHANGED = "unchanged"
     # Another event stands under the same (repository, received_at, id); it was left as it is.
     CONFLICT = "conflict"
+    # The store cannot hold it, whatever is done; the others of its call are not concerned.
+    REFUSED = "refused"
 
 
 @dataclass(frozen=True, slots=True)

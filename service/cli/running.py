@@ -29,7 +29,7 @@ def with_store(work: Callable[[Store], Awaitable[T]], settings: Settings | None 
         # asyncio's own handler waits for the loop, which a read of a pipe may hold for ever.
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        store = await open_store(chosen.data_dir)
+        store = await open_store(chosen.store)
         try:
             return await work(store)
         finally:

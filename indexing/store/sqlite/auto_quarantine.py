@@ -12,8 +12,10 @@ from typing import Final
 
 from indexing.identifiers import derive_quarantine_id
 from indexing.models.quarantines import QuarantineSource
-from indexing.quarantine.decision import Standing, explain_quarantine
+from indexing.quarantine.decision import Standing
+from indexing.quarantine.ruling import Standings, conclude, rule
 from indexing.store.sqlite.columns import moment_or_none
+from indexing.timestamps import from_microseconds, to_microseconds
 
 # How the unique index over scopes spells every branch.
 _EVERY_BRANCH: Final = "ifnull(branch, char(0)) = char(0) AND removed_at IS NULL"
@@ -37,7 +39,7 @@ def apply_rules(
     standing_until: Callable[[int], Standing],
     ignore_broken: bool,
 ) -> None:
-    """Quarantine the test where the rules say so, or take back what they should not have said.
+    """Carry out what `indexing.quarantine.ruling` says of the test.
 
     `newest` is when its newest execution on the default branch finished. `standing_until` judges
     the test by the executions that had finished by then.
@@ -51,37 +53,32 @@ def apply_rules(
         " WHERE test_id = ? AND branch IS NULL AND removed_at IS NOT NULL",
         (test_id,),
     ).fetchone()
-
-    def explain(until: int) -> str | None:
-        return explain_quarantine(
-            standing_until(until),
-            ignore_broken=ignore_broken,
-            answered_until=moment_or_none(answered_until),
-        )
-
     stands = connection.execute(
         f"SELECT id, judged_until FROM quarantines WHERE test_id = ? AND {_EVERY_BRANCH}",
         (test_id,),
     ).fetchone()
-    if stands is not None:
-        quarantine_id, judged_until = stands
-        if judged_until is None:
-            return
-        if newest is not None and judged_until > now:
-            # It was made by results of the future: those that came since belong with them.
-            judged_until = max(judged_until, newest)
-        reason = explain(judged_until)
-        if reason is not None:
-            connection.execute(
-                "UPDATE quarantines SET reason = ? WHERE id = ? AND reason != ?",
-                (reason, quarantine_id, reason),
-            )
-            return
-        connection.execute("DELETE FROM quarantines WHERE id = ?", (quarantine_id,))
-    # A machine whose clock runs ahead of this one's must not have its results left out.
-    until = now if newest is None else max(now, newest)
-    reason = explain(until)
-    if reason is not None:
+    standing_id, judged_until = stands or (None, None)
+    ruling = conclude(
+        rule(
+            Standings(
+                stands=stands is not None,
+                judged_until=moment_or_none(judged_until),
+                answered_until=moment_or_none(answered_until),
+            ),
+            now=from_microseconds(now),
+            newest=moment_or_none(newest),
+            ignore_broken=ignore_broken,
+        ),
+        lambda moment: standing_until(to_microseconds(moment)),
+    )
+    if ruling.reworded is not None:
+        connection.execute(
+            "UPDATE quarantines SET reason = ?1 WHERE id = ?2 AND reason != ?1",
+            (ruling.reworded, standing_id),
+        )
+    if ruling.takes_back:
+        connection.execute("DELETE FROM quarantines WHERE id = ?", (standing_id,))
+    if ruling.begins is not None:
         connection.execute(
             "INSERT INTO quarantines (id, repository_id, test_id, test_name, reason, source,"
             " created_at, judged_until) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -90,9 +87,9 @@ def apply_rules(
                 repository_id,
                 test_id,
                 test_name,
-                reason,
+                ruling.begins.reason,
                 QuarantineSource.AUTO.value,
                 now,
-                until,
+                to_microseconds(ruling.begins.judged_until),
             ),
         )

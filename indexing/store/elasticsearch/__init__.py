@@ -1,0 +1,1 @@
+"""The backend for more than one machine: Elasticsearch 9, by its core features alone."""

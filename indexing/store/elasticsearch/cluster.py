@@ -1,0 +1,25 @@
+"""What every room of this backend works with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from indexing.identifiers import derive_repository_id
+from indexing.names import RepositoryName
+from indexing.store.elasticsearch.connection import Connection
+from indexing.store.elasticsearch.control import Control
+from indexing.store.elasticsearch.layout import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """One installation in one cluster."""
+
+    connection: Connection
+    layout: Layout
+    control: Control
+
+
+def routing_of(repository: RepositoryName) -> str:
+    """The `repository_id` of a repository's documents, which they are routed by as well."""
+    return derive_repository_id(repository).hex()

@@ -1,0 +1,332 @@
+"""Requests to Elasticsearch: where they go, how long they may take, and what their errors mean.
+
+Everything that the cluster answers passes here, and driver's exceptions end here. The transport of
+the official client is used bare: nodes, failover and connections are its business, and what the
+client lays over it costs more than a small request does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+import elastic_transport
+import orjson
+from elastic_transport import AsyncTransport, JsonSerializer, NodeConfig
+from elastic_transport.client_utils import url_to_node_config
+
+from indexing.errors import StoreError, StoreUnavailableError
+
+_JSON: Final = "application/vnd.elasticsearch+json"
+_NDJSON: Final = "application/vnd.elasticsearch+x-ndjson"
+# Asks for the answers of version 9, whatever the server is: what the newest ones still give.
+_COMPATIBLE: Final = ";compatible-with=9"
+
+# More requests at once than a node has search threads wait there instead of here.
+_CONNECTIONS_PER_NODE: Final = 64
+
+_CONFLICT: Final = 409
+_MISSING: Final = 404
+_TOO_MANY: Final = 429
+# Of a proxy, of a cluster without a master, of shards that are nowhere to be found just now.
+_PASSING: Final = frozenset({_TOO_MANY, 502, 503, 504})
+
+_FIRST_PAUSE: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long one request may take with all its repetitions, and each attempt, in seconds."""
+
+    whole: float
+    attempt: float
+
+
+# A reader is told to come again before two seconds are over. Among several nodes there is time to
+# try another one after the first fell silent.
+READING: Final = Patience(whole=1.7, attempt=1.6)
+READING_AMONG_SEVERAL: Final = Patience(whole=1.7, attempt=0.85)
+# A bulk of the largest size on a busy cluster, or the wait for a new master.
+WRITING: Final = Patience(whole=60.0, attempt=30.0)
+
+
+class ConflictError(StoreError):
+    """The document is there already, or is no longer the one that was read."""
+
+
+class TooComplexError(StoreError):
+    """The engine will not run the pattern: its automaton would be too large."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A stored document; `version` is what a write that depends on it names."""
+
+    id: str
+    source: Mapping[str, Any]
+    version: Version
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """Which state of a document was read."""
+
+    seq_no: int
+    primary_term: int
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What lets a write happen to this state only."""
+        return {"if_seq_no": self.seq_no, "if_primary_term": self.primary_term}
+
+
+class _Serializer(JsonSerializer):
+    mimetype = _JSON
+
+    def loads(self, data: bytes) -> Any:
+        return orjson.loads(data) if data else None
+
+
+class Connection:
+    """The connections of one process to one cluster. Made, used and closed on one event loop."""
+
+    def __init__(self, urls: Sequence[str], api_key: str | None = None) -> None:
+        nodes = [_node_of(url) for url in urls]
+        several = len(nodes) > 1
+        self.reading = READING_AMONG_SEVERAL if several else READING
+        # One repetition at least: a kept connection may have been closed on the other side.
+        self._repetitions = max(1, len(nodes) - 1)
+        self._transport = AsyncTransport(
+            nodes,
+            serializers={
+                mimetype: _Serializer() for mimetype in (_JSON, _NDJSON, "application/json")
+            },
+            retry_on_timeout=several,
+            retry_on_status=(),
+            # A node that came back answers at once, and one that did not refuses at once.
+            max_dead_node_backoff=1.0,
+            meta_header=False,
+        )
+        authorization = {"authorization": f"ApiKey {api_key}"} if api_key else {}
+        self._asking = authorization | {"accept": _JSON + _COMPATIBLE}
+        self._sending = self._asking | {"content-type": _JSON + _COMPATIBLE}
+        self._sending_lines = self._asking | {"content-type": _NDJSON + _COMPATIBLE}
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._transport.close()
+
+    async def request(
+        self,
+        method: str,
+        target: str,
+        body: Any = None,
+        *,
+        patience: Patience | None = None,
+        allow: Collection[int] = (),
+    ) -> Any:
+        """Send one request and give back the decoded answer.
+
+        What passes by itself is asked again within `patience` (that of reading unless given).
+        Statuses in `allow` are answers like any other.
+
+        Raises:
+            ConflictError: 409.
+            StoreUnavailableError: there was no answer in time, or none that helps.
+            StoreError: anything else that is no success.
+        """
+        if isinstance(body, bytes):
+            headers = self._sending_lines
+        elif body is not None:
+            headers = self._sending
+            body = orjson.dumps(body)
+        else:
+            headers = self._asking
+        return await self._repeat(method, target, headers, body, patience or self.reading, allow)
+
+    async def _repeat(
+        self,
+        method: str,
+        target: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        patience: Patience,
+        allow: Collection[int],
+    ) -> Any:
+        pause = _FIRST_PAUSE
+        status = 0
+        try:
+            async with asyncio.timeout(patience.whole):
+                while True:
+                    meta, answer = await self._transport.perform_request(
+                        method,
+                        target,
+                        headers=headers,
+                        body=body,
+                        request_timeout=patience.attempt,
+                        max_retries=self._repetitions,
+                    )
+                    status = meta.status
+                    if status not in _PASSING or status in allow:
+                        break
+                    await asyncio.sleep(pause)
+                    pause *= 2
+        except TimeoutError as error:
+            what = f"answers {status}" if status else "does not answer"
+            raise StoreUnavailableError(f"Elasticsearch {what}") from error
+        except elastic_transport.SerializationError as error:
+            raise StoreUnavailableError("Elasticsearch gives no readable answer") from error
+        except elastic_transport.TransportError as error:
+            # Its text would repeat the URL, which may hold a password.
+            raise StoreUnavailableError(
+                f"Elasticsearch cannot be reached ({type(error).__name__})"
+            ) from error
+        if status < 300 or status in allow:
+            return answer
+        raise _error_of(status, answer)
+
+    async def get(
+        self, index: str, document: str, *, routing: str | None = None
+    ) -> Document | None:
+        """One document as it is at this moment, searchable already or not."""
+        target = f"/{index}/_doc/{quote(document, safe='')}" + _query(routing=routing)
+        return _document_of(await self.request("GET", target, allow={_MISSING}))
+
+    async def get_many(
+        self, places: Sequence[tuple[str, str, str | None]], *, patience: Patience | None = None
+    ) -> list[Document | None]:
+        """Documents by (index, id, routing), as they are at this moment."""
+        if not places:
+            return []
+        docs = [
+            {"_index": index, "_id": document} | ({} if routing is None else {"routing": routing})
+            for index, document, routing in places
+        ]
+        answer = await self.request("POST", "/_mget", {"docs": docs}, patience=patience)
+        for found in answer["docs"]:
+            if "error" in found:
+                raise _error_of(503, found)
+        return [_document_of(found) for found in answer["docs"]]
+
+    async def put(
+        self,
+        index: str,
+        document: str,
+        source: Mapping[str, Any],
+        *,
+        over: Version | None = None,
+        routing: str | None = None,
+        visible: bool = True,
+    ) -> None:
+        """Store a document over the state that was read, or as a new one where `over` is none.
+
+        With `visible`, every search that begins afterwards sees it.
+
+        Raises:
+            ConflictError: another one stands there.
+        """
+        guard = {"op_type": "create"} if over is None else over.parameters
+        query = _query(routing=routing, refresh="true" if visible else None, **guard)
+        target = f"/{index}/_doc/{quote(document, safe='')}" + query
+        await self.request("PUT", target, source, patience=WRITING)
+
+    async def search(
+        self,
+        index: str,
+        body: Mapping[str, Any],
+        *,
+        routing: str | None = None,
+        patience: Patience | None = None,
+    ) -> Any:
+        """Search; all of the shards answer or it is an error.
+
+        Raises:
+            TooComplexError: the engine will not run a pattern of the query.
+        """
+        query = _query(
+            routing=routing,
+            allow_partial_search_results="false",
+            ignore_unavailable="true",
+        )
+        answer = await self.request("POST", f"/{index}/_search" + query, body, patience=patience)
+        return _checked(answer)
+
+    async def search_both(
+        self, index: str, first: Mapping[str, Any], second: Mapping[str, Any], *, routing: str
+    ) -> tuple[Any, Any]:
+        """Two searches of one place in one request; raises as `search` does."""
+        header = orjson.dumps(
+            {
+                "index": index,
+                "routing": routing,
+                "allow_partial_search_results": False,
+                "ignore_unavailable": True,
+            }
+        )
+        lines = [header, orjson.dumps(first), header, orjson.dumps(second), b""]
+        answer = await self.request("POST", "/_msearch", b"\n".join(lines))
+        one, other = answer["responses"]
+        return _checked(one), _checked(other)
+
+    async def count(
+        self, index: str, query: Mapping[str, Any] | None = None, *, routing: str | None = None
+    ) -> int:
+        """How many documents match, or are there at all."""
+        body: dict[str, Any] = {"size": 0, "track_total_hits": True}
+        if query is not None:
+            body["query"] = query
+        answer = await self.search(index, body, routing=routing, patience=WRITING)
+        total: int = answer["hits"]["total"]["value"]
+        return total
+
+    async def refresh(self, index: str) -> None:
+        """Have every search that begins afterwards see what was written before."""
+        await self.request("POST", f"/{index}/_refresh?ignore_unavailable=true", patience=WRITING)
+
+
+def _node_of(url: str) -> NodeConfig:
+    node = url_to_node_config(url, use_default_ports_for_scheme=True)
+    # The certificates that this machine trusts, and those that SSL_CERT_FILE adds.
+    context = ssl.create_default_context() if node.scheme == "https" else None
+    return node.replace(connections_per_node=_CONNECTIONS_PER_NODE, ssl_context=context)
+
+
+def _query(**parameters: Any) -> str:
+    given = {name: value for name, value in parameters.items() if value is not None}
+    return f"?{urlencode(given)}" if given else ""
+
+
+def _document_of(answer: Any) -> Document | None:
+    if "_seq_no" in answer:
+        version = Version(answer["_seq_no"], answer["_primary_term"])
+        return Document(answer["_id"], answer["_source"], version)
+    if "error" in answer:
+        raise _error_of(_MISSING, answer)
+    return None
+
+
+def _checked(answer: Any) -> Any:
+    """A whole answer to a search, or an error: part of one is never given."""
+    if "error" in answer:
+        raise _error_of(answer.get("status", 503), answer)
+    if answer.get("timed_out") or answer["_shards"]["failed"]:
+        raise StoreUnavailableError("Elasticsearch gives a part of the answer only")
+    return answer
+
+
+def _error_of(status: int, answer: Any) -> StoreError:
+    error = answer.get("error") if isinstance(answer, dict) else None
+    if status == _CONFLICT:
+        return ConflictError("the document is not the one that was read")
+    if b"too_complex_to_determinize" in orjson.dumps(error):
+        return TooComplexError("the pattern is too complex for Elasticsearch")
+    kind = error.get("type", "error") if isinstance(error, dict) else "error"
+    if status in _PASSING or status >= 500:
+        return StoreUnavailableError(f"Elasticsearch answers {status} ({kind})")
+    if status in {401, 403}:
+        return StoreError(f"Elasticsearch does not let this service in ({status})")
+    return StoreError(f"Elasticsearch answers {status} ({kind})")

@@ -1,0 +1,136 @@
+"""The document that says which store this is, how far retention went, and where identities are."""
+
+from __future__ import annotations
+
+import base64
+import secrets
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from indexing.errors import StoreError, StoreVersionError
+from indexing.store.elasticsearch.connection import ConflictError, Connection, Document
+from indexing.store.elasticsearch.layout import LAYOUT_VERSION, Layout
+from indexing.store.elasticsearch.retention import Retention
+from indexing.store.interface import StoreIdentity
+
+STORE_DOCUMENT: Final = "store"
+
+# How long readers may go by what they know of retention: rows that another process has just
+# dropped are seen for so many seconds more.
+_REMEMBERED_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What the document holds.
+
+    `identities` is the generation of the identity index that is read; `building` is one that is
+    being filled to take its place, and is written to as well.
+    """
+
+    identity: StoreIdentity
+    retention: Retention
+    identities: str
+    building: str | None = None
+
+    @property
+    def generations(self) -> tuple[str, ...]:
+        """Every generation that has to be written to."""
+        return (self.identities,) if self.building is None else (self.identities, self.building)
+
+
+class Control:
+    """The document, in the control index of one cluster."""
+
+    def __init__(self, connection: Connection, layout: Layout) -> None:
+        self._connection = connection
+        self._layout = layout
+        self._retention = Retention()
+        self._read_at = float("-inf")
+
+    async def read(self) -> State:
+        """The state as it is at this moment."""
+        return (await self._read())[0]
+
+    async def read_retention(self) -> Retention:
+        """How far retention went, as of a few seconds ago at most."""
+        if time.monotonic() - self._read_at > _REMEMBERED_SECONDS:
+            await self._read()
+        return self._retention
+
+    async def change(self, change: Callable[[State], State]) -> State:
+        """Store what `change` makes of the state, which it may be given more than once."""
+        while True:
+            state, document = await self._read()
+            changed = change(state)
+            try:
+                await self._connection.put(
+                    self._layout.control,
+                    STORE_DOCUMENT,
+                    _source_of(changed),
+                    over=document.version,
+                )
+            except ConflictError:
+                continue
+            self._retention = changed.retention
+            return changed
+
+    async def _read(self) -> tuple[State, Document]:
+        document = await self._connection.get(self._layout.control, STORE_DOCUMENT)
+        if document is None:
+            raise StoreError("the store is gone from Elasticsearch")
+        state = state_of(document)
+        self._retention = state.retention
+        self._read_at = time.monotonic()
+        return state, document
+
+
+def new_state(generation: str) -> dict[str, Any]:
+    """The document of a new store."""
+    return _source_of(
+        State(StoreIdentity(uuid.uuid4().hex, secrets.token_bytes(32)), Retention(), generation)
+    )
+
+
+def state_of(document: Document) -> State:
+    """Read the document.
+
+    Raises:
+        StoreVersionError: the indices are of another version.
+    """
+    source = document.source
+    if source.get("version") != LAYOUT_VERSION:
+        raise StoreVersionError(
+            f"the indices in Elasticsearch are of version {source.get('version')}; this program"
+            f" reads {LAYOUT_VERSION}. Give it another MERGEWATCH_ELASTICSEARCH_PREFIX and load"
+            " anew, or run the version of this program that made them"
+        )
+    return State(
+        StoreIdentity(source["store_id"], base64.b64decode(source["cursor_secret"])),
+        Retention(source["pruned_before"], source["epoch"]),
+        source["identities"],
+        source["building"],
+    )
+
+
+def _source_of(state: State) -> dict[str, Any]:
+    return {
+        "kind": "store",
+        "version": LAYOUT_VERSION,
+        "store_id": state.identity.store_id,
+        "cursor_secret": base64.b64encode(state.identity.cursor_secret).decode(),
+        "pruned_before": state.retention.before,
+        "epoch": state.retention.epoch,
+        "identities": state.identities,
+        "building": state.building,
+    }
+
+
+def advance(state: State, before: int) -> State:
+    """The state after retention went up to that moment: never back to an earlier one."""
+    reached = state.retention.before
+    moment = before if reached is None else max(before, reached)
+    return replace(state, retention=Retention(moment, state.retention.epoch + 1))

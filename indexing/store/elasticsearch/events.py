@@ -1,0 +1,161 @@
+"""Documents of the event log, in slices of time: written once, read page by page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from indexing.errors import StaleKeyError
+from indexing.identifiers import derive_event_row_id
+from indexing.models.events import EventKey, EventQuery, EventRow, StoredEvent
+from indexing.models.paging import Anchor, Page
+from indexing.names import RepositoryName
+from indexing.store.elasticsearch import bulk, paging
+from indexing.store.elasticsearch.bulk import Operation
+from indexing.store.elasticsearch.cluster import Cluster, routing_of
+from indexing.store.elasticsearch.connection import WRITING, Document
+from indexing.store.elasticsearch.repositories import require_known
+from indexing.store.elasticsearch.retention import Retention
+from indexing.store.elasticsearch.slices import slice_of, slices_between
+from indexing.store.interface import EventOutcome
+from indexing.timestamps import from_microseconds, to_microseconds
+
+_TIME: Final = "received_at"
+_ORDER: Final = (_TIME, "id")
+
+
+async def write_events(cluster: Cluster, events: Sequence[StoredEvent]) -> list[EventOutcome]:
+    await require_known(cluster, list({e.repository.key: e.repository for e in events}.values()))
+    retention = (await cluster.control.read()).retention
+    operations = [_operation_of(cluster, event, retention.epoch) for event in events]
+    sent = await bulk.send(cluster.connection, operations, visible=True)
+    taken = [number for number, outcome in enumerate(sent) if outcome.conflicts]
+    stored = await cluster.connection.get_many(
+        [(operations[n].index, operations[n].id, operations[n].routing) for n in taken],
+        patience=WRITING,
+    )
+    found = dict(zip(taken, stored, strict=True))
+    outcomes: list[EventOutcome] = []
+    for number, event in enumerate(events):
+        if sent[number].done:
+            outcomes.append(EventOutcome.WRITTEN)
+        elif number not in found:
+            outcomes.append(EventOutcome.REFUSED)
+        else:
+            outcomes.append(
+                await _compare(cluster, operations[number], event, found[number], retention)
+            )
+    return outcomes
+
+
+async def _compare(
+    cluster: Cluster,
+    operation: Operation,
+    event: StoredEvent,
+    stored: Document | None,
+    retention: Retention,
+) -> EventOutcome:
+    """What became of an event whose place is taken."""
+    if stored is not None and not retention.is_dropped(stored.source, _TIME):
+        same = stored.source["body"] == event.body.decode()
+        return EventOutcome.UNCHANGED if same else EventOutcome.CONFLICT
+    # Retention has dropped what stands there: nobody sees it any more, and this one is new.
+    again = Operation(
+        "index" if stored else "create",
+        operation.index,
+        operation.id,
+        operation.routing,
+        operation.source,
+        stored.version.parameters if stored else None,
+    )
+    (done,) = await bulk.send(cluster.connection, [again], visible=True)
+    return EventOutcome.WRITTEN if done.done else EventOutcome.CONFLICT
+
+
+def _operation_of(cluster: Cluster, event: StoredEvent, epoch: int) -> Operation:
+    routing = routing_of(event.repository)
+    return Operation(
+        "create",
+        f"{cluster.layout.events}-{slice_of(event.key.received_at)}",
+        _document_id(event.repository, event.key),
+        routing,
+        {
+            "repository_id": routing,
+            _TIME: to_microseconds(event.key.received_at),
+            "id": event.key.id,
+            "type": event.type,
+            "pull_request": event.pull_request,
+            "base_ref": event.base_ref,
+            "epoch": epoch,
+            "body": event.body.decode(),
+        },
+    )
+
+
+def _document_id(repository: RepositoryName, key: EventKey) -> str:
+    return derive_event_row_id(repository, to_microseconds(key.received_at), key.id).hex()
+
+
+async def list_events(
+    cluster: Cluster, query: EventQuery, anchor: Anchor[EventKey], limit: int
+) -> Page[EventRow]:
+    if query.received_from >= query.received_to:
+        return Page((), has_previous=False, has_next=False)
+    retention = await cluster.control.read_retention()
+    key = anchor.key
+    beside = None
+    if key is not None:
+        values = (to_microseconds(key.received_at), key.id)
+        itself = {"ids": {"values": [_document_id(query.repository, key)]}}
+        beside = paging.Beside(values, itself)
+    page, there = await paging.read_page(
+        cluster.connection,
+        paging.List(
+            index=_slices(cluster, query),
+            routing=routing_of(query.repository),
+            query=_query_of(query, retention),
+            order=_ORDER,
+            ascending=False,
+            fields=("body",),
+        ),
+        _row_of,
+        beside=beside,
+        backward=anchor.backward,
+        limit=limit,
+    )
+    if beside is not None and not there and retention.reaches(beside.values[0]):
+        raise StaleKeyError("retention dropped the event that this page was to continue from")
+    return page
+
+
+def _slices(cluster: Cluster, query: EventQuery) -> str:
+    """The indices that the range of time lies in: a search asks every one that it names."""
+    names = slices_between(query.received_from, query.received_to)
+    if names is None:
+        return cluster.layout.events
+    return ",".join(f"{cluster.layout.events}-{name}" for name in names)
+
+
+def _query_of(query: EventQuery, retention: Retention) -> dict[str, Any]:
+    start = to_microseconds(query.received_from)
+    window = {"gte": start, "lt": to_microseconds(query.received_to)}
+    filters: list[dict[str, Any]] = [
+        {"term": {"repository_id": routing_of(query.repository)}},
+        {"range": {_TIME: window}},
+    ]
+    if query.pull_requests:
+        filters.append({"terms": {"pull_request": list(query.pull_requests)}})
+    if query.event_types:
+        filters.append({"terms": {"type": list(query.event_types)}})
+    if query.base_ref is not None:
+        filters.append({"term": {"base_ref": query.base_ref}})
+    found: dict[str, Any] = {"filter": filters}
+    if retention.reaches(start):
+        found["must_not"] = retention.hidden(_TIME)
+    return {"bool": found}
+
+
+def _row_of(hit: paging.Hit) -> EventRow:
+    microseconds, event_id = hit["sort"]
+    key = EventKey(from_microseconds(microseconds), event_id)
+    return EventRow(key, hit["_source"]["body"].encode())

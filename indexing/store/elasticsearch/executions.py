@@ -1,0 +1,162 @@
+"""Documents of executions, in slices of time, with the tests and runs that they name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from indexing.identifiers import derive_run_id, derive_test_id
+from indexing.models.executions import Execution, Run
+from indexing.models.tests import METADATA_FIELDS
+from indexing.names import RepositoryName
+from indexing.store.elasticsearch import bulk
+from indexing.store.elasticsearch.bulk import Operation, Outcome
+from indexing.store.elasticsearch.cluster import Cluster, routing_of
+from indexing.store.elasticsearch.columns import pull_document
+from indexing.store.elasticsearch.connection import WRITING
+from indexing.store.elasticsearch.observations import TIME
+from indexing.store.elasticsearch.repositories import require_known
+from indexing.store.elasticsearch.retention import Retention
+from indexing.store.elasticsearch.runs import judge_run
+from indexing.store.elasticsearch.slices import slice_of
+from indexing.store.elasticsearch.stale import mark_tests, new_mark_id
+from indexing.store.elasticsearch.tests import StoredTest, source_of
+from indexing.store.interface import ExecutionCount
+from indexing.timestamps import to_microseconds
+
+# One request asks for so many ids; it has to stay below the 10,000 rows of an answer.
+_IDS_AT_ONCE = 5_000
+
+
+async def write_executions(
+    cluster: Cluster, repository: RepositoryName, run: Run, executions: Sequence[Execution]
+) -> ExecutionCount:
+    await require_known(cluster, [repository])
+    if not executions:
+        return ExecutionCount(0, 0)
+    routing = routing_of(repository)
+    retention = (await cluster.control.read()).retention
+    names = {str(derive_test_id(repository, e.test_name)): e.test_name for e in executions}
+    mark = new_mark_id()
+    await mark_tests(cluster, mark, routing, names)
+    await _ensure_tests(cluster, routing, names)
+    outcomes = await _store(cluster, repository, run, executions, retention)
+    await judge_run(cluster, repository, run, retention)
+    await mark_tests(cluster, mark, routing, names)
+    written = sum(outcome is not None and outcome.done for outcome in outcomes)
+    unchanged = sum(outcome is None or outcome.conflicts for outcome in outcomes)
+    return ExecutionCount(written, unchanged)
+
+
+async def _ensure_tests(cluster: Cluster, routing: str, names: dict[str, str]) -> None:
+    operations = [
+        Operation(
+            "create",
+            cluster.layout.tests,
+            test_id,
+            routing,
+            source_of(StoredTest(name), test_id, routing),
+        )
+        for test_id, name in names.items()
+    ]
+    await bulk.send(cluster.connection, operations, visible=False)
+
+
+async def _store(
+    cluster: Cluster,
+    repository: RepositoryName,
+    run: Run,
+    executions: Sequence[Execution],
+    retention: Retention,
+) -> list[Outcome | None]:
+    """Store what is new; `None` for what is there already.
+
+    The slice goes by the time of an execution, which a second load may give otherwise: so what is
+    there is looked for in all slices, and within one no id can be written twice.
+    """
+    there = await _find_stored(cluster, repository, executions, retention)
+    operations: dict[int, Operation] = {}
+    for number, execution in enumerate(executions):
+        place = there.get(execution.id.hex())
+        if place is not None and not place.dropped:
+            continue
+        operations[number] = _operation_of(
+            cluster, repository, run, execution, retention.epoch, place
+        )
+    sent = await bulk.send(cluster.connection, list(operations.values()), visible=False)
+    outcomes = dict(zip(operations, sent, strict=True))
+    return [outcomes.get(number) for number in range(len(executions))]
+
+
+class _Place:
+    """Where an execution stands already; `dropped` when retention left it there unseen."""
+
+    def __init__(self, index: str, *, dropped: bool) -> None:
+        self.index = index
+        self.dropped = dropped
+
+
+async def _find_stored(
+    cluster: Cluster,
+    repository: RepositoryName,
+    executions: Sequence[Execution],
+    retention: Retention,
+) -> dict[str, _Place]:
+    await cluster.connection.refresh(cluster.layout.executions)
+    found: dict[str, _Place] = {}
+    for start in range(0, len(executions), _IDS_AT_ONCE):
+        ids = [execution.id.hex() for execution in executions[start : start + _IDS_AT_ONCE]]
+        answer = await cluster.connection.search(
+            cluster.layout.executions,
+            {
+                # An id that retention dropped may stand in one slice more.
+                "size": 2 * _IDS_AT_ONCE,
+                "query": {"ids": {"values": ids}},
+                "track_total_hits": False,
+                "_source": [TIME, "epoch"],
+            },
+            routing=routing_of(repository),
+            patience=WRITING,
+        )
+        for hit in answer["hits"]["hits"]:
+            dropped = retention.is_dropped(hit["_source"], TIME)
+            if not dropped or hit["_id"] not in found:
+                found[hit["_id"]] = _Place(hit["_index"], dropped=dropped)
+    return found
+
+
+def _operation_of(
+    cluster: Cluster,
+    repository: RepositoryName,
+    run: Run,
+    execution: Execution,
+    epoch: int,
+    place: _Place | None,
+) -> Operation:
+    routing = routing_of(repository)
+    index = f"{cluster.layout.executions}-{slice_of(execution.finished_at)}"
+    overwrites = place is not None and place.index == index
+    source: dict[str, Any] = {
+        "repository_id": routing,
+        "execution_id": execution.id.hex(),
+        "test_id": str(derive_test_id(repository, execution.test_name)),
+        "run": derive_run_id(repository, run).hex(),
+        "run_id": run.run_id,
+        "attempt": run.attempt,
+        "pipeline_name": run.pipeline_name,
+        "job_name": run.job_name,
+        "branch": run.branch,
+        "commit": run.commit,
+        "pull_number": run.pull_number,
+        "pull": pull_document(run.pull),
+        "conclusion": execution.conclusion.value,
+        TIME: to_microseconds(execution.finished_at),
+        "needed_retries": execution.needed_retries,
+        "duration": execution.duration,
+        "failure_type": execution.failure_type,
+        "failure_message": execution.failure_message,
+        "epoch": epoch,
+    }
+    source |= {field: getattr(execution, field) for field in METADATA_FIELDS}
+    action: bulk.Action = "index" if overwrites else "create"
+    return Operation(action, index, execution.id.hex(), routing, source)

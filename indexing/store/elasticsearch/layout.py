@@ -1,0 +1,193 @@
+"""The indices, as data: their names, their mappings, and the version that both have. Pure.
+
+Mappings are closed (`dynamic: false`): what is not named in one is kept in the document and cannot
+be searched by. Times are microseconds since 1970. Every document of a repository is routed by
+`repository_id`, a digest: names have no greatest length, and are part of ids and of keys here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+# Raised with every change of a mapping or of what a field means.
+LAYOUT_VERSION: Final = 1
+
+# Older servers lack what the requests here ask for, or answer them otherwise.
+MIN_SERVER_MAJOR: Final = 9
+
+_KEYWORD: Final = {"type": "keyword"}
+_LONG: Final = {"type": "long"}
+# Kept to sort by, never to be looked up by.
+_ORDER_ONLY: Final = {"type": "keyword", "index": False}
+
+# The longest branch that can be asked for; a longer one is kept and not found.
+_BASE_REF: Final = {"type": "keyword", "ignore_above": 255}
+
+# What a listing sorts by is kept in every document of the index; what recognises one is `kind`.
+CONTROL_MAPPING: Final = {
+    "repository_id": _KEYWORD,
+    "kind": _KEYWORD,
+    "key_id": _KEYWORD,
+    "created_at": _LONG,
+}
+
+TESTS_MAPPING: Final = {"repository_id": _KEYWORD, "test_id": _KEYWORD}
+
+# `key` is repository_id + NUL + test_name: a glob over it walks the terms of that repository alone.
+IDENTITIES_MAPPING: Final = {
+    "repository_id": _KEYWORD,
+    "key": _KEYWORD,
+    "test_id": _KEYWORD,
+    "test_name": _ORDER_ONLY,
+    "pipeline_name": _KEYWORD,
+    "job_name": _KEYWORD,
+    "executions_count": _LONG,
+}
+
+# One document a scope, a test and a branch; `quarantine_id` is there while a record is in force.
+QUARANTINES_MAPPING: Final = {
+    "repository_id": _KEYWORD,
+    "scope": _ORDER_ONLY,
+    "test_id": _KEYWORD,
+    "quarantine_id": _KEYWORD,
+    "source": _KEYWORD,
+    "created_at": _LONG,
+    "expires_at": _LONG,
+    "judged_until": _LONG,
+}
+
+# Runs that ever failed as a whole.
+RUNS_MAPPING: Final = {"repository_id": _KEYWORD, "last_at": _LONG}
+
+STALE_MAPPING: Final = {"repository_id": _KEYWORD, "mark": _KEYWORD}
+
+EVENTS_MAPPING: Final = {
+    "repository_id": _KEYWORD,
+    "received_at": _LONG,
+    "id": _LONG,
+    "type": _KEYWORD,
+    "pull_request": _LONG,
+    "base_ref": _BASE_REF,
+    "epoch": _LONG,
+}
+
+EXECUTIONS_MAPPING: Final = {
+    "repository_id": _KEYWORD,
+    "execution_id": _ORDER_ONLY,
+    "test_id": _KEYWORD,
+    "run": _KEYWORD,
+    "pipeline_name": _KEYWORD,
+    "job_name": _KEYWORD,
+    "branch": _KEYWORD,
+    "conclusion": _KEYWORD,
+    "finished_at": _LONG,
+    "epoch": _LONG,
+}
+
+_FIXED: Final[dict[str, dict[str, Any]]] = {
+    "control": CONTROL_MAPPING,
+    "tests": TESTS_MAPPING,
+    "quarantines": QUARANTINES_MAPPING,
+    "runs": RUNS_MAPPING,
+    "stale": STALE_MAPPING,
+}
+
+# What spreads over the nodes of a cluster and what is small enough for one shard.
+_SHARDS: Final = {"events": 2, "executions": 2, "identities": 2, "tests": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The names of all indices of one installation, which begin with its prefix."""
+
+    prefix: str
+
+    @property
+    def control(self) -> str:
+        """The store itself, its repositories and its keys."""
+        return f"{self.prefix}-control"
+
+    @property
+    def tests(self) -> str:
+        """One document a test, with what is derived of it."""
+        return f"{self.prefix}-tests"
+
+    @property
+    def quarantines(self) -> str:
+        """One document a scope."""
+        return f"{self.prefix}-quarantines"
+
+    @property
+    def runs(self) -> str:
+        """One document for each run that ever failed as a whole."""
+        return f"{self.prefix}-runs"
+
+    @property
+    def stale(self) -> str:
+        """Which tests wait to be worked out anew."""
+        return f"{self.prefix}-stale"
+
+    @property
+    def identities(self) -> str:
+        """The alias over the generation of the identity index that is read."""
+        return f"{self.prefix}-identities"
+
+    def identities_of(self, generation: str) -> str:
+        """One generation of the identity index."""
+        return f"{self.prefix}-identities-{generation}"
+
+    @property
+    def events(self) -> str:
+        """The alias over all slices of events."""
+        return f"{self.prefix}-events"
+
+    @property
+    def executions(self) -> str:
+        """The alias over all slices of executions."""
+        return f"{self.prefix}-executions"
+
+    @property
+    def templates(self) -> dict[str, dict[str, Any]]:
+        """The index templates by name: what every new slice and generation is made of."""
+        sliced = {
+            name: _template(self.prefix, name, mapping) | {"index_patterns": [pattern]}
+            for name, mapping, pattern in (
+                ("events", EVENTS_MAPPING, f"{self.events}-*"),
+                ("executions", EXECUTIONS_MAPPING, f"{self.executions}-*"),
+                ("identities", IDENTITIES_MAPPING, f"{self.identities}-*"),
+            )
+        }
+        for name in ("events", "executions"):
+            sliced[name]["template"]["aliases"] = {f"{self.prefix}-{name}": {}}
+        fixed = {
+            name: _template(self.prefix, name, mapping)
+            | {"index_patterns": [f"{self.prefix}-{name}"]}
+            for name, mapping in _FIXED.items()
+        }
+        return {f"{self.prefix}-{name}": body for name, body in (sliced | fixed).items()}
+
+    @property
+    def fixed(self) -> tuple[str, ...]:
+        """The indices that exist from the beginning under their own names."""
+        return tuple(f"{self.prefix}-{name}" for name in _FIXED)
+
+
+def _template(prefix: str, name: str, mapping: dict[str, Any]) -> dict[str, Any]:
+    # Whoever runs the cluster sets shards, replicas or tiers in a component template of this name,
+    # which is laid over these and survives an upgrade.
+    own = f"{prefix}-{name}@custom"
+    return {
+        "priority": 500,
+        "composed_of": [own],
+        "ignore_missing_component_templates": [own],
+        "_meta": {"version": LAYOUT_VERSION},
+        "template": {
+            "settings": {
+                "number_of_shards": _SHARDS.get(name, 1),
+                # One node alone would never be green with a replica that has no place.
+                "auto_expand_replicas": "0-1",
+            },
+            "mappings": {"dynamic": False, "properties": mapping},
+        },
+    }

@@ -1,0 +1,249 @@
+"""What is done to the whole store: counting it, dropping what is old, deriving all anew."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final
+
+from indexing.errors import StoreError
+from indexing.store.elasticsearch import bulk, repositories, stale
+from indexing.store.elasticsearch.bulk import Operation
+from indexing.store.elasticsearch.cluster import Cluster
+from indexing.store.elasticsearch.connection import WRITING
+from indexing.store.elasticsearch.control import State, advance
+from indexing.store.elasticsearch.layout import LAYOUT_VERSION
+from indexing.store.elasticsearch.observations import TIME
+from indexing.store.elasticsearch.refresh import refresh_tests
+from indexing.store.elasticsearch.retention import Retention
+from indexing.store.elasticsearch.setup import create_index
+from indexing.store.elasticsearch.slices import ends_before
+from indexing.store.interface import PruneCount, Steps, StoreStatus
+from indexing.timestamps import to_microseconds
+
+_ROWS_A_PAGE: Final = 5_000
+
+
+async def get_status(cluster: Cluster) -> StoreStatus:
+    count = cluster.connection.count
+    layout = cluster.layout
+    await cluster.connection.refresh(f"{layout.prefix}-*")
+    retention = (await cluster.control.read()).retention
+    return StoreStatus(
+        backend="elasticsearch",
+        version=LAYOUT_VERSION,
+        repositories=await count(layout.control, {"term": {"kind": repositories.KIND}}),
+        events=await count(layout.events, _visible(retention, "received_at")),
+        tests=await count(layout.tests),
+        identities=await count(layout.identities),
+        executions=await count(layout.executions, _visible(retention, TIME)),
+        quarantines=await count(layout.quarantines, {"exists": {"field": "quarantine_id"}}),
+        stale_tests=await stale.count_stale(cluster),
+    )
+
+
+async def prune(
+    cluster: Cluster, before: datetime, now: datetime, progress: Steps | None
+) -> PruneCount:
+    layout = cluster.layout
+    await cluster.connection.refresh(f"{layout.events},{layout.executions},{layout.quarantines}")
+    retention = (await cluster.control.read()).retention
+    until = advance(await cluster.control.read(), to_microseconds(before)).retention.before
+    going_events = _going(retention, "received_at", until)
+    going_executions = _going(retention, TIME, until)
+    count = PruneCount(
+        await cluster.connection.count(layout.events, going_events),
+        await cluster.connection.count(layout.executions, going_executions),
+    )
+    # Marks come first: what is gone can no longer be asked which tests it was of.
+    touched = await _mark_touched(cluster, going_executions)
+    await _make_final(cluster, touched)
+    await cluster.control.change(lambda state: advance(state, to_microseconds(before)))
+    await _drop_slices(cluster, layout.events, before)
+    await _drop_slices(cluster, layout.executions, before)
+    await _drop_runs(cluster, to_microseconds(before))
+    for routing, tests in touched.items():
+        await stale.mark_tests(cluster, stale.new_mark_id(), routing, tests)
+    await refresh_tests(cluster, now, progress)
+    return count
+
+
+async def rebuild(cluster: Cluster, now: datetime, progress: Steps | None) -> int:
+    """Fill a new generation of the identity index while the old one is read, and swap them."""
+    generation = uuid.uuid4().hex[:12]
+    index = cluster.layout.identities_of(generation)
+    await create_index(cluster.connection, index)
+    read = await _read_generation(cluster)
+
+    def begin(state: State) -> State:
+        # A rebuild that was killed as it ended may have left the readers ahead of the document.
+        return replace(state, identities=read, building=generation)
+
+    await cluster.control.change(begin)
+    for routing in await _list_repositories(cluster):
+        await stale.mark_tests(cluster, f"all-{routing}", routing, None)
+    count = await refresh_tests(cluster, now, progress)
+    await cluster.connection.refresh(index)
+    await _swap(cluster, generation)
+    return count
+
+
+async def _read_generation(cluster: Cluster) -> str:
+    """The generation that the alias names."""
+    alias = cluster.layout.identities
+    (index,) = await cluster.connection.request("GET", f"/_alias/{alias}", patience=WRITING)
+    return str(index).removeprefix(f"{alias}-")
+
+
+async def _swap(cluster: Cluster, generation: str) -> None:
+    layout = cluster.layout
+
+    def take_over(state: State) -> State:
+        if state.building != generation:
+            raise StoreError("another rebuild was begun meanwhile; that one goes on")
+        return replace(state, identities=generation, building=None)
+
+    # Readers first: until writers know as well, both generations are written to.
+    state = await cluster.control.read()
+    if state.building == generation:
+        swap = [
+            {"remove": {"index": f"{layout.identities}-*", "alias": layout.identities}},
+            {"add": {"index": layout.identities_of(generation), "alias": layout.identities}},
+        ]
+        await cluster.connection.request("POST", "/_aliases", {"actions": swap}, patience=WRITING)
+    await cluster.control.change(take_over)
+    # What earlier rebuilds left behind goes too.
+    for name in await _list_indices(cluster, f"{layout.identities}-*"):
+        if name != layout.identities_of(generation):
+            await _delete_index(cluster, name)
+
+
+def _visible(retention: Retention, field: str) -> dict[str, Any]:
+    return {"bool": {"must_not": retention.hidden(field)}}
+
+
+def _going(retention: Retention, field: str, until: int | None) -> dict[str, Any]:
+    """What is seen now and will not be once retention went up to that moment."""
+    old = {"range": {field: {"lt": until}}}
+    return {"bool": {"filter": [old], "must_not": retention.hidden(field)}}
+
+
+async def _mark_touched(cluster: Cluster, going: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Mark the tests of these executions; gives them by the routing of their repository."""
+    composite: dict[str, Any] = {
+        "size": _ROWS_A_PAGE,
+        "sources": [{name: {"terms": {"field": name}}} for name in ("repository_id", "test_id")],
+    }
+    body = {
+        "size": 0,
+        "track_total_hits": False,
+        "query": going,
+        "aggs": {"tests": {"composite": composite}},
+    }
+    touched: dict[str, list[str]] = {}
+    while True:
+        answer = await cluster.connection.search(cluster.layout.executions, body, patience=WRITING)
+        found = answer.get("aggregations", {}).get("tests", {"buckets": []})
+        page: dict[str, list[str]] = {}
+        for bucket in found["buckets"]:
+            key = bucket["key"]
+            page.setdefault(key["repository_id"], []).append(key["test_id"])
+        for routing, tests in page.items():
+            await stale.mark_tests(cluster, stale.new_mark_id(), routing, tests)
+            touched.setdefault(routing, []).extend(tests)
+        if "after_key" not in found or len(found["buckets"]) < _ROWS_A_PAGE:
+            return touched
+        composite["after"] = found["after_key"]
+
+
+async def _make_final(cluster: Cluster, touched: Mapping[str, list[str]]) -> None:
+    """What automatic quarantines were decided by is going: they cannot be looked at again."""
+    for routing, tests in touched.items():
+        gone = frozenset(tests)
+        body: dict[str, Any] = {
+            "size": _ROWS_A_PAGE,
+            "query": {
+                "bool": {
+                    "filter": [
+                        {"term": {"repository_id": routing}},
+                        {"exists": {"field": "judged_until"}},
+                    ]
+                }
+            },
+            "sort": [{"scope": "asc"}],
+            "seq_no_primary_term": True,
+        }
+        while True:
+            answer = await cluster.connection.search(
+                cluster.layout.quarantines, body, routing=routing, patience=WRITING
+            )
+            hits = answer["hits"]["hits"]
+            operations = [
+                Operation(
+                    "index",
+                    cluster.layout.quarantines,
+                    hit["_id"],
+                    routing,
+                    hit["_source"] | {"judged_until": None},
+                    {"if_seq_no": hit["_seq_no"], "if_primary_term": hit["_primary_term"]},
+                )
+                for hit in hits
+                if hit["_source"]["test_id"] in gone
+            ]
+            await bulk.send(cluster.connection, operations, visible=True)
+            if len(hits) < _ROWS_A_PAGE:
+                break
+            body["search_after"] = hits[-1]["sort"]
+
+
+async def _drop_slices(cluster: Cluster, alias: str, before: datetime) -> None:
+    for name in await _list_indices(cluster, f"{alias}-*"):
+        if ends_before(name.removeprefix(f"{alias}-"), before):
+            await _delete_index(cluster, name)
+
+
+async def _drop_runs(cluster: Cluster, before: int) -> None:
+    """Forget the runs whose executions are all gone."""
+    old = {"range": {"last_at": {"lt": before}}}
+    body: dict[str, Any] = {"size": _ROWS_A_PAGE, "query": old}
+    await cluster.connection.refresh(cluster.layout.runs)
+    while True:
+        answer = await cluster.connection.search(cluster.layout.runs, body, patience=WRITING)
+        hits = answer["hits"]["hits"]
+        operations = [
+            Operation("delete", cluster.layout.runs, hit["_id"], hit["_routing"]) for hit in hits
+        ]
+        await bulk.send(cluster.connection, operations, visible=True)
+        if len(hits) < _ROWS_A_PAGE:
+            return
+
+
+async def _list_indices(cluster: Cluster, pattern: str) -> list[str]:
+    answer = await cluster.connection.request(
+        "GET", f"/{pattern}/_settings?filter_path=*.settings.index.uuid", patience=WRITING
+    )
+    return sorted(answer)
+
+
+async def _delete_index(cluster: Cluster, name: str) -> None:
+    await cluster.connection.request("DELETE", f"/{name}?ignore_unavailable=true", patience=WRITING)
+
+
+async def _list_repositories(cluster: Cluster) -> list[str]:
+    """The routings of all repositories."""
+    body: dict[str, Any] = {
+        "size": _ROWS_A_PAGE,
+        "query": {"term": {"kind": repositories.KIND}},
+        "sort": [{"repository_id": "asc"}],
+        "_source": ["repository_id"],
+    }
+    found: list[str] = []
+    while True:
+        answer = await cluster.connection.search(cluster.layout.control, body, patience=WRITING)
+        hits = answer["hits"]["hits"]
+        found += (hit["_source"]["repository_id"] for hit in hits)
+        if len(hits) < _ROWS_A_PAGE:
+            return found
+        body["search_after"] = hits[-1]["sort"]

@@ -1,0 +1,250 @@
+"""Executions of tests as the health rules want to see them, read off the slices.
+
+The window's executions are read whole; of the older ones only the oldest and newest failure and the
+newest success of each job count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from indexing.health.observations import Observation
+from indexing.health.thresholds import WINDOW
+from indexing.models.executions import Conclusion
+from indexing.models.tests import METADATA_FIELDS, TestMetadata
+from indexing.store.elasticsearch.cluster import Cluster
+from indexing.store.elasticsearch.columns import pull_of
+from indexing.store.elasticsearch.connection import WRITING
+from indexing.store.elasticsearch.retention import Retention
+from indexing.store.elasticsearch.runs import find_failed
+from indexing.timestamps import from_microseconds, to_microseconds
+
+TIME: Final = "finished_at"
+
+_WINDOW_MICROSECONDS: Final = int(WINDOW.total_seconds()) * 1_000_000
+_BUCKETS_A_PAGE: Final = 2_000
+_ROWS_A_PAGE: Final = 5_000
+
+# Aggregations reckon in doubles, which hold whole numbers up to this one (the year 2255) exactly.
+_EXACT: Final = 2**53
+_INEXACTNESS: Final = 64
+
+_FIELDS: Final = (
+    "test_id",
+    "pipeline_name",
+    "job_name",
+    "branch",
+    "run",
+    "commit",
+    "conclusion",
+    TIME,
+    "needed_retries",
+    "pull",
+    *METADATA_FIELDS,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What one (pipeline, job) of a test has in the slices: moments in microseconds."""
+
+    executions: int
+    newest: int
+    first_failed: int | None
+    last_failed: int | None
+    last_passed: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class OnBranch:
+    """An execution of a test, by its id, and the branch that it ran on."""
+
+    test_id: str
+    branch: str
+    observation: Observation
+
+
+# Of each test, by its id, and of each of its (pipeline, job).
+Extents = Mapping[str, Mapping[tuple[str, str], Extent]]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Executions of one repository that retention left, on one branch or on all."""
+
+    routing: str
+    retention: Retention
+    branch: str | None
+
+    def query(self, clause: Mapping[str, Any]) -> dict[str, Any]:
+        filters = [{"term": {"repository_id": self.routing}}, clause]
+        if self.branch is not None:
+            filters.append({"term": {"branch": self.branch}})
+        return {"bool": {"filter": filters, "must_not": self.retention.hidden(TIME)}}
+
+
+async def read_extents(
+    cluster: Cluster, scope: Scope, tests: Collection[str], until: datetime | None = None
+) -> Extents:
+    """What there is of these tests; of what had finished by `until`, where it is given."""
+    clause: dict[str, Any] = {"terms": {"test_id": list(tests)}}
+    if until is not None:
+        ended = {"range": {TIME: {"lte": to_microseconds(until)}}}
+        clause = {"bool": {"filter": [clause, ended]}}
+    composite: dict[str, Any] = {
+        "size": _BUCKETS_A_PAGE,
+        "sources": [
+            {name: {"terms": {"field": name}}} for name in ("test_id", "pipeline_name", "job_name")
+        ],
+    }
+    failed = {"term": {"conclusion": Conclusion.FAILED.value}}
+    passed = {"term": {"conclusion": Conclusion.PASSED.value}}
+    body = {
+        "size": 0,
+        "track_total_hits": False,
+        "query": scope.query(clause),
+        "aggs": {
+            "jobs": {
+                "composite": composite,
+                "aggs": {
+                    "newest": {"max": {"field": TIME}},
+                    "failed": {
+                        "filter": failed,
+                        "aggs": {
+                            "first": {"min": {"field": TIME}},
+                            "last": {"max": {"field": TIME}},
+                        },
+                    },
+                    "passed": {"filter": passed, "aggs": {"last": {"max": {"field": TIME}}}},
+                },
+            }
+        },
+    }
+    extents: dict[str, dict[tuple[str, str], Extent]] = {}
+    while True:
+        answer = await cluster.connection.search(
+            cluster.layout.executions, body, routing=scope.routing, patience=WRITING
+        )
+        # With no slice there is nothing to aggregate.
+        found = answer.get("aggregations", {}).get("jobs", {"buckets": []})
+        for bucket in found["buckets"]:
+            key = bucket["key"]
+            extents.setdefault(key["test_id"], {})[key["pipeline_name"], key["job_name"]] = Extent(
+                bucket["doc_count"],
+                int(bucket["newest"]["value"]),
+                _whole(bucket["failed"]["first"]),
+                _whole(bucket["failed"]["last"]),
+                _whole(bucket["passed"]["last"]),
+            )
+        if "after_key" not in found or len(found["buckets"]) < _BUCKETS_A_PAGE:
+            return extents
+        composite["after"] = found["after_key"]
+
+
+async def read_observations(
+    cluster: Cluster, scope: Scope, extents: Extents, until: datetime | None = None
+) -> dict[str, list[Observation]]:
+    """The executions that count, by test."""
+    latest = None if until is None else to_microseconds(until)
+    clauses = [clause for test, jobs in extents.items() for clause in _clauses(test, jobs, latest)]
+    found: dict[str, list[Observation]] = {test: [] for test in extents}
+    if clauses:
+        for seen in await _read(cluster, scope, clauses):
+            found[seen.test_id].append(seen.observation)
+    return found
+
+
+async def read_since(
+    cluster: Cluster, scope: Scope, moments: Mapping[str, int]
+) -> dict[str, list[OnBranch]]:
+    """The executions of each test from its moment on."""
+    clauses = [_since(test, {"gte": moment}) for test, moment in moments.items()]
+    found: dict[str, list[OnBranch]] = {test: [] for test in moments}
+    if clauses:
+        for seen in await _read(cluster, scope, clauses):
+            found[seen.test_id].append(seen)
+    return found
+
+
+def _clauses(
+    test: str, jobs: Mapping[tuple[str, str], Extent], latest: int | None
+) -> Iterable[dict[str, Any]]:
+    newest = max(extent.newest for extent in jobs.values())
+    start = newest - _WINDOW_MICROSECONDS
+    yield _since(test, {"gte": start} | ({} if latest is None else {"lte": latest}))
+    for (pipeline, job), extent in jobs.items():
+        for conclusion, moment in (
+            (Conclusion.FAILED, extent.first_failed),
+            (Conclusion.FAILED, extent.last_failed),
+            (Conclusion.PASSED, extent.last_passed),
+        ):
+            if moment is not None and moment < start:
+                # All that share the moment: which of them counts is for the rules to say.
+                yield {
+                    "bool": {
+                        "filter": [
+                            {"term": {"test_id": test}},
+                            {"term": {"pipeline_name": pipeline}},
+                            {"term": {"job_name": job}},
+                            {"term": {"conclusion": conclusion.value}},
+                            {"range": {TIME: _around(moment)}},
+                        ]
+                    }
+                }
+
+
+def _since(test: str, bounds: Mapping[str, int]) -> dict[str, Any]:
+    return {"bool": {"filter": [{"term": {"test_id": test}}, {"range": {TIME: bounds}}]}}
+
+
+def _around(moment: int) -> dict[str, int]:
+    slack = 0 if moment < _EXACT else _INEXACTNESS
+    return {"gte": moment - slack, "lte": moment + slack}
+
+
+async def _read(cluster: Cluster, scope: Scope, clauses: list[dict[str, Any]]) -> list[OnBranch]:
+    """Everything that any of the clauses finds."""
+    body: dict[str, Any] = {
+        "size": _ROWS_A_PAGE,
+        "query": scope.query({"bool": {"should": clauses}}),
+        "sort": [{TIME: "asc"}, {"execution_id": "asc"}],
+        "track_total_hits": False,
+        "_source": list(_FIELDS),
+    }
+    sources: list[Mapping[str, Any]] = []
+    while True:
+        answer = await cluster.connection.search(
+            cluster.layout.executions, body, routing=scope.routing, patience=WRITING
+        )
+        hits = answer["hits"]["hits"]
+        sources += (hit["_source"] for hit in hits)
+        if len(hits) < _ROWS_A_PAGE:
+            break
+        body["search_after"] = hits[-1]["sort"]
+    failed = await find_failed(cluster, scope.routing, {source["run"] for source in sources})
+    return [
+        OnBranch(source["test_id"], source["branch"], _observation_of(source, failed))
+        for source in sources
+    ]
+
+
+def _observation_of(source: Mapping[str, Any], failed: Collection[str]) -> Observation:
+    return Observation(
+        pipeline_name=source["pipeline_name"],
+        job_name=source["job_name"],
+        commit=source["commit"],
+        conclusion=Conclusion(source["conclusion"]),
+        finished_at=from_microseconds(source[TIME]),
+        needed_retries=source["needed_retries"],
+        infrastructure_failure=source["run"] in failed,
+        pull=pull_of(source["pull"]),
+        metadata=TestMetadata(**{field: source[field] for field in METADATA_FIELDS}),
+    )
+
+
+def _whole(aggregation: Mapping[str, float | None]) -> int | None:
+    value = aggregation["value"]
+    return None if value is None else int(value)

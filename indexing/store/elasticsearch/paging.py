@@ -1,0 +1,134 @@
+"""Pages by key over a search: the rows beside a key, never a number of rows to pass over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from indexing.models.paging import Page
+from indexing.store.elasticsearch.connection import Connection
+
+R = TypeVar("R")
+
+Hit = Mapping[str, Any]
+
+# A search gives at most 10,000 rows; the names of so many may take megabytes.
+_MOST_ROWS: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class List:
+    """One list in the index: which documents, in which order, and what of them is wanted.
+
+    `order` ends in what is unique in the list; all of it runs in one direction, `ascending` or
+    not. `fields` are the members of the documents that rows are made of.
+    """
+
+    index: str
+    routing: str
+    query: Mapping[str, Any]
+    order: tuple[str, ...]
+    ascending: bool
+    fields: tuple[str, ...]
+
+    def body(self, *, backward: bool, after: Sequence[Any] | None, size: int) -> dict[str, Any]:
+        """The request for so many rows beyond `after`, or from the end of the list."""
+        direction = "asc" if self.ascending != backward else "desc"
+        body: dict[str, Any] = {
+            "size": size,
+            "query": self.query,
+            "sort": [{field: direction} for field in self.order],
+            "track_total_hits": False,
+            "_source": list(self.fields),
+        }
+        if after is not None:
+            body["search_after"] = list(after)
+        return body
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The row that a page lies beside: its values in the list's order, and how it is found."""
+
+    values: tuple[Any, ...]
+    itself: Mapping[str, Any]
+
+
+async def read_page(
+    connection: Connection,
+    rows: List,
+    make_row: Callable[[Hit], R],
+    *,
+    beside: Beside | None,
+    backward: bool,
+    limit: int | None,
+    keep: Callable[[R], bool] | None = None,
+) -> tuple[Page[R], bool]:
+    """Read one page; also tells whether the row that it lies beside is still in the list.
+
+    One row more than asked for tells whether the list goes on. `keep` leaves out rows that the
+    query could not: then more are read, until the page is full or the list is over.
+    """
+    wanted = None if limit is None else limit + 1
+    after = None if beside is None else beside.values
+    found: list[R] = []
+    there = False
+    first = beside
+    while True:
+        size = _MOST_ROWS if wanted is None or keep else min(wanted - len(found), _MOST_ROWS)
+        body = rows.body(backward=backward, after=after, size=size)
+        if first is None:
+            answer = await connection.search(rows.index, body, routing=rows.routing)
+        else:
+            answer, itself = await connection.search_both(
+                rows.index, body, _presence(rows, first), routing=rows.routing
+            )
+            there = bool(itself["hits"]["hits"])
+            first = None
+        hits = answer["hits"]["hits"]
+        made = map(make_row, hits)
+        found += made if keep is None else filter(keep, made)
+        if len(hits) < size or (wanted is not None and len(found) >= wanted):
+            break
+        after = hits[-1]["sort"]
+    goes_on = wanted is not None and len(found) >= wanted
+    found = found[:limit]
+    behind = there
+    if beside is not None and not there:
+        # Its row has moved or gone: whether anything lies behind has to be looked up.
+        behind = await _lies_behind(connection, rows, make_row, beside, backward, keep)
+    if backward:
+        found.reverse()
+        return Page(tuple(found), has_previous=goes_on, has_next=behind), there
+    return Page(tuple(found), has_previous=behind, has_next=goes_on), there
+
+
+async def _lies_behind(
+    connection: Connection,
+    rows: List,
+    make_row: Callable[[Hit], R],
+    beside: Beside,
+    backward: bool,  # noqa: FBT001 - handed on
+    keep: Callable[[R], bool] | None,
+) -> bool:
+    after: Sequence[Any] = beside.values
+    while True:
+        size = 1 if keep is None else _MOST_ROWS
+        body = rows.body(backward=not backward, after=after, size=size)
+        answer = await connection.search(rows.index, body, routing=rows.routing)
+        hits = answer["hits"]["hits"]
+        if any(keep is None or keep(make_row(hit)) for hit in hits):
+            return True
+        if len(hits) < size:
+            return False
+        after = hits[-1]["sort"]
+
+
+def _presence(rows: List, beside: Beside) -> dict[str, Any]:
+    return {
+        "size": 1,
+        "query": {"bool": {"filter": [rows.query, beside.itself]}},
+        "track_total_hits": False,
+        "_source": False,
+    }

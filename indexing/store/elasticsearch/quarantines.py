@@ -1,0 +1,193 @@
+"""Quarantines as readers ask for them and as people begin and end them."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+from typing import Any, Final
+
+from indexing.globs import matches
+from indexing.identifiers import derive_test_id
+from indexing.models.paging import Anchor, Page
+from indexing.models.quarantines import (
+    Quarantine,
+    QuarantineKey,
+    QuarantineQuery,
+    QuarantineRequest,
+    QuarantineSource,
+)
+from indexing.names import RepositoryName
+from indexing.quarantine.decision import find_evidence
+from indexing.store.elasticsearch import observations, paging
+from indexing.store.elasticsearch.cluster import Cluster, routing_of
+from indexing.store.elasticsearch.connection import ConflictError, Document, Version
+from indexing.store.elasticsearch.recovery import judge_recovery
+from indexing.store.elasticsearch.repositories import make_known, read_repository
+from indexing.store.elasticsearch.scopes import (
+    Record,
+    Scope,
+    read_scopes,
+    scope_of,
+    write_scope,
+)
+from indexing.timestamps import to_microseconds
+
+_ORDER: Final = ("created_at", "quarantine_id")
+
+
+async def list_quarantines(
+    cluster: Cluster,
+    query: QuarantineQuery,
+    anchor: Anchor[QuarantineKey],
+    limit: int | None,
+) -> Page[Quarantine]:
+    beside = None
+    if anchor.key is not None:
+        values = (to_microseconds(anchor.key.created_at), str(anchor.key.id))
+        beside = paging.Beside(values, {"term": {"quarantine_id": values[1]}})
+    branch = query.branch
+    page, _ = await paging.read_page(
+        cluster.connection,
+        paging.List(
+            index=cluster.layout.quarantines,
+            routing=routing_of(query.repository),
+            query=_query_of(query),
+            order=_ORDER,
+            ascending=True,
+            fields=("*",),
+        ),
+        _row_of,
+        beside=beside,
+        backward=anchor.backward,
+        limit=limit,
+        keep=None if branch is None else lambda row: _applies(row.branch, branch),
+    )
+    return page
+
+
+async def get_quarantine(
+    cluster: Cluster, repository: RepositoryName, quarantine_id: uuid.UUID, now: datetime
+) -> Quarantine | None:
+    scope = await _find(cluster, repository, quarantine_id, now)
+    return None if scope is None else scope.quarantine
+
+
+async def add_quarantine(
+    cluster: Cluster, repository: RepositoryName, request: QuarantineRequest, now: datetime
+) -> Quarantine:
+    known = (await make_known(cluster, repository)).repository.name
+    unknown = Scope(
+        routing_of(known),
+        derive_test_id(known, request.test_name),
+        request.test_name,
+        request.branch,
+    )
+    while True:
+        (scope,) = await read_scopes(cluster, [unknown])
+        # An expired one is over: whoever quarantines the test again begins a new record.
+        scope = scope.expired_by(now)
+        scope = scope.holding(_requested(scope.record, request, now))
+        (scope,) = await judge_recovery(cluster, scope.routing, [scope])
+        try:
+            await write_scope(cluster, scope)
+        except ConflictError:
+            continue
+        return _row(scope)
+
+
+async def remove_quarantine(
+    cluster: Cluster, repository: RepositoryName, quarantine_id: uuid.UUID, now: datetime
+) -> bool:
+    while True:
+        scope = await _find(cluster, repository, quarantine_id, now)
+        if scope is None:
+            return False
+        evidence = await _find_last_evidence(cluster, repository, scope.test_id)
+        try:
+            await write_scope(cluster, scope.ended_with(evidence))
+        except ConflictError:
+            continue
+        return True
+
+
+def _requested(standing: Record | None, request: QuarantineRequest, now: datetime) -> Record:
+    if standing is None:
+        return Record(
+            id=uuid.uuid4(),
+            reason=request.reason,
+            source=request.source,
+            created_at=now,
+            owner=request.owner,
+            expires_at=request.expires_at,
+        )
+    if standing.source is QuarantineSource.MANUAL and request.source is QuarantineSource.AUTO:
+        # What a person decided is not for the rules to change.
+        return standing
+    return standing.taken_over_by(request)
+
+
+async def _find(
+    cluster: Cluster, repository: RepositoryName, quarantine_id: uuid.UUID, now: datetime
+) -> Scope | None:
+    """The scope that holds that quarantine at this moment, if it is in force."""
+    routing = routing_of(repository)
+    query = QuarantineQuery(repository, now)
+    found = {"term": {"quarantine_id": str(quarantine_id)}}
+    answer = await cluster.connection.search(
+        cluster.layout.quarantines,
+        {"size": 1, "query": {"bool": {"filter": [_query_of(query), found]}}, "_source": False},
+        routing=routing,
+    )
+    for hit in answer["hits"]["hits"]:
+        document = await cluster.connection.get(
+            cluster.layout.quarantines, hit["_id"], routing=routing
+        )
+        scope = None if document is None else scope_of(document).expired_by(now)
+        if scope is not None and scope.record is not None and scope.record.id == quarantine_id:
+            return scope
+    return None
+
+
+async def _find_last_evidence(
+    cluster: Cluster, repository: RepositoryName, test_id: uuid.UUID
+) -> datetime | None:
+    """When the newest evidence against a test on the default branch finished, if there is any."""
+    stored = await read_repository(cluster, repository)
+    await cluster.connection.refresh(cluster.layout.executions)
+    scope = observations.Scope(
+        routing_of(repository),
+        (await cluster.control.read()).retention,
+        stored.repository.default_branch,
+    )
+    extents = await observations.read_extents(cluster, scope, [str(test_id)])
+    seen = await observations.read_observations(cluster, scope, extents)
+    evidence = find_evidence(seen.get(str(test_id), []))
+    return None if evidence is None else evidence.last_at
+
+
+def _query_of(query: QuarantineQuery) -> dict[str, Any]:
+    ended = {"range": {"expires_at": {"lte": to_microseconds(query.now)}}}
+    filters: list[dict[str, Any]] = [
+        {"term": {"repository_id": routing_of(query.repository)}},
+        {"exists": {"field": "quarantine_id"}},
+    ]
+    if query.test_id is not None:
+        filters.append({"term": {"test_id": str(query.test_id)}})
+    if query.source is not None:
+        filters.append({"term": {"source": query.source.value}})
+    return {"bool": {"filter": filters, "must_not": [ended]}}
+
+
+def _applies(pattern: str | None, branch: str) -> bool:
+    return pattern is None or matches(pattern, branch)
+
+
+def _row_of(hit: paging.Hit) -> Quarantine:
+    return _row(scope_of(Document(hit["_id"], hit["_source"], Version(0, 0))))
+
+
+def _row(scope: Scope) -> Quarantine:
+    quarantine = scope.quarantine
+    if quarantine is None:
+        raise LookupError("the scope holds no quarantine")
+    return quarantine

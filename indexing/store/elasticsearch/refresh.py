@@ -1,0 +1,209 @@
+"""What is derived of a test, worked out from its executions and stored beside it.
+
+Each step reads what it derives from, and writes over the documents that it read: where another
+process was faster, the test is done again. Search rows follow the version of their test's document,
+so an older result never takes the place of a newer one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from itertools import groupby
+from typing import Final
+
+from indexing.health.observations import Observation
+from indexing.health.rules import judge
+from indexing.identifiers import derive_identity_id
+from indexing.names import RepositoryName
+from indexing.store.elasticsearch import bulk, observations, stale
+from indexing.store.elasticsearch.auto_quarantine import Judged, Rules, rule_tests
+from indexing.store.elasticsearch.bulk import Operation
+from indexing.store.elasticsearch.cluster import Cluster, routing_of
+from indexing.store.elasticsearch.connection import WRITING, Document
+from indexing.store.elasticsearch.repositories import read_by_routing
+from indexing.store.elasticsearch.repository_settings import announce
+from indexing.store.elasticsearch.search_query import key_of
+from indexing.store.elasticsearch.stale import Mark
+from indexing.store.elasticsearch.tests import StoredTest, source_of, test_of
+from indexing.store.interface import Steps
+
+# Tests of one step, and how many executions they may have together: those are held in memory.
+_TESTS_A_STEP: Final = 500
+_EXECUTIONS_A_STEP: Final = 50_000
+
+
+async def refresh_tests(
+    cluster: Cluster,
+    now: datetime,
+    progress: Steps | None = None,
+    repository: RepositoryName | None = None,
+) -> int:
+    routing = None if repository is None else routing_of(repository)
+    total = 0
+    more = True
+    while more:
+        marks, more = await stale.read_marks(cluster, routing)
+        if marks:
+            await cluster.connection.refresh(cluster.layout.executions)
+        for place, group in groupby(marks, key=lambda mark: mark.routing):
+            named = list(group)
+            for mark in named:
+                if mark.tests is None:
+                    await stale.spell_out(cluster, mark)
+                    more = True
+            left: set[str] = set()
+            async for done, again in _refresh_repository(cluster, place, named, now):
+                left |= again
+                total += done
+                if progress is not None:
+                    progress(total)
+            more |= bool(left)
+            await stale.drop_marks(
+                cluster, [m for m in named if m.tests is not None and left.isdisjoint(m.tests)]
+            )
+    return total
+
+
+async def _refresh_repository(
+    cluster: Cluster, routing: str, marks: Sequence[Mark], now: datetime
+) -> AsyncIterator[tuple[int, frozenset[str]]]:
+    """Work out what the marks name.
+
+    Yields with each step how many tests were done, and which have to be done again.
+    """
+    tests = sorted(frozenset[str]().union(*(mark.tests or () for mark in marks)))
+    for start in range(0, len(tests), _TESTS_A_STEP):
+        step = await _Step.begin(cluster, routing, now)
+        async for done in step.run(tests[start : start + _TESTS_A_STEP]):
+            yield done
+    if tests:
+        await cluster.connection.refresh(f"{cluster.layout.identities}-*")
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """The settings and the state of the store that some tests of one repository are judged by."""
+
+    cluster: Cluster
+    rules: Rules
+    generations: Sequence[str]
+
+    @classmethod
+    async def begin(cls, cluster: Cluster, routing: str, now: datetime) -> _Step:
+        stored = await announce(cluster, await read_by_routing(cluster, routing))
+        state = await cluster.control.read()
+        scope = observations.Scope(routing, state.retention, stored.repository.default_branch)
+        rules = Rules(stored.repository, stored.settings_version, scope, now)
+        return cls(cluster, rules, state.generations)
+
+    async def run(self, tests: Sequence[str]) -> AsyncIterator[tuple[int, frozenset[str]]]:
+        """Yields how many tests were done, and which of them have to be done again."""
+        routing = self.rules.executions.routing
+        found = await self.cluster.connection.get_many(
+            [(self.cluster.layout.tests, test, routing) for test in tests], patience=WRITING
+        )
+        # A mark may be older than its tests, where whoever made it was killed before them.
+        documents = {document.id: document for document in found if document is not None}
+        extents = await observations.read_extents(
+            self.cluster, self.rules.executions, list(documents)
+        )
+        for portion in _portions(list(documents), extents):
+            here = {test: extents[test] for test in portion if test in extents}
+            seen = await observations.read_observations(self.cluster, self.rules.executions, here)
+            judged = [_judge(documents[test], seen.get(test, []), self.rules) for test in portion]
+            yield len(portion), await self._store(documents, judged)
+
+    async def _store(
+        self, documents: Mapping[str, Document], judged: Sequence[Judged]
+    ) -> frozenset[str]:
+        """Write results; returns the tests that somebody else has written since they were read."""
+        routing = self.rules.executions.routing
+        operations = [
+            Operation(
+                "index",
+                self.cluster.layout.tests,
+                test.test_id,
+                routing,
+                source_of(_derived(test, self.rules), test.test_id, routing),
+                documents[test.test_id].version.parameters,
+            )
+            for test in judged
+        ]
+        outcomes = await bulk.send(self.cluster.connection, operations, visible=False)
+        stored = [
+            (test, outcome.version)
+            for test, outcome in zip(judged, outcomes, strict=True)
+            if outcome.done
+        ]
+        rows = [
+            row
+            for test, version in stored
+            for row in self._rows(test, test_of(documents[test.test_id].source), version)
+        ]
+        # A conflict here is a row that follows a newer version of its test already.
+        await bulk.send(self.cluster.connection, rows, visible=False)
+        ruled = await rule_tests(self.cluster, self.rules, [test for test, _ in stored])
+        done = {test.test_id for test, _ in stored}
+        return ruled | {test.test_id for test in judged if test.test_id not in done}
+
+    def _rows(self, test: Judged, before: StoredTest, version: int) -> Iterator[Operation]:
+        """The rows of the search that a test has now, and the end of those that it had."""
+        counts = test.judgement.executions_counts
+        routing = self.rules.executions.routing
+        guard = {"version": version, "version_type": "external_gte"}
+        for pipeline, job in dict.fromkeys([*before.identities, *counts]):
+            name = self.rules.repository.name
+            row_id = derive_identity_id(name, test.test_name, pipeline, job).hex()
+            source = None
+            if (pipeline, job) in counts:
+                source = {
+                    "repository_id": routing,
+                    "key": key_of(routing, test.test_name),
+                    "test_id": test.test_id,
+                    "test_name": test.test_name,
+                    "pipeline_name": pipeline,
+                    "job_name": job,
+                    "executions_count": counts[pipeline, job],
+                }
+            for generation in self.generations:
+                index = self.cluster.layout.identities_of(generation)
+                action: bulk.Action = "delete" if source is None else "index"
+                yield Operation(action, index, row_id, routing, source, guard)
+
+
+def _portions(tests: Sequence[str], extents: observations.Extents) -> Iterator[list[str]]:
+    """The tests in portions whose executions fit into memory; one test alone may have more."""
+    portion: list[str] = []
+    size = 0
+    for test in tests:
+        executions = sum(extent.executions for extent in extents.get(test, {}).values())
+        if portion and size + executions > _EXECUTIONS_A_STEP:
+            yield portion
+            portion, size = [], 0
+        portion.append(test)
+        size += executions
+    if portion:
+        yield portion
+
+
+def _judge(document: Document, seen: Sequence[Observation], rules: Rules) -> Judged:
+    test = test_of(document.source)
+    judge_test = partial(
+        judge,
+        flaky_detection=rules.repository.flaky_detection,
+        before=test.bounds_on(rules.repository.default_branch),
+    )
+    return Judged(document.id, test.test_name, seen, judge_test(seen), judge_test)
+
+
+def _derived(test: Judged, rules: Rules) -> StoredTest:
+    return StoredTest(
+        test.test_name,
+        rules.repository.default_branch,
+        test.judgement.health,
+        test.judgement.metadata,
+        tuple(test.judgement.executions_counts),
+    )

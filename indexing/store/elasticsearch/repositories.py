@@ -1,0 +1,163 @@
+"""Documents of repositories: found by their key, kept in the spelling that came first.
+
+A change is one write of one document, so it happens whole or not at all. What has to follow from
+it travels in the document: `settings_version` ends what was decided under other settings, and
+`announcement` is the event that is still to be written into the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from indexing.errors import StoreError, UnknownRepositoryError
+from indexing.models.events import EventKey, StoredEvent
+from indexing.models.repositories import Repository
+from indexing.names import RepositoryName
+from indexing.store.elasticsearch.cluster import Cluster, routing_of
+from indexing.store.elasticsearch.connection import ConflictError, Document
+from indexing.timestamps import from_microseconds, to_microseconds
+
+KIND: Final = "repository"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRepository:
+    """A repository as its document holds it."""
+
+    repository: Repository
+    settings_version: int
+    announcement: StoredEvent | None
+    document: Document
+
+
+def document_id(name: RepositoryName) -> str:
+    return _document_id(routing_of(name))
+
+
+def _document_id(routing: str) -> str:
+    return f"repository:{routing}"
+
+
+async def find_repository(cluster: Cluster, name: RepositoryName) -> Repository | None:
+    found = await cluster.connection.get(cluster.layout.control, document_id(name))
+    return None if found is None else repository_of(found.source)
+
+
+async def read_repository(cluster: Cluster, name: RepositoryName) -> StoredRepository:
+    """All that the document holds; raises `UnknownRepositoryError` where there is none."""
+    found = await cluster.connection.get(cluster.layout.control, document_id(name))
+    if found is None:
+        raise UnknownRepositoryError(f"the repository {name} is not known")
+    return _stored_of(found)
+
+
+async def read_by_routing(cluster: Cluster, routing: str) -> StoredRepository:
+    """All that the document holds of the repository whose documents are routed so."""
+    found = await cluster.connection.get(cluster.layout.control, _document_id(routing))
+    if found is None:
+        raise StoreError("a repository is gone from Elasticsearch")
+    return _stored_of(found)
+
+
+async def require_known(cluster: Cluster, names: Sequence[RepositoryName]) -> None:
+    """Raise `UnknownRepositoryError` where `ensure_repository` was not called for one of them."""
+    places = [(cluster.layout.control, document_id(name), None) for name in names]
+    found = await cluster.connection.get_many(places)
+    for name, document in zip(names, found, strict=True):
+        if document is None:
+            raise UnknownRepositoryError(f"the repository {name} is not known")
+
+
+async def ensure_repository(cluster: Cluster, name: RepositoryName) -> Repository:
+    return (await make_known(cluster, name)).repository
+
+
+async def make_known(cluster: Cluster, name: RepositoryName) -> StoredRepository:
+    """All that is stored of a repository, which is stored now if it was not."""
+    place = (cluster.layout.control, document_id(name))
+    found = await cluster.connection.get(*place)
+    if found is None:
+        with suppress(ConflictError):
+            source = _source_of(Repository(name), settings_version=0, announcement=None)
+            await cluster.connection.put(*place, source)
+        return await read_repository(cluster, name)
+    return _stored_of(found)
+
+
+async def replace_repository(
+    cluster: Cluster,
+    stored: StoredRepository,
+    repository: Repository,
+    *,
+    settings_version: int,
+    announcement: StoredEvent | None,
+) -> None:
+    """Store a repository over what was read of it; raises `ConflictError` if that has changed."""
+    await cluster.connection.put(
+        cluster.layout.control,
+        stored.document.id,
+        _source_of(repository, settings_version=settings_version, announcement=announcement),
+        over=stored.document.version,
+    )
+
+
+def _source_of(
+    repository: Repository, *, settings_version: int, announcement: StoredEvent | None
+) -> dict[str, Any]:
+    return {
+        "kind": KIND,
+        "repository_id": routing_of(repository.name),
+        "owner": repository.name.owner,
+        "name": repository.name.name,
+        "default_branch": repository.default_branch,
+        "flaky_detection": repository.flaky_detection,
+        "auto_quarantine": repository.auto_quarantine,
+        "ignore_broken_on_default_branch": repository.ignore_broken_on_default_branch,
+        "settings_version": settings_version,
+        "announcement": None if announcement is None else _announcement_source(announcement),
+    }
+
+
+def _stored_of(document: Document) -> StoredRepository:
+    repository = repository_of(document.source)
+    announcement = document.source["announcement"]
+    return StoredRepository(
+        repository,
+        document.source["settings_version"],
+        None if announcement is None else _announcement_of(repository.name, announcement),
+        document,
+    )
+
+
+def repository_of(source: Mapping[str, Any]) -> Repository:
+    return Repository(
+        RepositoryName(source["owner"], source["name"]),
+        source["default_branch"],
+        flaky_detection=source["flaky_detection"],
+        auto_quarantine=source["auto_quarantine"],
+        ignore_broken_on_default_branch=source["ignore_broken_on_default_branch"],
+    )
+
+
+def _announcement_source(event: StoredEvent) -> dict[str, Any]:
+    return {
+        "received_at": to_microseconds(event.key.received_at),
+        "id": event.key.id,
+        "type": event.type,
+        "body": event.body.decode(),
+    }
+
+
+def _announcement_of(name: RepositoryName, source: Mapping[str, Any]) -> StoredEvent:
+    # Settings are of no pull request and of no branch.
+    return StoredEvent(
+        repository=name,
+        key=EventKey(from_microseconds(source["received_at"]), source["id"]),
+        type=source["type"],
+        pull_request=None,
+        base_ref=None,
+        body=source["body"].encode(),
+    )

@@ -1,0 +1,82 @@
+"""A change of a repository's settings, with all that it bears on: tests, decisions, the log."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import datetime
+
+from indexing.models.repositories import Repository, RepositoryChange
+from indexing.names import RepositoryName
+from indexing.quarantine.configuration import describe_change
+from indexing.store.elasticsearch.cluster import Cluster
+from indexing.store.elasticsearch.connection import ConflictError
+from indexing.store.elasticsearch.events import write_events
+from indexing.store.elasticsearch.repositories import (
+    StoredRepository,
+    make_known,
+    replace_repository,
+)
+from indexing.store.elasticsearch.stale import mark_repository
+
+
+async def set_repository(
+    cluster: Cluster, name: RepositoryName, change: RepositoryChange, now: datetime
+) -> Repository:
+    while True:
+        stored = await announce(cluster, await make_known(cluster, name))
+        before = stored.repository
+        after = _changed(before, change)
+        if after == before:
+            return after
+        # The mark comes first: a kill in between leaves work to be done for nothing, never undone.
+        await mark_repository(cluster, before.name)
+        # What was decided by other settings cannot be looked at again by these. What another
+        # branch spoke for can: where the new one says nothing against a test, it is taken back.
+        same_branch = after.default_branch == before.default_branch
+        try:
+            await replace_repository(
+                cluster,
+                stored,
+                after,
+                settings_version=stored.settings_version + same_branch,
+                announcement=describe_change(before, after, now),
+            )
+        except ConflictError:
+            continue
+        # Whoever worked the tests out in the meantime did so by the old settings.
+        await mark_repository(cluster, before.name)
+        await announce(cluster, await make_known(cluster, name))
+        return after
+
+
+async def announce(cluster: Cluster, stored: StoredRepository) -> StoredRepository:
+    """Write the event that a change of settings left to be written, and note that it is done."""
+    while stored.announcement is not None:
+        await write_events(cluster, [stored.announcement])
+        # After a conflict another process has noted it: nothing else is done before that.
+        with suppress(ConflictError):
+            await replace_repository(
+                cluster,
+                stored,
+                stored.repository,
+                settings_version=stored.settings_version,
+                announcement=None,
+            )
+        stored = await make_known(cluster, stored.repository.name)
+    return stored
+
+
+def _changed(before: Repository, change: RepositoryChange) -> Repository:
+    return Repository(
+        before.name,
+        before.default_branch if change.default_branch is None else change.default_branch,
+        flaky_detection=_either(change.flaky_detection, before.flaky_detection),
+        auto_quarantine=_either(change.auto_quarantine, before.auto_quarantine),
+        ignore_broken_on_default_branch=_either(
+            change.ignore_broken_on_default_branch, before.ignore_broken_on_default_branch
+        ),
+    )
+
+
+def _either(asked: bool | None, before: bool) -> bool:  # noqa: FBT001 - two states of one switch
+    return before if asked is None else asked

@@ -1,0 +1,205 @@
+"""The document of one scope of quarantine: a test and a branch pattern, or a test and all branches.
+
+The record in force and what is remembered of those that ended change together, in one write over
+the state that was read: so no two processes can both begin one.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from indexing.identifiers import derive_scope_id
+from indexing.models.quarantines import (
+    Quarantine,
+    QuarantineKey,
+    QuarantineRequest,
+    QuarantineSource,
+)
+from indexing.store.elasticsearch.bulk import Operation
+from indexing.store.elasticsearch.cluster import Cluster
+from indexing.store.elasticsearch.columns import moment_or_none, number_or_none
+from indexing.store.elasticsearch.connection import WRITING, Document, Version
+from indexing.timestamps import from_microseconds, to_microseconds
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One quarantine from its beginning until it is removed or ended by its expiry.
+
+    `judged_until` is the newest finish time that an automatic one was decided by, under the
+    repository's `settings_version`; under another one the decision is final.
+    """
+
+    id: uuid.UUID
+    reason: str
+    source: QuarantineSource
+    created_at: datetime
+    owner: str | None = None
+    expires_at: datetime | None = None
+    is_recovered: bool = False
+    judged_until: datetime | None = None
+    settings_version: int = 0
+
+    def taken_over_by(self, request: QuarantineRequest) -> Record:
+        """The same quarantine under the reason, owner, expiry and source of a new request."""
+        return replace(
+            self,
+            reason=request.reason,
+            owner=request.owner,
+            expires_at=request.expires_at,
+            source=request.source,
+            judged_until=None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What is known of one scope; `ended` counts its quarantines that are over.
+
+    `answered_until` is how far the evidence reached that their ends have answered. `version` is
+    none for a scope that was never stored.
+    """
+
+    routing: str
+    test_id: uuid.UUID
+    test_name: str
+    branch: str | None
+    record: Record | None = None
+    ended: int = 0
+    answered_until: datetime | None = None
+    version: Version | None = None
+
+    @property
+    def quarantine(self) -> Quarantine | None:
+        """The record as readers know it."""
+        record = self.record
+        if record is None:
+            return None
+        return Quarantine(
+            key=QuarantineKey(record.created_at, record.id),
+            test_name=self.test_name,
+            reason=record.reason,
+            branch=self.branch,
+            source=record.source,
+            is_recovered=record.is_recovered,
+            owner=record.owner,
+            expires_at=record.expires_at,
+        )
+
+    def holding(self, record: Record | None) -> Scope:
+        """The scope with that record in place of its own, which leaves no trace."""
+        return replace(self, record=record)
+
+    def ended_with(self, evidence_until: datetime | None) -> Scope:
+        """The scope after its record ended, answering the evidence up to that moment."""
+        answered = [m for m in (self.answered_until, evidence_until) if m is not None]
+        return replace(
+            self, record=None, ended=self.ended + 1, answered_until=max(answered, default=None)
+        )
+
+    def expired_by(self, now: datetime) -> Scope:
+        """The scope with its record ended, if that has expired."""
+        expires_at = None if self.record is None else self.record.expires_at
+        if expires_at is None or expires_at > now:
+            return self
+        return self.ended_with(expires_at)
+
+
+def scope_id(test_id: uuid.UUID, branch: str | None) -> str:
+    return derive_scope_id(test_id, branch).hex()
+
+
+async def read_scopes(cluster: Cluster, scopes: Sequence[Scope]) -> list[Scope]:
+    """Each scope as it is stored; those that are not come back as they were given."""
+    found = await cluster.connection.get_many(
+        [
+            (cluster.layout.quarantines, scope_id(scope.test_id, scope.branch), scope.routing)
+            for scope in scopes
+        ],
+        patience=WRITING,
+    )
+    return [
+        scope if document is None else scope_of(document)
+        for scope, document in zip(scopes, found, strict=True)
+    ]
+
+
+async def write_scope(cluster: Cluster, scope: Scope) -> None:
+    """Store a scope over what was read of it; raises `ConflictError` if that has changed."""
+    await cluster.connection.put(
+        cluster.layout.quarantines,
+        scope_id(scope.test_id, scope.branch),
+        _source_of(scope),
+        over=scope.version,
+        routing=scope.routing,
+    )
+
+
+def writing(cluster: Cluster, scope: Scope) -> Operation:
+    """The same as one operation of a bulk, whose outcome is a conflict then."""
+    return Operation(
+        "create" if scope.version is None else "index",
+        cluster.layout.quarantines,
+        scope_id(scope.test_id, scope.branch),
+        scope.routing,
+        _source_of(scope),
+        None if scope.version is None else scope.version.parameters,
+    )
+
+
+def scope_of(document: Document) -> Scope:
+    source = document.source
+    return Scope(
+        routing=source["repository_id"],
+        test_id=uuid.UUID(source["test_id"]),
+        test_name=source["test_name"],
+        branch=source["branch"],
+        record=_record_of(source) if source.get("quarantine_id") else None,
+        ended=source["ended"],
+        answered_until=moment_or_none(source["answered_until"]),
+        version=document.version,
+    )
+
+
+def _record_of(source: Mapping[str, Any]) -> Record:
+    return Record(
+        id=uuid.UUID(source["quarantine_id"]),
+        reason=source["reason"],
+        source=QuarantineSource(source["source"]),
+        created_at=from_microseconds(source["created_at"]),
+        owner=source["owner"],
+        expires_at=moment_or_none(source["expires_at"]),
+        is_recovered=source["is_recovered"],
+        judged_until=moment_or_none(source["judged_until"]),
+        settings_version=source["settings_version"],
+    )
+
+
+def _source_of(scope: Scope) -> dict[str, Any]:
+    source: dict[str, Any] = {
+        "repository_id": scope.routing,
+        "scope": scope_id(scope.test_id, scope.branch),
+        "test_id": str(scope.test_id),
+        "test_name": scope.test_name,
+        "branch": scope.branch,
+        "ended": scope.ended,
+        "answered_until": number_or_none(scope.answered_until),
+    }
+    record = scope.record
+    if record is not None:
+        source |= {
+            "quarantine_id": str(record.id),
+            "reason": record.reason,
+            "source": record.source.value,
+            "created_at": to_microseconds(record.created_at),
+            "owner": record.owner,
+            "expires_at": number_or_none(record.expires_at),
+            "is_recovered": record.is_recovered,
+            "judged_until": number_or_none(record.judged_until),
+            "settings_version": record.settings_version,
+        }
+    return source

@@ -1,0 +1,154 @@
+"""Marks of tests whose executions changed since what is derived of them was worked out.
+
+A mark is made before the change and once more after it: so no kill can lose one, and whoever works
+the tests out in between, without having seen the change, has not used up the mark.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from indexing.names import RepositoryName
+from indexing.store.elasticsearch import bulk
+from indexing.store.elasticsearch.bulk import Operation
+from indexing.store.elasticsearch.cluster import Cluster, routing_of
+from indexing.store.elasticsearch.connection import WRITING, Version
+
+# How many tests the marks that are read at once may name, and how many of them one mark names.
+_TESTS_AT_ONCE: Final = 100_000
+_MARKS_A_PAGE: Final = 100
+_TESTS_A_PAGE: Final = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Some stale tests of one repository, by their ids; all of its tests, where it is `None`."""
+
+    id: str
+    version: Version
+    routing: str
+    tests: frozenset[str] | None
+
+
+def new_mark_id() -> str:
+    return uuid.uuid4().hex
+
+
+async def mark_tests(
+    cluster: Cluster, mark_id: str, routing: str, tests: Iterable[str] | None
+) -> None:
+    """Make a mark, or make it anew: nobody who read it before can then take it away."""
+    source = {
+        "repository_id": routing,
+        "mark": mark_id,
+        "tests": None if tests is None else sorted(tests),
+    }
+    operation = Operation("index", cluster.layout.stale, mark_id, None, source)
+    await bulk.send(cluster.connection, [operation], visible=False)
+
+
+async def mark_repository(cluster: Cluster, repository: RepositoryName) -> None:
+    """Mark all tests of a repository."""
+    # One is enough however often it is asked for.
+    routing = routing_of(repository)
+    await mark_tests(cluster, f"all-{routing}", routing, None)
+
+
+async def read_marks(cluster: Cluster, routing: str | None) -> tuple[list[Mark], bool]:
+    """Marks of one repository or of any, the marks of a repository together.
+
+    Not all of them where they name very many tests; also tells whether there are more.
+    """
+    await cluster.connection.refresh(cluster.layout.stale)
+    body: dict[str, Any] = {
+        "size": _MARKS_A_PAGE,
+        "sort": [{"repository_id": "asc"}, {"mark": "asc"}],
+        "seq_no_primary_term": True,
+        "track_total_hits": False,
+    }
+    if routing is not None:
+        body["query"] = {"term": {"repository_id": routing}}
+    marks: list[Mark] = []
+    seen = 0
+    while seen < _TESTS_AT_ONCE:
+        answer = await cluster.connection.search(cluster.layout.stale, body, patience=WRITING)
+        hits = answer["hits"]["hits"]
+        for hit in hits:
+            source = hit["_source"]
+            tests = source["tests"]
+            marks.append(
+                Mark(
+                    hit["_id"],
+                    Version(hit["_seq_no"], hit["_primary_term"]),
+                    source["repository_id"],
+                    None if tests is None else frozenset(tests),
+                )
+            )
+            seen += _TESTS_AT_ONCE if tests is None else len(tests)
+        if len(hits) < _MARKS_A_PAGE:
+            return marks, False
+        body["search_after"] = hits[-1]["sort"]
+    return marks, True
+
+
+async def drop_marks(cluster: Cluster, marks: Sequence[Mark]) -> None:
+    """Take marks away, save those that were made anew since they were read."""
+    operations = [
+        Operation("delete", cluster.layout.stale, mark.id, None, guard=mark.version.parameters)
+        for mark in marks
+    ]
+    await bulk.send(cluster.connection, operations, visible=False)
+
+
+async def spell_out(cluster: Cluster, mark: Mark) -> None:
+    """Put marks that name its tests in place of one for a whole repository."""
+    await cluster.connection.refresh(cluster.layout.tests)
+    body: dict[str, Any] = {
+        "size": _TESTS_A_PAGE,
+        "query": {"term": {"repository_id": mark.routing}},
+        "sort": [{"test_id": "asc"}],
+        "track_total_hits": False,
+        "_source": False,
+    }
+    while True:
+        answer = await cluster.connection.search(
+            cluster.layout.tests, body, routing=mark.routing, patience=WRITING
+        )
+        hits = answer["hits"]["hits"]
+        if hits:
+            await mark_tests(cluster, new_mark_id(), mark.routing, [hit["_id"] for hit in hits])
+        if len(hits) < _TESTS_A_PAGE:
+            break
+        body["search_after"] = hits[-1]["sort"]
+    await drop_marks(cluster, [mark])
+
+
+async def count_stale(cluster: Cluster) -> int:
+    """How many tests wait; those of a mark for a whole repository are all of its tests."""
+    tests: set[str] = set()
+    whole: set[str] = set()
+    body: dict[str, Any] = {
+        "size": _MARKS_A_PAGE,
+        "sort": [{"repository_id": "asc"}, {"mark": "asc"}],
+    }
+    while True:
+        answer = await cluster.connection.search(cluster.layout.stale, body, patience=WRITING)
+        hits = answer["hits"]["hits"]
+        for hit in hits:
+            named: Collection[str] | None = hit["_source"]["tests"]
+            if named is None:
+                whole.add(hit["_source"]["repository_id"])
+            else:
+                tests.update(named)
+        if len(hits) < _MARKS_A_PAGE:
+            break
+        body["search_after"] = hits[-1]["sort"]
+    counted = len(tests)
+    for routing in whole:
+        counted += await cluster.connection.count(
+            cluster.layout.tests, {"term": {"repository_id": routing}}, routing=routing
+        )
+    return counted

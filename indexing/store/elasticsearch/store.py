@@ -1,0 +1,170 @@
+"""The backend over Elasticsearch: the two interfaces, each method handed to its room."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from datetime import datetime
+
+from indexing.models.events import EventKey, EventQuery, EventRow, StoredEvent
+from indexing.models.executions import Execution, Run
+from indexing.models.keys import ApplicationKey
+from indexing.models.paging import Anchor, Page
+from indexing.models.quarantines import (
+    Quarantine,
+    QuarantineKey,
+    QuarantineQuery,
+    QuarantineRequest,
+)
+from indexing.models.repositories import Repository, RepositoryChange
+from indexing.models.tests import IdentityKey, TestDetail, TestIdentity, TestQuery
+from indexing.names import RepositoryName
+from indexing.store.elasticsearch import (
+    events,
+    executions,
+    keys,
+    maintenance,
+    quarantines,
+    refresh,
+    repositories,
+    repository_settings,
+    search,
+    tests,
+)
+from indexing.store.elasticsearch.cluster import Cluster
+from indexing.store.elasticsearch.connection import Connection
+from indexing.store.elasticsearch.control import Control
+from indexing.store.elasticsearch.layout import Layout
+from indexing.store.elasticsearch.setup import ensure_layout
+from indexing.store.interface import (
+    EventOutcome,
+    ExecutionCount,
+    PruneCount,
+    Steps,
+    Store,
+    StoreIdentity,
+    StoreStatus,
+)
+
+
+class ElasticsearchStore(Store):
+    """The indices of one prefix in one cluster. Any number of processes read and write them."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    @classmethod
+    async def open(
+        cls, urls: Sequence[str], *, prefix: str, api_key: str | None = None
+    ) -> ElasticsearchStore:
+        """Open the indices, made where they are missing.
+
+        Raises:
+            StoreUnavailableError: no node of the cluster answers.
+            StoreVersionError: the server or the indices are of a version that this cannot use.
+        """
+        connection = Connection(urls, api_key)
+        layout = Layout(prefix)
+        try:
+            await ensure_layout(connection, layout)
+        except BaseException:
+            await connection.close()
+            raise
+        return cls(Cluster(connection, layout, Control(connection, layout)))
+
+    async def close(self) -> None:
+        await self._cluster.connection.close()
+
+    async def get_identity(self) -> StoreIdentity:
+        return (await self._cluster.control.read()).identity
+
+    async def ping(self) -> None:
+        await self._cluster.control.read()
+
+    async def get_status(self) -> StoreStatus:
+        return await maintenance.get_status(self._cluster)
+
+    async def find_repository(self, name: RepositoryName) -> Repository | None:
+        return await repositories.find_repository(self._cluster, name)
+
+    async def ensure_repository(self, name: RepositoryName) -> Repository:
+        return await repositories.ensure_repository(self._cluster, name)
+
+    async def set_repository(
+        self, name: RepositoryName, change: RepositoryChange, now: datetime
+    ) -> Repository:
+        return await repository_settings.set_repository(self._cluster, name, change, now)
+
+    async def find_key(self, digest: bytes) -> ApplicationKey | None:
+        return await keys.find_key(self._cluster, digest)
+
+    async def list_keys(self) -> Sequence[ApplicationKey]:
+        return await keys.list_keys(self._cluster)
+
+    async def add_key(self, key: ApplicationKey) -> None:
+        await keys.add_key(self._cluster, key)
+
+    async def revoke_key(self, key_id: str, now: datetime) -> bool:
+        return await keys.revoke_key(self._cluster, key_id, now)
+
+    async def list_events(
+        self, query: EventQuery, anchor: Anchor[EventKey], limit: int
+    ) -> Page[EventRow]:
+        return await events.list_events(self._cluster, query, anchor, limit)
+
+    async def write_events(self, batch: Sequence[StoredEvent]) -> Sequence[EventOutcome]:
+        return await events.write_events(self._cluster, batch)
+
+    async def search_tests(
+        self, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
+    ) -> Page[TestIdentity]:
+        return await search.search_tests(self._cluster, query, anchor, limit)
+
+    async def find_identity(
+        self, repository: RepositoryName, identity_id: bytes
+    ) -> IdentityKey | None:
+        return await search.find_identity(self._cluster, repository, identity_id)
+
+    async def get_test(self, repository: RepositoryName, test_id: uuid.UUID) -> TestDetail | None:
+        return await tests.get_test(self._cluster, repository, test_id)
+
+    async def write_executions(
+        self, repository: RepositoryName, run: Run, batch: Sequence[Execution]
+    ) -> ExecutionCount:
+        return await executions.write_executions(self._cluster, repository, run, batch)
+
+    async def refresh_tests(
+        self,
+        now: datetime,
+        progress: Steps | None = None,
+        repository: RepositoryName | None = None,
+    ) -> int:
+        return await refresh.refresh_tests(self._cluster, now, progress, repository)
+
+    async def list_quarantines(
+        self, query: QuarantineQuery, anchor: Anchor[QuarantineKey], limit: int | None
+    ) -> Page[Quarantine]:
+        return await quarantines.list_quarantines(self._cluster, query, anchor, limit)
+
+    async def get_quarantine(
+        self, repository: RepositoryName, quarantine_id: uuid.UUID, now: datetime
+    ) -> Quarantine | None:
+        return await quarantines.get_quarantine(self._cluster, repository, quarantine_id, now)
+
+    async def add_quarantine(
+        self, repository: RepositoryName, request: QuarantineRequest, now: datetime
+    ) -> Quarantine:
+        return await quarantines.add_quarantine(self._cluster, repository, request, now)
+
+    async def remove_quarantine(
+        self, repository: RepositoryName, quarantine_id: uuid.UUID, now: datetime
+    ) -> bool:
+        return await quarantines.remove_quarantine(self._cluster, repository, quarantine_id, now)
+
+    async def prune(
+        self, before: datetime, now: datetime, progress: Steps | None = None
+    ) -> PruneCount:
+        return await maintenance.prune(self._cluster, before, now, progress)
+
+    async def rebuild(self, now: datetime, progress: Steps | None = None) -> int:
+        return await maintenance.rebuild(self._cluster, now, progress)

@@ -1,0 +1,121 @@
+"""Documents of tests: what is derived of each, read and written whole."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from indexing.models.repositories import Repository
+from indexing.models.tests import (
+    METADATA_FIELDS,
+    HealthStatus,
+    TestDetail,
+    TestHealth,
+    TestMetadata,
+)
+from indexing.names import RepositoryName
+from indexing.store.elasticsearch.cluster import Cluster, routing_of
+from indexing.store.elasticsearch.columns import (
+    moment_or_none,
+    number_or_none,
+    pull_document,
+    pull_of,
+)
+from indexing.store.elasticsearch.repositories import document_id, repository_of
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTest:
+    """A test as its document holds it.
+
+    `branch` is the default branch that `health` was derived of; first and last failure and success
+    mean nothing for another one. `identities` are the (pipeline, job) that the search shows of it.
+    """
+
+    test_name: str
+    branch: str | None = None
+    health: TestHealth = field(default_factory=TestHealth)
+    metadata: TestMetadata = field(default_factory=TestMetadata)
+    identities: tuple[tuple[str, str], ...] = ()
+
+    def bounds_on(self, branch: str) -> TestHealth:
+        """The health with first and last as far as they are of that branch."""
+        if self.branch == branch:
+            return self.health
+        return replace(
+            self.health,
+            first_failure_at=None,
+            first_failure_commit=None,
+            first_failure_pull=None,
+            last_failure_at=None,
+            last_success_at=None,
+        )
+
+
+async def get_test(
+    cluster: Cluster, repository: RepositoryName, test_id: uuid.UUID
+) -> TestDetail | None:
+    routing = routing_of(repository)
+    known, found = await cluster.connection.get_many(
+        [
+            (cluster.layout.control, document_id(repository), None),
+            (cluster.layout.tests, str(test_id), routing),
+        ]
+    )
+    if known is None or found is None or found.source["repository_id"] != routing:
+        return None
+    settings: Repository = repository_of(known.source)
+    test = test_of(found.source)
+    return TestDetail(
+        repository=settings.name,
+        test_name=test.test_name,
+        test_id=test_id,
+        flaky_detection_enabled=settings.flaky_detection,
+        health=test.bounds_on(settings.default_branch),
+        metadata=test.metadata,
+    )
+
+
+def source_of(test: StoredTest, test_id: str, routing: str) -> dict[str, Any]:
+    health = test.health
+    return {
+        "repository_id": routing,
+        "test_id": test_id,
+        "test_name": test.test_name,
+        "branch": test.branch,
+        "health_status": health.health_status.value,
+        "last_conclusion": health.last_conclusion,
+        "failure_ratio": health.failure_ratio,
+        "flakiness_ratio": health.flakiness_ratio,
+        "success_ratio": health.success_ratio,
+        "first_failure_at": number_or_none(health.first_failure_at),
+        "first_failure_commit": health.first_failure_commit,
+        "first_failure_pull": pull_document(health.first_failure_pull),
+        "last_failure_at": number_or_none(health.last_failure_at),
+        "last_success_at": number_or_none(health.last_success_at),
+        "metadata": {name: getattr(test.metadata, name) for name in METADATA_FIELDS},
+        "identities": test.identities,
+    }
+
+
+def test_of(source: Mapping[str, Any]) -> StoredTest:
+    return StoredTest(
+        source["test_name"],
+        source["branch"],
+        TestHealth(
+            health_status=HealthStatus(source["health_status"]),
+            last_conclusion=source["last_conclusion"],
+            failure_ratio=source["failure_ratio"],
+            flakiness_ratio=source["flakiness_ratio"],
+            success_ratio=source["success_ratio"],
+            first_failure_at=moment_or_none(source["first_failure_at"]),
+            first_failure_commit=source["first_failure_commit"],
+            first_failure_pull=pull_of(source["first_failure_pull"]),
+            last_failure_at=moment_or_none(source["last_failure_at"]),
+            last_success_at=moment_or_none(source["last_success_at"]),
+        ),
+        TestMetadata(**source["metadata"]),
+        tuple((pipeline, job) for pipeline, job in source["identities"]),
+    )

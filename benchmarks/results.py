@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from statistics import median
 
 
@@ -80,9 +81,13 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one operation costs over a store of one size, in requests of the floor."""
+    """What one operation costs over a store of one size.
+
+    `floors` is in requests of the floor, `p50` in seconds; `series` tells what it is that grows.
+    """
 
     series: str
+    operation: str
     size: int
     floors: float
     p50: float
@@ -90,7 +95,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """How much of one kind is loaded in a second in one way; the first way of a kind is the base."""
+    """How much of one kind is loaded in a second in one way; the first way is the base."""
 
     kind: str
     way: str
@@ -108,6 +113,10 @@ class Results:
     speeds: tuple[Speed, ...] = ()
     # What loading the real reports takes, times the least that it could.
     reports_ratio: float | None = None
+    # What did not come to a figure, and why.
+    failures: tuple[str, ...] = ()
+    # When each part was measured, in the order of the parts.
+    dates: Mapping[str, str] = field(default_factory=dict)
 
     def find(
         self,

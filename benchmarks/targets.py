@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from benchmarks.operations import GLOBS, OPERATIONS
+from benchmarks.asking.operations import BY_NAME, EVENT_PAGES, OPERATIONS, SEARCHES, Operation
 from benchmarks.results import Figure, Results, compare
-from benchmarks.stacks import STACKS, CacheKind, Service, StoreKind, name_of, takes_part
+from benchmarks.stacks import STACKS, CacheKind, Service, StoreKind, name_of
 
 ALONE_MILLISECONDS: Final = 30.0
+# Of the raw search request by itself.
+TIMES_RAW: Final = 1.5
 TIMES_FASTAPI: Final = 2.0
 TIMES_DATASETTE: Final = 5.0
 FLOOD_RATIO: Final = 3.0
@@ -20,6 +22,8 @@ REPORTS_RATIO: Final = 3.0
 
 _SQLITE: Final = name_of(Service.MERGEWATCH, StoreKind.SQLITE, CacheKind.PROCESS)
 _REDIS: Final = name_of(Service.MERGEWATCH, StoreKind.SQLITE, CacheKind.REDIS)
+_ELASTICSEARCH: Final = name_of(Service.MERGEWATCH, StoreKind.ELASTICSEARCH, CacheKind.PROCESS)
+_RAW: Final = name_of(Service.ITSELF, StoreKind.ELASTICSEARCH, CacheKind.NONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,20 +105,25 @@ def all_targets() -> list[Target]:
         _of_floor("glob-prefix", _SQLITE, 0.10, repeated=False),
         _of_floor("glob-rare", _SQLITE, 0.04, repeated=False),
         _of_floor("glob-suffix", _SQLITE, 0.01, repeated=False),
-        *(_alone(operation) for operation in GLOBS),
+        *(_alone(operation) for operation in SEARCHES),
+        *(
+            _against_itself(operation)
+            for operation in (*EVENT_PAGES, *SEARCHES)
+            if operation.page == 1
+        ),
         *_against_peers(Service.FASTAPI, TIMES_FASTAPI),
         *_against_peers(Service.DATASETTE, TIMES_DATASETTE),
         Target(
             "p99 of test detail under a flood of suffix searches, times its p99 alone",
             FLOOD_RATIO,
             at_least=False,
-            figure=lambda results: results.flood and results.flood.ratio,
+            figure=lambda results: None if results.flood is None else results.flood.ratio,
         ),
         Target(
             "memory of one worker at the end of its requests, times that half-way",
             MEMORY_RATIO,
             at_least=False,
-            figure=lambda results: results.memory and results.memory.ratio,
+            figure=lambda results: None if results.memory is None else results.memory.ratio,
         ),
         Target(
             "loading real reports, times reading them with lxml and storing what was prepared",
@@ -131,7 +140,7 @@ def _of_floor(operation: str, stack: str, bound: float, *, repeated: bool) -> Ta
         return None if found is None else found.ratio
 
     return Target(
-        f"{_title(operation)}, {stack}, of the floor" + ("" if repeated else ", not cached"),
+        f"{BY_NAME[operation].title}, {stack}, of the floor" + ("" if repeated else ", not cached"),
         bound,
         at_least=True,
         figure=figure,
@@ -139,18 +148,38 @@ def _of_floor(operation: str, stack: str, bound: float, *, repeated: bool) -> Ta
     )
 
 
-def _alone(operation: str) -> Target:
+def _alone(operation: Operation) -> Target:
     def figure(results: Results) -> float | None:
-        found = results.find(operation, _SQLITE, repeated=False, connections=1)
+        found = results.find(operation.name, _SQLITE, repeated=False, connections=1)
         return None if found is None else found.p50 * 1000
 
     return Target(
-        f"{_title(operation)}, {_SQLITE}, time alone (median)",
+        f"{operation.title}, {_SQLITE}, time alone (median)",
         ALONE_MILLISECONDS,
         at_least=False,
         figure=figure,
         unit=" ms",
-        subject=Subject(operation, _SQLITE, repeated=False),
+        subject=Subject(operation.name, _SQLITE, repeated=False),
+    )
+
+
+def _against_itself(operation: Operation) -> Target:
+    """How long it takes over Elasticsearch, times the search by itself, one client each."""
+    repeated = not operation.kept
+
+    def figure(results: Results) -> float | None:
+        one, raw = (
+            results.find(operation.name, stack, repeated=repeated, connections=1)
+            for stack in (_ELASTICSEARCH, _RAW)
+        )
+        return None if one is None or raw is None else 1 / compare(one, raw)
+
+    return Target(
+        f"{operation.title}, {_ELASTICSEARCH}, times the raw search by itself",
+        TIMES_RAW,
+        at_least=False,
+        figure=figure,
+        subject=Subject(operation.name, _ELASTICSEARCH, repeated),
     )
 
 
@@ -167,7 +196,7 @@ def _against_peers(peer: Service, bound: float) -> Iterator[Target]:
         )
         for operation in OPERATIONS:
             for repeated in (True, False):
-                if takes_part(theirs, operation, repeated=repeated):
+                if theirs.takes_part(operation, repeated=repeated):
                     yield _times(operation.name, ours, theirs.name, bound, repeated=repeated)
 
 
@@ -181,13 +210,9 @@ def _times(operation: str, ours: str, theirs: str, bound: float, *, repeated: bo
 
     cached = "" if repeated else ", not cached"
     return Target(
-        f"{_title(operation)}{cached}, times {theirs}",
+        f"{BY_NAME[operation].title}{cached}, times {theirs}",
         bound,
         at_least=True,
         figure=figure,
         subject=Subject(operation, ours, repeated),
     )
-
-
-def _title(operation: str) -> str:
-    return next(one.title for one in OPERATIONS if one.name == operation)

@@ -7,7 +7,9 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -22,9 +24,9 @@ from benchmarks.data.made_up import (
     repositories_of,
 )
 from benchmarks.data.sizes import StoreSize
-from indexing.models.keys import Scope
+from indexing.models.keys import ApplicationKey, Scope
 from indexing.store.interface import Store
-from service.auth import make_key, make_key_id
+from service.auth import digest_key, make_key, make_key_id
 
 # Where everything lies that a run leaves behind for the next one.
 FOLDER: Final = Path(__file__).parents[2] / ".bench"
@@ -38,48 +40,55 @@ _SECONDS_A_LINE: Final = 10.0
 OpenStore = Callable[[], Coroutine[Any, Any, Store]]
 
 
-class Loaded:
-    """A store that is filled, and the key that reads it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    @property
-    def key(self) -> str:
-        """The text of an application key of scope `read` for all repositories."""
-        return (self.folder / "key").read_text()
-
-
-def load(folder: Path, size: StoreSize, open_store: OpenStore) -> Loaded:
-    """Fill a store, unless that is done; `folder` keeps the key and the note that it is."""
-    done = folder / f"loaded-{DATA_VERSION}"
-    if not done.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        asyncio.run(_load(folder, size, open_store))
-        done.touch()
-    return Loaded(folder)
+def load(folder: Path, size: StoreSize, open_store: OpenStore) -> None:
+    """Fill a store, unless that is done; `folder` keeps the note that it is."""
+    text = read_key()
+    notes = {
+        folder / f"loaded-{DATA_VERSION}": partial(_load, size, open_store),
+        folder / f"key-{digest_key(text).hex()[:8]}": partial(_add_key, text, open_store),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    for note, work in notes.items():
+        if not note.exists():
+            asyncio.run(work())
+            note.touch()
 
 
-async def _load(folder: Path, size: StoreSize, open_store: OpenStore) -> None:
+def read_key() -> str:
+    """The application key of scope `read` that every store knows, made once."""
+    path = FOLDER / "key"
+    if not path.exists():
+        FOLDER.mkdir(exist_ok=True)
+        path.touch(mode=0o600)
+        path.write_text(_make_key()[0])
+    return path.read_text()
+
+
+def _make_key() -> tuple[str, ApplicationKey]:
+    return make_key(
+        key_id=make_key_id(),
+        name="benchmark",
+        scope=Scope.READ,
+        owner=OWNER,
+        repository=None,
+        created_at=_now(),
+    )
+
+
+async def _add_key(text: str, open_store: OpenStore) -> None:
+    _, record = _make_key()
     async with _opened(open_store) as store:
-        for repository, tests in repositories_of(size):
+        await store.add_key(replace(record, digest=digest_key(text)))
+
+
+async def _load(size: StoreSize, open_store: OpenStore) -> None:
+    async with _opened(open_store) as store:
+        for repository, _ in repositories_of(size):
             await store.ensure_repository(repository)
         await _load_events(store, size)
         await _load_executions(store, size)
-        for number in range(min(QUARANTINES, size.tests)):
+        for number in range(QUARANTINES):
             await store.add_quarantine(MEASURED, quarantine_of(number), _now())
-        text, record = make_key(
-            key_id=make_key_id(),
-            name="benchmark",
-            scope=Scope.READ,
-            owner=OWNER,
-            repository=None,
-            created_at=_now(),
-        )
-        await store.add_key(record)
-        key = folder / "key"
-        key.touch(mode=0o600)
-        key.write_text(text)
 
 
 async def _load_events(store: Store, size: StoreSize) -> None:

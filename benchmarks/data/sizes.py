@@ -25,6 +25,8 @@ class StoreSize:
 class Size:
     """One run of the benchmarks; times are in seconds.
 
+    `operations` are the names of those that are measured, `None` for all. `thorough` has them
+    measured with a single client and with two workers as well, over servers that are warm.
     `memory_requests` go to one worker while its memory is watched. `growth_events` and
     `growth_identities` are the stores whose costs are compared. `ingest_events` and
     `ingest_executions` are loaded against the clock.
@@ -32,6 +34,8 @@ class Size:
 
     name: str
     store: StoreSize
+    operations: tuple[str, ...] | None
+    thorough: bool
     rounds: int
     warm_up: float
     seconds: float
@@ -45,6 +49,8 @@ class Size:
 FULL: Final = Size(
     name="full",
     store=StoreSize("full", tests=100_000, identities=1_000_000, events=100_000),
+    operations=None,
+    thorough=True,
     rounds=3,
     warm_up=0.2,
     seconds=1.5,
@@ -59,12 +65,14 @@ FULL: Final = Size(
 QUICK: Final = Size(
     name="quick",
     store=StoreSize("quick", tests=10_000, identities=20_000, events=10_000),
+    operations=("detail", "quarantines", "events-10", "glob-prefix"),
+    thorough=False,
     rounds=1,
     warm_up=0.1,
     seconds=0.4,
-    memory_requests=60_000,
-    growth_events=(10_000, 20_000),
-    growth_identities=(1_000, 10_000),
+    memory_requests=20_000,
+    growth_events=(6_000, 12_000),
+    growth_identities=(1_000, 4_000),
     ingest_events=5_000,
     ingest_executions=5_000,
 )

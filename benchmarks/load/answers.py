@@ -59,7 +59,10 @@ def read_answer(body: bytes, link: str) -> Answer:
     """What an answer holds. Pure."""
     value = orjson.loads(body)
     if isinstance(value, dict):
+        hits = value.get("hits")
         value = next((value[m] for m in _MEMBERS if isinstance(value.get(m), list)), [value])
+        if isinstance(hits, dict):
+            value = hits["hits"]
     following = _NEXT.search(link)
     return Answer(len(body), len(value), None if following is None else _target(following[1]))
 

@@ -1,4 +1,4 @@
-"""Load from another process, by wrk: so many connections that each ask as fast as they are answered.
+"""Load from another process, by wrk: connections that each ask as fast as they are answered.
 
 The paths and the key go to it by a file and by the environment: no command line shows them.
 """

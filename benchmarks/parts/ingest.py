@@ -64,7 +64,7 @@ async def _measure(
             Preparing,
         ),
     ):
-        seconds = {way: [] for way in (READING, *stores)}
+        seconds: dict[str, list[float]] = {way: [] for way in (READING, *stores)}
         # In turn, so that what else the machine does hits all of them.
         for _ in range(_ROUNDS):
             seconds[READING].append(await _timed(load, nowhere()))
@@ -95,9 +95,7 @@ async def _timed(load: Callable[[object], Awaitable[None]], sink: object) -> flo
     return time.perf_counter() - start
 
 
-async def _timed_over_new(
-    open_new: OpenNew, load: Callable[[object], Awaitable[None]]
-) -> float:
+async def _timed_over_new(open_new: OpenNew, load: Callable[[object], Awaitable[None]]) -> float:
     with tempfile.TemporaryDirectory() as folder:
         store = await open_new(Path(folder))
         try:

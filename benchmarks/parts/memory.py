@@ -6,11 +6,12 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from benchmarks.asking.operations import BY_NAME
 from benchmarks.load.wrk import put_load
-from benchmarks.operations import BY_NAME
-from benchmarks.parts.throughput import Bench, numbered_paths, started
+from benchmarks.parts.bench import Bench, Conditions, started
 from benchmarks.results import Memory
-from benchmarks.stacks import REFERENCE, Surroundings
+from benchmarks.running.cores import available_cores, divide
+from benchmarks.stacks import REFERENCE
 
 _PORTIONS: Final = 20
 _LONGEST_SECONDS: Final = 10.0
@@ -22,52 +23,52 @@ _MIX: Final = {
     "events-100": 1,
     "glob-prefix": 5,
 }
+_TURNS: Final = 200
 
 
-def measure_memory(bench: Bench, around: Surroundings, logs: Path) -> Memory | None:
+def measure_memory(conditions: Conditions) -> Memory | None:
     """The resident memory after each portion of the requests; `None` where nothing tells it."""
-    if not Path("/proc/self/status").exists():
-        return None
-    total = bench.size.memory_requests
-    resident = []
+    total = conditions.size.memory_requests
+    resident: list[int] = []
     done = 0
-    with started([REFERENCE], around, bench.cores, bench.workers, logs) as servers:
-        bench.servers = servers
-        server = servers[REFERENCE.name]
-        seconds = bench.size.seconds
+    with started(conditions, [REFERENCE], divide(available_cores(), 1)) as bench:
+        server = bench.servers[REFERENCE.name]
+        if server.pid is None or not status_of(server.pid).exists():
+            return None
+        seconds = conditions.size.seconds
         for portion in range(1, _PORTIONS + 1):
             while done < total * portion // _PORTIONS:
                 measured = put_load(
                     server.address,
                     _mixed_paths(bench),
-                    bench.key,
+                    conditions.key,
                     seconds=seconds,
                     cores=bench.cores.client,
                 )
                 done += measured.requests
-                seconds = _next_stretch(total // _PORTIONS, measured.requests_per_second)
-            resident.append(resident_bytes(server.pid))
+                portion_seconds = total / _PORTIONS / measured.requests_per_second
+                seconds = min(portion_seconds, _LONGEST_SECONDS)
+            resident.append(read_resident(status_of(server.pid).read_text()))
             print(f"  {done:9,} requests: {resident[-1] / 2**20:.1f} MiB", file=sys.stderr)
     return Memory(done, tuple(resident))
 
 
-def resident_bytes(pid: int) -> int:
-    """The resident memory of a process, by proc(5)."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) * 1024
-    raise ProcessLookupError(f"process {pid} is gone")
+def status_of(pid: int) -> Path:
+    """Where proc(5) tells of a process."""
+    return Path(f"/proc/{pid}/status")
 
 
-def _next_stretch(requests: int, per_second: float) -> float:
-    return min(requests / per_second, _LONGEST_SECONDS)
+def read_resident(status: str) -> int:
+    """The resident memory in bytes that a process' status tells. Pure."""
+    line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
+    return int(line.split()[1]) * 1024
 
 
 def _mixed_paths(bench: Bench) -> list[str]:
     """Paths of all operations of the mix, in turn."""
     of_each = {
-        name: iter(numbered_paths(bench, REFERENCE, BY_NAME[name], share * 200))
+        name: iter(bench.numbered_paths(REFERENCE, BY_NAME[name], share * _TURNS))
         for name, share in _MIX.items()
     }
     turn = [name for name, share in _MIX.items() for _ in range(share)]
-    return [next(of_each[name]) for _ in range(200) for name in turn]
+    return [next(of_each[name]) for _ in range(_TURNS) for name in turn]

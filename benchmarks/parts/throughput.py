@@ -2,192 +2,200 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from typing import Final
 
-from benchmarks.data.sizes import Size
-from benchmarks.load.answers import Answer, WrongAnswerError, ask, walk
-from benchmarks.load.wrk import CONNECTIONS, Slice, put_load
-from benchmarks.operations import Asked, Operation
+from benchmarks.asking.operations import BY_NAME, EVENT_PAGES, OPERATIONS, SEARCHES, Operation
+from benchmarks.load.answers import Answer, WrongAnswerError
+from benchmarks.load.wrk import CONNECTIONS, LoadError
+from benchmarks.parts.bench import Bench, Conditions, floor_started, started
 from benchmarks.results import Figure, Round
-from benchmarks.running.cores import Cores
-from benchmarks.running.processes import Running, free_port, running
-from benchmarks.running.rest import wait_until_at_rest
-from benchmarks.stacks import REFERENCE, Stack, Surroundings, start_floor, takes_part
+from benchmarks.running.cores import available_cores, divide
+from benchmarks.running.processes import Running
+from benchmarks.stacks import REFERENCE, STACKS, CacheKind, Service, Stack
 
-# More paths than any stack answers in one stretch, so that none is asked for twice in it.
-_PATHS_A_SLICE = 40_000
 # So many stacks are measured between two looks at the floor.
-_STACKS_A_FLOOR = 2
-# How many times longer than asked for a stretch may be where answers are slow.
-_LONGEST_SLICE = 5
+_STACKS_A_FLOOR: Final = 2
+
+# A virtual machine has compiled the most of what it runs often by then.
+_WARM_UP_SLICES: Final = 3
+
+# What is measured with two workers as well: one of each kind.
+_WITH_TWO_WORKERS: Final = ("detail", "quarantines", "events-100", "glob-prefix")
 
 
-@dataclass
-class Bench:
-    """All servers of one number of workers, running, and how they are asked."""
+def measure_throughput(conditions: Conditions) -> tuple[list[Figure], list[str]]:
+    """Every operation over every stack that runs here, with one worker and with two.
 
-    size: Size
-    asked: Asked
-    key: str
-    cores: Cores
-    workers: int
-    servers: dict[str, Running]
-    # Where the next numbered requests begin: no two stretches ask for the same.
-    numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
-
-
-@contextmanager
-def started(
-    stacks: Sequence[Stack], around: Surroundings, cores: Cores, workers: int, logs: Path
-) -> Iterator[dict[str, Running]]:
-    """Have all of the stacks run."""
-    with ExitStack() as exits:
-        servers = {}
-        for stack in stacks:
-            port = free_port()
-            log = logs / f"{stack.name.replace(', ', '-').lower()}-{workers}.log"
-            servers[stack.name] = exits.enter_context(
-                running(stack.start(around, port, workers), port, log, cores.server)
-            )
-        yield servers
+    Gives the figures, and what did not come to one.
+    """
+    size = conditions.size
+    chosen = [o for o in OPERATIONS if size.operations is None or o.name in size.operations]
+    here = [stack for stack in STACKS if stack.runs_in(conditions.around)]
+    with started(conditions, here, divide(available_cores(), 1)) as bench:
+        failures = bench.failures
+        if size.thorough:
+            _warm_up(bench, here)
+        figures = measure(bench, chosen, here)
+        if size.thorough:
+            figures += _measure_alone(bench, here)
+    if size.thorough:
+        with_workers = [stack for stack in here if stack.has_workers]
+        with started(conditions, with_workers, divide(available_cores(), 2), workers=2) as bench:
+            figures += measure(bench, [BY_NAME[name] for name in _WITH_TWO_WORKERS], with_workers)
+            failures += bench.failures
+    return figures, failures
 
 
-@contextmanager
-def floor_started(sizes: Sequence[int], cores: Cores, workers: int, logs: Path) -> Iterator[Running]:
-    """Have the floor run with constants of these sizes."""
-    port = free_port()
-    launch = start_floor(sorted(set(sizes)), port, workers)
-    with running(launch, port, logs / f"floor-{workers}.log", cores.server) as floor:
-        yield floor
+def _measure_alone(bench: Bench, stacks: Sequence[Stack]) -> list[Figure]:
+    """How long an answer takes that waits for nobody."""
+    timed = [s for s in stacks if s.service in (Service.MERGEWATCH, Service.ITSELF)]
+    timed = [stack for stack in timed if stack.cache is not CacheKind.REDIS]
+    return measure(bench, (*EVENT_PAGES, *SEARCHES), timed, connections=1)
 
 
-def reference_sizes(bench: Bench, operations: Sequence[Operation]) -> dict[str, int]:
-    """How large the reference's answer to each operation is."""
-    server = bench.servers[REFERENCE.name]
-    return {
-        operation.name: ask(
-            server.port, _repeated_path(bench, REFERENCE, operation), bench.key
-        ).size
-        for operation in operations
-    }
+def _warm_up(bench: Bench, stacks: Sequence[Stack]) -> None:
+    """Have a freshly started Elasticsearch compile what it is about to run."""
+    for stack in stacks:
+        if stack.service is not Service.ITSELF:
+            continue
+        for operation in OPERATIONS:
+            if stack.takes_part(operation, repeated=not operation.kept):
+                paths = bench.numbered_paths(stack, operation)
+                for _ in range(_WARM_UP_SLICES):
+                    bench.load(bench.servers[stack.name], paths)
 
 
-def measure_operation(
+def measure(
     bench: Bench,
-    floor: Running,
-    floor_size: int,
-    operation: Operation,
+    operations: Sequence[Operation],
     stacks: Sequence[Stack],
     *,
-    repeated: bool,
     connections: int = CONNECTIONS,
 ) -> list[Figure]:
-    """One figure for each stack.
-
-    Raises:
-        WrongAnswerError: an answer is not right, or does not stay as it was.
-        LoadError: some request was not answered well.
-    """
-    paths = {stack.name: _repeated_path(bench, stack, operation) for stack in stacks}
-    answers = {
-        stack.name: ask(bench.servers[stack.name].port, paths[stack.name], bench.key)
-        for stack in stacks
+    """A figure for each operation and each stack that has a part in it."""
+    sizes = {
+        operation.name: bench.ask(REFERENCE, bench.repeated_path(REFERENCE, operation)).size
+        for operation in operations
     }
-    _check_agreement(operation, answers)
-    rounds: dict[str, list[Round]] = {stack.name: [] for stack in stacks}
-    for number in range(bench.size.rounds):
-        # The other way round each time: what comes late in a round is not always the same.
-        ordered = stacks if number % 2 == 0 else stacks[::-1]
-        before = load_once(bench, floor, [f"/{floor_size}"], connections)
-        for at in range(0, len(ordered), _STACKS_A_FLOOR):
-            group = ordered[at : at + _STACKS_A_FLOOR]
-            slices = {}
-            for stack in group:
-                asked = (
-                    [paths[stack.name]] if repeated else numbered_paths(bench, stack, operation)
-                )
-                slices[stack.name] = load_once(
-                    bench, bench.servers[stack.name], asked, connections
-                )
-            after = load_once(bench, floor, [f"/{floor_size}"], connections)
-            for name, measured in slices.items():
-                rounds[name].append(_round_of(measured, before, after))
-            before = after
-    for stack in stacks:
-        again = ask(bench.servers[stack.name].port, paths[stack.name], bench.key)
-        if (again.size, again.rows) != (answers[stack.name].size, answers[stack.name].rows):
-            raise WrongAnswerError(f"{stack.name} changed its answer to {paths[stack.name]}")
-    figures = [
-        Figure(
-            operation.name,
-            stack.name,
-            repeated,
-            bench.workers,
-            connections,
-            tuple(rounds[stack.name]),
-        )
-        for stack in stacks
-    ]
-    for figure in figures:
-        print(
-            f"  {operation.name:12} {figure.stack:36} {'repeated' if repeated else 'other':8}"
-            f" {figure.workers} {connections:3} {figure.requests_per_second:9,.0f}/s"
-            f" {figure.ratio:6.3f}",
-            file=sys.stderr,
-        )
+    figures = []
+    with floor_started(bench, list(sizes.values())) as floor:
+        for operation in operations:
+            for repeated in (True, False):
+                taking_part = [s for s in stacks if s.takes_part(operation, repeated=repeated)]
+                if taking_part:
+                    series = _Series(bench, floor, sizes[operation.name], operation, connections)
+                    figures += series.measure(taking_part, repeated=repeated)
     return figures
 
 
-def load_once(
-    bench: Bench, server: Running, paths: Sequence[str], connections: int = CONNECTIONS
-) -> Slice:
-    """One stretch of load on a server at rest, after warming it up."""
-    # A slow one has to answer every connection more than once for its rate to mean anything.
-    began = time.perf_counter()
-    ask(server.port, paths[0], bench.key)
-    turns = 2 * connections * (time.perf_counter() - began)
-    seconds = min(max(turns, bench.size.seconds), _LONGEST_SLICE * bench.size.seconds)
-    for stretch, some in ((bench.size.warm_up, paths[:1]), (seconds, paths)):
-        measured = put_load(
-            server.address,
-            some,
-            bench.key,
-            seconds=stretch,
-            cores=bench.cores.client,
-            connections=connections,
+class _Series:
+    """The rounds of one operation."""
+
+    def __init__(
+        self, bench: Bench, floor: Running, size: int, operation: Operation, connections: int
+    ) -> None:
+        self._bench = bench
+        self._floor = floor
+        self._floor_path = f"/{size}"
+        self._operation = operation
+        self._connections = connections
+
+    def measure(self, stacks: Sequence[Stack], *, repeated: bool) -> list[Figure]:
+        """One figure for each stack that answered every request well.
+
+        Raises:
+            WrongAnswerError: an answer is not right, or does not stay as it was.
+        """
+        paths = {s.name: self._bench.repeated_path(s, self._operation) for s in stacks}
+        before = {stack.name: self._bench.ask(stack, paths[stack.name]) for stack in stacks}
+        check_agreement(
+            self._operation.name,
+            # The store itself gives the one row more that tells whether the list goes on.
+            {s.name: before[s.name].rows for s in stacks if s.service is not Service.ITSELF},
         )
-        wait_until_at_rest(server.pid)
-    return measured
+        rounds: dict[str, list[Round]] = {stack.name: [] for stack in stacks}
+        answering = list(stacks)
+        for _ in range(self._bench.conditions.size.rounds):
+            failed = self._measure_round(answering, paths if repeated else None, rounds)
+            # The other way round each time: what comes late in a round is not always the same.
+            answering = [stack for stack in answering[::-1] if stack.name not in failed]
+        for stack in stacks:
+            after = self._bench.ask(stack, paths[stack.name])
+            if not is_same(stack, after, before[stack.name]):
+                raise WrongAnswerError(f"{stack.name} changed its answer to {paths[stack.name]}")
+        return [
+            self._figure_of(stack, rounds[stack.name], repeated=repeated)
+            for stack in stacks
+            if rounds[stack.name]
+        ]
+
+    def _measure_round(
+        self,
+        stacks: Sequence[Stack],
+        repeated: Mapping[str, str] | None,
+        rounds: Mapping[str, list[Round]],
+    ) -> set[str]:
+        """Add a round to each; gives the names of those that failed, whose rounds are void."""
+        failed: set[str] = set()
+        before = self._floor_rate()
+        for at in range(0, len(stacks), _STACKS_A_FLOOR):
+            slices = {}
+            for stack in stacks[at : at + _STACKS_A_FLOOR]:
+                paths = (
+                    self._bench.numbered_paths(stack, self._operation)
+                    if repeated is None
+                    else [repeated[stack.name]]
+                )
+                server = self._bench.servers[stack.name]
+                try:
+                    slices[stack.name] = self._bench.load(server, paths, self._connections)
+                except LoadError as error:
+                    self._fail(stack, error)
+                    rounds[stack.name].clear()
+                    failed.add(stack.name)
+            after = self._floor_rate()
+            for name, measured in slices.items():
+                rate = measured.requests_per_second
+                around = (before + after) / 2
+                rounds[name].append(Round(rate, around, measured.p50, measured.p99))
+            before = after
+        return failed
+
+    def _fail(self, stack: Stack, error: LoadError) -> None:
+        words = f"{self._operation.title}, {stack.name}, {self._connections} connections: {error}"
+        print(f"  FAILED {words}", file=sys.stderr)
+        self._bench.failures.append(words)
+
+    def _floor_rate(self) -> float:
+        paths = [self._floor_path]
+        return self._bench.load(self._floor, paths, self._connections).requests_per_second
+
+    def _figure_of(self, stack: Stack, rounds: Sequence[Round], *, repeated: bool) -> Figure:
+        figure = Figure(
+            self._operation.name,
+            stack.name,
+            repeated,
+            self._bench.workers,
+            self._connections,
+            tuple(rounds),
+        )
+        print(
+            f"  {figure.operation:12} {figure.stack:34} {'repeated' if repeated else '':8}"
+            f" {figure.workers} {figure.connections:3} {figure.requests_per_second:9,.0f}/s"
+            f" {figure.ratio:6.3f}",
+            file=sys.stderr,
+        )
+        return figure
 
 
-def numbered_paths(
-    bench: Bench, stack: Stack, operation: Operation, count: int = _PATHS_A_SLICE
-) -> list[str]:
-    """So many paths that nobody was asked for before."""
-    path_of = stack.path_of(operation)
-    return [path_of(bench.asked, next(bench.numbers)) for _ in range(count)]
-
-
-def _repeated_path(bench: Bench, stack: Stack, operation: Operation) -> str:
-    path = stack.path_of(operation)(bench.asked, None)
-    server = bench.servers[stack.name]
-    return walk(server.port, path, bench.key, operation.page) if operation.page > 1 else path
-
-
-
-
-def _check_agreement(operation: Operation, answers: dict[str, Answer]) -> None:
-    rows = {name: answer.rows for name, answer in answers.items()}
+def check_agreement(operation: str, rows: Mapping[str, int]) -> None:
+    """Raise `WrongAnswerError` unless all give the same number of rows, and some at all."""
     if len(set(rows.values())) != 1 or 0 in rows.values():
-        raise WrongAnswerError(f"{operation.name}: the answers have {rows} rows")
+        raise WrongAnswerError(f"{operation}: the answers have {dict(rows)} rows")
 
 
-def _round_of(measured: Slice, before: Slice, after: Slice) -> Round:
-    floor = (before.requests_per_second + after.requests_per_second) / 2
-    return Round(measured.requests_per_second, floor, measured.p50, measured.p99)
+def is_same(stack: Stack, one: Answer, other: Answer) -> bool:
+    """Whether an answer is the one that was given before; some tell their own time in it."""
+    return one.rows == other.rows and (one.size == other.size or stack.service is Service.ITSELF)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from cachetools import TTLCache
 from redis.asyncio import Redis
@@ -31,8 +31,8 @@ class RedisCache:
         self._redis = Redis.from_url(url)
 
     async def get(self, key: str) -> bytes | None:
-        found: bytes | None = await self._redis.get(key)
-        return found
+        found: Any = await self._redis.get(key)
+        return found if found is None else bytes(found)
 
     async def set(self, key: str, value: bytes) -> None:
         await self._redis.set(key, value, ex=TTL_SECONDS)

@@ -97,7 +97,7 @@ class SqliteStore(PeerStore):
             rows = connection.execute(
                 "SELECT e.received_at, e.id, e.body FROM events e WHERE e.repository_id ="
                 " (SELECT id FROM repositories WHERE key = ?)"
-                f" AND e.received_at >= ? AND e.received_at < ?{place}"  # noqa: S608 - constants
+                f" AND e.received_at >= ? AND e.received_at < ?{place}"
                 " ORDER BY e.received_at DESC, e.id DESC LIMIT ?",
                 (
                     repository,
@@ -121,7 +121,7 @@ class SqliteStore(PeerStore):
                 "SELECT t.test_id, i.test_name, i.pipeline_name, i.job_name FROM identities i"
                 " JOIN tests t ON t.id = i.test WHERE i.repository_id ="
                 " (SELECT id FROM repositories WHERE key = ?) AND i.executions_count IS NOT NULL"
-                f" AND ({names}) AND i.job_name NOT IN ({excluded})"  # noqa: S608 - only marks
+                f" AND ({names}) AND i.job_name NOT IN ({excluded})"
                 " ORDER BY i.executions_count DESC, i.test_name DESC, i.pipeline_name DESC,"
                 " i.job_name DESC LIMIT ?",
                 (

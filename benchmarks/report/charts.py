@@ -75,9 +75,7 @@ def lines(title: str, series: Mapping[str, Sequence[tuple[float, float]]], unit:
         shapes.append(svg.path([place(point) for point in found], svg.colour_of(at)))
     below = _TOP + _HEIGHT + 30
     shapes += svg.legend(60, below, list(series))
-    return svg.document(
-        60 + _WIDTH + 60, below + len(series) * svg.ROW + 10, title, shapes
-    )
+    return svg.document(60 + _WIDTH + 60, below + len(series) * svg.ROW + 10, title, shapes)
 
 
 def _powers(values: Sequence[float]) -> tuple[int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.operations import BY_NAME, OPERATIONS
+from benchmarks.asking.operations import BY_NAME, OPERATIONS
 from benchmarks.results import Cost, Figure, Flood, Memory, Results, Speed
 from benchmarks.targets import Verdict
 
@@ -36,8 +36,7 @@ def throughput_table(
     chosen = [
         figure
         for figure in figures
-        if (figure.repeated, figure.workers, figure.connections)
-        == (repeated, workers, connections)
+        if (figure.repeated, figure.workers, figure.connections) == (repeated, workers, connections)
     ]
     stacks = list(dict.fromkeys(figure.stack for figure in chosen))
     rows = []
@@ -62,7 +61,7 @@ def alone_table(figures: Sequence[Figure]) -> str | None:
     )
 
 
-def flood_text(flood: Flood) -> str:
+def flood_table(flood: Flood) -> str:
     """The p99 with and without the flood."""
     return table(
         ["p99 of test detail", *(f"round {n}" for n in range(1, len(flood.alone) + 1))],
@@ -76,7 +75,7 @@ def flood_text(flood: Flood) -> str:
     )
 
 
-def memory_text(memory: Memory) -> str:
+def memory_table(memory: Memory) -> str:
     """How much one worker held, from a tenth of the requests to all of them."""
     every = max(1, len(memory.resident) // 10)
     shares = range(every - 1, len(memory.resident), every)
@@ -87,14 +86,12 @@ def memory_text(memory: Memory) -> str:
 
 
 def cost_table(costs: Sequence[Cost]) -> str:
-    """The median time alone, by the size of the store."""
+    """The median time alone and, behind it, the cost in requests of the floor, by size."""
     sizes = sorted({cost.size for cost in costs})
     rows = []
-    for series in dict.fromkeys(cost.series for cost in costs):
-        found = {cost.size: cost for cost in costs if cost.series == series}
-        rows.append(
-            [series, *(milliseconds(found[size].p50) if size in found else "" for size in sizes)]
-        )
+    for operation in dict.fromkeys(cost.operation for cost in costs):
+        found = {cost.size: cost for cost in costs if cost.operation == operation}
+        rows.append([operation, *(_cost(found.get(size)) for size in sizes)])
     return table(["operation", *(f"{size:,}" for size in sizes)], rows)
 
 
@@ -134,3 +131,16 @@ def milliseconds(seconds: float) -> str:
 
 def _speed(figure: Figure | None) -> str:
     return "" if figure is None else f"{figure.requests_per_second:,.0f} ({figure.ratio:.3f})"
+
+
+def _cost(cost: Cost | None) -> str:
+    return "" if cost is None else f"{milliseconds(cost.p50)} ({cost.floors:.1f})"
+
+
+def lines_of(results: Results) -> dict[str, list[tuple[float, float]]]:
+    """For the chart: milliseconds by size, for each operation and series."""
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for cost in results.costs:
+        name = f"{cost.operation}, {cost.series}"
+        lines.setdefault(name, []).append((cost.size, cost.p50 * 1000))
+    return lines

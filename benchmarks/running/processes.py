@@ -40,10 +40,10 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A server that answers."""
+    """A server that answers; `pid` is `None` for one that was not started here."""
 
     port: int
-    pid: int
+    pid: int | None
 
     @property
     def address(self) -> str:

@@ -1,4 +1,4 @@
-"""Waits until a server has nothing left to do: what a broken-off load asked for is still worked on."""
+"""Waits until a server has nothing left to do: it still works on what a load left behind."""
 
 from __future__ import annotations
 

@@ -7,12 +7,12 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from tests.servers.jars import elasticsearch_home
 from tests.servers.jdk import find_java
 from tests.servers.ports import HOST, reserve
-from tests.servers.process import Server, ServerProcess
+from tests.servers.process import DEADLINE, Server, ServerProcess
 
 LAUNCHER: Final = Path(__file__).with_name("StartNode.java")
 NATIVE: Final = "ALL-UNNAMED,org.elasticsearch.nativeaccess,org.apache.lucene.core"
@@ -102,15 +102,31 @@ class Node(Server):
         self.http.release()
         self.transport.release()
 
-    def _answers(self, query: str) -> bool:
-        connection = http.client.HTTPConnection(HOST, self.http.number, timeout=5 * HEALTH_TIMEOUT)
+    def ask(
+        self, path: str, method: str = "GET", body: object = None, *, timeout: float = DEADLINE
+    ) -> tuple[int, Any]:
+        """The status and the JSON that it answers.
+
+        Raises:
+            OSError: it is not there, or did not answer in so many seconds.
+        """
+        connection = http.client.HTTPConnection(HOST, self.http.number, timeout=timeout)
         try:
-            connection.request("GET", f"/_cluster/health?{query}")
-            return connection.getresponse().status == http.HTTPStatus.OK
-        except (OSError, http.client.HTTPException):
-            return False
+            sent = None if body is None else json.dumps(body)
+            connection.request(method, path, sent, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read())
+        except http.client.HTTPException as error:
+            raise ConnectionError(f"{self.name} did not answer in full") from error
         finally:
             connection.close()
+
+    def _answers(self, query: str) -> bool:
+        try:
+            status, _ = self.ask(f"/_cluster/health?{query}", timeout=5 * HEALTH_TIMEOUT)
+        except OSError:
+            return False
+        return status == http.HTTPStatus.OK
 
     def _configuration(self) -> dict[str, object]:
         return {
@@ -172,13 +188,9 @@ class Cluster:
 
     def elected(self) -> Node:
         """The node that is master now."""
-        connection = http.client.HTTPConnection(HOST, self._running().http.number)
-        try:
-            connection.request("GET", "/_cat/master?h=node")
-            name = connection.getresponse().read().decode().strip()
-        finally:
-            connection.close()
-        return next(node for node in self.nodes if node.name == name)
+        running = next(node for node in self.nodes if node.alive)
+        _, (master,) = running.ask("/_cat/master?format=json")
+        return next(node for node in self.nodes if node.name == master["node"])
 
     def stop(self) -> None:
         for node in self.nodes:
@@ -197,6 +209,3 @@ class Cluster:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
-
-    def _running(self) -> Node:
-        return next(node for node in self.nodes if node.alive)

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-import jgo
+from jgo.env import EnvironmentBuilder
+from jgo.maven import MavenContext
 
 VERSION: Final = "9.5.3"
 ENDPOINT: Final = (
@@ -33,15 +34,18 @@ def elasticsearch_home(cache: Path = CACHE) -> Path:
     with (cache / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not home.is_dir():
+            # All of it or nothing: a download that was broken off is never found again.
             with tempfile.TemporaryDirectory(dir=cache) as made:
-                _lay_out(_fetch(cache), Path(made, "home"))
+                _lay_out(_fetch(Path(made)), Path(made, "home"))
                 Path(made, "home").rename(home)
     return home
 
 
-def _fetch(cache: Path) -> list[Path]:
+def _fetch(folder: Path) -> list[Path]:
+    context = MavenContext(repo_cache=folder / "repository")
     try:
-        return list(jgo.build(ENDPOINT, cache_dir=cache / "jgo").all_jars)
+        built = EnvironmentBuilder(context, cache_dir=folder / "jgo").from_endpoint(ENDPOINT)
+        return list(built.all_jars)
     # Whatever goes wrong in there is one thing to a person: no jars, and why.
     except Exception as error:
         raise JarsMissingError(

@@ -11,11 +11,7 @@ UV := $(shell command -v uv 2>/dev/null || echo .tools/uv/bin/uv)
 export UV_PROJECT_ENVIRONMENT := $(VENV)
 export UV_PYTHON_DOWNLOADS := never
 
-<<<<<<< HEAD
-.PHONY: help install run test check format bench bench-quick example-report clean
-=======
-.PHONY: help install run services test check format bench example-report clean
->>>>>>> servers
+.PHONY: help install run services test check format bench bench-quick example-report clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,10 +57,5 @@ format: install ## Format the code and mend what the linter can mend.
 example-report: install ## Run the tests and keep their report as an example.
 	$(BIN)/python -m examples.make_report
 
-<<<<<<< HEAD
-clean: ## Remove what was installed and built; the store in ./data stays.
+clean: ## Remove what was installed and built, the data of make services and of make bench.
 	rm -rf $(VENV) .tools .servers .bench dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-=======
-clean: ## Remove what was installed and built, and the data of make services; ./data stays.
-	rm -rf $(VENV) .tools .servers dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
->>>>>>> servers

@@ -85,7 +85,7 @@ def _ingest(run: Run) -> dict[str, Any]:
     stores: dict[str, Any] = {"into SQLite": open_store}
     if run.elasticsearch_url is not None:
         stores["into Elasticsearch"] = partial(_open_new, run.elasticsearch_url)
-    return {"speeds": tuple(measure_ingest(run.size, stores))}
+    return {"speeds": tuple(measure_ingest(run.size, stores, run.elasticsearch_url))}
 
 
 async def _open_new(url: str, folder: Path) -> Any:

@@ -10,7 +10,7 @@ what it was asked for or raises: never a part of it as if it were the whole.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -99,6 +99,13 @@ class Reader(Protocol):
     async def get_identity(self) -> StoreIdentity:
         """Which store this is."""
 
+    def revision(self) -> Hashable | None:
+        """What changes whenever anybody, in whatever process, committed; cheap, and at once.
+
+        Nothing where the store cannot tell. Whatever is read after a revision was taken is at
+        least as new as that revision.
+        """
+
     async def ping(self) -> None:
         """Return when the store answers, else raise `StoreError`."""
 
@@ -157,8 +164,11 @@ class Reader(Protocol):
 class Writer(Protocol):
     """All that fills a store.
 
-    Each call is atomic for a reader and for a kill: it happened or it did not, except where a
-    method says otherwise. Every call may be repeated, and then changes nothing more.
+    Every call may be repeated, and then changes nothing more. What it did is seen by every read
+    that begins after it has returned. In the embedded store each call is atomic for a reader and
+    for a kill, except where a method says otherwise: it happened or it did not. Over several
+    machines that holds for each row, and a call that was cut short has done a part of its work:
+    repeating it does the rest.
     """
 
     async def ensure_repository(self, name: RepositoryName) -> Repository:

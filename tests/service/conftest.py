@@ -12,7 +12,9 @@ import structlog
 
 from indexing.store import open_store
 from service.app import create_app
+from service.cache.renewing import RenewingStore
 from service.connection import http_url
+from service.context import CONTEXT
 from service.logs import configure_logging
 from service.server import bind
 from service.server import start as start_app
@@ -49,7 +51,10 @@ async def open_door(data_dir: Path, settings: Settings) -> AsyncIterator[FrontDo
         runner = await start_app(create_app(settings, store, clock=clock), listener)
         # A link repeats the caller's query, however long that is.
         async with aiohttp.ClientSession(max_field_size=2**20) as client:
-            opened = FrontDoor(http_url(listener), client, store, clock, runner)
+            # What a test writes drops what is kept, as what the service itself writes does.
+            writer = runner.app[CONTEXT].writer
+            assert isinstance(writer, RenewingStore)
+            opened = FrontDoor(http_url(listener), client, writer, clock, runner)
             opened.key = await opened.new_key()
             yield opened
         await runner.cleanup()

@@ -46,6 +46,10 @@ def test_an_empty_variable_is_an_unset_one(monkeypatch: pytest.MonkeyPatch) -> N
 def test_all_settings_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
     given = {
         "DATA_DIR": "/srv/data",
+        "ELASTICSEARCH_URL": "https://one.example:9200/, http://two.example:9200",
+        "ELASTICSEARCH_API_KEY": "a2V5\n",
+        "ELASTICSEARCH_PREFIX": "staging-1",
+        "REDIS_URL": "redis://:secret@cache.example:6379/1",
         "PUBLIC_URL": "https://ci.example/merge/",
         "BIND": "::",
         "PORT": "0",
@@ -62,6 +66,10 @@ def test_all_settings_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(PREFIX + name, value)
     assert load_settings() == Settings(
         data_dir=Path("/srv/data"),
+        elasticsearch_url=("https://one.example:9200", "http://two.example:9200"),
+        elasticsearch_api_key="a2V5",
+        elasticsearch_prefix="staging-1",
+        redis_url="redis://:secret@cache.example:6379/1",
         public_url="https://ci.example/merge",
         bind="::",
         port=0,
@@ -78,6 +86,9 @@ def test_all_settings_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
 
 BAD = {
     "PUBLIC_URL": ["ftp://a", "a.example", "https://", "https://a?b", "https://a/#b", "http://:1x"],
+    "ELASTICSEARCH_URL": ["es.example:9200", "http://a,", "http://a,ftp://b", "http://a:0"],
+    "ELASTICSEARCH_API_KEY": ["two\nlines"],
+    "ELASTICSEARCH_PREFIX": ["-a", "A", "a*", "a" * 101],
     "PORT": ["a", "-1", "65536", "80.5"],
     "WORKERS": ["0", "65", "many"],
     "LOG_LEVEL": ["loud", "INFO"],

@@ -29,6 +29,12 @@ _COMPATIBLE: Final = ";compatible-with=9"
 # More requests at once than a node has search threads wait there instead of here.
 _CONNECTIONS_PER_NODE: Final = 64
 
+# A pattern may match no index; one that is closed is an error and not passed over.
+_WILDCARDS: Final = "open,closed"
+
+_BAD_REQUEST: Final = 400
+# What is answered with 400 as well, and is no fault of the request.
+_STATES: Final = frozenset({"index_closed_exception"})
 _CONFLICT: Final = 409
 _MISSING: Final = 404
 _TOO_MANY: Final = 429
@@ -97,6 +103,7 @@ class Connection:
     def __init__(self, urls: Sequence[str], api_key: str | None = None) -> None:
         nodes = [_node_of(url) for url in urls]
         several = len(nodes) > 1
+        self._name = "Elasticsearch at " + ", ".join(f"{n.host}:{n.port}" for n in nodes)
         self.reading = READING_AMONG_SEVERAL if several else READING
         # One repetition at least: a kept connection may have been closed on the other side.
         self._repetitions = max(1, len(nodes) - 1)
@@ -177,13 +184,13 @@ class Connection:
                     pause *= 2
         except TimeoutError as error:
             what = f"answers {status}" if status else "does not answer"
-            raise StoreUnavailableError(f"Elasticsearch {what}") from error
+            raise StoreUnavailableError(f"{self._name} {what}") from error
         except elastic_transport.SerializationError as error:
-            raise StoreUnavailableError("Elasticsearch gives no readable answer") from error
+            raise StoreUnavailableError(f"{self._name} gives no readable answer") from error
         except elastic_transport.TransportError as error:
             # Its text would repeat the URL, which may hold a password.
             raise StoreUnavailableError(
-                f"Elasticsearch cannot be reached ({type(error).__name__})"
+                f"{self._name} cannot be reached ({type(error).__name__})"
             ) from error
         if status < 300 or status in allow:
             return answer
@@ -244,13 +251,15 @@ class Connection:
     ) -> Any:
         """Search; all of the shards answer or it is an error.
 
+        An index that is named has to be there; one that a pattern stands for need not be.
+
         Raises:
             TooComplexError: the engine will not run a pattern of the query.
         """
         query = _query(
             routing=routing,
             allow_partial_search_results="false",
-            ignore_unavailable="true",
+            expand_wildcards=_WILDCARDS,
         )
         answer = await self.request("POST", f"/{index}/_search" + query, body, patience=patience)
         return _checked(answer)
@@ -264,7 +273,7 @@ class Connection:
                 "index": index,
                 "routing": routing,
                 "allow_partial_search_results": False,
-                "ignore_unavailable": True,
+                "expand_wildcards": _WILDCARDS,
             }
         )
         lines = [header, orjson.dumps(first), header, orjson.dumps(second), b""]
@@ -325,8 +334,10 @@ def _error_of(status: int, answer: Any) -> StoreError:
     if b"too_complex_to_determinize" in orjson.dumps(error):
         return TooComplexError("the pattern is too complex for Elasticsearch")
     kind = error.get("type", "error") if isinstance(error, dict) else "error"
-    if status in _PASSING or status >= 500:
-        return StoreUnavailableError(f"Elasticsearch answers {status} ({kind})")
     if status in {401, 403}:
-        return StoreError(f"Elasticsearch does not let this service in ({status})")
-    return StoreError(f"Elasticsearch answers {status} ({kind})")
+        return StoreUnavailableError(f"Elasticsearch does not let this service in ({kind})")
+    told = f"Elasticsearch answers {status} ({kind})"
+    if status == _BAD_REQUEST and kind not in _STATES:
+        return StoreError(told)
+    # Whatever else it is, it is the state of the cluster, which somebody can mend.
+    return StoreUnavailableError(told)

@@ -42,9 +42,7 @@ async def time_events(url: str, events: Iterable[StoredEvent]) -> float:
     return await time_plain_bulk(url, EVENTS_MAPPING, [_event_document(e) for e in events])
 
 
-async def time_executions(
-    url: str, batches: Iterable[tuple[Run, Sequence[Execution]]]
-) -> float:
+async def time_executions(url: str, batches: Iterable[tuple[Run, Sequence[Execution]]]) -> float:
     """The same for executions; nothing is derived of them."""
     documents = [_execution_document(run, one) for run, found in batches for one in found]
     return await time_plain_bulk(url, EXECUTIONS_MAPPING, documents)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeGuard, cast
-
-import structlog
 
 from service.cache.questions import COPY_LIFETIME, FORMAT, LIFETIME
 from service.cache.redis_link import Command, RedisLink
@@ -26,7 +25,7 @@ _RETRY_SECONDS: Final = 0.1
 # One entry for each repository with standing answers.
 _MAX_KEPT_KEYS: Final = 10_000
 
-_log = structlog.get_logger(__name__)
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,7 +113,10 @@ class RedisShelf(Shelf):
             if not done and self._patient:
                 # A long load is not held up at each of its steps.
                 self._patient = False
-                _log.warning("redis was not told of a change", may_last_seconds=LIFETIME)
+                _log.warning(
+                    "redis was not told of a change, which may show late",
+                    extra={"seconds": LIFETIME},
+                )
 
     async def _pay(self) -> None:
         """Renew what is owed until Redis has it or no value of before is left."""

@@ -11,7 +11,7 @@ from typing import Final
 
 from benchmarks.report import svg
 
-_LEFT: Final = 230
+_LEFT: Final = 300
 _WIDTH: Final = 560
 _TOP: Final = 40
 _BAR: Final = 9
@@ -23,7 +23,7 @@ def bars(title: str, groups: Mapping[str, Mapping[str, float]]) -> str:
     """Groups of bars, each bar a ratio of at most about 1."""
     names = list(dict.fromkeys(name for group in groups.values() for name in group))
     values = [value for group in groups.values() for value in group.values()]
-    low = math.floor(math.log10(min(values)))
+    low = min(-1, math.floor(math.log10(min(values))))
     high = max(0, math.ceil(math.log10(max(values))))
 
     def across(value: float) -> float:

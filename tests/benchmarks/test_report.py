@@ -117,8 +117,14 @@ def read(drawing: str) -> etree._Element:
 
 def test_bars_are_as_long_as_their_powers_of_ten() -> None:
     drawn = read(charts.bars("ratios", {"detail": {"a": 1.0, "b": 0.1, "c": 0.01}}))
-    bars = [float(r.attrib["width"]) for r in drawn.iter(f"{SVG}rect") if r.get("x") == "230.0"]
+    bars = [float(r.attrib["width"]) for r in drawn.iter(f"{SVG}rect") if r.get("x") == "300.0"]
     assert bars == pytest.approx([560, 280, 1])
+
+
+def test_bars_of_ones_fill_the_width() -> None:
+    drawn = read(charts.bars("ratios", {"detail": {"a": 1.0}}))
+    (bar,) = [r for r in drawn.iter(f"{SVG}rect") if r.get("x") == "300.0"]
+    assert float(bar.attrib["width"]) == pytest.approx(560)
 
 
 def test_names_are_escaped_in_a_chart() -> None:

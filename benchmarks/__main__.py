@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -119,6 +120,8 @@ def prepared(size: Size, without: list[str]) -> Iterator[Run]:
 
 def main() -> int:
     options = _read_options()
+    # Told to end, it ends what it has started: an exception runs through every `with`.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     size = SIZES[options.size]
     parts = options.parts or list(PARTS)
     kept = FOLDER / size.name / "results.json"

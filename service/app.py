@@ -16,6 +16,7 @@ from service.context import CONTEXT, LIFECYCLE, Clock, Context, Lifecycle, utc_n
 from service.cursor import Seal
 from service.edge import edge
 from service.front import Front
+from service.host.checks import Host
 from service.intake import Intake
 from service.openapi import build_document
 from service.routes import events, operations, quarantines, tests, traces
@@ -66,11 +67,16 @@ def _context(
             opened.push_async_callback(shelf.close)
             renewing = RenewingStore(store, shelf)
             secret = choose_secret(settings.secret, identity.cursor_secret)
+            host = None
+            if settings.host_api_url is not None:
+                host = Host.open(settings.host_api_url, secret, shelf, clock)
+                opened.push_async_callback(host.close)
             app[CONTEXT] = Context(
                 reader=renewing,
                 writer=renewing,
                 cache=Cache(shelf),
                 front=Front(shelf, clock),
+                host=host,
                 intake=Intake(),
                 clock=clock,
                 seal=Seal(secret, identity.store_id),

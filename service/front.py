@@ -43,7 +43,7 @@ class _Standing:
     headers: CIMultiDict[str]
     generations: tuple[str, ...]
     tokens: Tokens
-    key_expires_at: datetime | None
+    until: datetime | None
 
 
 class Front:
@@ -73,12 +73,12 @@ class Front:
         *,
         generations: tuple[str, ...],
         tokens: Tokens,
-        key_expires_at: datetime | None,
+        until: datetime | None,
     ) -> None:
         """Let an answer that was just made stand."""
         name = self._name_of(request)
         if name is not None:
-            standing = _Standing(answer, headers, generations, tokens, key_expires_at)
+            standing = _Standing(answer, headers, generations, tokens, until)
             size = sum(len(name) + len(value) for name, value in headers.items())
             self._standing.keep(name, standing, size, time.monotonic() + STANDING_LIFETIME)
 
@@ -92,7 +92,7 @@ class Front:
         now = self._clock()
         if not standing.answer.holds_at(now):
             return None
-        if standing.key_expires_at is not None and standing.key_expires_at <= now:
+        if standing.until is not None and standing.until <= now:
             return None
         response = respond(request, standing.answer, standing.headers)
         response.headers[REQUEST_ID_HEADER] = choose_request_id(

@@ -29,6 +29,6 @@ def give(
             headers,
             generations=generations,
             tokens=tokens,
-            key_expires_at=admission.key.expires_at,
+            until=admission.caller.until,
         )
     return respond(request, answer, headers)

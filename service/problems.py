@@ -64,7 +64,7 @@ class Problem(Exception):  # noqa: N818 - RFC 9457 calls it a problem, not an er
 
 def forbidden() -> Problem:
     """Refuse a credential; the same whatever is wrong with it."""
-    return Problem(403, "a valid application key is needed: Authorization: Bearer <key>")
+    return Problem(403, "a valid credential is needed: Authorization: Bearer <key>")
 
 
 def missing_scope() -> Problem:
@@ -106,9 +106,9 @@ def unsupported(detail: str, headers: Mapping[str, str] | None = None) -> Proble
     return Problem(415, detail, headers=headers)
 
 
-def unavailable(detail: str) -> Problem:
-    """Say that asking again later may succeed."""
-    return Problem(503, detail, headers={"Retry-After": str(RETRY_AFTER)})
+def unavailable(detail: str, seconds: int = RETRY_AFTER) -> Problem:
+    """Say that asking again after so many seconds may succeed."""
+    return Problem(503, detail, headers={"Retry-After": str(seconds)})
 
 
 def generic(status: int) -> Problem:

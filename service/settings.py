@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
@@ -79,6 +80,7 @@ class Settings:
     token: str | None = field(default=None, repr=False)
     ingest: bool = False
     redis_url: str | None = field(default=None, repr=False)
+    host_api_url: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,26 @@ def _check_public_url(text: str | None) -> None:
         raise ValidationError(message) from error
     if not named:
         raise ValidationError(message)
+
+
+def _host_api_url(env: Env, name: str, default: str | None) -> str | None:
+    text = env.str(name, default, validate=_check_host_api_url)
+    return text.rstrip("/") if text else default
+
+
+def _check_host_api_url(text: str | None) -> None:
+    _check_public_url(text)
+    # What goes there are other people's tokens.
+    if text is not None and urlsplit(text).scheme != "https" and not _is_loopback(text):
+        raise ValidationError("must be an https URL, unless it is one of this machine")
+
+
+def _is_loopback(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _redis_url(env: Env, name: str, default: str | None) -> str | None:
@@ -237,6 +259,13 @@ DECLARATIONS: Final = (
         "`redis://:password@host:6379/0`, `rediss://…` or `unix:///path`; when unset, each process "
         "keeps its own.",
         _redis_url,
+    ),
+    Declaration(
+        "host_api_url",
+        "unset",
+        "The API of the source-hosting platform, such as `https://api.github.com`, whose tokens "
+        "open what they can read there; when unset, application keys alone are taken.",
+        _host_api_url,
     ),
 )
 

@@ -57,6 +57,7 @@ def test_all_settings_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
         "URL": "https://ci.example/merge/",
         "TOKEN": "mw_anything\n",
         "INGEST": "true",
+        "HOST_API_URL": "https://host.example/api/v3/",
     }
     for name, value in given.items():
         monkeypatch.setenv(PREFIX + name, value)
@@ -73,6 +74,7 @@ def test_all_settings_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
         url="https://ci.example/merge",
         token="mw_anything",
         ingest=True,
+        host_api_url="https://host.example/api/v3",
     )
 
 
@@ -86,6 +88,7 @@ BAD = {
     "URL": ["ci.example", "https://user:pass@ci.example"],
     "TOKEN": ["two\nlines", "\u00e9"],
     "INGEST": ["2", "maybe", "tru"],
+    "HOST_API_URL": ["host.example", "http://host.example", "http://10.0.0.1", "https://a@b.example"],
 }
 
 

@@ -11,7 +11,7 @@ UV := $(shell command -v uv 2>/dev/null || echo .tools/uv/bin/uv)
 export UV_PROJECT_ENVIRONMENT := $(VENV)
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: help install run test check format bench example-report clean
+.PHONY: help install run services test check format bench example-report clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ $(VENV)/.installed: pyproject.toml uv.lock | $(UV)
 run: install ## Load the examples when the store is empty, print a key and curl lines, and serve.
 	@$(BIN)/mergewatch demo
 	@exec $(BIN)/mergewatch serve
+
+services: install ## Run a local Elasticsearch and Redis until Ctrl-C, and print the settings for them.
+	@exec $(BIN)/python -m tests.servers.local
 
 test: install ## Run every test.
 	$(BIN)/pytest
@@ -49,5 +52,5 @@ format: install ## Format the code and mend what the linter can mend.
 example-report: install ## Run the tests and keep their report as an example.
 	$(BIN)/python -m examples.make_report
 
-clean: ## Remove what was installed and built; the store in ./data stays.
-	rm -rf $(VENV) .tools dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+clean: ## Remove what was installed and built, and the data of make services; ./data stays.
+	rm -rf $(VENV) .tools .servers dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

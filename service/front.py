@@ -34,7 +34,7 @@ PRIVATE: Final = (("Cache-Control", "private, no-cache"), ("Vary", "Authorizatio
 
 Handler = Callable[[BaseRequest], Awaitable[StreamResponse]]
 _METHODS: Final = frozenset({"GET", "HEAD"})
-_KEY_SIZE: Final = 16
+_SECRET_SIZE: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,11 @@ class _Standing:
     tokens: Tokens
     until: datetime | None
 
+    def holds_at(self, now: datetime) -> bool:
+        return self.answer.holds_at(now) and (
+            self.until is None or now < self.until
+        )
+
 
 class Front:
     """The standing answers of one process."""
@@ -54,14 +59,25 @@ class Front:
         self._clock = clock
         self._standing: Lru[_Standing] = Lru(STANDING_MAX_BYTES)
         # Neither a credential nor what could be tried against one is held.
-        self._secret = secrets.token_bytes(_KEY_SIZE)
+        self._secret = secrets.token_hex(_SECRET_SIZE)
 
     def before(self, handler: Handler) -> Handler:
         """What answers by what stands, or else as the handler does."""
 
         async def answer(request: BaseRequest) -> StreamResponse:
-            found = await self._find(request)
-            return await handler(request) if found is None else found
+            name = self._name_of(request)
+            standing = None if name is None else self._standing.find(name)
+            if (
+                standing is None
+                or await self._shelf.read_tokens(standing.generations) != standing.tokens
+                or not standing.holds_at(self._clock())
+            ):
+                return await handler(request)
+            response = respond(request, standing.answer, standing.headers)
+            response.headers[REQUEST_ID_HEADER] = choose_request_id(
+                request.headers.get(REQUEST_ID_HEADER)
+            )
+            return response
 
         return answer
 
@@ -82,24 +98,6 @@ class Front:
             size = sum(len(name) + len(value) for name, value in headers.items())
             self._standing.keep(name, standing, size, time.monotonic() + STANDING_LIFETIME)
 
-    async def _find(self, request: BaseRequest) -> StreamResponse | None:
-        name = self._name_of(request)
-        standing = None if name is None else self._standing.find(name)
-        if standing is None:
-            return None
-        if await self._shelf.read_tokens(standing.generations) != standing.tokens:
-            return None
-        now = self._clock()
-        if not standing.answer.holds_at(now):
-            return None
-        if standing.until is not None and standing.until <= now:
-            return None
-        response = respond(request, standing.answer, standing.headers)
-        response.headers[REQUEST_ID_HEADER] = choose_request_id(
-            request.headers.get(REQUEST_ID_HEADER)
-        )
-        return response
-
     def _name_of(self, request: BaseRequest) -> bytes | None:
         """What tells two requests apart as far as an answer depends on them."""
         headers = request.headers
@@ -113,10 +111,8 @@ class Front:
         ):
             return None
         # None of the three can hold a line break.
-        text = f"{request.raw_path}\n{hosts[0]}\n{credentials[0]}"
-        return hashlib.blake2b(
-            text.encode("utf-8", "surrogateescape"), digest_size=_KEY_SIZE, key=self._secret
-        ).digest()
+        text = f"{self._secret}\n{request.raw_path}\n{hosts[0]}\n{credentials[0]}"
+        return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
 
 
 def respond(request: BaseRequest, answer: Answer, headers: CIMultiDict[str]) -> web.Response:

@@ -62,7 +62,7 @@ def test_make_lists_every_target() -> None:
 def test_links_and_files_that_a_document_names_exist(document: str) -> None:
     text = (ROOT / document).read_text(encoding="utf-8")
     linked = re.findall(r"\]\((?!https?:|#)([^)#]+)", text)
-    named = re.findall(r"`((?:service|indexing|tests|examples)/[\w./]+)`", text)
+    named = re.findall(r"`((?:service|indexing|tests|examples|deploy)/[\w./]+)`", text)
     folder = (ROOT / document).parent
     missing = [name for name in linked if not (folder / name).exists()]
     assert missing + [name for name in named if not (ROOT / name).exists()] == []

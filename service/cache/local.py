@@ -27,9 +27,10 @@ class LocalShelf(Shelf):
         self._first = make_token()
         self._renewed: dict[str, bytes] = {}
 
-    async def read_tokens(self, generations: Sequence[str]) -> Tokens | None:
+    async def read_tokens(self, generations: tuple[str, ...]) -> Tokens | None:
         self._notice_writes()
         renewed, first = self._renewed, self._first
+        # Lists are made faster than generators are run, and every request comes by here.
         return tuple([renewed.get(generation, first) for generation in generations])
 
     async def look(self, generations: Sequence[str], names: Sequence[str]) -> Look:  # noqa: ARG002 - no value is here

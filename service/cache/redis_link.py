@@ -42,25 +42,25 @@ MAX_WAITING_WRITES: Final = 1_000
 MAX_WAITING_BYTES: Final = 16 * 1024 * 1024
 
 Command = tuple[bytes | str | int, ...]
+Keys = tuple[bytes, ...]
+Values = tuple[bytes | None, ...]
 Replies = list[Any]
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
-class _Get:
-    keys: Sequence[bytes]
+class _Asked:
+    """Something that one or more wait for. Each has a future: who is cancelled cancels no other."""
+
     asked_at: float
-    outcome: asyncio.Future[list[bytes | None] | None]
+    waiters: list[asyncio.Future[Any]]
 
-
-@dataclass(slots=True)
-class _Order:
-    """Commands whose replies somebody waits for; one that Redis refused has `None` for a reply."""
-
-    commands: Sequence[Command]
-    asked_at: float
-    outcome: asyncio.Future[Replies | None]
+    def settle(self, outcome: object) -> None:
+        for waiter in self.waiters:
+            # Who asked may be gone.
+            if not waiter.done():
+                waiter.set_result(outcome)
 
 
 class RedisLink:
@@ -82,8 +82,9 @@ class RedisLink:
         self._failures = 0
         self._rest_until = 0.0
         self._closed = False
-        self._gets: deque[_Get] = deque()
-        self._orders: deque[_Order] = deque()
+        # In the order of asking; who asks for the same keys waits for the same values.
+        self._gets: dict[Keys, _Asked] = {}
+        self._orders: deque[tuple[Sequence[Command], _Asked]] = deque()
         self._writes: deque[tuple[Command, int]] = deque()
         self._waiting_bytes = 0
         self._wanted = asyncio.Event()
@@ -112,26 +113,29 @@ class RedisLink:
             await asyncio.wait([self._connecting])
         return self._connection is not None
 
-    async def get(self, keys: Sequence[bytes]) -> list[bytes | None] | None:
+    async def get(self, keys: Keys) -> Values | None:
         """The values of these keys; nothing when Redis does not tell in time."""
         if self._connection is None:
             self._look_for_redis()
             return None
-        outcome: asyncio.Future[list[bytes | None] | None]
-        outcome = asyncio.get_running_loop().create_future()
-        self._gets.append(_Get(keys, time.monotonic(), outcome))
-        self._wanted.set()
-        return await outcome
+        waiter: asyncio.Future[Values | None] = asyncio.get_running_loop().create_future()
+        asked = self._gets.get(keys)
+        if asked is None:
+            self._gets[keys] = _Asked(time.monotonic(), [waiter])
+            self._wanted.set()
+        else:
+            asked.waiters.append(waiter)
+        return await waiter
 
     async def order(self, commands: Sequence[Command]) -> Replies | None:
         """The replies to these commands, `None` for a refused one; nothing when none came."""
         if self._connection is None:
             self._look_for_redis()
             return None
-        outcome: asyncio.Future[Replies | None] = asyncio.get_running_loop().create_future()
-        self._orders.append(_Order(commands, time.monotonic(), outcome))
+        waiter: asyncio.Future[Replies | None] = asyncio.get_running_loop().create_future()
+        self._orders.append((commands, _Asked(time.monotonic(), [waiter])))
         self._wanted.set()
-        return await outcome
+        return await waiter
 
     def write(self, command: Command, size: int) -> None:
         """Send a command of about that size when there is room, and do not wait for its reply."""
@@ -161,35 +165,41 @@ class RedisLink:
             self._waiting_bytes -= size
             commands.append(command)
         written = len(commands)
-        commands += (command for order in orders for command in order.commands)
-        keys = list(dict.fromkeys(key for get in gets for key in get.keys))
+        for order, _ in orders:
+            commands += order
+        keys = list(dict.fromkeys(key for wanted in gets for key in wanted))
         if keys:
             commands.append(("MGET", *keys))
-        asked: list[_Get | _Order] = [*gets, *orders]
+        asked = [*gets.values(), *(order[1] for order in orders)]
         began = min((each.asked_at for each in asked), default=time.monotonic())
         try:
             replies = await self._converse(commands, began)
         except asyncio.CancelledError:
-            _settle(asked, None)
+            _refuse(asked)
             raise
         if replies is None:
-            _settle(asked, None)
+            _refuse(asked)
             self._refuse_all()
             return
         values = replies.pop() if keys else None
         rest = iter(replies[written:])
-        for order in orders:
-            _settle([order], [next(rest) for _ in order.commands])
+        for order, waiting in orders:
+            waiting.settle([next(rest) for _ in order])
         found = dict(zip(keys, values, strict=True)) if isinstance(values, list) else None
-        for get in gets:
-            _settle([get], None if found is None else [found[key] for key in get.keys])
+        for wanted, waiting in gets.items():
+            waiting.settle(None if found is None else tuple([found[key] for key in wanted]))
 
-    def _take_gets(self) -> list[_Get]:
-        taken: list[_Get] = []
+    def _take_gets(self) -> dict[Keys, _Asked]:
+        if sum(map(len, self._gets)) <= MAX_KEYS:
+            taken, self._gets = self._gets, {}
+            return taken
+        taken = {}
         count = 0
-        while self._gets and (not taken or count + len(self._gets[0].keys) <= MAX_KEYS):
-            taken.append(self._gets.popleft())
-            count += len(taken[-1].keys)
+        for keys in tuple(self._gets):
+            count += len(keys)
+            if taken and count > MAX_KEYS:
+                break
+            taken[keys] = self._gets.pop(keys)
         return taken
 
     async def _converse(self, commands: Sequence[Command], began: float) -> Replies | None:
@@ -256,7 +266,7 @@ class RedisLink:
             await connection.disconnect(nowait=True)
 
     def _refuse_all(self) -> None:
-        _settle((*self._gets, *self._orders), None)
+        _refuse((*self._gets.values(), *(order[1] for order in self._orders)))
         self._gets.clear()
         self._orders.clear()
         self._writes.clear()
@@ -285,8 +295,6 @@ async def _read_reply(connection: AbstractConnection) -> Any:
         return None
 
 
-def _settle(asked: Iterable[_Get | _Order], outcome: Any) -> None:
+def _refuse(asked: Iterable[_Asked]) -> None:
     for each in asked:
-        # Who asked may be gone.
-        if not each.outcome.done():
-            each.outcome.set_result(outcome)
+        each.settle(None)

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeGuard
+from typing import Final, TypeGuard, cast
 
 import structlog
 
@@ -22,6 +22,9 @@ _TOKEN_SECONDS: Final = 24 * 60 * 60
 # How long a writer waits until Redis knows what it changed; then the rest is done behind its back.
 RENEW_SECONDS: Final = 2.0
 _RETRY_SECONDS: Final = 0.1
+
+# One entry for each repository with standing answers.
+_MAX_KEPT_KEYS: Final = 10_000
 
 _log = structlog.get_logger(__name__)
 
@@ -41,22 +44,22 @@ class RedisShelf(Shelf):
         self._link = link
         self._sealing = sealing
         self._prefix = f"mergewatch:{FORMAT}:{store_id}:"
+        self._keys: dict[tuple[str, ...], tuple[bytes, ...]] = {}
         # What this process changed and Redis does not know yet, until when that matters.
         self._owed: dict[str, _Debt] = {}
         self._paying: asyncio.Task[None] | None = None
         self._patient = True
 
-    async def read_tokens(self, generations: Sequence[str]) -> Tokens | None:
-        replies = await self._link.get([self._generation_key(name) for name in generations])
+    async def read_tokens(self, generations: tuple[str, ...]) -> Tokens | None:
+        replies = await self._link.get(self._generation_keys(generations))
         if replies is None or (self._owed and not self._owed.keys().isdisjoint(generations)):
             return None
-        tokens = tuple([reply for reply in replies if reply is not None])
-        return tokens if len(tokens) == len(generations) else None
+        # A generation without a token is not equal to any.
+        return None if None in replies else cast("Tokens", replies)
 
     async def look(self, generations: Sequence[str], names: Sequence[str]) -> Look:
-        keys = [self._generation_key(name) for name in generations]
-        keys += (self._value_key(name) for name in names)
-        replies = await self._link.get(keys)
+        keys = [*map(self._generation_key, generations), *map(self._value_key, names)]
+        replies = await self._link.get(tuple(keys))
         if replies is None:
             return Look()
         count = len(generations)
@@ -154,6 +157,14 @@ class RedisShelf(Shelf):
 
     def _set_token(self, name: str, *condition: str) -> Command:
         return ("SET", self._generation_key(name), make_token(), *condition, "EX", _TOKEN_SECONDS)
+
+    def _generation_keys(self, generations: tuple[str, ...]) -> tuple[bytes, ...]:
+        keys = self._keys.get(generations)
+        if keys is None:
+            if len(self._keys) >= _MAX_KEPT_KEYS:
+                self._keys.clear()
+            keys = self._keys[generations] = tuple(map(self._generation_key, generations))
+        return keys
 
     def _generation_key(self, name: str) -> bytes:
         return f"{self._prefix}generation:{name}".encode()

@@ -40,7 +40,7 @@ class Shelf(Protocol):
     # For how long a process may hold a value of its own before it looks for it here again.
     copy_lifetime: float
 
-    async def read_tokens(self, generations: Sequence[str]) -> Tokens | None:
+    async def read_tokens(self, generations: tuple[str, ...]) -> Tokens | None:
         """The present token of each generation, or nothing where one is not known."""
 
     async def look(self, generations: Sequence[str], names: Sequence[str]) -> Look:

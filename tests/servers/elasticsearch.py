@@ -1,0 +1,211 @@
+"""Real nodes of Elasticsearch, alone or as a cluster, that a test starts, harms and ends."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from tests.servers.jars import elasticsearch_home
+from tests.servers.jdk import find_java
+from tests.servers.ports import HOST, reserve
+from tests.servers.process import DEADLINE, Server, ServerProcess
+
+LAUNCHER: Final = Path(__file__).with_name("StartNode.java")
+NATIVE: Final = "ALL-UNNAMED,org.elasticsearch.nativeaccess,org.apache.lucene.core"
+# Seconds that one question about its health may take: a look at the process is never far.
+HEALTH_TIMEOUT: Final = 1
+
+LOGGING: Final = """\
+status = error
+appender.console.type = Console
+appender.console.name = console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = [%d{ISO8601}][%-5p][%c{1.}] %m%n
+rootLogger.level = info
+rootLogger.appenderRef.console.ref = console
+"""
+
+SETTINGS: Final = {
+    "discovery.type": "single-node",
+    "http.host": HOST,
+    "transport.host": HOST,
+    # A test runs on machines whose disk is nearly full, and cleans up by pattern.
+    "cluster.routing.allocation.disk.threshold_enabled": False,
+    "action.destructive_requires_name": False,
+}
+
+
+class Node(Server):
+    """One node: the same ports, data and log for as long as the object lives."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        name: str = "node-1",
+        heap: str = "512m",
+        quick_start: bool = True,
+        settings: Mapping[str, object] | None = None,
+        port: int | None = None,
+    ) -> None:
+        """`quick_start` leaves out the second compiler: right for tests, wrong for measuring.
+
+        The port is that of HTTP; it is the first choice, not a must.
+        """
+        super().__init__()
+        self.folder = folder
+        self.name = name
+        self.http: Final = reserve(port)
+        self.transport: Final = reserve()
+        self.cluster_size = 1
+        self._heap = heap
+        self._quick_start = quick_start
+        self._settings = dict(settings or {})
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self.http.number}"
+
+    def join(self, settings: Mapping[str, object], cluster_size: int) -> None:
+        """Be one of so many nodes from the next start on."""
+        self._settings.update(settings)
+        self.cluster_size = cluster_size
+
+    def launch(self) -> ServerProcess:
+        home, java = elasticsearch_home(), find_java()
+        config = self.folder / "config"
+        config.mkdir(parents=True, exist_ok=True)
+        (config / "log4j2.properties").write_text(LOGGING, encoding="utf-8")
+        # JSON is YAML too.
+        configuration = json.dumps(self._configuration(), indent=1)
+        (config / "elasticsearch.yml").write_text(configuration, encoding="utf-8")
+        return ServerProcess(
+            [java, *self._flags(home), LAUNCHER, home, config, self.name],
+            self.folder,
+            self.folder / "node.log",
+        )
+
+    def wait_until_ready(self) -> None:
+        """Wait until every node of the cluster is in it and every shard has a primary."""
+        self.wait_for("yellow", self.cluster_size)
+
+    def wait_for(self, status: str, nodes: int) -> None:
+        """Wait until its cluster has that status (`red`, `yellow`, `green`), and so many nodes."""
+        query = f"wait_for_status={status}&wait_for_nodes=>={nodes}&timeout={HEALTH_TIMEOUT}s"
+        self.process.wait_until(lambda: self._answers(query), f"{self.name} on {self.url}")
+
+    def release(self) -> None:
+        self.http.release()
+        self.transport.release()
+
+    def ask(
+        self, path: str, method: str = "GET", body: object = None, *, timeout: float = DEADLINE
+    ) -> tuple[int, Any]:
+        """The status and the JSON that it answers.
+
+        Raises:
+            OSError: it is not there, or did not answer in so many seconds.
+        """
+        connection = http.client.HTTPConnection(HOST, self.http.number, timeout=timeout)
+        try:
+            sent = None if body is None else json.dumps(body)
+            connection.request(method, path, sent, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read())
+        except http.client.HTTPException as error:
+            raise ConnectionError(f"{self.name} did not answer in full") from error
+        finally:
+            connection.close()
+
+    def _answers(self, query: str) -> bool:
+        try:
+            status, _ = self.ask(f"/_cluster/health?{query}", timeout=5 * HEALTH_TIMEOUT)
+        except OSError:
+            return False
+        return status == http.HTTPStatus.OK
+
+    def _configuration(self) -> dict[str, object]:
+        return {
+            "cluster.name": "mergewatch",
+            "node.name": self.name,
+            "http.port": self.http.number,
+            "transport.port": self.transport.number,
+            "path.data": str(self.folder / "data"),
+            "path.logs": str(self.folder / "logs"),
+            **SETTINGS,
+            **self._settings,
+        }
+
+    def _flags(self, home: Path) -> list[str]:
+        return [
+            f"--module-path={home / 'lib'}",
+            "--add-modules=ALL-MODULE-PATH",
+            f"--enable-native-access={NATIVE}",
+            f"-Xms{self._heap}",
+            f"-Xmx{self._heap}",
+            *(["-XX:TieredStopAtLevel=1"] if self._quick_start else []),
+        ]
+
+
+class Cluster:
+    """Several nodes that found each other; each is harmed and started again by itself.
+
+    A node that is restarted waits for all the others too: use `run` and `wait_for` where
+    some stay away.
+    """
+
+    def __init__(self, folder: Path, size: int = 3, *, heap: str = "512m") -> None:
+        self.nodes: Final = [
+            Node(folder / f"node-{number}", name=f"node-{number}", heap=heap)
+            for number in range(1, size + 1)
+        ]
+        joined = {
+            "discovery.type": "multi-node",
+            "discovery.seed_hosts": [f"{HOST}:{node.transport.number}" for node in self.nodes],
+            "cluster.initial_master_nodes": [node.name for node in self.nodes],
+        }
+        for node in self.nodes:
+            node.join(joined, size)
+
+    @property
+    def urls(self) -> list[str]:
+        return [node.url for node in self.nodes]
+
+    def start(self) -> Self:
+        try:
+            for node in self.nodes:
+                node.run()
+            for node in self.nodes:
+                node.wait_until_ready()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def elected(self) -> Node:
+        """The node that is master now."""
+        running = next(node for node in self.nodes if node.alive)
+        _, (master,) = running.ask("/_cat/master?format=json")
+        return next(node for node in self.nodes if node.name == master["node"])
+
+    def stop(self) -> None:
+        for node in self.nodes:
+            # What one node has to hand over, no other is there to take.
+            if node.alive:
+                node.kill()
+            node.release()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()

@@ -1,0 +1,75 @@
+"""The home folder of Elasticsearch, laid out from the jars that its project publishes."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from jgo.env import EnvironmentBuilder
+from jgo.maven import MavenContext
+
+VERSION: Final = "9.5.3"
+ENDPOINT: Final = (
+    f"org.elasticsearch:elasticsearch:{VERSION}+org.elasticsearch.plugin:transport-netty4:{VERSION}"
+)
+MODULE: Final = "transport-netty4"
+CACHE: Final = Path(__file__).parents[2] / ".servers"
+
+
+class JarsMissingError(RuntimeError):
+    """The jars are neither in the cache nor to be had."""
+
+
+def elasticsearch_home(cache: Path = CACHE) -> Path:
+    """The home, made when it is not there yet: `lib`, the module path, and `modules`."""
+    home = cache / f"elasticsearch-{VERSION}"
+    cache.mkdir(parents=True, exist_ok=True)
+    # Two sessions may be the first ones at the same time.
+    with (cache / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not home.is_dir():
+            # All of it or nothing: a download that was broken off is never found again.
+            with tempfile.TemporaryDirectory(dir=cache) as made:
+                _lay_out(_fetch(Path(made)), Path(made, "home"))
+                Path(made, "home").rename(home)
+    return home
+
+
+def _fetch(folder: Path) -> list[Path]:
+    context = MavenContext(repo_cache=folder / "repository")
+    try:
+        built = EnvironmentBuilder(context, cache_dir=folder / "jgo").from_endpoint(ENDPOINT)
+        return list(built.all_jars)
+    # Whatever goes wrong in there is one thing to a person: no jars, and why.
+    except Exception as error:
+        raise JarsMissingError(
+            f"the jars of Elasticsearch {VERSION} could not be fetched ({error}); "
+            "the first run needs the network, later ones do not"
+        ) from error
+
+
+def _lay_out(jars: Iterable[Path], home: Path) -> None:
+    lib, module = home / "lib", home / "modules" / MODULE
+    lib.mkdir(parents=True)
+    module.mkdir(parents=True)
+    for jar in jars:
+        in_module = jar.name.startswith((f"{MODULE}-", "netty-"))
+        _link(jar, (module if in_module else lib) / jar.name)
+    (plugin,) = module.glob(f"{MODULE}-*.jar")
+    with zipfile.ZipFile(plugin) as packed:
+        for name in packed.namelist():
+            if name.startswith(f"META-INF/es-plugins/{MODULE}/") and not name.endswith("/"):
+                (module / Path(name).name).write_bytes(packed.read(name))
+
+
+def _link(source: Path, target: Path) -> None:
+    try:
+        os.link(source.resolve(), target)
+    except OSError:
+        shutil.copyfile(source, target)

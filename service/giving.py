@@ -29,6 +29,7 @@ def give(
             headers,
             generations=generations,
             tokens=tokens,
+            caller=admission.caller.name,
             until=admission.caller.until,
         )
     return respond(request, answer, headers)

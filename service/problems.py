@@ -106,6 +106,15 @@ def unsupported(detail: str, headers: Mapping[str, str] | None = None) -> Proble
     return Problem(415, detail, headers=headers)
 
 
+def too_many(seconds: int) -> Problem:
+    """Refuse a caller that asked more often than it may, for so many seconds."""
+    return Problem(
+        429,
+        "this credential has used up its requests; Retry-After says when it has more",
+        headers={"Retry-After": str(seconds)},
+    )
+
+
 def unavailable(detail: str, seconds: int = RETRY_AFTER) -> Problem:
     """Say that asking again after so many seconds may succeed."""
     return Problem(503, detail, headers={"Retry-After": str(seconds)})
@@ -138,7 +147,8 @@ def response(problem: Problem) -> web.Response:
         status=problem.status,
         body=body(problem),
         content_type=PROBLEM_TYPE,
-        headers=problem.headers,
+        # Neither a refusal nor a fault is true for longer than it takes to send it.
+        headers={"Cache-Control": "no-store", **problem.headers},
     )
 
 

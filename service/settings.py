@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from environs import Env, EnvValidationError
 from marshmallow import ValidationError
-from marshmallow.validate import OneOf, Range
+from marshmallow.validate import OneOf, Range, Regexp
 
 from indexing.errors import MergewatchError
 
@@ -27,6 +27,10 @@ MAX_PORT: Final = 65_535
 MAX_RETENTION_DAYS: Final = 36_500
 
 _PUBLIC_URL: Final = re.compile(r"https?://[A-Za-z0-9._\-\[\]:]+(?:/[A-Za-z0-9._~/\-]*)?")
+
+_RATE_LIMIT: Final = r"[1-9][0-9]{0,8}/(?:second|minute|hour|day)\Z"
+# RFC 6454, section 7, as browsers send it: in lower case, without a path.
+_ORIGIN: Final = re.compile(r"https?://[a-z0-9._\-\[\]:]+")
 
 _REDIS_SCHEMES: Final = frozenset({"redis", "rediss", "unix"})
 _REDIS_DATABASE: Final = re.compile("/?[0-9]{0,4}")
@@ -81,6 +85,8 @@ class Settings:
     ingest: bool = False
     redis_url: str | None = field(default=None, repr=False)
     host_api_url: str | None = None
+    rate_limit: str | None = None
+    cors_origins: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +161,24 @@ def _is_loopback(url: str) -> bool:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _rate_limit(env: Env, name: str, default: str | None) -> str | None:
+    error = "must be a number of requests in a time, such as 600/minute"
+    return env.str(name, default, validate=Regexp(_RATE_LIMIT, error=error))
+
+
+def _origins(env: Env, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
+    origins = [text.strip() for text in env.str(name, ",".join(default)).split(",")]
+    env.str(name, "", validate=lambda _: _check_origins(origins))
+    return tuple(origins)
+
+
+def _check_origins(origins: list[str]) -> None:
+    if not all(text == "*" or _ORIGIN.fullmatch(text) for text in origins):
+        raise ValidationError(
+            "must be origins such as https://ci.example, with commas between, or *"
+        )
 
 
 def _redis_url(env: Env, name: str, default: str | None) -> str | None:
@@ -266,6 +290,20 @@ DECLARATIONS: Final = (
         "The API of the source-hosting platform, such as `https://api.github.com`, whose tokens "
         "open what they can read there; when unset, application keys alone are taken.",
         _host_api_url,
+    ),
+    Declaration(
+        "rate_limit",
+        "unset",
+        "How many requests a credential has in a time, such as `600/minute` (or `second`, `hour`, "
+        "`day`); counted by all processes together with `MERGEWATCH_REDIS_URL`, else by each.",
+        _rate_limit,
+    ),
+    Declaration(
+        "cors_origins",
+        "unset",
+        "The origins whose pages may read answers in a browser, such as `https://ci.example`, with "
+        "commas between them, or `*` for all; when unset, none.",
+        _origins,
     ),
 )
 

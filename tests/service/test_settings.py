@@ -88,7 +88,12 @@ BAD = {
     "URL": ["ci.example", "https://user:pass@ci.example"],
     "TOKEN": ["two\nlines", "\u00e9"],
     "INGEST": ["2", "maybe", "tru"],
-    "HOST_API_URL": ["host.example", "http://host.example", "http://10.0.0.1", "https://a@b.example"],
+    "HOST_API_URL": [
+        "host.example",
+        "http://host.example",
+        "http://10.0.0.1",
+        "https://a@b.example",
+    ],
 }
 
 

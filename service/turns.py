@@ -29,9 +29,10 @@ BATCH_PER_REFUSAL: Final = 4
 MAX_WAIT_SECONDS: Final = 0.5
 MIN_QUEUE: Final = 32
 MAX_QUEUE: Final = 2_000
+# How long one takes after the other: a guess, and how it is learnt while some wait.
 _FIRST_GUESS_SECONDS: Final = 0.001
-# How much the newest interval counts in the mean.
-_WEIGHT: Final = 0.05
+_MEASURED_SECONDS: Final = 0.1
+_WEIGHT: Final = 0.3
 
 
 class OverloadedError(Exception):
@@ -49,8 +50,9 @@ class Turns:
         self._slice_began = 0.0
         self._in_slice = False
         self._refused = 0
-        self._begun_at: float | None = None
         self._interval = _FIRST_GUESS_SECONDS
+        self._measured_from: float | None = None
+        self._ended = 0
 
     @property
     def waiting(self) -> int:
@@ -109,8 +111,10 @@ class Turns:
             self._running[tenant] = running
         else:
             del self._running[tenant]
-        if self._waiting and not self._in_slice:
-            self._begin_slice()
+        if self._waiting:
+            self._ended += 1
+            if not self._in_slice:
+                self._begin_slice()
 
     def _is_full(self, own: int) -> bool:
         """Whether one with so many waiting of its own has to be refused."""
@@ -128,13 +132,9 @@ class Turns:
 
     def _end_slice(self) -> None:
         self._in_slice = False
-        if not self._waiting:
-            self._begun_at = None
-            self._refused = 0
-            return
+        self._measure()
         began = self._begin_some(BATCH + BATCH_PER_REFUSAL * self._refused)
         self._refused = 0
-        self._measure(began)
         if began:
             self._begin_slice()
 
@@ -152,27 +152,38 @@ class Turns:
                 passed_over += 1
                 continue
             passed_over = 0
-            queue.popleft().set_result(None)
+            turn = queue.popleft()
             if not queue:
                 del self._queues[tenant]
             self._waiting -= 1
+            if turn.cancelled():
+                continue
+            turn.set_result(None)
             self._running[tenant] = running + 1
             self._count += 1
             began += 1
         return began
 
-    def _measure(self, began: int) -> None:
+    def _measure(self) -> None:
         """Learn how long one takes after the other while some wait."""
+        if not self._waiting:
+            self._measured_from = None
+            return
         now = time.monotonic()
-        if self._begun_at is not None and began:
-            interval = (now - self._begun_at) / began
+        if self._measured_from is not None:
+            if now - self._measured_from < _MEASURED_SECONDS:
+                return
+            interval = (now - self._measured_from) / max(1, self._ended)
             self._interval += _WEIGHT * (interval - self._interval)
-        if began or self._begun_at is None:
-            self._begun_at = now
+        self._measured_from = now
+        self._ended = 0
 
     def _withdraw(self, tenant: Hashable, turn: asyncio.Future[None]) -> None:
-        queue = self._queues[tenant]
-        queue.remove(turn)
-        if not queue:
+        queue = self._queues.get(tenant, ())
+        # Its turn may have come between its going away and now.
+        if turn not in queue:
+            return
+        self._queues[tenant].remove(turn)
+        if not self._queues[tenant]:
             del self._queues[tenant]
         self._waiting -= 1

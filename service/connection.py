@@ -17,6 +17,9 @@ from service.response_headers import MARK, RESPONSE_HEADERS
 
 # How many connections wait to be accepted: a burst of CI jobs that start together.
 BACKLOG: Final = 1024
+# How many are accepted in one turn of the event loop. libuv takes one at a time from a socket, so
+# that a busy process would let nobody in; it is given the same socket several times.
+ACCEPTED_AT_ONCE: Final = 16
 
 # How long the head of a request may take, from its first byte on or from the connection's begin:
 # those who send a byte a minute would otherwise hold as many connections as there may be.
@@ -124,7 +127,7 @@ class Connection(RequestHandler):
 class Site(web.BaseSite):
     """A bound socket whose connections are `Connection`s, made with the keywords in `limits`."""
 
-    __slots__ = ("_limits", "_socket")
+    __slots__ = ("_limits", "_others", "_socket")
 
     def __init__(
         self, runner: web.AppRunner, listener: socket.socket, limits: Mapping[str, Any]
@@ -132,6 +135,7 @@ class Site(web.BaseSite):
         super().__init__(runner, backlog=BACKLOG)
         self._socket = listener
         self._limits = dict(limits)
+        self._others: list[asyncio.Server] = []
 
     @property
     def name(self) -> str:
@@ -143,11 +147,20 @@ class Site(web.BaseSite):
         server = self._runner.server
         if server is None:
             raise RuntimeError("the runner was not set up")
-        self._server = await loop.create_server(
-            lambda: Connection(server, loop=loop, **self._limits),
-            sock=self._socket,
-            backlog=BACKLOG,
-        )
+
+        async def listen(sock: socket.socket) -> asyncio.Server:
+            return await loop.create_server(
+                lambda: Connection(server, loop=loop, **self._limits), sock=sock, backlog=BACKLOG
+            )
+
+        self._server = await listen(self._socket)
+        for _ in range(ACCEPTED_AT_ONCE - 1):
+            self._others.append(await listen(self._socket.dup()))
+
+    async def stop(self) -> None:
+        for other in self._others:
+            other.close()
+        await super().stop()
 
 
 def http_url(listener: socket.socket) -> str:

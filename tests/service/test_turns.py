@@ -19,6 +19,7 @@ class Work:
         self.began: list[str] = []
         self.refused: Counter[str] = Counter()
         self.done = asyncio.Event()
+        self.ended = 0
         self.tasks: list[asyncio.Task[None]] = []
 
     def ask(self, tenant: str, count: int) -> list[asyncio.Task[None]]:
@@ -37,11 +38,17 @@ class Work:
             self.began.append(tenant)
             await self.done.wait()
         finally:
+            self.ended += 1
             self.turns.give_back(tenant)
 
     async def finish(self) -> None:
         self.done.set()
         await asyncio.gather(*self.tasks, return_exceptions=True)
+
+
+@pytest.fixture(autouse=True)
+def _refuse_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "REFUSED_AT_ONCE", 10_000)
 
 
 async def settle(work: Work) -> None:
@@ -50,6 +57,10 @@ async def settle(work: Work) -> None:
     while before != (before := (len(work.began), work.turns.waiting, sum(work.refused.values()))):
         for _ in range(20):
             await asyncio.sleep(0)
+        # Refusals come at a tick of their own.
+        pending = [task for task in work.tasks if not task.done()]
+        if pending and len(pending) > len(work.began) + work.turns.waiting - work.ended:
+            await asyncio.wait(pending, timeout=limits.REFUSAL_SECONDS * 2)
 
 
 async def test_what_fits_is_answered_at_once() -> None:

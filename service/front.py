@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -28,11 +28,14 @@ from service.rates import Rates
 from service.request_ids import REQUEST_ID_HEADER, choose_request_id
 from service.response_headers import RESPONSE_HEADERS
 
-# Bodies are shared with the cache's copies: this is for what stands beside them.
-STANDING_MAX_BYTES: Final = 16 * 1024 * 1024
+# Most bodies are the cache's own copies, which are counted there as well.
+STANDING_MAX_BYTES: Final = 32 * 1024 * 1024
 
 # What a shared cache may keep of an answer to a credential: nothing, without asking each time.
-PRIVATE: Final = (("Cache-Control", "private, no-cache"), ("Vary", "Authorization"))
+PRIVATE: Final[Mapping[str, str]] = {
+    "Cache-Control": "private, no-cache",
+    "Vary": "Authorization",
+}
 
 Handler = Callable[[BaseRequest], Awaitable[StreamResponse]]
 _METHODS: Final = frozenset({"GET", "HEAD"})
@@ -102,7 +105,7 @@ class Front:
         name = self._name_of(request)
         if name is not None:
             standing = _Standing(answer, headers, generations, tokens, caller, until)
-            size = sum(len(name) + len(value) for name, value in headers.items())
+            size = answer.size + sum(len(name) + len(value) for name, value in headers.items())
             self._standing.keep(name, standing, size, time.monotonic() + STANDING_LIFETIME)
 
     def _name_of(self, request: BaseRequest) -> bytes | None:
@@ -126,13 +129,13 @@ def respond(request: BaseRequest, answer: Answer, headers: CIMultiDict[str]) -> 
     """The response of an answer, or 304 where the client has it already."""
     known = request.headers.getall("If-None-Match", ())
     if known and is_known(known, answer.etag):
-        return web.Response(status=304, headers=(*PRIVATE, ("ETag", answer.etag)))
+        return web.Response(status=304, headers={**PRIVATE, "ETag": answer.etag})
     return web.Response(body=answer.body, headers=headers)
 
 
 def headers_of(answer: Answer, links: CIMultiDict[str] | None = None) -> CIMultiDict[str]:
     """The headers of an answer that is sent whole."""
-    headers = CIMultiDict((("Content-Type", "application/json"), ("ETag", answer.etag), *PRIVATE))
+    headers = CIMultiDict({"Content-Type": "application/json", "ETag": answer.etag, **PRIVATE})
     headers.extend(RESPONSE_HEADERS)
     if links is not None:
         headers.extend(links)

@@ -9,6 +9,7 @@ is closed and never used again.
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import time
 from collections import deque
@@ -17,7 +18,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-import structlog
 from redis.asyncio.connection import AbstractConnection, Connection, parse_url
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
@@ -46,7 +46,8 @@ Keys = tuple[bytes, ...]
 Values = tuple[bytes | None, ...]
 Replies = list[Any]
 
-_log = structlog.get_logger(__name__)
+# The standard library's, for commands too, whose standard output is not for this.
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -254,7 +255,9 @@ class RedisLink:
     def _note_failure(self, error: Exception) -> None:
         self._failures += 1
         # Its text may hold what is in the URL.
-        _log.warning("redis does not answer", reason=type(error).__name__, failures=self._failures)
+        about = {"reason": type(error).__name__, "failures": self._failures}
+        level = logging.WARNING if self._failures == 1 else logging.DEBUG
+        _log.log(level, "redis does not answer", extra=about)
         if self._failures > 1:
             rest = min(FIRST_REST_SECONDS * 2 ** min(self._failures - 2, 10), LONGEST_REST_SECONDS)
             # Processes that lost it together do not come back together.

@@ -35,10 +35,15 @@ def quiet() -> Iterator[None]:
     structlog.reset_defaults()
 
 
-@pytest.fixture
-async def door(tmp_path: Path) -> AsyncIterator[FrontDoor]:
+# What every route is held behind; a backend joins by a line, with and without Redis.
+VARIANTS = ("sqlite", "sqlite and redis")
+
+
+@pytest.fixture(params=VARIANTS)
+async def door(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[FrontDoor]:
     """A service with two repositories of one owner, and a key that reads both."""
-    async for opened in open_door(tmp_path, Settings(data_dir=tmp_path)):
+    redis = request.getfixturevalue("redis_url") if "redis" in request.param else None
+    async for opened in open_door(tmp_path, Settings(data_dir=tmp_path, redis_url=redis)):
         yield opened
 
 
@@ -54,7 +59,7 @@ async def open_door(data_dir: Path, settings: Settings) -> AsyncIterator[FrontDo
             # What a test writes drops what is kept, as what the service itself writes does.
             writer = runner.app[CONTEXT].writer
             assert isinstance(writer, RenewingStore)
-            opened = FrontDoor(http_url(listener), client, writer, clock, runner)
+            opened = FrontDoor(http_url(listener), client, writer, clock, runner, settings)
             opened.key = await opened.new_key()
             yield opened
         await runner.cleanup()

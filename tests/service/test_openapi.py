@@ -79,11 +79,17 @@ async def test_an_operation_tells_of_its_credential_and_all_its_statuses(
     found = operation(document, described.url)
     paged = described.query is not None
     assert found["security"] == [{"bearer": []}]
-    assert {*found["responses"]} == {"200", "400", "403", "404", "409", "422", "429", "503"}
+    refused = {"400", "403", "404", "409", "422", "429", "503"}
+    assert {*found["responses"]} == {"200", *refused} | ({"304"} if described.tagged else set())
+    asks = {p["name"] for p in found["parameters"] if p["in"] == "header"}
+    assert asks == ({"If-None-Match"} if described.tagged else set())
     for status, response in found["responses"].items():
+        assert ("Vary" in response["headers"]) == (status not in refused)
+        assert ("ETag" in response["headers"]) == (described.tagged and status not in refused)
         assert "X-Request-Id" in response["headers"]
         assert ("Retry-After" in response["headers"]) == (status in ("429", "503"))
         assert ("Link" in response["headers"]) == (paged and status == "200")
+        assert ("RateLimit" in response["headers"]) == (status in ("200", "429"))
 
 
 async def test_the_bounds_of_the_interface_are_in_it(document: dict[str, Any]) -> None:

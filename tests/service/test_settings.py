@@ -38,7 +38,7 @@ def test_the_documented_defaults_are_those_that_hold(monkeypatch: pytest.MonkeyP
 
 
 def test_an_empty_variable_is_an_unset_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("DATA_DIR", "PUBLIC_URL", "BIND", "SECRET", "URL", "TOKEN", "INGEST"):
+    for name in ("DATA_DIR", "PUBLIC_URL", "BIND", "SECRET", "URL", "TOKEN", "INGEST", "REDIS_URL"):
         monkeypatch.setenv(PREFIX + name, "")
     assert load_settings() == Settings()
 
@@ -58,6 +58,9 @@ def test_all_settings_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
         "TOKEN": "mw_anything\n",
         "INGEST": "true",
         "HOST_API_URL": "https://host.example/api/v3/",
+        "RATE_LIMIT": "600/minute",
+        "CORS_ORIGINS": "https://one.example, http://[::1]:3000",
+        "REDIS_URL": "rediss://:hush@cache.example:6380/2?ssl_cert_reqs=none",
     }
     for name, value in given.items():
         monkeypatch.setenv(PREFIX + name, value)
@@ -75,6 +78,9 @@ def test_all_settings_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
         token="mw_anything",
         ingest=True,
         host_api_url="https://host.example/api/v3",
+        rate_limit="600/minute",
+        cors_origins=("https://one.example", "http://[::1]:3000"),
+        redis_url="rediss://:hush@cache.example:6380/2?ssl_cert_reqs=none",
     )
 
 
@@ -94,6 +100,17 @@ BAD = {
         "http://10.0.0.1",
         "https://a@b.example",
     ],
+    "RATE_LIMIT": ["600", "0/minute", "600/fortnight", "6 per minute", "600/minute\n", "-1/day"],
+    "CORS_ORIGINS": ["one.example", "https://one.example/", "https://one.example;*", "null", ","],
+    "REDIS_URL": [
+        "cache.example:6379",
+        "http://:hush@cache.example",
+        "redis://:hush@",
+        "redis://:hush@cache.example:port",
+        "redis://:hush@cache.example/name",
+        "redis://:hush@cache.example?socket_timeout=9",
+        "unix://",
+    ],
 }
 
 
@@ -102,8 +119,9 @@ BAD = {
 )
 def test_a_bad_value_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     monkeypatch.setenv(PREFIX + name, value)
-    with pytest.raises(SettingsError, match=PREFIX + name):
+    with pytest.raises(SettingsError, match=PREFIX + name) as refused:
         load_settings()
+    assert "hush" not in str(refused.value)
 
 
 def test_everything_wrong_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +136,7 @@ def test_everything_wrong_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_the_secret_is_not_shown_and_settings_do_not_change() -> None:
-    settings = Settings(secret="hush", token="mw_hush")
+    settings = Settings(secret="hush", token="mw_hush", redis_url="redis://:hush@a")
     assert "hush" not in repr(settings)
     with pytest.raises(FrozenInstanceError):
         setattr(settings, fields(Settings)[0].name, Path())

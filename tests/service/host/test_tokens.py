@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from redis.asyncio import Redis as Client
 
 from service.host.checks import MAX_SILENCES
 from service.host.client import TOTAL_SECONDS
@@ -15,6 +16,7 @@ from service.host.verdicts import GRANT_LIFETIME, OUTAGE_LIFETIME, REFUSAL_LIFET
 from service.logs import configure_logging
 from service.settings import LogFormat, LogLevel, Settings
 from tests.builders import FOREIGN, NOON, after
+from tests.servers.redis import Redis
 from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, TESTS, FrontDoor, operations
 from tests.source_host import Saying, SourceHost, open_host
@@ -344,3 +346,34 @@ async def test_a_token_is_in_no_log_and_in_no_answer(
     written = capsys.readouterr().err
     assert "the host does not answer" in written
     assert TOKEN not in written
+
+
+async def test_processes_share_verdicts_by_redis(
+    tmp_path: Path, host: SourceHost, redis_url: str
+) -> None:
+    settings = Settings(data_dir=tmp_path, host_api_url=host.base, redis_url=redis_url)
+    async for one in open_door(tmp_path, settings):
+        async for other in open_door(tmp_path, settings):
+            assert (await status(one), await status(one, "bad")) == (200, 403)
+            asked = len(host.asked)
+            assert (await status(other), await status(other, "bad")) == (200, 403)
+            assert len(host.asked) == asked
+
+
+async def test_what_is_shared_tells_nothing_of_a_token(tmp_path: Path, host: SourceHost) -> None:
+    with Redis(tmp_path / "redis") as redis:
+        settings = Settings(data_dir=tmp_path, host_api_url=host.base, redis_url=redis.url)
+        async for door in open_door(tmp_path, settings):
+            assert (await status(door), await status(door, "bad-token")) == (200, 403)
+            held = await read_all(redis.url)
+    assert any(b"host::" in name for name in held)
+    for text in (*held, *held.values()):
+        assert TOKEN.encode() not in text
+        assert b"bad-token" not in text
+
+
+async def read_all(url: str) -> dict[bytes, bytes]:
+    async with Client.from_url(url) as client:
+        names = [name async for name in client.scan_iter()]
+        values = await client.mget(names)
+    return {name: value or b"" for name, value in zip(names, values, strict=True)}

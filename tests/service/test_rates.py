@@ -30,7 +30,7 @@ def settings_of(data_dir: Path, redis_url: str | None = None) -> Settings:
 
 @pytest.fixture
 async def limited(tmp_path: Path) -> AsyncIterator[FrontDoor]:
-    async for opened in open_door(tmp_path, settings_of(tmp_path)):
+    async for opened in open_door(settings_of(tmp_path)):
         yield opened
 
 
@@ -79,15 +79,15 @@ async def test_a_token_of_the_host_is_counted_over_all_repositories(tmp_path: Pa
     async with open_host() as host:
         host.add("acme/widgets", "token")
         settings = Settings(data_dir=tmp_path, rate_limit=f"{QUOTA}/day", host_api_url=host.base)
-        async for door in open_door(tmp_path, settings):
+        async for door in open_door(settings):
             targets = [LOGS, operations("acme", "gadgets")["events"]] * 3
             statuses = [(await door.get(target, key="token")).status for target in targets]
             assert statuses == [200, 404, 200, 404, 200, 429]
 
 
 async def test_two_processes_count_together_by_redis(tmp_path: Path, redis_url: str) -> None:
-    async for one in open_door(tmp_path, settings_of(tmp_path, redis_url)):
-        async for other in open_door(tmp_path, settings_of(tmp_path, redis_url)):
+    async for one in open_door(settings_of(tmp_path, redis_url)):
+        async for other in open_door(settings_of(tmp_path, redis_url)):
             other.key = one.key
             found = [left(await door.get(LOGS)) for door in (one, other, one, other, one)]
             assert found == [4, 3, 2, 1, 0]
@@ -96,7 +96,7 @@ async def test_two_processes_count_together_by_redis(tmp_path: Path, redis_url: 
 
 async def test_without_its_redis_a_process_counts_for_itself(tmp_path: Path) -> None:
     with Redis(tmp_path / "redis") as redis:
-        async for door in open_door(tmp_path, settings_of(tmp_path, redis.url)):
+        async for door in open_door(settings_of(tmp_path, redis.url)):
             assert [left(await door.get(LOGS)) for _ in range(3)] == [4, 3, 2]
             redis.kill()
             answers = [await door.get(LOGS) for _ in range(QUOTA + 1)]

@@ -25,7 +25,7 @@ TARGETS = {
 
 @pytest.fixture
 async def open_to_pages(tmp_path: Path) -> AsyncIterator[FrontDoor]:
-    async for opened in open_door(tmp_path, Settings(data_dir=tmp_path, cors_origins=(PAGE,))):
+    async for opened in open_door(Settings(data_dir=tmp_path, cors_origins=(PAGE,))):
         yield opened
 
 
@@ -107,7 +107,7 @@ async def test_a_preflight_needs_no_credential_and_lets_nothing_be_written(
 
 
 async def test_all_pages_may_read_where_the_operator_says_all(tmp_path: Path) -> None:
-    async for door in open_door(tmp_path, Settings(data_dir=tmp_path, cors_origins=("*",))):
+    async for door in open_door(Settings(data_dir=tmp_path, cors_origins=("*",))):
         answer = await door.get(operations()["quarantines"], Origin="https://any.example")
         assert answer.headers["Access-Control-Allow-Origin"] == "*"
         assert answer.headers.getall("Vary") == ["Authorization"]

@@ -37,7 +37,7 @@ async def host() -> AsyncIterator[SourceHost]:
 @pytest.fixture
 async def door(tmp_path: Path, host: SourceHost) -> AsyncIterator[FrontDoor]:
     settings = Settings(data_dir=tmp_path, host_api_url=host.base)
-    async for opened in open_door(tmp_path, settings):
+    async for opened in open_door(settings):
         yield opened
 
 
@@ -86,7 +86,7 @@ async def test_what_the_host_hides_is_like_what_is_absent(
 
 async def test_a_token_may_not_write(tmp_path: Path, host: SourceHost) -> None:
     settings = Settings(data_dir=tmp_path, host_api_url=host.base, ingest=True)
-    async for door in open_door(tmp_path, settings):
+    async for door in open_door(settings):
         sent = await door.post(LOGS, b"", "application/x-ndjson", key=TOKEN)
         assert sent.status == 403
         hidden = await door.post(
@@ -96,7 +96,7 @@ async def test_a_token_may_not_write(tmp_path: Path, host: SourceHost) -> None:
 
 
 async def test_no_host_no_token(tmp_path: Path) -> None:
-    async for door in open_door(tmp_path, Settings(data_dir=tmp_path)):
+    async for door in open_door(Settings(data_dir=tmp_path)):
         assert await status(door) == 403
         assert await status(door, target="/v1/repos/ac_me/widgets/logs") == 403
 
@@ -352,8 +352,8 @@ async def test_processes_share_verdicts_by_redis(
     tmp_path: Path, host: SourceHost, redis_url: str
 ) -> None:
     settings = Settings(data_dir=tmp_path, host_api_url=host.base, redis_url=redis_url)
-    async for one in open_door(tmp_path, settings):
-        async for other in open_door(tmp_path, settings):
+    async for one in open_door(settings):
+        async for other in open_door(settings):
             assert (await status(one), await status(one, "bad")) == (200, 403)
             asked = len(host.asked)
             assert (await status(other), await status(other, "bad")) == (200, 403)
@@ -363,7 +363,7 @@ async def test_processes_share_verdicts_by_redis(
 async def test_what_is_shared_tells_nothing_of_a_token(tmp_path: Path, host: SourceHost) -> None:
     with Redis(tmp_path / "redis") as redis:
         settings = Settings(data_dir=tmp_path, host_api_url=host.base, redis_url=redis.url)
-        async for door in open_door(tmp_path, settings):
+        async for door in open_door(settings):
             assert (await status(door), await status(door, "bad-token")) == (200, 403)
             held = await read_all(redis.url)
     assert any(b"host::" in name for name in held)

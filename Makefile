@@ -45,6 +45,7 @@ bench-quick: install ## The same over small stores and in short rounds: does it 
 	@$(BIN)/python -m benchmarks --size quick $(ARGUMENTS)
 
 check: install ## Lint, types, and the direction of imports.
+	@$(UV) sync --locked --quiet --group bench
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy

@@ -376,4 +376,4 @@ async def read_all(url: str) -> dict[bytes, bytes]:
     async with Client.from_url(url) as client:
         names = [name async for name in client.scan_iter()]
         values = await client.mget(names)
-    return {name: value or b"" for name, value in zip(names, values, strict=True)}
+    return {bytes(name): bytes(value or b"") for name, value in zip(names, values, strict=True)}

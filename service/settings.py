@@ -87,6 +87,7 @@ class Settings:
     host_api_url: str | None = None
     rate_limit: str | None = None
     cors_origins: tuple[str, ...] = ()
+    metrics: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +305,13 @@ DECLARATIONS: Final = (
         "The origins whose pages may read answers in a browser, such as `https://ci.example`, with "
         "commas between them, or `*` for all; when unset, none.",
         _origins,
+    ),
+    Declaration(
+        "metrics",
+        "false",
+        "Whether `GET /metrics` tells Prometheus what each process counts, to anybody who asks: "
+        "`true` or `false`.",
+        _switch,
     ),
 )
 

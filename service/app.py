@@ -20,6 +20,7 @@ from service.front import Front
 from service.gate import Gate
 from service.host.checks import Host
 from service.intake import Intake
+from service.metrics import Metrics
 from service.openapi import build_document
 from service.rates import Rates
 from service.routes import events, operations, quarantines, tests, traces
@@ -47,6 +48,8 @@ def create_app(settings: Settings, store: Store, *, clock: Clock = utc_now) -> w
     )
     if settings.ingest:
         _add_writes(app.router)
+    if settings.metrics:
+        app.router.add_get("/metrics", operations.metrics)
     app.router.add_get("/openapi.json", operations.openapi)
     app.router.add_get("/health/live", operations.live)
     app.router.add_get("/health/ready", operations.ready)
@@ -75,15 +78,17 @@ def _context(
                 host = Host.open(settings.host_api_url, secret, shelf, clock)
                 opened.push_async_callback(host.close)
             rates = None if settings.rate_limit is None else Rates(settings.rate_limit, shelf)
+            front, gate = Front(shelf, clock, rates), Gate()
             app[CONTEXT] = Context(
                 reader=renewing,
                 writer=renewing,
                 cache=Cache(shelf),
-                front=Front(shelf, clock, rates),
+                front=front,
                 host=host,
-                gate=Gate(),
+                gate=gate,
                 rates=rates,
                 cors=Cors(settings.cors_origins) if settings.cors_origins else None,
+                metrics=Metrics(front, gate.turns) if settings.metrics else None,
                 intake=Intake(),
                 clock=clock,
                 seal=Seal(secret, identity.store_id),

@@ -39,6 +39,7 @@ from service.front import Front
 from service.gate import Gate
 from service.host.checks import Host
 from service.intake import Intake
+from service.metrics import Metrics
 from service.paths import PathParameter, find_path_errors
 from service.rates import Rates
 
@@ -69,6 +70,7 @@ class Context:
     gate: Gate
     rates: Rates | None
     cors: Cors | None
+    metrics: Metrics | None
     intake: Intake
     clock: Clock
     seal: Seal

@@ -63,6 +63,8 @@ class Front:
     ) -> None:
         self._shelf = shelf
         self._rates = rates
+        # How many requests were answered by what stood.
+        self.hits = 0
         self._clock = clock
         self._standing: Lru[_Standing] = Lru(STANDING_MAX_BYTES)
         # Neither a credential nor what could be tried against one is held.
@@ -82,6 +84,7 @@ class Front:
                 return await handler(request)
             if self._rates is not None:
                 await self._rates.spend(request, standing.caller)
+            self.hits += 1
             response = respond(request, standing.answer, standing.headers)
             response.headers[REQUEST_ID_HEADER] = choose_request_id(
                 request.headers.get(REQUEST_ID_HEADER)

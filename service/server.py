@@ -113,7 +113,9 @@ def _guard(app: web.Application, runner: web.AppRunner) -> None:
         raise RuntimeError("the runner was not set up")
     context = app[CONTEXT]
     handler = context.gate.before(context.front.before(server.request_handler))
-    server.request_handler = handler if context.cors is None else context.cors.before(handler)
+    for outer in (context.cors, context.metrics):
+        handler = handler if outer is None else outer.before(handler)
+    server.request_handler = handler
 
 
 def _run(settings: Settings, listener: socket.socket, parent: int | None = None) -> None:

@@ -81,6 +81,7 @@ class Settings:
     host_api_url: str | None = None
     rate_limit: str | None = None
     cors_origins: tuple[str, ...] = ()
+    metrics: bool = False
 
     @property
     def store(self) -> Path | ElasticsearchPlace:
@@ -285,6 +286,13 @@ DECLARATIONS: Final = (
         "The origins whose pages may read answers in a browser, such as `https://ci.example`, with "
         "commas between them, or `*` for all; when unset, none.",
         _origins,
+    ),
+    Declaration(
+        "metrics",
+        "false",
+        "Whether `GET /metrics` tells Prometheus what each process counts, to anybody who asks: "
+        "`true` or `false`.",
+        _switch,
     ),
 )
 

@@ -49,6 +49,8 @@ class Turns:
         self._waiting = 0
         self._slice_began = 0.0
         self._in_slice = False
+        # How many were refused.
+        self.refused = 0
         self._refusals: deque[asyncio.Future[None]] = deque()
         self._interval = _FIRST_GUESS_SECONDS
         self._measured_from: float | None = None
@@ -82,6 +84,7 @@ class Turns:
         """
         queue = self._queues.get(tenant)
         if self._is_full(len(queue or ())):
+            self.refused += 1
             await self._wait_for_refusal()
             raise OverloadedError
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -29,8 +29,9 @@ _TOKEN: Final = re.compile(rf"[A-Za-z0-9\-._~+/]{{1,{TOKEN_MAX_LENGTH}}}=*")
 # After so many silences in a row nobody waits for the next one.
 MAX_SILENCES: Final = 3
 REST_SECONDS: Final = 1.0
-# Questions that wait for the host at once, answered or not; more would wait for nothing.
-MAX_WAITING: Final = 256
+# Questions that wait for the host at once: a third of what may be under way (`service.turns`), so
+# that a host that is slow does not take the service from those who have a key.
+MAX_WAITING: Final = 48
 
 _LIMITED_BYTES: Final = 4 * 1024 * 1024
 

@@ -62,6 +62,7 @@ def test_all_settings_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
         "INGEST": "true",
         "HOST_API_URL": "https://host.example/api/v3/",
         "RATE_LIMIT": "600/minute",
+        "METRICS": "true",
         "CORS_ORIGINS": "https://one.example, http://[::1]:3000",
         "REDIS_URL": "rediss://:hush@cache.example:6380/2?ssl_cert_reqs=none",
     }
@@ -85,6 +86,7 @@ def test_all_settings_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
         ingest=True,
         host_api_url="https://host.example/api/v3",
         rate_limit="600/minute",
+        metrics=True,
         cors_origins=("https://one.example", "http://[::1]:3000"),
         redis_url="rediss://:hush@cache.example:6380/2?ssl_cert_reqs=none",
     )
@@ -109,6 +111,7 @@ BAD = {
         "http://10.0.0.1",
         "https://a@b.example",
     ],
+    "METRICS": ["perhaps"],
     "RATE_LIMIT": ["600", "0/minute", "600/fortnight", "6 per minute", "600/minute\n", "-1/day"],
     "CORS_ORIGINS": ["one.example", "https://one.example/", "https://one.example;*", "null", ","],
     "REDIS_URL": [

@@ -7,6 +7,8 @@ Nothing is skipped: what is missing is an error.
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import os
 import tempfile
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from indexing.store import ElasticsearchPlace
 from tests.servers.elasticsearch import Node
 from tests.servers.redis import Redis
 
@@ -40,3 +43,14 @@ def _running(variable: str, server: type[Node | Redis]) -> Iterator[str]:
         server(Path(folder)) as started,
     ):
         yield started.url
+
+
+@pytest.fixture
+def elasticsearch_place(elasticsearch_url: str) -> ElasticsearchPlace:
+    """A place in the shared node with nothing in it, the same for every test of this process."""
+    place = ElasticsearchPlace((elasticsearch_url,), f"test-{os.getpid()}")
+    server = http.client.HTTPConnection(elasticsearch_url.removeprefix("http://"))
+    with contextlib.closing(server):
+        server.request("DELETE", f"/{place.prefix}-*")
+        assert server.getresponse().status == http.HTTPStatus.OK
+    return place

@@ -157,8 +157,11 @@ class Reader(Protocol):
 class Writer(Protocol):
     """All that fills a store.
 
-    Each call is atomic for a reader and for a kill: it happened or it did not, except where a
-    method says otherwise. Every call may be repeated, and then changes nothing more.
+    Every call may be repeated, and then changes nothing more. What it did is seen by every read
+    that begins after it has returned. In the embedded store each call is atomic for a reader and
+    for a kill, except where a method says otherwise: it happened or it did not. Over several
+    machines that holds for each row, and a call that was cut short has done a part of its work:
+    repeating it does the rest.
     """
 
     async def ensure_repository(self, name: RepositoryName) -> Repository:

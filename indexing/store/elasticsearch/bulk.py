@@ -16,8 +16,8 @@ import orjson
 from indexing.errors import StoreUnavailableError
 from indexing.store.elasticsearch.connection import WRITING, Connection
 
-# A node holds what arrives in its memory until it is indexed; it refuses what is over 100 MB.
-_PIECE_BYTES: Final = 8 * 1024 * 1024
+# Sending more than a mebibyte in one go holds up the event loop; a node gains nothing from more.
+_PIECE_BYTES: Final = 1_000_000
 _PIECE_OPERATIONS: Final = 2_000
 
 # Statuses of an item that will do better later: a full queue, a shard on its way to another node.

@@ -29,6 +29,9 @@ _COMPATIBLE: Final = ";compatible-with=9"
 # More requests at once than a node has search threads wait there instead of here.
 _CONNECTIONS_PER_NODE: Final = 64
 
+# A pattern may match no index; one that is closed is an error and not passed over.
+_WILDCARDS: Final = "open,closed"
+
 _CONFLICT: Final = 409
 _MISSING: Final = 404
 _TOO_MANY: Final = 429
@@ -244,13 +247,15 @@ class Connection:
     ) -> Any:
         """Search; all of the shards answer or it is an error.
 
+        An index that is named has to be there; one that a pattern stands for need not be.
+
         Raises:
             TooComplexError: the engine will not run a pattern of the query.
         """
         query = _query(
             routing=routing,
             allow_partial_search_results="false",
-            ignore_unavailable="true",
+            expand_wildcards=_WILDCARDS,
         )
         answer = await self.request("POST", f"/{index}/_search" + query, body, patience=patience)
         return _checked(answer)
@@ -264,7 +269,7 @@ class Connection:
                 "index": index,
                 "routing": routing,
                 "allow_partial_search_results": False,
-                "ignore_unavailable": True,
+                "expand_wildcards": _WILDCARDS,
             }
         )
         lines = [header, orjson.dumps(first), header, orjson.dumps(second), b""]

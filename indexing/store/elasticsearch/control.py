@@ -6,12 +6,12 @@ import base64
 import secrets
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from indexing.errors import StoreError, StoreVersionError
-from indexing.store.elasticsearch.connection import ConflictError, Connection, Document
+from indexing.store.elasticsearch.connection import WRITING, ConflictError, Connection, Document
 from indexing.store.elasticsearch.layout import LAYOUT_VERSION, Layout
 from indexing.store.elasticsearch.retention import Retention
 from indexing.store.interface import StoreIdentity
@@ -53,19 +53,27 @@ class Control:
 
     async def read(self) -> State:
         """The state as it is at this moment."""
-        return (await self._read())[0]
+        return self._note(await self._find())
+
+    async def read_with(
+        self, places: Sequence[tuple[str, str, str | None]]
+    ) -> tuple[State, list[Document | None]]:
+        """The state and some documents, by (index, id, routing), in one request."""
+        own = (self._layout.control, STORE_DOCUMENT, None)
+        document, *others = await self._connection.get_many([own, *places], patience=WRITING)
+        return self._note(_require(document)), others
 
     async def read_retention(self) -> Retention:
         """How far retention went, as of a few seconds ago at most."""
         if time.monotonic() - self._read_at > _REMEMBERED_SECONDS:
-            await self._read()
+            await self.read()
         return self._retention
 
     async def change(self, change: Callable[[State], State]) -> State:
         """Store what `change` makes of the state, which it may be given more than once."""
         while True:
-            state, document = await self._read()
-            changed = change(state)
+            document = await self._find()
+            changed = change(self._note(document))
             try:
                 await self._connection.put(
                     self._layout.control,
@@ -78,14 +86,21 @@ class Control:
             self._retention = changed.retention
             return changed
 
-    async def _read(self) -> tuple[State, Document]:
-        document = await self._connection.get(self._layout.control, STORE_DOCUMENT)
-        if document is None:
-            raise StoreError("the store is gone from Elasticsearch")
+    async def _find(self) -> Document:
+        found = await self._connection.get(self._layout.control, STORE_DOCUMENT)
+        return _require(found)
+
+    def _note(self, document: Document) -> State:
         state = state_of(document)
         self._retention = state.retention
         self._read_at = time.monotonic()
-        return state, document
+        return state
+
+
+def _require(document: Document | None) -> Document:
+    if document is None:
+        raise StoreError("the store is gone from Elasticsearch")
+    return document
 
 
 def new_state(generation: str) -> dict[str, Any]:

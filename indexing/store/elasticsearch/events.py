@@ -14,7 +14,7 @@ from indexing.store.elasticsearch import bulk, paging
 from indexing.store.elasticsearch.bulk import Operation
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.connection import WRITING, Document
-from indexing.store.elasticsearch.repositories import require_known
+from indexing.store.elasticsearch.repositories import read_known
 from indexing.store.elasticsearch.retention import Retention
 from indexing.store.elasticsearch.slices import slice_of, slices_between
 from indexing.store.interface import EventOutcome
@@ -25,8 +25,8 @@ _ORDER: Final = (_TIME, "id")
 
 
 async def write_events(cluster: Cluster, events: Sequence[StoredEvent]) -> list[EventOutcome]:
-    await require_known(cluster, list({e.repository.key: e.repository for e in events}.values()))
-    retention = (await cluster.control.read()).retention
+    names = list({event.repository.key: event.repository for event in events}.values())
+    retention = (await read_known(cluster, names)).retention
     operations = [_operation_of(cluster, event, retention.epoch) for event in events]
     sent = await bulk.send(cluster.connection, operations, visible=True)
     taken = [number for number, outcome in enumerate(sent) if outcome.conflicts]
@@ -76,7 +76,7 @@ def _operation_of(cluster: Cluster, event: StoredEvent, epoch: int) -> Operation
     routing = routing_of(event.repository)
     return Operation(
         "create",
-        f"{cluster.layout.events}-{slice_of(event.key.received_at)}",
+        cluster.layout.events_of(slice_of(event.key.received_at)),
         _document_id(event.repository, event.key),
         routing,
         {
@@ -133,7 +133,8 @@ def _slices(cluster: Cluster, query: EventQuery) -> str:
     names = slices_between(query.received_from, query.received_to)
     if names is None:
         return cluster.layout.events
-    return ",".join(f"{cluster.layout.events}-{name}" for name in names)
+    # As patterns, for a month without events has no index.
+    return ",".join(cluster.layout.events_of(f"{name}*") for name in names)
 
 
 def _query_of(query: EventQuery, retention: Retention) -> dict[str, Any]:

@@ -15,11 +15,11 @@ from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.columns import pull_document
 from indexing.store.elasticsearch.connection import WRITING
 from indexing.store.elasticsearch.observations import TIME
-from indexing.store.elasticsearch.repositories import require_known
+from indexing.store.elasticsearch.repositories import read_known
 from indexing.store.elasticsearch.retention import Retention
 from indexing.store.elasticsearch.runs import judge_run
 from indexing.store.elasticsearch.slices import slice_of
-from indexing.store.elasticsearch.stale import mark_tests, new_mark_id
+from indexing.store.elasticsearch.stale import mark_tests, marking, new_mark_id
 from indexing.store.elasticsearch.tests import StoredTest, source_of
 from indexing.store.interface import ExecutionCount
 from indexing.timestamps import to_microseconds
@@ -31,15 +31,13 @@ _IDS_AT_ONCE = 5_000
 async def write_executions(
     cluster: Cluster, repository: RepositoryName, run: Run, executions: Sequence[Execution]
 ) -> ExecutionCount:
-    await require_known(cluster, [repository])
+    retention = (await read_known(cluster, [repository])).retention
     if not executions:
         return ExecutionCount(0, 0)
     routing = routing_of(repository)
-    retention = (await cluster.control.read()).retention
     names = {str(derive_test_id(repository, e.test_name)): e.test_name for e in executions}
     mark = new_mark_id()
-    await mark_tests(cluster, mark, routing, names)
-    await _ensure_tests(cluster, routing, names)
+    await _announce(cluster, mark, routing, names)
     outcomes = await _store(cluster, repository, run, executions, retention)
     await judge_run(cluster, repository, run, retention)
     await mark_tests(cluster, mark, routing, names)
@@ -48,8 +46,12 @@ async def write_executions(
     return ExecutionCount(written, unchanged)
 
 
-async def _ensure_tests(cluster: Cluster, routing: str, names: dict[str, str]) -> None:
+async def _announce(cluster: Cluster, mark: str, routing: str, names: dict[str, str]) -> None:
+    """Mark the tests, and store those that are new: both before any execution of theirs."""
     operations = [
+        marking(cluster, mark, routing, names),
+    ]
+    operations += [
         Operation(
             "create",
             cluster.layout.tests,
@@ -134,7 +136,7 @@ def _operation_of(
     place: _Place | None,
 ) -> Operation:
     routing = routing_of(repository)
-    index = f"{cluster.layout.executions}-{slice_of(execution.finished_at)}"
+    index = cluster.layout.executions_of(slice_of(execution.finished_at))
     overwrites = place is not None and place.index == index
     source: dict[str, Any] = {
         "repository_id": routing,

@@ -93,6 +93,14 @@ _FIXED: Final[dict[str, dict[str, Any]]] = {
     "stale": STALE_MAPPING,
 }
 
+# Those that more indices are added to: generations, and slices of time.
+_GROWING: Final[dict[str, dict[str, Any]]] = {
+    "identities": IDENTITIES_MAPPING,
+    "events": EVENTS_MAPPING,
+    "executions": EXECUTIONS_MAPPING,
+}
+_SLICED: Final = frozenset({"events", "executions"})
+
 # What spreads over the nodes of a cluster and what is small enough for one shard.
 _SHARDS: Final = {"events": 2, "executions": 2, "identities": 2, "tests": 2}
 
@@ -137,57 +145,69 @@ class Layout:
         """One generation of the identity index."""
         return f"{self.prefix}-identities-{generation}"
 
+    def events_of(self, slice_name: str) -> str:
+        """One slice of the events."""
+        return f"{self.prefix}-events-{slice_name}"
+
+    def executions_of(self, slice_name: str) -> str:
+        """One slice of the executions."""
+        return f"{self.prefix}-executions-{slice_name}"
+
     @property
     def events(self) -> str:
-        """The alias over all slices of events."""
-        return f"{self.prefix}-events"
+        """All slices of events, as a pattern: there may be none."""
+        return self.events_of("*")
 
     @property
     def executions(self) -> str:
-        """The alias over all slices of executions."""
-        return f"{self.prefix}-executions"
+        """All slices of executions, as a pattern: there may be none."""
+        return self.executions_of("*")
+
+    @property
+    def components(self) -> dict[str, dict[str, Any]]:
+        """The component templates by name: what this project sets and others may lay over."""
+        return {
+            f"{self.prefix}-{name}@default": {
+                "template": {
+                    "settings": {
+                        "number_of_shards": _SHARDS.get(name, 1),
+                        # One node alone would never be green with a replica that has no place.
+                        "auto_expand_replicas": "0-1",
+                    }
+                }
+            }
+            for name in _FIXED | _GROWING
+        }
 
     @property
     def templates(self) -> dict[str, dict[str, Any]]:
-        """The index templates by name: what every new slice and generation is made of."""
-        sliced = {
-            name: _template(self.prefix, name, mapping) | {"index_patterns": [pattern]}
-            for name, mapping, pattern in (
-                ("events", EVENTS_MAPPING, f"{self.events}-*"),
-                ("executions", EXECUTIONS_MAPPING, f"{self.executions}-*"),
-                ("identities", IDENTITIES_MAPPING, f"{self.identities}-*"),
-            )
-        }
-        for name in ("events", "executions"):
-            sliced[name]["template"]["aliases"] = {f"{self.prefix}-{name}": {}}
-        fixed = {
-            name: _template(self.prefix, name, mapping)
-            | {"index_patterns": [f"{self.prefix}-{name}"]}
+        """The index templates by name: what every index is made of, each new slice too."""
+        found = {
+            f"{self.prefix}-{name}": self._template(name, mapping, f"{self.prefix}-{name}")
             for name, mapping in _FIXED.items()
         }
-        return {f"{self.prefix}-{name}": body for name, body in (sliced | fixed).items()}
+        for name, mapping in _GROWING.items():
+            body = self._template(name, mapping, f"{self.prefix}-{name}-*")
+            if name in _SLICED:
+                # For whoever looks in from outside: one name for all slices.
+                body["template"]["aliases"] = {f"{self.prefix}-{name}": {}}
+            found[f"{self.prefix}-{name}"] = body
+        return found
+
+    def _template(self, name: str, mapping: dict[str, Any], pattern: str) -> dict[str, Any]:
+        # Whoever runs the cluster sets shards, replicas or tiers in a component template of this
+        # name, which is laid over the defaults and survives an upgrade.
+        own = f"{self.prefix}-{name}@custom"
+        return {
+            "index_patterns": [pattern],
+            "priority": 500,
+            "composed_of": [f"{self.prefix}-{name}@default", own],
+            "ignore_missing_component_templates": [own],
+            "_meta": {"version": LAYOUT_VERSION},
+            "template": {"mappings": {"dynamic": False, "properties": mapping}},
+        }
 
     @property
     def fixed(self) -> tuple[str, ...]:
         """The indices that exist from the beginning under their own names."""
         return tuple(f"{self.prefix}-{name}" for name in _FIXED)
-
-
-def _template(prefix: str, name: str, mapping: dict[str, Any]) -> dict[str, Any]:
-    # Whoever runs the cluster sets shards, replicas or tiers in a component template of this name,
-    # which is laid over these and survives an upgrade.
-    own = f"{prefix}-{name}@custom"
-    return {
-        "priority": 500,
-        "composed_of": [own],
-        "ignore_missing_component_templates": [own],
-        "_meta": {"version": LAYOUT_VERSION},
-        "template": {
-            "settings": {
-                "number_of_shards": _SHARDS.get(name, 1),
-                # One node alone would never be green with a replica that has no place.
-                "auto_expand_replicas": "0-1",
-            },
-            "mappings": {"dynamic": False, "properties": mapping},
-        },
-    }

@@ -198,9 +198,9 @@ async def _make_final(cluster: Cluster, touched: Mapping[str, list[str]]) -> Non
             body["search_after"] = hits[-1]["sort"]
 
 
-async def _drop_slices(cluster: Cluster, alias: str, before: datetime) -> None:
-    for name in await _list_indices(cluster, f"{alias}-*"):
-        if ends_before(name.removeprefix(f"{alias}-"), before):
+async def _drop_slices(cluster: Cluster, pattern: str, before: datetime) -> None:
+    for name in await _list_indices(cluster, pattern):
+        if ends_before(name.removeprefix(pattern.rstrip("*")), before):
             await _delete_index(cluster, name)
 
 

@@ -14,6 +14,7 @@ from functools import partial
 from itertools import groupby
 from typing import Final
 
+from indexing.errors import StoreError
 from indexing.health.observations import Observation
 from indexing.health.rules import judge
 from indexing.identifiers import derive_identity_id
@@ -22,8 +23,8 @@ from indexing.store.elasticsearch import bulk, observations, stale
 from indexing.store.elasticsearch.auto_quarantine import Judged, Rules, rule_tests
 from indexing.store.elasticsearch.bulk import Operation
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.connection import WRITING, Document
-from indexing.store.elasticsearch.repositories import read_by_routing
+from indexing.store.elasticsearch.connection import Document
+from indexing.store.elasticsearch.repositories import document_routed, stored_of
 from indexing.store.elasticsearch.repository_settings import announce
 from indexing.store.elasticsearch.search_query import key_of
 from indexing.store.elasticsearch.stale import Mark
@@ -46,8 +47,6 @@ async def refresh_tests(
     more = True
     while more:
         marks, more = await stale.read_marks(cluster, routing)
-        if marks:
-            await cluster.connection.refresh(cluster.layout.executions)
         for place, group in groupby(marks, key=lambda mark: mark.routing):
             named = list(group)
             for mark in named:
@@ -76,37 +75,41 @@ async def _refresh_repository(
     """
     tests = sorted(frozenset[str]().union(*(mark.tests or () for mark in marks)))
     for start in range(0, len(tests), _TESTS_A_STEP):
-        step = await _Step.begin(cluster, routing, now)
-        async for done in step.run(tests[start : start + _TESTS_A_STEP]):
+        step = await _Step.begin(cluster, routing, tests[start : start + _TESTS_A_STEP], now)
+        async for done in step.run():
             yield done
-    if tests:
-        await cluster.connection.refresh(f"{cluster.layout.identities}-*")
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """The settings and the state of the store that some tests of one repository are judged by."""
+    """Some tests of one repository, with the settings and state of the store to judge them by."""
 
     cluster: Cluster
     rules: Rules
     generations: Sequence[str]
+    documents: Mapping[str, Document]
 
     @classmethod
-    async def begin(cls, cluster: Cluster, routing: str, now: datetime) -> _Step:
-        stored = await announce(cluster, await read_by_routing(cluster, routing))
-        state = await cluster.control.read()
+    async def begin(
+        cls, cluster: Cluster, routing: str, tests: Sequence[str], now: datetime
+    ) -> _Step:
+        layout = cluster.layout
+        own = (layout.control, document_routed(routing), None)
+        state, (repository, *found) = await cluster.control.read_with(
+            [own, *((layout.tests, test, routing) for test in tests)]
+        )
+        if repository is None:
+            raise StoreError("a repository is gone from Elasticsearch")
+        stored = await announce(cluster, stored_of(repository))
         scope = observations.Scope(routing, state.retention, stored.repository.default_branch)
         rules = Rules(stored.repository, stored.settings_version, scope, now)
-        return cls(cluster, rules, state.generations)
-
-    async def run(self, tests: Sequence[str]) -> AsyncIterator[tuple[int, frozenset[str]]]:
-        """Yields how many tests were done, and which of them have to be done again."""
-        routing = self.rules.executions.routing
-        found = await self.cluster.connection.get_many(
-            [(self.cluster.layout.tests, test, routing) for test in tests], patience=WRITING
-        )
         # A mark may be older than its tests, where whoever made it was killed before them.
         documents = {document.id: document for document in found if document is not None}
+        return cls(cluster, rules, state.generations, documents)
+
+    async def run(self) -> AsyncIterator[tuple[int, frozenset[str]]]:
+        """Yields how many tests were done, and which of them have to be done again."""
+        documents = self.documents
         extents = await observations.read_extents(
             self.cluster, self.rules.executions, list(documents)
         )
@@ -114,13 +117,12 @@ class _Step:
             here = {test: extents[test] for test in portion if test in extents}
             seen = await observations.read_observations(self.cluster, self.rules.executions, here)
             judged = [_judge(documents[test], seen.get(test, []), self.rules) for test in portion]
-            yield len(portion), await self._store(documents, judged)
+            yield len(portion), await self._store(judged)
 
-    async def _store(
-        self, documents: Mapping[str, Document], judged: Sequence[Judged]
-    ) -> frozenset[str]:
+    async def _store(self, judged: Sequence[Judged]) -> frozenset[str]:
         """Write results; returns the tests that somebody else has written since they were read."""
         routing = self.rules.executions.routing
+        documents = self.documents
         operations = [
             Operation(
                 "index",
@@ -144,7 +146,7 @@ class _Step:
             for row in self._rows(test, test_of(documents[test.test_id].source), version)
         ]
         # A conflict here is a row that follows a newer version of its test already.
-        await bulk.send(self.cluster.connection, rows, visible=False)
+        await bulk.send(self.cluster.connection, rows, visible=True)
         ruled = await rule_tests(self.cluster, self.rules, [test for test, _ in stored])
         done = {test.test_id for test, _ in stored}
         return ruled | {test.test_id for test in judged if test.test_id not in done}

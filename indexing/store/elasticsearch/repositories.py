@@ -12,12 +12,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from indexing.errors import StoreError, UnknownRepositoryError
+from indexing.errors import UnknownRepositoryError
 from indexing.models.events import EventKey, StoredEvent
 from indexing.models.repositories import Repository
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.connection import ConflictError, Document
+from indexing.store.elasticsearch.control import State
 from indexing.timestamps import from_microseconds, to_microseconds
 
 KIND: Final = "repository"
@@ -34,10 +35,11 @@ class StoredRepository:
 
 
 def document_id(name: RepositoryName) -> str:
-    return _document_id(routing_of(name))
+    return document_routed(routing_of(name))
 
 
-def _document_id(routing: str) -> str:
+def document_routed(routing: str) -> str:
+    """The document of the repository whose others are routed so."""
     return f"repository:{routing}"
 
 
@@ -51,24 +53,17 @@ async def read_repository(cluster: Cluster, name: RepositoryName) -> StoredRepos
     found = await cluster.connection.get(cluster.layout.control, document_id(name))
     if found is None:
         raise UnknownRepositoryError(f"the repository {name} is not known")
-    return _stored_of(found)
+    return stored_of(found)
 
 
-async def read_by_routing(cluster: Cluster, routing: str) -> StoredRepository:
-    """All that the document holds of the repository whose documents are routed so."""
-    found = await cluster.connection.get(cluster.layout.control, _document_id(routing))
-    if found is None:
-        raise StoreError("a repository is gone from Elasticsearch")
-    return _stored_of(found)
-
-
-async def require_known(cluster: Cluster, names: Sequence[RepositoryName]) -> None:
-    """Raise `UnknownRepositoryError` where `ensure_repository` was not called for one of them."""
+async def read_known(cluster: Cluster, names: Sequence[RepositoryName]) -> State:
+    """The state of the store; raises `UnknownRepositoryError` where one of them is not known."""
     places = [(cluster.layout.control, document_id(name), None) for name in names]
-    found = await cluster.connection.get_many(places)
+    state, found = await cluster.control.read_with(places)
     for name, document in zip(names, found, strict=True):
         if document is None:
             raise UnknownRepositoryError(f"the repository {name} is not known")
+    return state
 
 
 async def ensure_repository(cluster: Cluster, name: RepositoryName) -> Repository:
@@ -84,7 +79,7 @@ async def make_known(cluster: Cluster, name: RepositoryName) -> StoredRepository
             source = _source_of(Repository(name), settings_version=0, announcement=None)
             await cluster.connection.put(*place, source)
         return await read_repository(cluster, name)
-    return _stored_of(found)
+    return stored_of(found)
 
 
 async def replace_repository(
@@ -121,7 +116,7 @@ def _source_of(
     }
 
 
-def _stored_of(document: Document) -> StoredRepository:
+def stored_of(document: Document) -> StoredRepository:
     repository = repository_of(document.source)
     announcement = document.source["announcement"]
     return StoredRepository(

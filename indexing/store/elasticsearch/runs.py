@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection
 from typing import Any, Final
 
@@ -30,10 +31,12 @@ async def judge_run(
     """Mark the run as a failure of the infrastructure or as none, by all that is stored of it."""
     routing = routing_of(repository)
     run_id = derive_run_id(repository, run).hex()
-    await cluster.connection.refresh(cluster.layout.executions)
     while True:
         # Read before the counting: whoever counts more and is faster makes the write below fail.
-        stored = await cluster.connection.get(cluster.layout.runs, run_id, routing=routing)
+        stored, _ = await asyncio.gather(
+            cluster.connection.get(cluster.layout.runs, run_id, routing=routing),
+            cluster.connection.refresh(cluster.layout.executions),
+        )
         query = _query_of(routing, run_id, retention)
         counts, last_at = await _count(cluster, routing, query)
         failed = is_infrastructure_failure(counts[Conclusion.PASSED], counts[Conclusion.FAILED])

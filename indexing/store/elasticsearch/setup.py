@@ -38,12 +38,16 @@ async def ensure_layout(connection: Connection, layout: Layout) -> None:
         return
     # New indices take their form from the templates, so these come first; the document that says
     # that all of it is there comes last.
-    await asyncio.gather(
-        *(
-            connection.request("PUT", f"/_index_template/{name}", body, patience=WRITING)
-            for name, body in layout.templates.items()
+    for kind, templates in (
+        ("_component_template", layout.components),
+        ("_index_template", layout.templates),
+    ):
+        await asyncio.gather(
+            *(
+                connection.request("PUT", f"/{kind}/{name}", body, patience=WRITING)
+                for name, body in templates.items()
+            )
         )
-    )
     generation = layout.identities_of(FIRST_GENERATION)
     await asyncio.gather(
         *(create_index(connection, name) for name in layout.fixed),

@@ -41,13 +41,17 @@ async def mark_tests(
     cluster: Cluster, mark_id: str, routing: str, tests: Iterable[str] | None
 ) -> None:
     """Make a mark, or make it anew: nobody who read it before can then take it away."""
+    await bulk.send(cluster.connection, [marking(cluster, mark_id, routing, tests)], visible=False)
+
+
+def marking(cluster: Cluster, mark_id: str, routing: str, tests: Iterable[str] | None) -> Operation:
+    """The same as one operation of a bulk."""
     source = {
         "repository_id": routing,
         "mark": mark_id,
         "tests": None if tests is None else sorted(tests),
     }
-    operation = Operation("index", cluster.layout.stale, mark_id, None, source)
-    await bulk.send(cluster.connection, [operation], visible=False)
+    return Operation("index", cluster.layout.stale, mark_id, None, source)
 
 
 async def mark_repository(cluster: Cluster, repository: RepositoryName) -> None:
@@ -62,7 +66,8 @@ async def read_marks(cluster: Cluster, routing: str | None) -> tuple[list[Mark],
 
     Not all of them where they name very many tests; also tells whether there are more.
     """
-    await cluster.connection.refresh(cluster.layout.stale)
+    # What the marks are about has to be seen as well, and first.
+    await cluster.connection.refresh(f"{cluster.layout.stale},{cluster.layout.executions}")
     body: dict[str, Any] = {
         "size": _MARKS_A_PAGE,
         "sort": [{"repository_id": "asc"}, {"mark": "asc"}],

@@ -11,6 +11,7 @@ from aiohttp import web
 from indexing.store.interface import Store
 from service.context import CONTEXT, LIFECYCLE, Clock, Context, Lifecycle, utc_now
 from service.cursor import Seal
+from service.deadline import answer_in_time
 from service.edge import edge
 from service.intake import Intake
 from service.openapi import build_document
@@ -24,7 +25,9 @@ _CI: Final = "/v1/ci/{owner:[^/]*}/repositories"
 
 def create_app(settings: Settings, store: Store, *, clock: Clock = utc_now) -> web.Application:
     """The application over a store, which it closes when it is cleaned up itself."""
-    app = web.Application(middlewares=[edge])
+    app = web.Application(
+        middlewares=[edge, answer_in_time] if settings.elasticsearch_url else [edge]
+    )
     app[LIFECYCLE] = Lifecycle()
     app.cleanup_ctx.append(_context(settings, store, clock))
     app.router.add_get(f"{_REPOSITORY}/logs", events.list_events)

@@ -8,6 +8,7 @@ client lays over it costs more than a small request does.
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,7 +39,16 @@ _TOO_MANY: Final = 429
 # Of a proxy, of a cluster without a master, of shards that are nowhere to be found just now.
 _PASSING: Final = frozenset({_TOO_MANY, 502, 503, 504})
 
+# An index that is closed, blocked or gone is for whoever runs the cluster to mend: nothing is wrong
+# with what was asked.
+PASSING_KINDS: Final = frozenset(
+    {"index_closed_exception", "index_not_found_exception", "cluster_block_exception"}
+)
+
 _FIRST_PAUSE: Final = 0.05
+
+# The transport would warn of each failed attempt with a traceback; what comes of it is raised here.
+logging.getLogger("elastic_transport").setLevel(logging.ERROR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,8 +340,8 @@ def _error_of(status: int, answer: Any) -> StoreError:
     if b"too_complex_to_determinize" in orjson.dumps(error):
         return TooComplexError("the pattern is too complex for Elasticsearch")
     kind = error.get("type", "error") if isinstance(error, dict) else "error"
-    if status in _PASSING or status >= 500:
+    if status in _PASSING or status >= 500 or kind in PASSING_KINDS:
         return StoreUnavailableError(f"Elasticsearch answers {status} ({kind})")
     if status in {401, 403}:
-        return StoreError(f"Elasticsearch does not let this service in ({status})")
+        return StoreUnavailableError(f"Elasticsearch does not let this service in ({status})")
     return StoreError(f"Elasticsearch answers {status} ({kind})")

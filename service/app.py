@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
 from typing import Final
 
 from aiohttp import web
 
 from indexing.store.interface import Store
+from service.cache.cache import Cache
+from service.cache.opening import open_shelf
+from service.cache.renewing import RenewingStore
 from service.context import CONTEXT, LIFECYCLE, Clock, Context, Lifecycle, utc_now
 from service.cursor import Seal
 from service.deadline import answer_in_time
 from service.edge import edge
+from service.front import Front
 from service.intake import Intake
 from service.openapi import build_document
 from service.routes import events, operations, quarantines, tests, traces
+from service.secret import choose_secret
 from service.settings import Settings
 
 # Any segment matches, empty ones too: what is wrong with it is said after the credential is known.
@@ -57,28 +62,24 @@ def _context(
     settings: Settings, store: Store, clock: Clock
 ) -> Callable[[web.Application], AsyncIterator[None]]:
     async def run(app: web.Application) -> AsyncIterator[None]:
-        try:
+        async with AsyncExitStack() as opened:
+            opened.push_async_callback(store.close)
             identity = await store.get_identity()
+            shelf = await open_shelf(settings, store, identity)
+            opened.push_async_callback(shelf.close)
+            renewing = RenewingStore(store, shelf)
+            secret = choose_secret(settings.secret, identity.cursor_secret)
             app[CONTEXT] = Context(
-                reader=store,
-                writer=store,
+                reader=renewing,
+                writer=renewing,
+                cache=Cache(shelf),
+                front=Front(shelf, clock),
                 intake=Intake(),
                 clock=clock,
-                seal=Seal(
-                    _cursor_secret(settings.secret, identity.cursor_secret), identity.store_id
-                ),
+                seal=Seal(secret, identity.store_id),
                 public_url=settings.public_url,
                 openapi=build_document(settings.public_url, ingest=settings.ingest),
             )
             yield
-        finally:
-            await store.close()
 
     return run
-
-
-def _cursor_secret(configured: str | None, made_by_store: bytes) -> bytes:
-    if configured is None:
-        return made_by_store
-    # The name keeps this key apart from any other that the same setting may come to make.
-    return hashlib.blake2b(configured.encode(), person=b"cursor").digest()

@@ -13,14 +13,12 @@ import zlib
 from collections.abc import Mapping
 from datetime import datetime
 from enum import Enum
-from typing import Final
+from typing import Final, Protocol
 
 from multidict import CIMultiDictProxy
 
 from indexing.models.keys import ApplicationKey, Scope
-from indexing.models.repositories import Repository
 from indexing.names import RepositoryName
-from indexing.store.interface import Reader
 from service import problems
 
 KEY_PREFIX: Final = "mw_"
@@ -103,21 +101,37 @@ def is_key(text: str) -> bool:
     return match is not None and match[1] == _checksum(text[:-_CHECKSUM_LENGTH])
 
 
-async def authenticate(
-    headers: CIMultiDictProxy[str], reader: Reader, now: datetime
-) -> ApplicationKey:
-    """Find the key that a request carries.
+class Directory(Protocol):
+    """Who may ask, and what repositories there are."""
+
+    async def find_key(self, digest: bytes) -> ApplicationKey | None:
+        """The application key with that SHA-256, revoked and expired ones included."""
+
+    async def find_repository(self, name: RepositoryName) -> RepositoryName | None:
+        """The spelling of a known repository."""
+
+
+def read_credential(headers: CIMultiDictProxy[str]) -> bytes:
+    """The digest of the key that a request carries.
 
     Raises:
-        Problem: 403 when it carries none that is good, the same for every reason.
+        Problem: 403 when it carries none, or more than one, or what cannot be one.
     """
     values = headers.getall("Authorization", ())
     match = _BEARER.fullmatch(values[0]) if len(values) == 1 else None
     # A mistyped key is told from an unknown one without asking the store.
     if match is None or not is_key(match[1]):
         raise problems.forbidden()
-    digest = digest_key(match[1])
-    key = await reader.find_key(digest)
+    return digest_key(match[1])
+
+
+async def authenticate(digest: bytes, directory: Directory, now: datetime) -> ApplicationKey:
+    """Find the key of that digest.
+
+    Raises:
+        Problem: 403 when it is not good, the same for every reason.
+    """
+    key = await directory.find_key(digest)
     if key is None or not hmac.compare_digest(key.digest, digest):
         raise problems.forbidden()
     if key.revoked_at is not None or (key.expires_at is not None and key.expires_at <= now):
@@ -125,21 +139,23 @@ async def authenticate(
     return key
 
 
-async def find_visible(key: ApplicationKey, name: RepositoryName, reader: Reader) -> Repository:
-    """Find a repository that the key sees.
+async def find_visible(
+    key: ApplicationKey, name: RepositoryName, directory: Directory
+) -> RepositoryName:
+    """Find a repository that the key sees, in the spelling that holds.
 
     Raises:
         Problem: 404, alike for one that is absent and one that is not visible.
     """
     # A foreign repository is never looked up, so that not even the time taken tells of it.
-    found = await reader.find_repository(name) if _covers(key, name) else None
+    found = await directory.find_repository(name) if _covers(key, name) else None
     if found is None:
         raise problems.not_found("repository")
     return found
 
 
 async def find_writable(
-    key: ApplicationKey, name: RepositoryName, operation: Operation, reader: Reader
+    key: ApplicationKey, name: RepositoryName, operation: Operation, directory: Directory
 ) -> RepositoryName:
     """Find a repository that the key may write to, known or not, in the spelling that holds.
 
@@ -148,9 +164,8 @@ async def find_writable(
             that may make it known; 403 where the scope does not cover the operation.
     """
     if operation in OPERATIONS[key.scope] and _covers(key, name):
-        found = await reader.find_repository(name)
-        return name if found is None else found.name
-    await find_visible(key, name, reader)
+        return await directory.find_repository(name) or name
+    await find_visible(key, name, directory)
     raise problems.missing_scope()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from typing import Any, Final
 
 import structlog
@@ -12,7 +12,7 @@ from aiohttp import web
 from aiohttp.web import BaseRequest, HTTPException, RequestHandler, StreamResponse
 
 from service import problems
-from service.edge import REQUEST_ID_HEADER, choose_request_id
+from service.request_ids import REQUEST_ID_HEADER, choose_request_id
 
 # How many connections wait to be accepted: a burst of CI jobs that start together.
 BACKLOG: Final = 1024
@@ -46,17 +46,16 @@ class Connection(RequestHandler):
         response.force_close()
         return response
 
-    async def finish_response(
+    def finish_response(
         self, request: BaseRequest, resp: StreamResponse, start_time: float | None
-    ) -> tuple[StreamResponse, bool]:
+    ) -> Coroutine[Any, Any, tuple[StreamResponse, bool]]:
         """Send the response; an error page that no middleware saw becomes a problem first."""
         if isinstance(resp, HTTPException):
-            response = problems.response(problems.from_http_exception(resp))
-            response.headers[REQUEST_ID_HEADER] = choose_request_id(
+            resp = problems.response(problems.from_http_exception(resp))
+            resp.headers[REQUEST_ID_HEADER] = choose_request_id(
                 request.headers.get(REQUEST_ID_HEADER)
             )
-            return await super().finish_response(request, response, start_time)
-        return await super().finish_response(request, resp, start_time)
+        return super().finish_response(request, resp, start_time)
 
 
 class Site(web.BaseSite):

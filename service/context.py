@@ -10,13 +10,30 @@ from typing import Final
 from aiohttp import web
 
 from indexing.models.keys import ApplicationKey
-from indexing.models.repositories import Repository
 from indexing.names import RepositoryName
 from indexing.store.interface import Reader, Writer
-from service.auth import Operation, authenticate, find_visible, find_writable, require_scope
+from service import asking, problems
+from service.auth import (
+    Operation,
+    authenticate,
+    find_visible,
+    find_writable,
+    read_credential,
+    require_scope,
+)
+from service.cache.cache import Cache, Visit
+from service.cache.questions import (
+    CREDENTIALS,
+    EVERYTHING,
+    Question,
+    ask_key,
+    ask_repository,
+    repository_generation,
+)
 from service.cursor import Seal
+from service.front import Front
 from service.intake import Intake
-from service.paths import PathParameter, check_path
+from service.paths import PathParameter, find_path_errors
 
 Clock = Callable[[], datetime]
 
@@ -39,6 +56,8 @@ class Context:
 
     reader: Reader
     writer: Writer
+    cache: Cache
+    front: Front
     intake: Intake
     clock: Clock
     seal: Seal
@@ -50,19 +69,49 @@ CONTEXT: Final = web.AppKey("context", Context)
 LIFECYCLE: Final = web.AppKey("lifecycle", Lifecycle)
 
 
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """A request that may be answered: of which repository, by which key, through which visit."""
+
+    context: Context
+    repository: RepositoryName
+    key: ApplicationKey
+    visit: Visit
+
+
+@dataclass(frozen=True, slots=True)
+class _Directory:
+    """The directory as one request sees it: through the cache."""
+
+    visit: Visit
+    reader: Reader
+
+    async def find_key(self, digest: bytes) -> ApplicationKey | None:
+        return await asking.find_key(self.visit, self.reader, digest)
+
+    async def find_repository(self, name: RepositoryName) -> RepositoryName | None:
+        return await asking.find_repository(self.visit, self.reader, name)
+
+
 async def admit(
-    request: web.Request, operation: Operation, path: tuple[PathParameter, ...]
-) -> Repository:
+    request: web.Request,
+    operation: Operation,
+    path: tuple[PathParameter, ...],
+    expect: Callable[[RepositoryName], Question] | None = None,
+) -> Admission:
     """Let a request in to the repository that its path names: its first two parameters.
+
+    `expect` gives the question that will be asked of it, where the path alone tells: all that the
+    cache knows of the request is then looked for at once.
 
     Raises:
         Problem: 403 for the credential, then 422 for the path's form, then 404 for the
             repository, then 403 for the scope.
     """
-    key, name = await _identify(request, path)
-    found = await find_visible(key, name, request.app[CONTEXT].reader)
+    key, name, directory = await _identify(request, path, expect)
+    found = await find_visible(key, name, directory)
     require_scope(key, operation)
-    return found
+    return Admission(request.app[CONTEXT], found, key, directory.visit)
 
 
 async def admit_to_write(
@@ -73,16 +122,31 @@ async def admit_to_write(
     Raises:
         Problem: in the order of `admit`.
     """
-    key, name = await _identify(request, path)
-    return await find_writable(key, name, operation, request.app[CONTEXT].reader)
+    key, name, directory = await _identify(request, path)
+    return await find_writable(key, name, operation, directory)
 
 
 async def _identify(
-    request: web.Request, path: tuple[PathParameter, ...]
-) -> tuple[ApplicationKey, RepositoryName]:
+    request: web.Request,
+    path: tuple[PathParameter, ...],
+    expect: Callable[[RepositoryName], Question] | None = None,
+) -> tuple[ApplicationKey, RepositoryName, _Directory]:
     """Who asks, and for which repository."""
     context = request.app[CONTEXT]
-    key = await authenticate(request.headers, context.reader, context.clock())
+    digest = read_credential(request.headers)
     values = request.match_info
-    check_path(path, values)
-    return key, RepositoryName(values[path[0].name], values[path[1].name])
+    errors = find_path_errors(path, values)
+    name = RepositoryName(values[path[0].name], values[path[1].name])
+    generations, questions = [CREDENTIALS], [ask_key(digest)]
+    # What is wrong with the path is said after the credential is known, and not looked up.
+    if not errors:
+        generations += (EVERYTHING, repository_generation(name))
+        questions.append(ask_repository(name))
+        if expect is not None:
+            questions.append(expect(name))
+    visit = await context.cache.visit(generations, questions)
+    directory = _Directory(visit, context.reader)
+    key = await authenticate(digest, directory, context.clock())
+    if errors:
+        raise problems.invalid(errors)
+    return key, name, directory

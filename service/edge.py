@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import re
-import secrets
 from collections.abc import Awaitable, Callable
-from typing import Final
 
 import structlog
 from aiohttp import web
@@ -14,21 +11,11 @@ from indexing.errors import StaleKeyError, StoreUnavailableError
 from service import problems
 from service.logs import request_id
 from service.problems import Problem
-
-REQUEST_ID_HEADER: Final = "X-Request-Id"
-# UUIDs, ULIDs and trace ids. An underscore is left out, so that no application key passes.
-_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9.\-]{1,64}")
+from service.request_ids import REQUEST_ID_HEADER, choose_request_id
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _log = structlog.get_logger(__name__)
-
-
-def choose_request_id(given: str | None) -> str:
-    """The caller's own id where it is well-formed, otherwise a new one."""
-    if given is not None and _REQUEST_ID.fullmatch(given):
-        return given
-    return secrets.token_hex(16)
 
 
 @web.middleware

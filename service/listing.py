@@ -12,7 +12,7 @@ from marshmallow import Schema
 from indexing.models.paging import Anchor
 from indexing.names import RepositoryName
 from service.auth import Operation
-from service.context import CONTEXT, Context, admit
+from service.context import Admission, Context, admit
 from service.cursor import KeyForm, Position
 from service.pagination import Walk, begin_walk
 from service.paths import PathParameter
@@ -34,11 +34,20 @@ class Listing(Generic[K]):
 class OpenList(Generic[K]):
     """A request for a page of a list that may be answered; `asked` holds its parameters."""
 
-    context: Context
-    repository: RepositoryName
+    admission: Admission
     asked: Mapping[str, Any]
     walk: Walk[K]
     position: Position[K]
+
+    @property
+    def context(self) -> Context:
+        """What answers are made with."""
+        return self.admission.context
+
+    @property
+    def repository(self) -> RepositoryName:
+        """The repository, in the spelling that holds."""
+        return self.admission.repository
 
     @property
     def anchor(self) -> Anchor[K]:
@@ -52,14 +61,13 @@ async def open_list(request: web.Request, listing: Listing[K]) -> OpenList[K]:
     Raises:
         Problem: as those do.
     """
-    context = request.app[CONTEXT]
-    repository = (await admit(request, listing.operation, listing.path)).name
+    admission = await admit(request, listing.operation, listing.path)
     asked, walk, position = begin_walk(
         listing.query,
         request.rel_url.raw_query_string,
-        context.seal,
+        admission.context.seal,
         listing.operation,
-        repository,
+        admission.repository,
         listing.keys,
     )
-    return OpenList(context, repository, asked, walk, position)
+    return OpenList(admission, asked, walk, position)

@@ -15,6 +15,7 @@ from marshmallow import Schema, fields
 
 from indexing.events.alternatives import Alternatives
 from indexing.events.catalogue import CATALOGUE
+from service.front import PRIVATE
 from service.paths import PathParameter
 from service.problems import PROBLEM_TYPE, TITLES
 from service.routes import events, quarantines, tests, traces
@@ -39,7 +40,8 @@ _EVENT_PAGE: Final = "EventPage"
 class Described:
     """One operation as the document tells of it. `answer` names a component.
 
-    One that takes a body is a POST. `body` has its media types, with the schema for each;
+    A `tagged` answer has an entity tag to ask again by. One that takes a body is a POST. `body` has
+    its media types, with the schema for each;
     `binary_answer` is the media type of an answer that is not JSON.
     """
 
@@ -51,6 +53,7 @@ class Described:
     query: Schema | None = None
     body: Mapping[str, Mapping[str, Any]] | None = None
     binary_answer: str | None = None
+    tagged: bool = False
 
     @property
     def method(self) -> str:
@@ -73,6 +76,7 @@ OPERATIONS: Final = (
         tests.SEARCH.path,
         "TestPage",
         tests.SEARCH.query,
+        tagged=True,
     ),
     Described(
         "/v1/ci/{owner}/repositories/{repository_name}/tests/{test_id}",
@@ -80,6 +84,7 @@ OPERATIONS: Final = (
         "Get detailed information about a test",
         tests.DETAIL_PATH,
         "TestDetail",
+        tagged=True,
     ),
     Described(
         "/v1/ci/{owner}/repositories/{repository}/quarantines",
@@ -88,6 +93,7 @@ OPERATIONS: Final = (
         quarantines.LIST.path,
         "Quarantines",
         quarantines.LIST.query,
+        tagged=True,
     ),
     Described(
         "/v1/ci/{owner}/repositories/{repository}/quarantines/{quarantine_id}",
@@ -95,6 +101,7 @@ OPERATIONS: Final = (
         "Get a quarantined test",
         quarantines.DETAIL_PATH,
         "Quarantine",
+        tagged=True,
     ),
 )
 
@@ -161,11 +168,34 @@ _HEADERS: Final[Mapping[str, Any]] = {
         "description": "Links to the first, previous, next and last page (RFC 8288).",
         "schema": {"type": "string"},
     },
+    "ETag": {
+        "description": "What to send in If-None-Match to be told whether this has changed.",
+        "required": True,
+        "schema": {"type": "string", "pattern": '^"[0-9a-f]+"$'},
+    },
+    "Cache-Control": {
+        "description": "A client may keep the answer, and has to ask each time whether it holds.",
+        "required": True,
+        "schema": {"type": "string", "const": PRIVATE["Cache-Control"]},
+    },
+    "Vary": {
+        "description": "The answer is for the credential that asked.",
+        "required": True,
+        "schema": {"type": "string", "const": PRIVATE["Vary"]},
+    },
     "Retry-After": {
         "description": "How many seconds to wait before asking again.",
         "required": True,
         "schema": {"type": "string", "pattern": "^[0-9]+$"},
     },
+}
+
+_IF_NONE_MATCH: Final[Mapping[str, Any]] = {
+    "in": "header",
+    "name": "If-None-Match",
+    "required": False,
+    "description": "The ETags of answers that the client has already (RFC 9110, section 13.1.2).",
+    "schema": {"type": "string"},
 }
 
 
@@ -257,6 +287,11 @@ def _operation(described: Described, converter: OpenAPIConverter) -> dict[str, A
         for parameter in described.path
     ]
     headers = ["X-Request-Id"]
+    if described.body is None:
+        headers += PRIVATE
+    if described.tagged:
+        headers.append("ETag")
+        parameters.append(dict(_IF_NONE_MATCH))
     if described.query is not None:
         parameters += converter.schema2parameters(described.query, location="query")
         headers.append("Link")
@@ -275,6 +310,11 @@ def _operation(described: Described, converter: OpenAPIConverter) -> dict[str, A
         content = {kind: {"schema": dict(schema)} for kind, schema in described.body.items()}
         operation["requestBody"] = {"required": True, "content": content}
     operation["responses"] = {"200": answer, **_problems(statuses)}
+    if described.tagged:
+        operation["responses"]["304"] = {
+            "description": "The client has the answer already.",
+            "headers": _header_references(["X-Request-Id", *PRIVATE, "ETag"]),
+        }
     return operation
 
 
@@ -295,9 +335,13 @@ def _response(
 ) -> dict[str, Any]:
     return {
         "description": description,
-        "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in headers},
+        "headers": _header_references(headers),
         "content": {content_type: {"schema": {"$ref": f"#/components/schemas/{component}"}}},
     }
+
+
+def _header_references(names: Sequence[str]) -> dict[str, Any]:
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
 
 
 def _operations_pages() -> dict[str, Any]:

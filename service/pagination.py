@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
@@ -12,9 +11,10 @@ from aiohttp import web
 from marshmallow import Schema
 from multidict import CIMultiDict
 
-from indexing.models.paging import Anchor, Page
+from indexing.models.paging import Anchor
 from indexing.names import RepositoryName
 from service import problems
+from service.answers import Ends
 from service.auth import Operation
 from service.cursor import (
     InvalidCursorError,
@@ -32,7 +32,6 @@ from service.problems import Problem
 from service.query import CURSOR_FIELD, PER_PAGE_FIELD, encode_raw, load, split
 
 K = TypeVar("K")
-R = TypeVar("R")
 
 # Where common clients stop reading a header field, aiohttp's among them, less its name.
 _LONGEST_FIELD: Final = 8_000
@@ -52,6 +51,10 @@ class Walk(Generic[K]):
     def locate(self, cursor: str) -> Position[K]:
         """The position that a cursor names; raises what `read_cursor` does."""
         return read_cursor(self.seal, self.scope, self.form, cursor)
+
+    def unpack(self, key: bytes | None) -> K | None:
+        """The key of a row, out of the bytes that a cursor carries."""
+        return None if key is None else self.form.unpack(key)
 
     def cursor(self, position: Position[K]) -> str:
         """The cursor of a position."""
@@ -101,21 +104,22 @@ def links(
     request: web.Request,
     public_url: str | None,
     walk: Walk[K],
-    page: Page[R],
-    key_of: Callable[[R], K],
+    ends: Ends[bytes],
     window: Window | None = None,
 ) -> CIMultiDict[str]:
-    """A page's `Link` header (RFC 8288), or several where one would be too long for clients.
+    """The `Link` header (RFC 8288) of a page that ends there, in packed keys.
+
+    Several headers where one would be too long for clients.
 
     Raises:
         Problem: 400 where links have to be made from a `Host` header that is none.
     """
     found: list[tuple[str, Anchor[K]]] = [("first", Anchor())]
-    if page.has_previous:
+    if ends.has_previous:
         # A page may be empty because its rows are gone: what lies before it is the list's end.
-        found.append(("prev", Anchor(key_of(page.rows[0]) if page.rows else None, backward=True)))
-    if page.has_next:
-        found.append(("next", Anchor(key_of(page.rows[-1]) if page.rows else None)))
+        found.append(("prev", Anchor(walk.unpack(ends.first), backward=True)))
+    if ends.has_next:
+        found.append(("next", Anchor(walk.unpack(ends.last))))
     found.append(("last", Anchor(backward=True)))
     before, after = _around_cursor(request, public_url)
     values = [

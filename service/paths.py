@@ -17,7 +17,6 @@ from indexing.names import (
     check_owner,
     check_repository,
 )
-from service import problems
 from service.field_errors import FieldError
 
 _UUID: Final = re.compile(UUID_PATTERN)
@@ -79,17 +78,14 @@ QUARANTINE_ID: Final = PathParameter(
 )
 
 
-def check_path(parameters: tuple[PathParameter, ...], values: Mapping[str, str]) -> None:
-    """Check each parameter of a path.
-
-    Raises:
-        Problem: 422 that names every wrong one.
-    """
+def find_path_errors(
+    parameters: tuple[PathParameter, ...], values: Mapping[str, str]
+) -> list[FieldError]:
+    """Check each parameter of a path; names every wrong one."""
     errors = []
     for parameter in parameters:
         try:
             parameter.check(values[parameter.name])
         except InvalidValueError as error:
             errors.append(FieldError("path", parameter.name, str(error)))
-    if errors:
-        raise problems.invalid(errors)
+    return errors

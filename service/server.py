@@ -17,7 +17,7 @@ from indexing.errors import MergewatchError
 from indexing.store import open_store
 from service.app import create_app
 from service.connection import BACKLOG, Site, http_url
-from service.context import LIFECYCLE
+from service.context import CONTEXT, LIFECYCLE
 from service.logs import ACCESS_LOGGER, AccessLog, configure_logging
 from service.schemas.queries import MAX_VALUE_LENGTH, MAX_VALUES
 from service.settings import Settings
@@ -85,6 +85,7 @@ async def start(app: web.Application, listener: socket.socket) -> web.AppRunner:
     runner = web.AppRunner(app, shutdown_timeout=SHUTDOWN_SECONDS)
     try:
         await runner.setup()
+        _answer_by_what_stands(app, runner)
         site = Site(
             runner,
             listener,
@@ -103,6 +104,14 @@ async def start(app: web.Application, listener: socket.socket) -> web.AppRunner:
         await runner.cleanup()
         raise
     return runner
+
+
+def _answer_by_what_stands(app: web.Application, runner: web.AppRunner) -> None:
+    """Look for a standing answer before the application is asked, whose routing costs as much."""
+    server = runner.server
+    if server is None:
+        raise RuntimeError("the runner was not set up")
+    server.request_handler = app[CONTEXT].front.before(server.request_handler)
 
 
 def _run(settings: Settings, listener: socket.socket, parent: int | None = None) -> None:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from environs import Env, EnvValidationError
 from marshmallow import ValidationError
@@ -17,6 +16,7 @@ from marshmallow.validate import OneOf, Range
 
 from indexing.errors import MergewatchError
 from indexing.store import ElasticsearchPlace
+from service.urls import check_node_urls, check_public_url, check_redis_url
 
 PREFIX: Final = "MERGEWATCH_"
 
@@ -28,7 +28,6 @@ MAX_RETENTION_DAYS: Final = 36_500
 
 # What Elasticsearch takes as the beginning of an index' name.
 _INDEX_PREFIX: Final = re.compile(r"[a-z0-9][a-z0-9_.\-]{0,99}")
-_PUBLIC_URL: Final = re.compile(r"https?://[A-Za-z0-9._\-\[\]:]+(?:/[A-Za-z0-9._~/\-]*)?")
 
 
 class SettingsError(MergewatchError):
@@ -56,6 +55,10 @@ class Settings:
     """All settings. `public_url` has no trailing slash; `port` 0 is any free port."""
 
     data_dir: Path = Path("data")
+    elasticsearch_url: tuple[str, ...] = field(default=(), repr=False)
+    elasticsearch_api_key: str | None = field(default=None, repr=False)
+    elasticsearch_prefix: str = "mergewatch"
+    redis_url: str | None = field(default=None, repr=False)
     public_url: str | None = None
     bind: str = "127.0.0.1"
     port: int = 8080
@@ -67,9 +70,6 @@ class Settings:
     url: str | None = None
     token: str | None = field(default=None, repr=False)
     ingest: bool = False
-    elasticsearch_url: tuple[str, ...] = field(default=(), repr=False)
-    elasticsearch_api_key: str | None = field(default=None, repr=False)
-    elasticsearch_prefix: str = "mergewatch"
 
     @property
     def store(self) -> Path | ElasticsearchPlace:
@@ -116,40 +116,13 @@ def _path(env: Env, name: str, default: Path) -> Path:
 
 
 def _public_url(env: Env, name: str, default: str | None) -> str | None:
-    text = env.str(name, default, validate=_check_public_url)
+    text = env.str(name, default, validate=check_public_url)
     return text.rstrip("/") if text else default
 
 
-def _check_public_url(text: str | None) -> None:
-    if text is None:
-        return
-    message = "must be an http or https URL with a host, and neither query nor fragment"
-    if not _PUBLIC_URL.fullmatch(text):
-        raise ValidationError(message)
-    try:
-        parts = urlsplit(text)
-        named = bool(parts.hostname) and parts.port != 0
-    except ValueError as error:
-        raise ValidationError(message) from error
-    if not named:
-        raise ValidationError(message)
-
-
 def _node_urls(env: Env, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
-    text = env.str(name, "", validate=_check_node_urls)
+    text = env.str(name, "", validate=check_node_urls)
     return tuple(url.strip().rstrip("/") for url in (text or "").split(",")) if text else default
-
-
-def _check_node_urls(text: str | None) -> None:
-    for url in (text or "").split(","):
-        message = "must be http or https URLs with a host each, separated by commas"
-        try:
-            parts = urlsplit(url.strip())
-            good = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
-        except ValueError as error:
-            raise ValidationError(message) from error
-        if not good or parts.query or parts.fragment:
-            raise ValidationError(message)
 
 
 def _index_prefix(env: Env, name: str, default: str) -> str:
@@ -159,6 +132,10 @@ def _index_prefix(env: Env, name: str, default: str) -> str:
 def _check_index_prefix(text: str) -> None:
     if not _INDEX_PREFIX.fullmatch(text):
         raise ValidationError("must be 1 to 100 of a-z, 0-9, '_', '.' and '-', no sign first")
+
+
+def _redis_url(env: Env, name: str, default: str | None) -> str | None:
+    return env.str(name, default, validate=check_redis_url)
 
 
 def _number(low: int, high: int) -> Callable[[Env, str, int], int]:
@@ -203,6 +180,14 @@ DECLARATIONS: Final = (
         "mergewatch",
         "What the names of all indices begin with, so that several installations share a cluster.",
         _index_prefix,
+    ),
+    Declaration(
+        "redis_url",
+        "unset",
+        "The Redis that several processes share finished answers by, such as "
+        "`redis://:password@host:6379/0`, `rediss://…` or `unix:///path`; when unset, each process "
+        "keeps its own.",
+        _redis_url,
     ),
     Declaration(
         "public_url",

@@ -66,8 +66,7 @@ def test_what_a_container_names_is_declared(file: str, name: str) -> None:
 @pytest.mark.parametrize("file", FILES)
 def test_the_service_is_given_settings_that_it_has(file: str) -> None:
     declared = {declaration.variable for declaration in DECLARATIONS}
-    stores = {"MERGEWATCH_ELASTICSEARCH_URL", "MERGEWATCH_REDIS_URL"}
-    assert set(service_of(file, "mergewatch")["environment"]) <= declared | stores
+    assert set(service_of(file, "mergewatch")["environment"]) <= declared
 
 
 @pytest.mark.parametrize("file", FILES)

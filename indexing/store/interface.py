@@ -10,7 +10,7 @@ what it was asked for or raises: never a part of it as if it were the whole.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -98,6 +98,13 @@ class Reader(Protocol):
 
     async def get_identity(self) -> StoreIdentity:
         """Which store this is."""
+
+    def revision(self) -> Hashable | None:
+        """What changes whenever anybody, in whatever process, committed; cheap, and at once.
+
+        Nothing where the store cannot tell. Whatever is read after a revision was taken is at
+        least as new as that revision.
+        """
 
     async def ping(self) -> None:
         """Return when the store answers, else raise `StoreError`."""

@@ -16,9 +16,11 @@ from indexing.models.events import EventKey, EventQuery, EventRow
 from indexing.models.paging import Page
 from indexing.names import RepositoryName
 from service import pagination, problems
+from service.answers import pack_ends
 from service.auth import Operation
 from service.context import CONTEXT, admit_to_write
 from service.cursor import Window
+from service.front import PRIVATE
 from service.intake import MAX_CONTENT_BYTES
 from service.listing import Listing, open_list
 from service.paths import OWNER, REPOSITORY
@@ -56,9 +58,11 @@ async def list_events(request: web.Request) -> web.Response:
     page = await context.reader.list_events(
         make_query(opened.repository, asked, window), opened.anchor, per_page
     )
-    link = pagination.links(request, context.public_url, opened.walk, page, _key_of, window)
+    ends = pack_ends(page, _key_of, EVENT_KEYS)
+    headers = pagination.links(request, context.public_url, opened.walk, ends, window)
+    headers.extend(PRIVATE)
     return web.Response(
-        body=page_body(page, per_page), content_type="application/json", headers=link
+        body=page_body(page, per_page), content_type="application/json", headers=headers
     )
 
 

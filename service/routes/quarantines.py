@@ -7,32 +7,24 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
-import orjson
 from aiohttp import web
 
-from indexing.models.quarantines import (
-    Quarantine,
-    QuarantineKey,
-    QuarantineQuery,
-    QuarantineSource,
-)
+from indexing.models.quarantines import QuarantineQuery, QuarantineSource
 from indexing.names import RepositoryName
-from service import pagination, problems
+from service import asking, pagination, problems
 from service.auth import Operation
-from service.context import CONTEXT, admit
+from service.cache.questions import ask_quarantine
+from service.context import admit
+from service.giving import give
 from service.listing import Listing, open_list
 from service.paths import OWNER, QUARANTINE_ID, REPOSITORY
 from service.positions import QUARANTINE_KEYS
 from service.schemas.queries import DEFAULT_PER_PAGE, QuarantinesQuery
-from service.schemas.responses import QuarantineAnswer, QuarantinesAnswer
 
 DETAIL_PATH: Final = (OWNER, REPOSITORY, QUARANTINE_ID)
 LIST: Final = Listing(
     Operation.QUARANTINES, (OWNER, REPOSITORY), QuarantinesQuery(), QUARANTINE_KEYS
 )
-
-_LIST: Final = QuarantinesAnswer()
-_DETAIL: Final = QuarantineAnswer()
 
 
 async def list_quarantines(request: web.Request) -> web.Response:
@@ -43,25 +35,30 @@ async def list_quarantines(request: web.Request) -> web.Response:
     opened = await open_list(request, LIST)
     context, asked = opened.context, opened.asked
     limit = asked["per_page"] or (DEFAULT_PER_PAGE if asked["cursor"] else None)
-    page = await context.reader.list_quarantines(
-        make_query(opened.repository, asked, context.clock()), opened.anchor, limit
-    )
+    query = make_query(opened.repository, asked, context.clock())
+    visit = opened.admission.visit
+    answer = await asking.list_quarantines(visit, context.reader, query, opened.anchor, limit)
     link = None
     if limit is not None:
-        link = pagination.links(request, context.public_url, opened.walk, page, _key_of)
-    body = _LIST.dump({"quarantined_tests": page.rows})
-    return web.Response(body=orjson.dumps(body), content_type="application/json", headers=link)
+        link = pagination.links(request, context.public_url, opened.walk, answer.ends)
+    return give(request, opened.admission, answer, link)
 
 
 async def get_quarantine(request: web.Request) -> web.Response:
     """GET /v1/ci/{owner}/repositories/{repository}/quarantines/{quarantine_id}."""
-    context = request.app[CONTEXT]
-    repository = (await admit(request, Operation.QUARANTINE, DETAIL_PATH)).name
-    quarantine_id = uuid.UUID(request.match_info[QUARANTINE_ID.name])
-    found = await context.reader.get_quarantine(repository, quarantine_id, context.clock())
-    if found is None:
+    admission = await admit(
+        request,
+        Operation.QUARANTINE,
+        DETAIL_PATH,
+        lambda repository: ask_quarantine(repository, _id_of(request)),
+    )
+    context = admission.context
+    answer = await asking.get_quarantine(
+        admission.visit, context.reader, admission.repository, _id_of(request), context.clock()
+    )
+    if answer is None:
         raise problems.not_found("quarantine")
-    return web.Response(body=orjson.dumps(_DETAIL.dump(found)), content_type="application/json")
+    return give(request, admission, answer)
 
 
 def make_query(
@@ -78,5 +75,5 @@ def make_query(
     )
 
 
-def _key_of(row: Quarantine) -> QuarantineKey:
-    return row.key
+def _id_of(request: web.Request) -> uuid.UUID:
+    return uuid.UUID(request.match_info[QUARANTINE_ID.name])

@@ -5,6 +5,7 @@ Every call blocks: within an event loop that has other work, use `asyncio.to_thr
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import time
@@ -59,6 +60,8 @@ class ServerProcess:
 
     def suspend(self) -> None:
         self._process.send_signal(signal.SIGSTOP)
+        # The signal alone leaves its threads the time to answer once more.
+        os.waitpid(self.pid, os.WUNTRACED)
 
     def resume(self) -> None:
         self._process.send_signal(signal.SIGCONT)

@@ -53,10 +53,12 @@ def test_a_server_ends_when_the_process_that_started_it_is_killed(
     assert parent.stdin is not None
     assert parent.stdout is not None
     with parent, socket.create_connection((HOST, int(parent.stdout.readline())), 60) as connection:
+        # What was answered was accepted: it ends in order then, and not by a reset.
+        connection.sendall(b"PING\r\n")
+        assert connection.recv(100) == b"+PONG\r\n"
         if suspended:
             parent.stdin.write("\n")
             parent.stdin.flush()
             parent.stdout.readline()
         parent.kill()
-        # Nothing was asked, so all that can come is the end.
         assert connection.recv(1) == b""

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
 import pytest
 import structlog
 
-from indexing.store import open_store
+from indexing.store import ElasticsearchPlace, open_store
 from service.app import create_app
+from service.cache.renewing import RenewingStore
 from service.connection import http_url
+from service.context import CONTEXT
 from service.logs import configure_logging
 from service.server import bind
 from service.server import start as start_app
@@ -33,15 +36,31 @@ def quiet() -> Iterator[None]:
     structlog.reset_defaults()
 
 
+# What every route is held behind. Without Redis, the cache is that of the process.
+STACKS = ("sqlite", "sqlite and redis", "elasticsearch", "elasticsearch and redis")
+
+
+@pytest.fixture(params=STACKS)
+def stack(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
+    """The settings of a service over an empty store."""
+    chosen = Settings(data_dir=tmp_path)
+    if "redis" in request.param:
+        chosen = replace(chosen, redis_url=request.getfixturevalue("redis_url"))
+    if "elasticsearch" in request.param:
+        place: ElasticsearchPlace = request.getfixturevalue("elasticsearch_place")
+        chosen = replace(chosen, elasticsearch_url=place.urls, elasticsearch_prefix=place.prefix)
+    return chosen
+
+
 @pytest.fixture
-async def door(tmp_path: Path) -> AsyncIterator[FrontDoor]:
+async def door(stack: Settings) -> AsyncIterator[FrontDoor]:
     """A service with two repositories of one owner, and a key that reads both."""
-    async for opened in open_door(tmp_path, Settings(data_dir=tmp_path)):
+    async for opened in open_door(stack):
         yield opened
 
 
-async def open_door(data_dir: Path, settings: Settings) -> AsyncIterator[FrontDoor]:
-    store = await open_store(data_dir)
+async def open_door(settings: Settings) -> AsyncIterator[FrontDoor]:
+    store = await open_store(settings.store)
     await store.ensure_repository(WIDGETS)
     await store.ensure_repository(GADGETS)
     clock = Clock()
@@ -49,7 +68,10 @@ async def open_door(data_dir: Path, settings: Settings) -> AsyncIterator[FrontDo
         runner = await start_app(create_app(settings, store, clock=clock), listener)
         # A link repeats the caller's query, however long that is.
         async with aiohttp.ClientSession(max_field_size=2**20) as client:
-            opened = FrontDoor(http_url(listener), client, store, clock, runner)
+            # What a test writes drops what is kept, as what the service itself writes does.
+            writer = runner.app[CONTEXT].writer
+            assert isinstance(writer, RenewingStore)
+            opened = FrontDoor(http_url(listener), client, writer, clock, runner, settings)
             opened.key = await opened.new_key()
             yield opened
         await runner.cleanup()

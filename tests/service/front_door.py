@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import re
+import sys
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -18,7 +22,10 @@ from yarl import URL
 from indexing.models.keys import Scope
 from indexing.store.interface import Store
 from service.auth import make_key
+from service.settings import Settings
 from tests.builders import NOON
+
+ROOT = Path(__file__).parents[2]
 
 LOGS = "/v1/repos/acme/widgets/logs"
 SEARCH = "/v1/ci/acme/repositories/widgets/search/tests"
@@ -80,11 +87,33 @@ class FrontDoor:
     store: Store
     clock: Clock
     runner: web.AppRunner
+    settings: Settings
     key: str = field(default="", repr=False)
 
     @property
     def app(self) -> web.Application:
         return self.runner.app
+
+    async def command(self, *words: str) -> str:
+        """Type `mergewatch` in another process over the same store; gives what it prints."""
+        environment = {
+            "MERGEWATCH_DATA_DIR": str(self.settings.data_dir),
+            "MERGEWATCH_ELASTICSEARCH_URL": ",".join(self.settings.elasticsearch_url),
+            "MERGEWATCH_ELASTICSEARCH_PREFIX": self.settings.elasticsearch_prefix,
+            "MERGEWATCH_REDIS_URL": self.settings.redis_url or "",
+            "PYTHONPATH": str(ROOT),
+        }
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-c",
+            "from service.cli import main; main()",
+            *words,
+            env=os.environ | environment,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        printed, _ = await process.communicate()
+        assert process.returncode == 0
+        return printed.decode().strip()
 
     async def new_key(
         self, scope: Scope = Scope.READ, owner: str = "acme", repository: str | None = None

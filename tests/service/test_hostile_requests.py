@@ -55,7 +55,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontDoor]:
     ready, done = threading.Event(), asyncio.Event()
 
     async def serve(data_dir: Path) -> None:
-        async for door in open_door(data_dir, Settings()):
+        async for door in open_door(Settings(data_dir=data_dir)):
             await fill(door)
             opened.append(door)
             ready.set()

@@ -48,7 +48,7 @@ async def test_nothing_that_was_sent_breaks_out_of_a_link(door: FrontDoor) -> No
 
 @pytest.mark.parametrize("public_url", ["https://ci.example", "https://ci.example:8443/merge"])
 async def test_links_are_built_from_the_public_url(tmp_path: Path, public_url: str) -> None:
-    async for door in open_door(tmp_path, Settings(public_url=public_url)):
+    async for door in open_door(Settings(data_dir=tmp_path, public_url=public_url)):
         await fill(door)
         answer = await door.get(f"{LOGS}?per_page=2", Host="not a host")
         assert all(
@@ -89,11 +89,11 @@ async def test_a_cursor_belongs_to_one_operation_and_one_repository(door: FrontD
 
 async def test_a_cursor_survives_a_restart(tmp_path: Path) -> None:
     following = ""
-    async for door in open_door(tmp_path, Settings()):
+    async for door in open_door(Settings(data_dir=tmp_path)):
         await fill(door)
         url = (await door.get(f"{LOGS}?per_page=2")).links["next"]
         following = url.removeprefix(door.base)
-    async for door in open_door(tmp_path, Settings()):
+    async for door in open_door(Settings(data_dir=tmp_path)):
         answer = await door.get(following)
         assert [event["id"] for event in answer.json["events"]] == [2, 1]
 
@@ -101,7 +101,7 @@ async def test_a_cursor_survives_a_restart(tmp_path: Path) -> None:
 async def test_another_store_under_the_same_secret_answers_with_a_conflict(tmp_path: Path) -> None:
     following = ""
     for name, status in (("one", 200), ("two", 409)):
-        async for door in open_door(tmp_path / name, Settings(secret="shared")):
+        async for door in open_door(Settings(data_dir=tmp_path / name, secret="shared")):
             await fill(door)
             if not following:
                 url = (await door.get(f"{LOGS}?per_page=2")).links["next"]
@@ -115,7 +115,7 @@ async def test_another_store_under_the_same_secret_answers_with_a_conflict(tmp_p
 async def test_a_cursor_of_another_secret_is_refused(tmp_path: Path) -> None:
     following = ""
     for secret in ("one", "two", None):
-        async for door in open_door(tmp_path, Settings(secret=secret)):
+        async for door in open_door(Settings(data_dir=tmp_path, secret=secret)):
             await fill(door)
             if following:
                 answer = await door.get(following)

@@ -100,7 +100,7 @@ def test_loading_some_of_the_runs_again_changes_nothing(
 
 async def test_the_search_finds_what_runs_on_the_default_branch(lammps: LoadedProject) -> None:
     _, names = count_files(lammps)
-    async for door in open_door(lammps.data_dir, Settings(data_dir=lammps.data_dir)):
+    async for door in open_door(Settings(data_dir=lammps.data_dir)):
         door.key = await door.new_key(owner="lammps")
         for job in names:
             found = [test["test_name"] for test in await search(door, lammps, f"&job_name={job}")]
@@ -118,7 +118,7 @@ async def test_the_service_says_of_every_test_what_an_independent_script_says(
     expected = independent_health.judge_folder(project.folder, project.default_branch)
     fields = list(independent_health.NOT_JUDGED)
     told: dict[str, dict[str, Any]] = {}
-    async for door in open_door(loaded.data_dir, Settings(data_dir=loaded.data_dir)):
+    async for door in open_door(Settings(data_dir=loaded.data_dir)):
         door.key = await door.new_key(owner="lammps")
         ids = {test["test_name"]: test["test_id"] for test in await search(door, loaded)}
         for name in expected:

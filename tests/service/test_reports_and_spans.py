@@ -124,7 +124,7 @@ async def answers_of(door: FrontDoor, repository: str) -> tuple[list[Any], list[
 async def test_reports_and_spans_of_the_same_runs_give_the_same_answers(
     tmp_path: Path, kind: str
 ) -> None:
-    async for door in open_door(tmp_path, Settings(data_dir=tmp_path, ingest=True)):
+    async for door in open_door(Settings(data_dir=tmp_path, ingest=True)):
         door.key = await door.new_key(Scope.ADMIN)
         for number, job in enumerate(JOBS):
             report = tmp_path / f"{number}.xml"

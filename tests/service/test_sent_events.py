@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 from collections.abc import AsyncIterator
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -26,9 +26,9 @@ NDJSON = "application/x-ndjson"
 
 
 @pytest.fixture
-async def open_(tmp_path: Path) -> AsyncIterator[FrontDoor]:
+async def open_(stack: Settings) -> AsyncIterator[FrontDoor]:
     """A service that takes events in, and a key that may do all."""
-    async for opened in open_door(tmp_path, Settings(data_dir=tmp_path, ingest=True)):
+    async for opened in open_door(replace(stack, ingest=True)):
         opened.key = await opened.new_key(Scope.ADMIN)
         opened.clock.now = after(hours=1)
         yield opened

@@ -38,7 +38,7 @@ def test_the_documented_defaults_are_those_that_hold(monkeypatch: pytest.MonkeyP
 
 
 def test_an_empty_variable_is_an_unset_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("DATA_DIR", "PUBLIC_URL", "BIND", "SECRET", "URL", "TOKEN", "INGEST"):
+    for name in ("DATA_DIR", "PUBLIC_URL", "BIND", "SECRET", "URL", "TOKEN", "INGEST", "REDIS_URL"):
         monkeypatch.setenv(PREFIX + name, "")
     assert load_settings() == Settings()
 
@@ -46,6 +46,9 @@ def test_an_empty_variable_is_an_unset_one(monkeypatch: pytest.MonkeyPatch) -> N
 def test_all_settings_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
     given = {
         "DATA_DIR": "/srv/data",
+        "ELASTICSEARCH_URL": "https://one.example:9200/, http://two.example:9200",
+        "ELASTICSEARCH_API_KEY": "a2V5\n",
+        "ELASTICSEARCH_PREFIX": "staging-1",
         "PUBLIC_URL": "https://ci.example/merge/",
         "BIND": "::",
         "PORT": "0",
@@ -57,11 +60,15 @@ def test_all_settings_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
         "URL": "https://ci.example/merge/",
         "TOKEN": "mw_anything\n",
         "INGEST": "true",
+        "REDIS_URL": "rediss://:hush@cache.example:6380/2?ssl_cert_reqs=none",
     }
     for name, value in given.items():
         monkeypatch.setenv(PREFIX + name, value)
     assert load_settings() == Settings(
         data_dir=Path("/srv/data"),
+        elasticsearch_url=("https://one.example:9200", "http://two.example:9200"),
+        elasticsearch_api_key="a2V5",
+        elasticsearch_prefix="staging-1",
         public_url="https://ci.example/merge",
         bind="::",
         port=0,
@@ -73,11 +80,15 @@ def test_all_settings_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
         url="https://ci.example/merge",
         token="mw_anything",
         ingest=True,
+        redis_url="rediss://:hush@cache.example:6380/2?ssl_cert_reqs=none",
     )
 
 
 BAD = {
     "PUBLIC_URL": ["ftp://a", "a.example", "https://", "https://a?b", "https://a/#b", "http://:1x"],
+    "ELASTICSEARCH_URL": ["es.example:9200", "http://a,", "http://a,ftp://b", "http://a:0"],
+    "ELASTICSEARCH_API_KEY": ["two\nlines"],
+    "ELASTICSEARCH_PREFIX": ["-a", "A", "a*", "a" * 101],
     "PORT": ["a", "-1", "65536", "80.5"],
     "WORKERS": ["0", "65", "many"],
     "LOG_LEVEL": ["loud", "INFO"],
@@ -86,6 +97,15 @@ BAD = {
     "URL": ["ci.example", "https://user:pass@ci.example"],
     "TOKEN": ["two\nlines", "\u00e9"],
     "INGEST": ["2", "maybe", "tru"],
+    "REDIS_URL": [
+        "cache.example:6379",
+        "http://:hush@cache.example",
+        "redis://:hush@",
+        "redis://:hush@cache.example:port",
+        "redis://:hush@cache.example/name",
+        "redis://:hush@cache.example?socket_timeout=9",
+        "unix://",
+    ],
 }
 
 
@@ -94,8 +114,9 @@ BAD = {
 )
 def test_a_bad_value_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     monkeypatch.setenv(PREFIX + name, value)
-    with pytest.raises(SettingsError, match=PREFIX + name):
+    with pytest.raises(SettingsError, match=PREFIX + name) as refused:
         load_settings()
+    assert "hush" not in str(refused.value)
 
 
 def test_everything_wrong_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +131,7 @@ def test_everything_wrong_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_the_secret_is_not_shown_and_settings_do_not_change() -> None:
-    settings = Settings(secret="hush", token="mw_hush")
+    settings = Settings(secret="hush", token="mw_hush", redis_url="redis://:hush@a")
     assert "hush" not in repr(settings)
     with pytest.raises(FrozenInstanceError):
         setattr(settings, fields(Settings)[0].name, Path())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -32,9 +33,9 @@ KINDS = (PROTOBUF, JSON)
 
 
 @pytest.fixture
-async def open_(tmp_path: Path) -> AsyncIterator[FrontDoor]:
+async def open_(stack: Settings) -> AsyncIterator[FrontDoor]:
     """A service that takes results in, and a key that may do all."""
-    async for opened in open_door(tmp_path, Settings(data_dir=tmp_path, ingest=True)):
+    async for opened in open_door(replace(stack, ingest=True)):
         opened.key = await opened.new_key(Scope.ADMIN)
         yield opened
 
@@ -320,7 +321,7 @@ def test_no_garbage_is_an_error_of_the_service(
 def garbage_door(tmp_path: Path) -> Any:
     """A door for a test that hypothesis runs many times, which has no loop of its own."""
     loop = asyncio.new_event_loop()
-    doors = open_door(tmp_path, Settings(data_dir=tmp_path, ingest=True))
+    doors = open_door(Settings(data_dir=tmp_path, ingest=True))
     opened = loop.run_until_complete(anext(doors))
     opened.key = loop.run_until_complete(opened.new_key(Scope.ADMIN))
 

@@ -33,6 +33,7 @@ _CONNECTIONS_PER_NODE: Final = 64
 # A pattern may match no index; one that is closed is an error and not passed over.
 _WILDCARDS: Final = "open,closed"
 
+_BAD_REQUEST: Final = 400
 _CONFLICT: Final = 409
 _MISSING: Final = 404
 _TOO_MANY: Final = 429
@@ -110,6 +111,7 @@ class Connection:
     def __init__(self, urls: Sequence[str], api_key: str | None = None) -> None:
         nodes = [_node_of(url) for url in urls]
         several = len(nodes) > 1
+        self._name = "Elasticsearch at " + ", ".join(f"{n.host}:{n.port}" for n in nodes)
         self.reading = READING_AMONG_SEVERAL if several else READING
         # One repetition at least: a kept connection may have been closed on the other side.
         self._repetitions = max(1, len(nodes) - 1)
@@ -190,13 +192,13 @@ class Connection:
                     pause *= 2
         except TimeoutError as error:
             what = f"answers {status}" if status else "does not answer"
-            raise StoreUnavailableError(f"Elasticsearch {what}") from error
+            raise StoreUnavailableError(f"{self._name} {what}") from error
         except elastic_transport.SerializationError as error:
-            raise StoreUnavailableError("Elasticsearch gives no readable answer") from error
+            raise StoreUnavailableError(f"{self._name} gives no readable answer") from error
         except elastic_transport.TransportError as error:
             # Its text would repeat the URL, which may hold a password.
             raise StoreUnavailableError(
-                f"Elasticsearch cannot be reached ({type(error).__name__})"
+                f"{self._name} cannot be reached ({type(error).__name__})"
             ) from error
         if status < 300 or status in allow:
             return answer
@@ -340,8 +342,10 @@ def _error_of(status: int, answer: Any) -> StoreError:
     if b"too_complex_to_determinize" in orjson.dumps(error):
         return TooComplexError("the pattern is too complex for Elasticsearch")
     kind = error.get("type", "error") if isinstance(error, dict) else "error"
-    if status in _PASSING or status >= 500 or kind in PASSING_KINDS:
-        return StoreUnavailableError(f"Elasticsearch answers {status} ({kind})")
     if status in {401, 403}:
-        return StoreUnavailableError(f"Elasticsearch does not let this service in ({status})")
-    return StoreError(f"Elasticsearch answers {status} ({kind})")
+        return StoreUnavailableError(f"Elasticsearch does not let this service in ({kind})")
+    told = f"Elasticsearch answers {status} ({kind})"
+    if status == _BAD_REQUEST and kind not in PASSING_KINDS:
+        return StoreError(told)
+    # Whatever else it is, it is the state of the cluster, which somebody can mend.
+    return StoreUnavailableError(told)

@@ -50,7 +50,7 @@ async def prune(
     layout = cluster.layout
     await cluster.connection.refresh(f"{layout.events},{layout.executions},{layout.quarantines}")
     retention = (await cluster.control.read()).retention
-    until = advance(await cluster.control.read(), to_microseconds(before)).retention.before
+    until = to_microseconds(before)
     going_events = _going(retention, "received_at", until)
     going_executions = _going(retention, TIME, until)
     count = PruneCount(
@@ -60,12 +60,14 @@ async def prune(
     # Marks come first: what is gone can no longer be asked which tests it was of.
     touched = await _mark_touched(cluster, going_executions)
     await _make_final(cluster, touched)
-    await cluster.control.change(lambda state: advance(state, to_microseconds(before)))
+    await cluster.control.change(lambda state: advance(state, until))
     await _drop_slices(cluster, layout.events, before)
     await _drop_slices(cluster, layout.executions, before)
-    await _drop_runs(cluster, to_microseconds(before))
+    await _drop_runs(cluster, until)
     for routing, tests in touched.items():
-        await stale.mark_tests(cluster, stale.new_mark_id(), routing, tests)
+        for start in range(0, len(tests), _ROWS_A_PAGE):
+            named = tests[start : start + _ROWS_A_PAGE]
+            await stale.mark_tests(cluster, stale.new_mark_id(), routing, named)
     await refresh_tests(cluster, now, progress)
     return count
 
@@ -124,7 +126,7 @@ def _visible(retention: Retention, field: str) -> dict[str, Any]:
     return {"bool": {"must_not": retention.hidden(field)}}
 
 
-def _going(retention: Retention, field: str, until: int | None) -> dict[str, Any]:
+def _going(retention: Retention, field: str, until: int) -> dict[str, Any]:
     """What is seen now and will not be once retention went up to that moment."""
     old = {"range": {field: {"lt": until}}}
     return {"bool": {"filter": [old], "must_not": retention.hidden(field)}}

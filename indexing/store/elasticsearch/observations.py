@@ -6,7 +6,8 @@ newest success of each job count.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import asyncio
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -225,6 +226,11 @@ async def _read(cluster: Cluster, scope: Scope, clauses: list[dict[str, Any]]) -
             break
         body["search_after"] = hits[-1]["sort"]
     failed = await find_failed(cluster, scope.routing, {source["run"] for source in sources})
+    # Thousands of them: the event loop has others to serve.
+    return await asyncio.to_thread(_observe, sources, failed)
+
+
+def _observe(sources: Sequence[Mapping[str, Any]], failed: Collection[str]) -> list[OnBranch]:
     return [
         OnBranch(source["test_id"], source["branch"], _observation_of(source, failed))
         for source in sources

@@ -7,6 +7,7 @@ so an older result never takes the place of a newer one.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -116,8 +117,14 @@ class _Step:
         for portion in _portions(list(documents), extents):
             here = {test: extents[test] for test in portion if test in extents}
             seen = await observations.read_observations(self.cluster, self.rules.executions, here)
-            judged = [_judge(documents[test], seen.get(test, []), self.rules) for test in portion]
+            judged = await asyncio.to_thread(self._judge_all, portion, seen)
             yield len(portion), await self._store(judged)
+
+    def _judge_all(
+        self, tests: Sequence[str], seen: Mapping[str, Sequence[Observation]]
+    ) -> list[Judged]:
+        """Pure, and long enough to keep other requests of a service waiting."""
+        return [_judge(self.documents[test], seen.get(test, []), self.rules) for test in tests]
 
     async def _store(self, judged: Sequence[Judged]) -> frozenset[str]:
         """Write results; returns the tests that somebody else has written since they were read."""

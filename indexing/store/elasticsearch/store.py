@@ -78,6 +78,9 @@ class ElasticsearchStore(Store):
     async def get_identity(self) -> StoreIdentity:
         return (await self._cluster.control.read()).identity
 
+    def revision(self) -> None:
+        """Nothing: no cluster tells of a write without being asked."""
+
     async def ping(self) -> None:
         await self._cluster.control.read()
 

@@ -91,6 +91,12 @@ class Connections:
                 connection.close()
             return cls(path)
 
+    def revision(self) -> int:
+        """A number that changes when any other connection, also of this process, committed."""
+        with translated_errors(self._path):
+            number: int = self._quick.execute("PRAGMA data_version").fetchone()[0]
+            return number
+
     async def read(self, *attempts: Work[T]) -> T:
         """Try each way to the same answer on the event loop, then the last one in a thread."""
         with translated_errors(self._path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -69,6 +69,9 @@ class SqliteStore(Store):
 
     async def get_identity(self) -> StoreIdentity:
         return await self._connections.read(maintenance.get_identity)
+
+    def revision(self) -> Hashable | None:
+        return self._connections.revision()
 
     async def ping(self) -> None:
         await self._connections.read(maintenance.get_identity)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from indexing.store import ElasticsearchPlace
 from service.cli import main
 
 CI_MARKS = ("GITHUB_ACTIONS", "GITLAB_CI", "CIRCLECI", "BUILDKITE", "JENKINS_URL")
@@ -15,12 +16,22 @@ CI_MARKS = ("GITHUB_ACTIONS", "GITLAB_CI", "CIRCLECI", "BUILDKITE", "JENKINS_URL
 Command = Callable[..., Result]
 
 
+# For tests, or as `pytestmark` of a module, of commands that work alike over every store.
+ON_EVERY_STORE = pytest.mark.parametrize("settings", ["sqlite", "elasticsearch"], indirect=True)
+
+
 @pytest.fixture
-def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, str]:
+def settings(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Mapping[str, str]:
     # The tests may run within a CI themselves, which a command would then take for its own.
     for name in (*CI_MARKS, "MERGEWATCH_URL", "MERGEWATCH_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     values = {"MERGEWATCH_DATA_DIR": str(tmp_path / "data")}
+    if getattr(request, "param", "sqlite") == "elasticsearch":
+        place: ElasticsearchPlace = request.getfixturevalue("elasticsearch_place")
+        values["MERGEWATCH_ELASTICSEARCH_URL"] = ",".join(place.urls)
+        values["MERGEWATCH_ELASTICSEARCH_PREFIX"] = place.prefix
     for name, value in values.items():
         monkeypatch.setenv(name, value)
     return values

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from service.auth import is_key
-from tests.service.cli.conftest import Command
+from tests.service.cli.conftest import ON_EVERY_STORE, Command
+
+pytestmark = ON_EVERY_STORE
 
 
 def create(command: Command, *more: str) -> tuple[str, str]:

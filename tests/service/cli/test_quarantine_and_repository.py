@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.service.cli.conftest import Command
+from tests.service.cli.conftest import ON_EVERY_STORE, Command
+
+pytestmark = ON_EVERY_STORE
 
 ACME = ("--repository", "acme/widgets")
 
@@ -91,11 +93,14 @@ def test_a_repository_is_named_with_its_owner(command: Command, name: str) -> No
     assert "OWNER/REPOSITORY" in command("repository", "show", name, code=2).stderr
 
 
-def test_the_store_is_made_described_and_pruned(command: Command) -> None:
+def test_the_store_is_made_described_and_pruned(
+    command: Command, settings: Mapping[str, str]
+) -> None:
     command("index", "create")
     command("index", "create")
     shown = dict(line.rsplit(maxsplit=1) for line in command("index", "status").output.splitlines())
-    assert shown["backend"] == "sqlite"
+    elasticsearch = "MERGEWATCH_ELASTICSEARCH_URL" in settings
+    assert shown["backend"] == ("elasticsearch" if elasticsearch else "sqlite")
     assert shown["events"] == "0"
     assert "dropped 0 events and 0 executions" in command("index", "prune").stderr
     assert "rebuilt 0 tests" in command("index", "rebuild").stderr
@@ -112,9 +117,12 @@ def test_wrong_settings_are_a_usage_error_that_names_them_all(
 
 
 def test_a_store_that_cannot_be_used_is_one_line(
-    command: Command, settings: Mapping[str, str]
+    command: Command, settings: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path(settings["MERGEWATCH_DATA_DIR"]).write_text("a file, no folder")
+    if "MERGEWATCH_ELASTICSEARCH_URL" in settings:
+        # Nothing listens there, and nothing may.
+        monkeypatch.setenv("MERGEWATCH_ELASTICSEARCH_URL", "http://127.0.0.1:1")
     complaint = command("index", "status", code=1).stderr
     assert complaint.startswith("Error: ")
     assert complaint.count("\n") == 1

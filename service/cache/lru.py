@@ -1,0 +1,61 @@
+"""Values of one process, bounded by the bytes that they take: the longest unused go first."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Final, Generic, TypeVar
+
+V = TypeVar("V")
+
+# What a value costs beside its bytes: the objects around it, their keys and the table's slot.
+OVERHEAD: Final = 1_000
+
+
+class Lru(Generic[V]):
+    """A bounded table of values, each with a deadline on the monotonic clock."""
+
+    __slots__ = ("_held", "_max_size", "_size")
+
+    def __init__(self, max_size: int) -> None:
+        self._held: OrderedDict[Hashable, tuple[V, float, int]] = OrderedDict()
+        self._max_size = max_size
+        self._size = 0
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    @property
+    def size(self) -> int:
+        """How many bytes the values take, with what is around them."""
+        return self._size
+
+    def find(self, name: Hashable) -> V | None:
+        """The value of that name, unless its time is over."""
+        held = self._held.get(name)
+        if held is None:
+            return None
+        if held[1] <= time.monotonic():
+            self.drop(name)
+            return None
+        self._held.move_to_end(name)
+        return held[0]
+
+    def keep(self, name: Hashable, value: V, size: int, deadline: float) -> None:
+        """Hold a value of `size` bytes until the deadline or until others need the room."""
+        self.drop(name)
+        cost = size + OVERHEAD
+        if cost > self._max_size:
+            return
+        self._held[name] = (value, deadline, cost)
+        self._size += cost
+        while self._size > self._max_size:
+            _, (_, _, freed) = self._held.popitem(last=False)
+            self._size -= freed
+
+    def drop(self, name: Hashable) -> None:
+        """Forget the value of that name, if there is one."""
+        held = self._held.pop(name, None)
+        if held is not None:
+            self._size -= held[2]

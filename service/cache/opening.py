@@ -1,0 +1,46 @@
+"""Where the cache is chosen: this process' own, or the one in Redis that the settings name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from indexing.store.interface import Store, StoreIdentity
+from service.cache.local import LocalShelf
+from service.cache.renewing import Renewal
+from service.cache.shelf import Shelf
+from service.secret import choose_secret
+from service.settings import Settings
+
+
+async def open_shelf(settings: Settings, store: Store, identity: StoreIdentity) -> Shelf:
+    """Open the cache of one store. A Redis that does not answer is looked for again later."""
+    if settings.redis_url is None:
+        return LocalShelf(store.revision)
+    # It takes longer to load than most commands run, and most stores do without it.
+    from service.cache.redis_link import RedisLink
+    from service.cache.redis_shelf import RedisShelf
+    from service.cache.sealing import Sealing
+
+    link = RedisLink(settings.redis_url)
+    await link.open()
+    secret = choose_secret(settings.secret, identity.cursor_secret)
+    return RedisShelf(link, Sealing(secret), identity.store_id)
+
+
+class LateRenewal(Renewal):
+    """The cache as a command sees it that may write: looked for when it is first needed."""
+
+    def __init__(self, settings: Settings, store: Store) -> None:
+        self._settings = settings
+        self._store = store
+        self._shelf: Shelf | None = None
+
+    async def renew(self, generations: Iterable[str]) -> None:
+        if self._shelf is None:
+            identity = await self._store.get_identity()
+            self._shelf = await open_shelf(self._settings, self._store, identity)
+        await self._shelf.renew(generations)
+
+    async def close(self) -> None:
+        if self._shelf is not None:
+            await self._shelf.close()

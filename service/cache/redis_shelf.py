@@ -1,0 +1,179 @@
+"""Generations and values that all processes share by Redis."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeGuard, cast
+
+from service.cache.questions import COPY_LIFETIME, FORMAT, LIFETIME
+from service.cache.redis_link import Command, RedisLink
+from service.cache.sealing import Sealing
+from service.cache.shelf import TOKEN_SIZE, Look, Shelf, Tokens, make_token
+
+# Longer than any value of theirs, so that losing one costs little; short enough for Redis to be
+# rid of repositories that nobody asks about.
+_TOKEN_SECONDS: Final = 24 * 60 * 60
+
+# How long a writer waits until Redis knows what it changed; then the rest is done behind its back.
+RENEW_SECONDS: Final = 2.0
+_RETRY_SECONDS: Final = 0.1
+
+# One entry for each repository with standing answers.
+_MAX_KEPT_KEYS: Final = 10_000
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Debt:
+    """One change that Redis does not know yet, and until when that matters. No two are equal."""
+
+    until: float
+
+
+class RedisShelf(Shelf):
+    """What one store's processes share. Several stores may use one Redis."""
+
+    def __init__(self, link: RedisLink, sealing: Sealing, store_id: str) -> None:
+        self.copy_lifetime = COPY_LIFETIME
+        self._link = link
+        self._sealing = sealing
+        self._prefix = f"mergewatch:{FORMAT}:{store_id}:"
+        self._keys: dict[tuple[str, ...], tuple[bytes, ...]] = {}
+        # What this process changed and Redis does not know yet, until when that matters.
+        self._owed: dict[str, _Debt] = {}
+        self._paying: asyncio.Task[None] | None = None
+        self._patient = True
+
+    async def read_tokens(self, generations: tuple[str, ...]) -> Tokens | None:
+        replies = await self._link.get(self._generation_keys(generations))
+        if replies is None or (self._owed and not self._owed.keys().isdisjoint(generations)):
+            return None
+        # A generation without a token is not equal to any.
+        return None if None in replies else cast("Tokens", replies)
+
+    async def look(self, generations: Sequence[str], names: Sequence[str]) -> Look:
+        keys = [*map(self._generation_key, generations), *map(self._value_key, names)]
+        replies = await self._link.get(tuple(keys))
+        if replies is None:
+            return Look()
+        count = len(generations)
+        return Look(
+            {
+                name: token
+                for name, token in zip(generations, replies[:count], strict=True)
+                if _is_token(token) and name not in self._owed
+            },
+            {
+                name: value
+                for name, value in zip(names, replies[count:], strict=True)
+                if value is not None
+            },
+        )
+
+    async def settle(self, generations: Sequence[str]) -> Mapping[str, bytes]:
+        wanted = [name for name in generations if name not in self._owed]
+        tokens = await self._make_tokens(wanted, "NX")
+        # What is no token was left there by somebody else.
+        broken = [name for name in wanted if name not in tokens]
+        return tokens | await self._make_tokens(broken) if broken else tokens
+
+    def open(self, name: str, tokens: Tokens, sealed: bytes) -> bytes | None:
+        return self._sealing.open(name, tokens, sealed)
+
+    def put(self, name: str, tokens: Tokens, payload: bytes, seconds: float) -> None:
+        sealed = self._sealing.seal(name, tokens, payload)
+        command = ("SET", self._value_key(name), sealed, "PX", max(1, int(seconds * 1000)))
+        self._link.write(command, len(sealed))
+
+    async def renew(self, generations: Iterable[str]) -> None:
+        debt = _Debt(time.monotonic() + LIFETIME)
+        self._owed.update(dict.fromkeys(generations, debt))
+        if self._paying is None:
+            self._paying = asyncio.create_task(self._pay())
+        if self._patient:
+            await self._wait_for_payment()
+
+    async def close(self) -> None:
+        if self._paying is not None:
+            await self._wait_for_payment()
+        if self._paying is not None:
+            self._paying.cancel()
+            await asyncio.wait([self._paying])
+        await self._link.close()
+
+    async def _wait_for_payment(self) -> None:
+        """Wait until Redis knows all, for so long as a writer can be held up."""
+        if self._paying is not None:
+            done, _ = await asyncio.wait([self._paying], timeout=RENEW_SECONDS)
+            if not done and self._patient:
+                # A long load is not held up at each of its steps.
+                self._patient = False
+                _log.warning(
+                    "redis was not told of a change, which may show late",
+                    extra={"seconds": LIFETIME},
+                )
+
+    async def _pay(self) -> None:
+        """Renew what is owed until Redis has it or no value of before is left."""
+        try:
+            while self._owed:
+                owed = dict(self._owed)
+                if await self._link.connect():
+                    replies = await self._link.order([self._drop_token(name) for name in owed])
+                    if replies is not None and all(reply is not None for reply in replies):
+                        self._forgive(owed)
+                        continue
+                now = time.monotonic()
+                self._forgive({name: debt for name, debt in owed.items() if debt.until <= now})
+                if self._owed:
+                    await asyncio.sleep(_RETRY_SECONDS)
+            self._patient = True
+        finally:
+            self._paying = None
+
+    def _forgive(self, paid: Mapping[str, _Debt]) -> None:
+        for name, debt in paid.items():
+            # What changed once more meanwhile is owed once more.
+            if self._owed.get(name) is debt:
+                del self._owed[name]
+
+    async def _make_tokens(self, names: Sequence[str], *condition: str) -> dict[str, bytes]:
+        commands: list[Command] = []
+        for name in names:
+            commands += (self._set_token(name, *condition), ("GET", self._generation_key(name)))
+        replies = await self._link.order(commands)
+        if replies is None:
+            return {}
+        # Read back, so that processes that make one at the same time agree.
+        held = zip(names, replies[1::2], strict=True)
+        return {name: token for name, token in held if _is_token(token)}
+
+    def _drop_token(self, name: str) -> Command:
+        # The next reader makes another. Unlike writing one, this is done when Redis is full too.
+        return ("DEL", self._generation_key(name))
+
+    def _set_token(self, name: str, *condition: str) -> Command:
+        return ("SET", self._generation_key(name), make_token(), *condition, "EX", _TOKEN_SECONDS)
+
+    def _generation_keys(self, generations: tuple[str, ...]) -> tuple[bytes, ...]:
+        keys = self._keys.get(generations)
+        if keys is None:
+            if len(self._keys) >= _MAX_KEPT_KEYS:
+                self._keys.clear()
+            keys = self._keys[generations] = tuple(map(self._generation_key, generations))
+        return keys
+
+    def _generation_key(self, name: str) -> bytes:
+        return f"{self._prefix}generation:{name}".encode()
+
+    def _value_key(self, name: str) -> bytes:
+        return f"{self._prefix}value:{name}".encode()
+
+
+def _is_token(reply: object) -> TypeGuard[bytes]:
+    return isinstance(reply, bytes) and len(reply) == TOKEN_SIZE

@@ -1,0 +1,62 @@
+"""What the two kinds of cache have in common: who tells whether a value still holds.
+
+Everything kept belongs to generations, each of which has a random token. A value is kept with the
+tokens that were read before the store was asked for it; a writer replaces the token of what it
+changed after its commit. So a value whose tokens are the present ones is no older than the last
+write, whoever made it and however slow it was.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+TOKEN_SIZE: Final = 16
+
+Tokens = tuple[bytes, ...]
+
+
+def make_token() -> bytes:
+    """A token that no generation had before."""
+    return secrets.token_bytes(TOKEN_SIZE)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was there at one moment: tokens by generation, sealed values by name."""
+
+    tokens: Mapping[str, bytes] = field(default_factory=dict)
+    values: Mapping[str, bytes] = field(default_factory=dict)
+
+
+class Shelf(Protocol):
+    """Where generations live, and values that processes share. Nothing here ever raises.
+
+    Whatever goes wrong is a token or a value that is not there.
+    """
+
+    # For how long a process may hold a value of its own before it looks for it here again.
+    copy_lifetime: float
+
+    async def read_tokens(self, generations: tuple[str, ...]) -> Tokens | None:
+        """The present token of each generation, or nothing where one is not known."""
+
+    async def look(self, generations: Sequence[str], names: Sequence[str]) -> Look:
+        """What is there of these generations and values, as of one moment."""
+
+    async def settle(self, generations: Sequence[str]) -> Mapping[str, bytes]:
+        """Make tokens for generations that have none; gives those that hold then."""
+
+    def open(self, name: str, tokens: Tokens, sealed: bytes) -> bytes | None:
+        """The payload of a sealed value, if it is one of that name and these tokens."""
+
+    def put(self, name: str, tokens: Tokens, payload: bytes, seconds: float) -> None:
+        """Share a value; it may be lost at any time."""
+
+    async def renew(self, generations: Iterable[str]) -> None:
+        """Make void what was kept of these generations."""
+
+    async def close(self) -> None:
+        """Let go of what is held."""

@@ -1,0 +1,134 @@
+"""Answers that stand: given again to whoever asks for the same in the same way, before all else.
+
+A standing answer was given to this very credential for this very target, and is given again only
+while nothing that it came of has changed: no key, nothing of its repository, not the hour. So
+whatever was checked then would turn out the same. Only what was answered with 200 stands.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from aiohttp import web
+from aiohttp.web import BaseRequest, StreamResponse
+from multidict import CIMultiDict
+
+from service.answers import Answer
+from service.cache.lru import Lru
+from service.cache.questions import STANDING_LIFETIME
+from service.cache.shelf import Shelf, Tokens
+from service.conditional import is_known
+from service.request_ids import REQUEST_ID_HEADER, choose_request_id
+
+# Bodies are shared with the cache's copies: this is for what stands beside them.
+STANDING_MAX_BYTES: Final = 16 * 1024 * 1024
+
+# What a shared cache may keep of an answer to a credential: nothing, without asking each time.
+PRIVATE: Final[Mapping[str, str]] = {
+    "Cache-Control": "private, no-cache",
+    "Vary": "Authorization",
+}
+
+Handler = Callable[[BaseRequest], Awaitable[StreamResponse]]
+_METHODS: Final = frozenset({"GET", "HEAD"})
+_SECRET_SIZE: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    answer: Answer
+    headers: CIMultiDict[str]
+    generations: tuple[str, ...]
+    tokens: Tokens
+    key_expires_at: datetime | None
+
+    def holds_at(self, now: datetime) -> bool:
+        return self.answer.holds_at(now) and (
+            self.key_expires_at is None or now < self.key_expires_at
+        )
+
+
+class Front:
+    """The standing answers of one process."""
+
+    def __init__(self, shelf: Shelf, clock: Callable[[], datetime]) -> None:
+        self._shelf = shelf
+        self._clock = clock
+        self._standing: Lru[_Standing] = Lru(STANDING_MAX_BYTES)
+        # Neither a credential nor what could be tried against one is held.
+        self._secret = secrets.token_hex(_SECRET_SIZE)
+
+    def before(self, handler: Handler) -> Handler:
+        """What answers by what stands, or else as the handler does."""
+
+        async def answer(request: BaseRequest) -> StreamResponse:
+            name = self._name_of(request)
+            standing = None if name is None else self._standing.find(name)
+            if (
+                standing is None
+                or await self._shelf.read_tokens(standing.generations) != standing.tokens
+                or not standing.holds_at(self._clock())
+            ):
+                return await handler(request)
+            response = respond(request, standing.answer, standing.headers)
+            response.headers[REQUEST_ID_HEADER] = choose_request_id(
+                request.headers.get(REQUEST_ID_HEADER)
+            )
+            return response
+
+        return answer
+
+    def keep(
+        self,
+        request: web.Request,
+        answer: Answer,
+        headers: CIMultiDict[str],
+        *,
+        generations: tuple[str, ...],
+        tokens: Tokens,
+        key_expires_at: datetime | None,
+    ) -> None:
+        """Let an answer that was just made stand."""
+        name = self._name_of(request)
+        if name is not None:
+            standing = _Standing(answer, headers, generations, tokens, key_expires_at)
+            size = sum(len(name) + len(value) for name, value in headers.items())
+            self._standing.keep(name, standing, size, time.monotonic() + STANDING_LIFETIME)
+
+    def _name_of(self, request: BaseRequest) -> bytes | None:
+        """What tells two requests apart as far as an answer depends on them."""
+        headers = request.headers
+        credentials = headers.getall("Authorization", ())
+        hosts = headers.getall("Host", ())
+        if (
+            len(credentials) != 1
+            or len(hosts) != 1
+            or request.method not in _METHODS
+            or "Expect" in headers
+        ):
+            return None
+        # None of the three can hold a line break.
+        text = f"{self._secret}\n{request.raw_path}\n{hosts[0]}\n{credentials[0]}"
+        return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
+
+
+def respond(request: BaseRequest, answer: Answer, headers: CIMultiDict[str]) -> web.Response:
+    """The response of an answer, or 304 where the client has it already."""
+    known = request.headers.getall("If-None-Match", ())
+    if known and is_known(known, answer.etag):
+        return web.Response(status=304, headers={**PRIVATE, "ETag": answer.etag})
+    return web.Response(body=answer.body, headers=headers)
+
+
+def headers_of(answer: Answer, links: CIMultiDict[str] | None = None) -> CIMultiDict[str]:
+    """The headers of an answer that is sent whole."""
+    headers = CIMultiDict({"Content-Type": "application/json", "ETag": answer.etag, **PRIVATE})
+    if links is not None:
+        headers.extend(links)
+    return headers

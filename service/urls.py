@@ -1,0 +1,70 @@
+"""The forms that URLs in the settings may have. Pure: nobody is asked whether they answer."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from urllib.parse import parse_qs, urlsplit
+
+from marshmallow import ValidationError
+
+_PUBLIC_URL: Final = re.compile(r"https?://[A-Za-z0-9._\-\[\]:]+(?:/[A-Za-z0-9._~/\-]*)?")
+
+_REDIS_SCHEMES: Final = frozenset({"redis", "rediss", "unix"})
+_REDIS_DATABASE: Final = re.compile("/?[0-9]{0,4}")
+# What an operator may need beside host and password; the rest is for this service to choose.
+_REDIS_OPTIONS: Final = frozenset(
+    {
+        "db",
+        "ssl_ca_certs",
+        "ssl_cert_reqs",
+        "ssl_certfile",
+        "ssl_check_hostname",
+        "ssl_keyfile",
+    }
+)
+
+
+def check_public_url(text: str | None) -> None:
+    if text is None:
+        return
+    message = "must be an http or https URL with a host, and neither query nor fragment"
+    if not _PUBLIC_URL.fullmatch(text):
+        raise ValidationError(message)
+    try:
+        parts = urlsplit(text)
+        named = bool(parts.hostname) and parts.port != 0
+    except ValueError as error:
+        raise ValidationError(message) from error
+    if not named:
+        raise ValidationError(message)
+
+
+def check_node_urls(text: str | None) -> None:
+    for url in (text or "").split(","):
+        message = "must be http or https URLs with a host each, separated by commas"
+        try:
+            parts = urlsplit(url.strip())
+            good = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+        except ValueError as error:
+            raise ValidationError(message) from error
+        if not good or parts.query or parts.fragment:
+            raise ValidationError(message)
+
+
+def check_redis_url(text: str | None) -> None:
+    if text is None:
+        return
+    message = "must be a URL such as redis://:password@host:6379/0, rediss://host or unix:///path"
+    try:
+        parts = urlsplit(text)
+        _ = parts.port
+        options = parse_qs(parts.query, strict_parsing=True) if parts.query else {}
+    except ValueError as error:
+        raise ValidationError(message) from error
+    if parts.scheme == "unix":
+        fits = bool(parts.path)
+    else:
+        fits = bool(parts.hostname) and bool(_REDIS_DATABASE.fullmatch(parts.path))
+    if not fits or parts.scheme not in _REDIS_SCHEMES or not _REDIS_OPTIONS.issuperset(options):
+        raise ValidationError(message)

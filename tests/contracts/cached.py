@@ -1,0 +1,206 @@
+"""A store whose reads go through the production cache, and whose writes drop what they change.
+
+What the cache keeps are finished bodies: they are read back into models here. The few columns
+that a body does not have are looked up by its rows' keys.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from indexing.identifiers import derive_identity_id
+from indexing.models.executions import PullRequest
+from indexing.models.keys import ApplicationKey
+from indexing.models.paging import Anchor, Page
+from indexing.models.quarantines import Quarantine, QuarantineKey, QuarantineQuery, QuarantineSource
+from indexing.models.repositories import Repository
+from indexing.models.tests import (
+    HealthStatus,
+    IdentityKey,
+    TestDetail,
+    TestHealth,
+    TestIdentity,
+    TestMetadata,
+    TestQuery,
+)
+from indexing.names import RepositoryName, parse_repository
+from indexing.store.interface import Store
+from indexing.timestamps import parse_timestamp
+from service import asking
+from service.answers import Answer
+from service.cache.cache import Cache, Visit
+from service.cache.opening import open_shelf
+from service.cache.questions import CREDENTIALS, EVERYTHING, repository_generation
+from service.cache.renewing import RenewingStore
+from service.cache.shelf import Shelf
+from service.cursor import Position
+from service.settings import Settings
+
+
+class CachedStore(RenewingStore):
+    """Every read is asked twice: what a cache gives the second time is held to the contract too."""
+
+    def __init__(self, store: Store, shelf: Shelf) -> None:
+        super().__init__(store, shelf)
+        self._shelf = shelf
+        self._cache = Cache(shelf)
+
+    async def close(self) -> None:
+        await self._shelf.close()
+        await super().close()
+
+    async def _visit(self, repository: RepositoryName | None = None) -> Visit:
+        generations = [CREDENTIALS, EVERYTHING]
+        if repository is not None:
+            generations.append(repository_generation(repository))
+        return await self._cache.visit(generations, ())
+
+    async def find_key(self, digest: bytes) -> ApplicationKey | None:
+        first = await asking.find_key(await self._visit(), self._store, digest)
+        again = await asking.find_key(await self._visit(), self._store, digest)
+        assert first == again
+        return again
+
+    async def find_repository(self, name: RepositoryName) -> Repository | None:
+        await asking.find_repository(await self._visit(), self._store, name)
+        kept = await asking.find_repository(await self._visit(), self._store, name)
+        stored = await self._store.find_repository(name)
+        assert kept == (stored and stored.name)
+        return stored
+
+    async def get_test(self, repository: RepositoryName, test_id: uuid.UUID) -> TestDetail | None:
+        await asking.get_test(await self._visit(repository), self._store, repository, test_id)
+        kept = await asking.get_test(
+            await self._visit(repository), self._store, repository, test_id
+        )
+        return None if kept is None else _detail_of(orjson.loads(kept.body))
+
+    async def search_tests(
+        self, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
+    ) -> Page[TestIdentity]:
+        async def ask() -> Answer:
+            return await asking.search_tests(
+                await self._visit(query.repository),
+                self._store,
+                query,
+                Position(anchor.key, anchor.backward),
+                limit,
+            )
+
+        await ask()
+        kept = await ask()
+        rows = [await self._identity_of(query.repository, row) for row in _rows(kept, "tests")]
+        return Page(tuple(rows), kept.ends.has_previous, kept.ends.has_next)
+
+    async def list_quarantines(
+        self, query: QuarantineQuery, anchor: Anchor[QuarantineKey], limit: int | None
+    ) -> Page[Quarantine]:
+        async def ask() -> Answer:
+            return await asking.list_quarantines(
+                await self._visit(query.repository), self._store, query, anchor, limit
+            )
+
+        await ask()
+        kept = await ask()
+        rows = [
+            await self._quarantine_of(query.repository, row, query.now)
+            for row in _rows(kept, "quarantined_tests")
+        ]
+        return Page(tuple(rows), kept.ends.has_previous, kept.ends.has_next)
+
+    async def get_quarantine(
+        self, repository: RepositoryName, quarantine_id: uuid.UUID, now: datetime
+    ) -> Quarantine | None:
+        async def ask() -> Answer | None:
+            visit = await self._visit(repository)
+            return await asking.get_quarantine(visit, self._store, repository, quarantine_id, now)
+
+        await ask()
+        kept = await ask()
+        if kept is None:
+            return None
+        return await self._quarantine_of(repository, orjson.loads(kept.body), now)
+
+    async def _identity_of(self, repository: RepositoryName, row: dict[str, Any]) -> TestIdentity:
+        names = (row["test_name"], row["pipeline_name"], row["job_name"])
+        identity_id = derive_identity_id(repository, *names)
+        key = await self._store.find_identity(repository, identity_id)
+        assert key is not None
+        assert names == (key.test_name, key.pipeline_name, key.job_name)
+        return TestIdentity(identity_id, uuid.UUID(row["test_id"]), key)
+
+    async def _quarantine_of(
+        self, repository: RepositoryName, row: dict[str, Any], now: datetime
+    ) -> Quarantine:
+        quarantine_id = uuid.UUID(row["id"])
+        stored = await self._store.get_quarantine(repository, quarantine_id, now)
+        assert stored is not None
+        return Quarantine(
+            key=QuarantineKey(parse_timestamp(row["created_at"]), quarantine_id),
+            test_name=row["test_name"],
+            reason=row["reason"],
+            branch=row["branch"],
+            source=QuarantineSource(row["source"]),
+            is_recovered=row["is_recovered"],
+            owner=stored.owner,
+            expires_at=stored.expires_at,
+        )
+
+
+@asynccontextmanager
+async def cached(store: Store, redis_url: str | None = None) -> AsyncIterator[CachedStore]:
+    """The store with the cache before it: in this process, or in that Redis."""
+    settings = Settings(redis_url=redis_url)
+    opened = CachedStore(store, await open_shelf(settings, store, await store.get_identity()))
+    try:
+        yield opened
+    finally:
+        await opened.close()
+
+
+def _rows(answer: Answer, member: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = orjson.loads(answer.body)[member]
+    return rows
+
+
+def _detail_of(body: dict[str, Any]) -> TestDetail:
+    pull = body["first_failure_pull"]
+    return TestDetail(
+        repository=parse_repository(body["repository"]),
+        test_name=body["test_name"],
+        test_id=uuid.UUID(body["test_id"]),
+        flaky_detection_enabled=body["flaky_detection_enabled"],
+        health=TestHealth(
+            health_status=HealthStatus(body["health_status"]),
+            last_conclusion=body["last_conclusion"],
+            failure_ratio=body["failure_ratio"],
+            flakiness_ratio=body["flakiness_ratio"],
+            success_ratio=body["success_ratio"],
+            first_failure_at=_moment(body["first_failure_at"]),
+            first_failure_commit=body["first_failure_commit"],
+            first_failure_pull=None
+            if pull is None
+            else PullRequest(
+                pull["id"], pull["number"], pull["title"], pull["user"]["id"], pull["user"]["login"]
+            ),
+            last_failure_at=_moment(body["last_failure_at"]),
+            last_success_at=_moment(body["last_success_at"]),
+        ),
+        metadata=TestMetadata(
+            framework=body["test_framework"],
+            framework_version=body["test_framework_version"],
+            language=body["test_programming_language"],
+            filepath=body["test_filepath"],
+            function_name=body["test_function_name"],
+        ),
+    )
+
+
+def _moment(text: str | None) -> datetime | None:
+    return None if text is None else parse_timestamp(text)

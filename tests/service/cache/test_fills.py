@@ -1,0 +1,91 @@
+"""One reading for all who wait for the same."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from service.cache.fills import Fills
+
+
+class Reading:
+    """A reading that takes until it is let go."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.ended = 0
+        self.go = asyncio.Event()
+        self.error: Exception | None = None
+
+    async def __call__(self) -> int:
+        self.begun += 1
+        try:
+            await self.go.wait()
+        finally:
+            self.ended += 1
+        if self.error is not None:
+            raise self.error
+        return self.begun
+
+
+async def turns() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def reading() -> Reading:
+    return Reading()
+
+
+async def test_all_who_ask_meanwhile_share_one(reading: Reading) -> None:
+    fills = Fills()
+    asked = [asyncio.create_task(fills.share("a", reading)) for _ in range(500)]
+    await turns()
+    reading.go.set()
+    assert await asyncio.gather(*asked) == [1] * 500
+    assert await fills.share("a", reading) == 2
+
+
+async def test_other_names_are_read_by_themselves(reading: Reading) -> None:
+    fills = Fills()
+    reading.go.set()
+    await asyncio.gather(fills.share("a", reading), fills.share("b", reading))
+    assert reading.begun == 2
+
+
+async def test_who_is_cancelled_first_does_not_fail_the_others(reading: Reading) -> None:
+    fills = Fills()
+    first, second = (asyncio.create_task(fills.share("a", reading)) for _ in range(2))
+    await turns()
+    first.cancel()
+    await turns()
+    reading.go.set()
+    assert await second == 1
+    assert first.cancelled()
+
+
+async def test_a_reading_that_nobody_waits_for_is_cancelled(reading: Reading) -> None:
+    fills = Fills()
+    asked = [asyncio.create_task(fills.share("a", reading)) for _ in range(3)]
+    await turns()
+    for task in asked:
+        task.cancel()
+    later = asyncio.create_task(fills.share("a", reading))
+    await turns()
+    assert (reading.begun, reading.ended) == (2, 1)
+    reading.go.set()
+    assert await later == 2
+
+
+async def test_a_failure_is_everybodys_and_is_not_kept(reading: Reading) -> None:
+    fills = Fills()
+    reading.error = ValueError("no")
+    asked = [asyncio.create_task(fills.share("a", reading)) for _ in range(3)]
+    await turns()
+    reading.go.set()
+    outcomes = await asyncio.gather(*asked, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [ValueError] * 3
+    reading.error = None
+    assert await fills.share("a", reading) == 2

@@ -1,0 +1,170 @@
+"""What is kept and how: seals, forms, bounds, and entity tags as clients send them."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from indexing.models.keys import ApplicationKey, Scope
+from service.answers import Ends, make_answer, pack_answer, unpack_answer
+from service.cache.lru import OVERHEAD, Lru
+from service.cache.questions import (
+    COPY_LIFETIME,
+    LIFETIMES,
+    STANDING_LIFETIME,
+    Kind,
+    ask,
+    ask_key,
+)
+from service.cache.records import key_form
+from service.cache.sealing import Sealing
+from service.conditional import is_known
+from tests.builders import FOREIGN, NOON, WIDGETS, after
+
+SEALING = Sealing(b"a secret of the store")
+TOKENS = (b"0" * 16, b"1" * 16)
+MOMENTS = st.none() | st.datetimes().map(lambda moment: NOON + (moment - moment.min) / 1000)
+
+
+@given(st.text(), st.lists(st.binary(min_size=16, max_size=16), max_size=3), st.binary())
+def test_what_was_sealed_opens_under_its_name_and_tokens(
+    name: str, tokens: list[bytes], payload: bytes
+) -> None:
+    assert SEALING.open(name, tokens, SEALING.seal(name, tokens, payload)) == payload
+
+
+@given(st.binary(max_size=200))
+def test_what_was_not_sealed_here_does_not_open(data: bytes) -> None:
+    assert SEALING.open("test:acme/widgets:1", TOKENS, data) is None
+
+
+@given(st.integers(0, 49), st.integers(1, 255))
+def test_one_changed_byte_is_noticed(at: int, change: int) -> None:
+    sealed = bytearray(SEALING.seal("n", TOKENS, b"x" * 34))
+    sealed[at] ^= change
+    assert SEALING.open("n", TOKENS, bytes(sealed)) is None
+
+
+def test_a_value_opens_under_no_other_name_tokens_or_secret() -> None:
+    sealed = SEALING.seal("n", TOKENS, b"payload")
+    assert SEALING.open("m", TOKENS, sealed) is None
+    assert SEALING.open("n", TOKENS[::-1], sealed) is None
+    assert SEALING.open("n", TOKENS[:1], sealed) is None
+    assert Sealing(b"another secret").open("n", TOKENS, sealed) is None
+    # A name that ends as a token begins is another name.
+    assert SEALING.open("n0", (b"0" * 15, b"1" * 16), sealed) is None
+
+
+@given(
+    st.binary(max_size=300),
+    st.none() | st.tuples(st.binary(max_size=700), st.binary(max_size=700)),
+    st.booleans(),
+    st.booleans(),
+    MOMENTS,
+    MOMENTS,
+)
+def test_an_answer_comes_back_as_it_was(
+    body: bytes,
+    ends: tuple[bytes, bytes] | None,
+    before: bool,
+    beyond: bool,
+    since: object,
+    until: object,
+) -> None:
+    first, last = ends or (None, None)
+    answer = make_answer(body, Ends(first, last, before, beyond), since, until)  # type: ignore[arg-type]  # drawn
+    assert unpack_answer(pack_answer(answer)) == answer
+
+
+def test_an_answer_holds_from_its_moment_until_its_end() -> None:
+    answer = make_answer(b"", since=NOON, until=after(hours=1))
+    assert answer.holds_at(NOON)
+    assert answer.holds_at(after(hours=1) - timedelta(microseconds=1))
+    assert not answer.holds_at(after(hours=1))
+    assert not answer.holds_at(NOON - timedelta(minutes=1))
+    assert make_answer(b"").holds_at(NOON - timedelta(days=9))
+
+
+@pytest.mark.parametrize("expires_at", [None, after(days=1)])
+def test_a_key_comes_back_without_its_digest_being_kept(expires_at: object) -> None:
+    key = ApplicationKey(
+        "k", "ci", Scope.INGEST, "acme", "widgets", b"\x07" * 32, NOON, None, after(hours=1)
+    )
+    form = key_form(key.digest)
+    packed = form.pack(key)
+    assert form.unpack(packed) == key
+    for text in (key.digest, key.digest.hex().encode()):
+        assert text not in packed
+        assert text not in ask_key(key.digest).name.encode()
+
+
+def test_questions_of_two_repositories_kinds_or_filters_have_two_names() -> None:
+    names = {
+        ask(kind, repository, canonical).name
+        for kind in (Kind.TEST, Kind.SEARCH)
+        for repository in (WIDGETS, FOREIGN)
+        for canonical in (b"a", b"b")
+    }
+    assert len(names) == 8
+
+
+def test_nothing_of_a_revoked_key_outlives_a_minute() -> None:
+    assert max(LIFETIMES.values()) + COPY_LIFETIME + STANDING_LIFETIME < 60
+
+
+def test_the_longest_unused_make_room() -> None:
+    lru: Lru[str] = Lru(3 * (OVERHEAD + 10))
+    later = time.monotonic() + 3600
+    for name in "abc":
+        lru.keep(name, name, 10, later)
+    assert lru.find("a") == "a"
+    lru.keep("d", "d", 10, later)
+    assert [name for name in "abcd" if lru.find(name)] == ["a", "c", "d"]
+    lru.keep("a", "new", 5, later)
+    assert lru.find("a") == "new"
+    assert lru.size <= 3 * (OVERHEAD + 10)
+    lru.keep("huge", "h", 10_000, later)
+    assert lru.find("huge") is None
+    assert len(lru) == 3
+
+
+def test_a_value_whose_time_is_over_is_gone() -> None:
+    lru: Lru[str] = Lru(10_000)
+    lru.keep("a", "a", 1, time.monotonic())
+    assert lru.find("a") is None
+    assert (len(lru), lru.size) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "known"),
+    [
+        (['"e"'], True),
+        (['W/"e"'], True),
+        (["*"], True),
+        ([" * "], True),
+        (['"a", "e"'], True),
+        (['"a","b"', 'W/"c" , W/"e"'], True),
+        (['"a, "e"'], True),
+        ([], False),
+        ([""], False),
+        (['"f"'], False),
+        (["e"], False),
+        (['"E"'], False),
+        (['w/"e"'], False),
+        (['"a*"'], False),
+        (['"e"x'], False),
+    ],
+)
+def test_entity_tags_are_compared_weakly_wherever_they_stand(
+    fields: list[str], known: bool
+) -> None:
+    assert is_known(fields, '"e"') is known
+
+
+@given(st.lists(st.text(max_size=40), max_size=3))
+def test_no_field_breaks_the_comparison(fields: list[str]) -> None:
+    assert is_known(fields, '"0123"') in (True, False)

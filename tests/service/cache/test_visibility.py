@@ -1,0 +1,306 @@
+"""Whatever is kept, an answer is the store's: at once after a write, and at every moment."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import aiohttp
+import pytest
+from multidict import CIMultiDict
+
+from indexing.identifiers import derive_test_id
+from indexing.models.executions import Conclusion
+from indexing.models.keys import Scope
+from indexing.models.quarantines import QuarantineRequest
+from indexing.models.repositories import RepositoryChange
+from service.auth import digest_key
+from tests.builders import GADGETS, NOON, WIDGETS, after, load_names, make_executions, make_run
+from tests.service.conftest import open_door
+from tests.service.front_door import QUARANTINES, SEARCH, TESTS, FrontDoor
+
+HINGE = f"{TESTS}/{derive_test_id(WIDGETS, 'hinge')}"
+CLIENTS = 500
+
+
+async def add(door: FrontDoor, name: str = "hinge", **rest: Any) -> str:
+    made = await door.store.add_quarantine(WIDGETS, QuarantineRequest(name, "flaps", **rest), NOON)
+    return str(made.key.id)
+
+
+async def listed(door: FrontDoor, query: str = "") -> list[str]:
+    answer = await door.get(f"{QUARANTINES}?{query}")
+    return [row["id"] for row in answer.json["quarantined_tests"]]
+
+
+@pytest.fixture
+async def reads(door: FrontDoor, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the store's methods as they are called."""
+    calls: list[str] = []
+
+    def counted(name: str) -> Callable[..., Awaitable[Any]]:
+        method = getattr(door.store, name)
+
+        async def call(*arguments: Any) -> Any:
+            calls.append(name)
+            return await method(*arguments)
+
+        return call
+
+    for name in (
+        "find_key",
+        "find_repository",
+        "get_test",
+        "search_tests",
+        "list_quarantines",
+        "get_quarantine",
+    ):
+        monkeypatch.setattr(door.store, name, counted(name))
+    return calls
+
+
+async def test_what_was_asked_once_is_not_read_again(door: FrontDoor, reads: list[str]) -> None:
+    await load_names(door.store, ["hinge"])
+    quarantine = await add(door)
+    other = await door.new_key()
+    targets = (HINGE, QUARANTINES, f"{QUARANTINES}/{quarantine}", f"{SEARCH}?test_name=*")
+    first = [await door.get(target) for target in targets]
+    assert sorted(reads) == [
+        "find_key",
+        "find_repository",
+        "get_quarantine",
+        "get_test",
+        "list_quarantines",
+        "search_tests",
+    ]
+    again = [await door.get(target) for target in targets]
+    # Another credential is another question; the bodies are the same.
+    foreign = [await door.get(target, key=other) for target in targets]
+    for one, two, three in zip(first, again, foreign, strict=True):
+        assert one.status == 200
+        assert one.body == two.body == three.body
+        assert one.headers["ETag"] == two.headers["ETag"] == three.headers["ETag"]
+        assert one.headers.get("Link") == two.headers.get("Link") == three.headers.get("Link")
+    assert reads[6:] == ["find_key"]
+
+
+async def test_what_is_absent_is_asked_for_each_time(door: FrontDoor, reads: list[str]) -> None:
+    assert (await door.get(HINGE)).status == 404
+    await load_names(door.store, ["hinge"])
+    assert (await door.get(HINGE)).status == 200
+    assert reads.count("get_test") == 2
+
+
+async def test_every_write_shows_in_the_next_answer(door: FrontDoor) -> None:
+    await load_names(door.store, ["hinge"])
+    assert (await door.get(HINGE)).json["last_conclusion"] == "passed"
+    assert await listed(door) == []
+    for number in range(3):
+        run = make_run(f"n{number}")
+        executions = make_executions(run, [("hinge", Conclusion.FAILED)], after(hours=number + 1))
+        await door.store.write_executions(WIDGETS, run, executions)
+        await door.store.refresh_tests(NOON, repository=WIDGETS)
+        assert (await door.get(HINGE)).json["failure_ratio"] == pytest.approx(
+            (number + 1) / (number + 2)
+        )
+    await door.store.set_repository(WIDGETS, RepositoryChange(flaky_detection=False), NOON)
+    assert (await door.get(HINGE)).json["flaky_detection_enabled"] is False
+    await door.store.set_repository(WIDGETS, RepositoryChange(default_branch="next"), NOON)
+    await door.store.refresh_tests(NOON)
+    assert (await door.get(HINGE)).json["health_status"] == "unknown"
+    quarantine = await add(door)
+    assert await listed(door) == [quarantine]
+    assert (await door.get(f"{QUARANTINES}/{quarantine}")).status == 200
+    await door.store.remove_quarantine(WIDGETS, uuid.UUID(quarantine), NOON)
+    assert await listed(door) == []
+    assert (await door.get(f"{QUARANTINES}/{quarantine}")).status == 404
+
+
+async def test_what_a_command_writes_in_another_process_shows_at_once(door: FrontDoor) -> None:
+    assert await listed(door) == await listed(door) == []
+    about = ("--repository", "acme/widgets")
+    made = await door.command("quarantine", "add", *about, "--test", "hinge", "--reason", "flaps")
+    assert await listed(door) == [made]
+    await door.command("quarantine", "remove", *about, made)
+    assert await listed(door) == []
+
+
+async def test_a_key_that_a_command_revokes_stops_at_once(door: FrontDoor) -> None:
+    assert await listed(door) == []
+    record = await door.store.find_key(digest_key(door.key))
+    assert record is not None
+    await door.command("keys", "revoke", record.id)
+    assert (await door.get(QUARANTINES)).status == 403
+
+
+async def test_a_key_stops_at_the_moment_that_it_expires(door: FrontDoor) -> None:
+    key = await door.add_key(expires_at=after(minutes=1))
+    for _ in range(2):
+        assert (await door.get(QUARANTINES, key=key)).status == 200
+    door.clock.now = after(minutes=1)
+    assert (await door.get(QUARANTINES, key=key)).status == 403
+
+
+async def test_a_quarantine_is_over_at_the_moment_that_it_expires(door: FrontDoor) -> None:
+    first = await add(door, expires_at=after(minutes=1))
+    second = await add(door, "latch")
+    assert set(await listed(door)) == {first, second}
+    assert (await door.get(f"{QUARANTINES}/{first}")).status == 200
+    door.clock.now = after(minutes=1)
+    assert await listed(door) == [second]
+    assert (await door.get(f"{QUARANTINES}/{first}")).status == 404
+    # A clock that goes back finds what was in force then.
+    door.clock.now = NOON
+    assert set(await listed(door)) == {first, second}
+
+
+@pytest.mark.parametrize("relation", ["next", "prev"])
+async def test_a_link_to_a_page_goes_with_the_last_row_there(
+    door: FrontDoor, relation: str
+) -> None:
+    names = ["a", "b", "c"]
+    passing = names[2] if relation == "next" else names[0]
+    for minute, name in enumerate(names):
+        ends = after(hours=1) if name == passing else None
+        request = QuarantineRequest(name, "flaps", expires_at=ends)
+        await door.store.add_quarantine(WIDGETS, request, after(minutes=minute))
+    target = f"{QUARANTINES}?per_page=2"
+    if relation == "prev":
+        target = (await door.get(target)).links["last"]
+    for _ in range(2):
+        assert relation in (await door.get(target)).links
+    door.clock.now = after(hours=1)
+    assert relation not in (await door.get(target)).links
+
+
+async def test_a_standing_answer_is_for_one_credential_and_host_alone(door: FrontDoor) -> None:
+    await load_names(door.store, ["hinge"])
+    for _ in range(2):
+        assert (await door.get(HINGE)).status == 200
+    assert (await door.get(HINGE, key=await door.new_key(owner="umbrella"))).status == 404
+    assert (await door.get(HINGE, key=await door.new_key(Scope.INGEST))).status == 403
+    assert (await door.get(HINGE, key=door.key[:-1] + "_")).status == 403
+    assert (await door.ask(HINGE, {})).status == 403
+    twice = CIMultiDict([("Authorization", f"Bearer {door.key}")] * 2)
+    assert (await door.ask(HINGE, twice)).status == 403
+    assert (await door.get(HINGE, Expect="coffee")).status == 417
+    assert (await door.get(HINGE, method="DELETE")).status == 405
+    search = f"{SEARCH}?test_name=*"
+    assert "//a.example/" in (await door.get(search, Host="a.example")).links["first"]
+    assert "//b.example/" in (await door.get(search, Host="b.example")).links["first"]
+
+
+async def test_one_repository_never_answers_for_another(door: FrontDoor) -> None:
+    for repository in (WIDGETS, GADGETS):
+        await load_names(door.store, ["hinge"], repository=repository)
+    gadgets = f"{TESTS.replace('widgets', 'gadgets')}/{derive_test_id(GADGETS, 'hinge')}"
+    for _ in range(2):
+        assert (await door.get(HINGE)).json["repository"] == "acme/widgets"
+        assert (await door.get(gadgets)).json["repository"] == "acme/gadgets"
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+async def test_who_has_the_answer_already_is_told_so(door: FrontDoor, method: str) -> None:
+    await load_names(door.store, ["hinge"])
+    quarantine = await add(door)
+    for target in (HINGE, QUARANTINES, f"{QUARANTINES}/{quarantine}", f"{SEARCH}?test_name=*"):
+        whole = await door.get(target, method=method)
+        assert whole.status == 200
+        for _ in range(2):
+            same = await door.get(target, method=method, **{"If-None-Match": whole.headers["ETag"]})
+            assert (same.status, same.body) == (304, b"")
+            for name in ("ETag", "Cache-Control", "Vary"):
+                assert same.headers[name] == whole.headers[name]
+            assert same.headers["X-Request-Id"]
+        other = await door.get(target, method=method, **{"If-None-Match": '"other"'})
+        assert (other.status, other.body) == (200, whole.body)
+        assert other.headers["Content-Length"] == whole.headers["Content-Length"]
+
+
+async def test_a_changed_answer_has_another_tag(door: FrontDoor) -> None:
+    empty = await door.get(QUARANTINES)
+    await add(door)
+    changed = await door.get(QUARANTINES, **{"If-None-Match": empty.headers["ETag"]})
+    assert changed.status == 200
+    assert changed.headers["ETag"] != empty.headers["ETag"]
+
+
+async def test_five_hundred_clients_cost_one_reading_of_the_store(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await load_names(door.store, ["hinge"])
+    await door.get(QUARANTINES)
+    server = door.runner.server
+    assert server is not None
+    get_test, handler = door.store.get_test, server.request_handler
+    all_have_asked, asked_so_far, calls = asyncio.Event(), 0, 0
+
+    async def count(request: Any) -> Any:
+        nonlocal asked_so_far
+        asked_so_far += 1
+        if asked_so_far == CLIENTS:
+            all_have_asked.set()
+        return await handler(request)
+
+    async def read_when_all_have_asked(*asked: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        await all_have_asked.wait()
+        return await get_test(*asked)
+
+    # New connections only: those of the door have taken the handler before.
+    monkeypatch.setattr(server, "request_handler", count)
+
+    monkeypatch.setattr(door.store, "get_test", read_when_all_have_asked)
+    headers = {"Authorization": f"Bearer {door.key}"}
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as crowd:
+
+        async def ask() -> bytes:
+            async with crowd.get(door.base + HINGE, headers=headers) as response:
+                assert response.status == 200
+                return await response.read()
+
+        bodies = await asyncio.gather(*(ask() for _ in range(CLIENTS)))
+    assert len(set(bodies)) == 1
+    assert calls == 1
+
+
+@pytest.fixture
+async def replica(door: FrontDoor) -> AsyncIterator[FrontDoor]:
+    """Another service over the same store, and the same Redis if there is one."""
+    async for opened in open_door(door.settings):
+        yield opened
+
+
+async def test_what_one_replica_writes_shows_at_the_others_at_once(
+    door: FrontDoor, replica: FrontDoor
+) -> None:
+    for number in range(5):
+        for each in (door, replica):
+            assert len(await listed(each, "per_page=20")) == number
+        await add((door, replica)[number % 2], f"hinge {number}")
+
+
+async def test_a_slow_reader_does_not_put_back_what_was_there_before(
+    door: FrontDoor, replica: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reader has read the store, and keeps what it read only after the next write."""
+    has_read, go_on = asyncio.Event(), asyncio.Event()
+    list_quarantines = door.store.list_quarantines
+
+    async def read_then_wait(*asked: Any) -> Any:
+        page = await list_quarantines(*asked)
+        has_read.set()
+        await go_on.wait()
+        return page
+
+    monkeypatch.setattr(door.store, "list_quarantines", read_then_wait)
+    slow = asyncio.create_task(listed(door))
+    await has_read.wait()
+    made = await add(replica)
+    go_on.set()
+    assert await slow == []
+    for each in (door, replica, door):
+        assert await listed(each) == [made]

@@ -52,17 +52,18 @@ def sizes_of(identities: int) -> dict[RepositoryName, int]:
     return sizes
 
 
-def rare_word(number: int) -> str:
-    """What the name of one test in each repository has, and no other one there."""
-    return f"w{hashlib.blake2b(str(number).encode(), digest_size=5).hexdigest()}"
+def rare_word(repository: RepositoryName, number: int) -> str:
+    """What the name of that test has, and no other one anywhere."""
+    whose = f"{repository.key}\0{number}".encode()
+    return f"w{hashlib.blake2b(whose, digest_size=5).hexdigest()}"
 
 
-def name_of(number: int) -> str:
+def name_of(repository: RepositoryName, number: int) -> str:
     """The name of a repository's test of that number."""
     noun, verb = _NOUNS[number // 8 % 8], _VERBS[number % 8]
     return (
         f"tests/unit/module_{number // _TESTS_A_MODULE:04}/test_{noun}.py::Test{noun.title()}"
-        f"::test_{verb}_{noun}_{rare_word(number)}_once"
+        f"::test_{verb}_{noun}_{rare_word(repository, number)}_once"
     )
 
 
@@ -75,7 +76,7 @@ def batches_of(repository: RepositoryName, tests: int) -> Iterator[Batch]:
 
 
 def _execution_of(repository: RepositoryName, run: Run, number: int) -> Execution:
-    name = name_of(number)
+    name = name_of(repository, number)
     identity = derive_identity_id(repository, name, run.pipeline_name, run.job_name)
     return Execution(
         id=derive_junit_execution_id(identity, run.run_id, run.attempt, bytes(32), 0),

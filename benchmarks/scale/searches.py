@@ -9,9 +9,10 @@ import statistics
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
-from benchmarks.scale.identities import LARGEST, SMALL, name_of, rare_word, sizes_of
+from benchmarks.scale.identities import SMALL, name_of, rare_word, sizes_of
 from indexing.models.paging import Anchor
 from indexing.models.tests import TestQuery
 from indexing.store.elasticsearch.bulk import Operation, send
@@ -66,7 +67,7 @@ async def build_plain_index(connection: Connection, index: str, identities: int)
                     routing,
                     {
                         "repository_id": routing,
-                        "test_name": name_of(number),
+                        "test_name": name_of(repository, number),
                         "executions_count": 1,
                     },
                 )
@@ -83,9 +84,9 @@ async def compare_first_searches(
     routing = routing_of(SMALL)
     own, other = [], []
     for number in words:
-        pattern = f"*{rare_word(number)}*"
+        pattern = f"*{rare_word(SMALL, number)}*"
         query = TestQuery(SMALL, (pattern,))
-        own.append(await _time(lambda query=query: reader.search_tests(query, Anchor(), 10)))
+        own.append(await _time(partial(reader.search_tests, query, Anchor(), 10)))
         body: dict[str, Any] = {
             "size": 11,
             "query": {
@@ -100,9 +101,7 @@ async def compare_first_searches(
             "track_total_hits": False,
         }
         other.append(
-            await _time(
-                lambda body=body: connection.search(plain, body, routing=routing, patience=WRITING)
-            )
+            await _time(partial(connection.search, plain, body, routing=routing, patience=WRITING))
         )
     return Compared(statistics.median(own), statistics.median(other))
 

@@ -18,13 +18,17 @@ EVENTS = 35
 NAMES = tuple(f"test_{number:02}" for number in range(25))
 QUARANTINED = NAMES[:12]
 
+# The range lies over three slices of time.
+EVENTS_PAGE = f"{LOGS}?received_from=2026-07-01T00:00:00Z&per_page=10"
+DETAIL = f"{TESTS}/{derive_test_id(WIDGETS, NAMES[3])}"
+# What the service keeps for a minute, so that it needs no store.
+KEPT = (DETAIL, QUARANTINES)
 # The first pages of what is asked; where there are more of a list, they are asked for as well.
 TARGETS = (
-    # The range lies over three slices of time.
-    f"{LOGS}?received_from=2026-07-01T00:00:00Z&per_page=10",
+    EVENTS_PAGE,
     f"{SEARCH}?test_name=*&sort=test_name&per_page=10",
     f"{SEARCH}?test_name=*_1*",
-    f"{TESTS}/{derive_test_id(WIDGETS, NAMES[3])}",
+    DETAIL,
     QUARANTINES,
     f"{QUARANTINES}?per_page=5",
 )

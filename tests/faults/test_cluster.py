@@ -14,12 +14,10 @@ import pytest
 from indexing.store import ElasticsearchPlace
 from tests.faults.asking import Clients, clients_of
 from tests.faults.serving import serving
-from tests.faults.stock import TARGETS, fill
+from tests.faults.stock import EVENTS_PAGE, TARGETS, fill
 from tests.servers.elasticsearch import Cluster, Node
 
 PREFIX = "three"
-# What is asked of the event log, whose slices lose their copies here.
-EVENTS = TARGETS[0]
 
 
 @dataclass(frozen=True)
@@ -109,11 +107,11 @@ async def test_a_log_whose_only_copy_is_gone_is_unavailable_and_never_short(
     killed = three.holder_of(slice_of_some)
     killed.kill()
     await asyncio.to_thread(three.wait_for_loss)
-    others = [target for target in clients.first if target != EVENTS]
+    others = [target for target in clients.first if target != EVENTS_PAGE]
     async with clients.under_load() as seen:
         # Each holds its own answers to the right ones, so a page without that slice would show.
         await seen.until_right(others)
         await seen.until_unavailable(seen.statuses[503] + 3)
-        assert EVENTS not in seen.right
+        assert EVENTS_PAGE not in seen.right
     killed.start()
     await clients.until_right()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,11 @@ WALKS = {
 
 
 @pytest.fixture(params=["sqlite", "elasticsearch"])
-async def place_and_key(
+def place_and_key(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> tuple[Path | ElasticsearchPlace, str]:
     if request.param == "sqlite":
-        return tmp_path, await fill(tmp_path)
+        return tmp_path, asyncio.run(fill(tmp_path))
     stocked: Stocked = request.getfixturevalue("stocked")
     return stocked.place, stocked.key
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import orjson
 
+from indexing.models.repositories import RepositoryChange
 from indexing.names import RepositoryName
 from indexing.timestamps import format_timestamp
 from tests.builders import GADGETS, NOON, WIDGETS
@@ -19,14 +20,16 @@ EVENTS = 12_000
 # Enough of them for a test to be broken, and little enough to be loaded many times.
 REPORTS = 5
 
+NO_CHANGE = RepositoryChange()
+
 
 @dataclass(frozen=True)
 class Load:
-    """A command line, those that go before it, and the repositories that it fills."""
+    """A command line, the repositories that it fills, and what they are set to before."""
 
     arguments: Sequence[str]
-    settings: Sequence[str] | None
     repositories: Sequence[RepositoryName]
+    settings: RepositoryChange = NO_CHANGE
 
 
 def make_events(folder: Path) -> Load:
@@ -45,12 +48,11 @@ def make_events(folder: Path) -> Load:
                 "metadata": {},
             }
             lines.write(orjson.dumps(event) + b"\n")
-    return Load(("ingest", "events", str(file)), None, (WIDGETS, GADGETS))
+    return Load(("ingest", "events", str(file)), (WIDGETS, GADGETS))
 
 
 def make_reports(folder: Path) -> Load:
     """Real reports, in a repository that quarantines what is broken."""
-    name = str(REGRESSION.repository)
     with (REGRESSION.folder / "manifest.csv").open(newline="") as listed:
         rows = list(csv.DictReader(listed))[:REPORTS]
     manifest = folder / "manifest.csv"
@@ -58,9 +60,9 @@ def make_reports(folder: Path) -> Load:
         writer = csv.DictWriter(chosen, rows[0])
         writer.writeheader()
         writer.writerows(row | {"file": str(REGRESSION.folder / row["file"])} for row in rows)
-    settings = ("repository", "set", name, "--default-branch=preview", "--auto-quarantine=on")
-    command = ("ingest", "junit", f"--repository={name}", f"--manifest={manifest}")
-    return Load(command, settings, (REGRESSION.repository,))
+    command = ("ingest", "junit", f"--repository={REGRESSION.repository}", f"--manifest={manifest}")
+    settings = RepositoryChange(default_branch=REGRESSION.default_branch, auto_quarantine=True)
+    return Load(command, (REGRESSION.repository,), settings)
 
 
 LOADS = {"events": make_events, "junit": make_reports}

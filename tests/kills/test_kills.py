@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from indexing.store import ElasticsearchPlace
+from indexing.store import ElasticsearchPlace, open_store
+from indexing.store.interface import StoreStatus
+from tests.builders import NOON
 from tests.conftest import empty
 from tests.kills.commands import kill, run
 from tests.kills.loads import LOADS, Load
@@ -50,10 +52,14 @@ def make_place(request: pytest.FixtureRequest, tmp_path: Path) -> MakePlace:
 
 @pytest.mark.parametrize("name", LOADS)
 def test_a_killed_load_that_is_run_again_ends_in_the_state_of_a_clean_one(
-    make_place: MakePlace, tmp_path: Path, name: str
+    make_place: MakePlace,
+    tmp_path: Path,
+    name: str,
+    record_testsuite_property: Callable[[str, object], None],
 ) -> None:
     load = LOADS[name](tmp_path)
-    place = prepared(make_place, load)
+    place = make_place()
+    asyncio.run(prepare(place, load))
     lasts = run(place, load.arguments)
     expected = asyncio.run(read_all(place, load.repositories))
     moments = random.Random(name)
@@ -61,18 +67,22 @@ def test_a_killed_load_that_is_run_again_ends_in_the_state_of_a_clean_one(
     while confirmed < KILLS:
         tries += 1
         assert tries <= KILLS * TRIES_A_KILL
-        place = prepared(make_place, load)
-        before = asyncio.run(read_status(place))
-        if not kill(place, load.arguments, after=moments.uniform(0, lasts)):
-            continue
-        if asyncio.run(read_status(place)) == before:
-            continue
-        run(place, load.arguments)
-        assert asyncio.run(read_all(place, load.repositories)) == expected
-        confirmed += 1
+        place = make_place()
+        before = asyncio.run(prepare(place, load))
+        ran = kill(place, load.arguments, after=moments.uniform(0, lasts))
+        if ran and asyncio.run(read_status(place)) != before:
+            confirmed += 1
+            run(place, load.arguments)
+            assert asyncio.run(read_all(place, load.repositories)) == expected
+    record_testsuite_property(f"{name}: kills, tried and confirmed", (tries, confirmed))
 
 
-def prepared(make_place: MakePlace, load: Load) -> ElasticsearchPlace | Path:
-    place = make_place()
-    run(place, load.settings or ("index", "create"))
-    return place
+async def prepare(place: ElasticsearchPlace | Path, load: Load) -> StoreStatus:
+    """Make the store and the settings of its repositories; gives what it then holds."""
+    store = await open_store(place)
+    try:
+        for repository in load.repositories:
+            await store.set_repository(repository, load.settings, NOON)
+        return await store.get_status()
+    finally:
+        await store.close()

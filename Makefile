@@ -56,4 +56,4 @@ example-report: install ## Run the tests and keep their report as an example.
 	$(BIN)/python -m examples.make_report
 
 clean: ## Remove what was installed and built, and the data of make services; ./data stays.
-	rm -rf $(VENV) .tools .servers dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .tools .servers .bench dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from indexing.store import ElasticsearchPlace
+from tests.places import Place, settings_of
 from tests.service.processes import TIMEOUT, Service, port_of
 
 
@@ -34,17 +34,12 @@ class Serving:
         assert self.mistakes == []
 
 
-def service_over(place: Path | ElasticsearchPlace, **environment: str) -> Service:
+def service_over(place: Place, **environment: str) -> Service:
     """The process of a service over that place, which may not have begun to answer."""
-    if isinstance(place, ElasticsearchPlace):
-        environment |= {
-            "MERGEWATCH_ELASTICSEARCH_URL": ",".join(place.urls),
-            "MERGEWATCH_ELASTICSEARCH_PREFIX": place.prefix,
-        }
-    return Service(place if isinstance(place, Path) else Path("none"), **environment)
+    return Service(Path("none"), **settings_of(place), **environment)
 
 
-def start(place: Path | ElasticsearchPlace, **environment: str) -> Serving:
+def start(place: Place, **environment: str) -> Serving:
     """Run the service over that place, and wait until it listens."""
     service = service_over(place, **environment)
     base = f"http://127.0.0.1:{port_of(service.next_line('listening'))}"
@@ -56,7 +51,7 @@ def start(place: Path | ElasticsearchPlace, **environment: str) -> Serving:
 
 
 @contextmanager
-def serving(place: Path | ElasticsearchPlace, **environment: str) -> Iterator[Serving]:
+def serving(place: Place, **environment: str) -> Iterator[Serving]:
     """The same until the block is left."""
     running = start(place, **environment)
     try:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from pathlib import Path
 
 from indexing.identifiers import derive_test_id
 from indexing.models.executions import Conclusion
 from indexing.models.keys import Scope
 from indexing.models.quarantines import QuarantineRequest
-from indexing.store import ElasticsearchPlace, open_store
+from indexing.store import open_store
 from service.auth import make_key
 from tests.builders import NOON, WIDGETS, after, make_event, make_executions, make_run
+from tests.places import Place
 from tests.service.front_door import LOGS, QUARANTINES, SEARCH, TESTS
 
 EVENTS = 35
@@ -34,7 +34,7 @@ TARGETS = (
 )
 
 
-async def fill(place: Path | ElasticsearchPlace) -> str:
+async def fill(place: Place) -> str:
     """Fill a store; gives the text of a key that reads it."""
     store = await open_store(place)
     try:

@@ -9,11 +9,11 @@ from typing import Any
 import orjson
 import pytest
 
-from indexing.store import ElasticsearchPlace
 from tests.faults.asking import clients_of
 from tests.faults.conftest import Stocked
 from tests.faults.serving import start
 from tests.faults.stock import EVENTS, NAMES, QUARANTINED, TARGETS, fill
+from tests.places import Place
 from tests.service.front_door import LOGS, QUARANTINES, SEARCH
 
 WALKS = {
@@ -24,9 +24,7 @@ WALKS = {
 
 
 @pytest.fixture(params=["sqlite", "elasticsearch"])
-def place_and_key(
-    request: pytest.FixtureRequest, tmp_path: Path
-) -> tuple[Path | ElasticsearchPlace, str]:
+def place_and_key(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Place, str]:
     if request.param == "sqlite":
         return tmp_path, asyncio.run(fill(tmp_path))
     stocked: Stocked = request.getfixturevalue("stocked")
@@ -35,7 +33,7 @@ def place_and_key(
 
 @pytest.mark.parametrize("first", WALKS)
 async def test_a_walk_goes_on_over_restarts_and_meets_every_row_once(
-    place_and_key: tuple[Path | ElasticsearchPlace, str], first: str
+    place_and_key: tuple[Place, str], first: str
 ) -> None:
     place, key = place_and_key
     member, count = WALKS[first]

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from indexing.store import ElasticsearchPlace
+from tests.places import Place, settings_of
 from tests.service.processes import TIMEOUT
 
 ROOT = Path(__file__).parents[2]
@@ -27,19 +27,13 @@ main()
 """
 
 
-def environment_of(place: ElasticsearchPlace | Path) -> Mapping[str, str]:
+def environment_of(place: Place) -> Mapping[str, str]:
     """The environment of a command over the store in that place, and of no CI job."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-    kept["PYTHONPATH"] = str(ROOT)
-    if isinstance(place, Path):
-        return kept | {"MERGEWATCH_DATA_DIR": str(place)}
-    return kept | {
-        "MERGEWATCH_ELASTICSEARCH_URL": ",".join(place.urls),
-        "MERGEWATCH_ELASTICSEARCH_PREFIX": place.prefix,
-    }
+    return kept | {"PYTHONPATH": str(ROOT)} | settings_of(place)
 
 
-def run(place: ElasticsearchPlace | Path, arguments: Sequence[str]) -> float:
+def run(place: Place, arguments: Sequence[str]) -> float:
     """Run the command to its end, which has to be a good one; gives the seconds that it took."""
     with _ready(place, arguments) as process:
         began = _go(process)
@@ -47,7 +41,7 @@ def run(place: ElasticsearchPlace | Path, arguments: Sequence[str]) -> float:
         return time.monotonic() - began
 
 
-def kill(place: ElasticsearchPlace | Path, arguments: Sequence[str], after: float) -> bool:
+def kill(place: Place, arguments: Sequence[str], after: float) -> bool:
     """Run the command and kill it after so many seconds; tells whether it still ran then."""
     with _ready(place, arguments) as process:
         _go(process)
@@ -58,7 +52,7 @@ def kill(place: ElasticsearchPlace | Path, arguments: Sequence[str], after: floa
         return process.wait(TIMEOUT) == -signal.SIGKILL
 
 
-def _ready(place: ElasticsearchPlace | Path, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
+def _ready(place: Place, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
     process = subprocess.Popen(
         [sys.executable, "-c", READY, *arguments],
         env=environment_of(place),

@@ -20,14 +20,15 @@ from tests.builders import NOON
 from tests.conftest import empty
 from tests.kills.commands import kill, run
 from tests.kills.loads import LOADS, Load
-from tests.kills.state import read_all, read_status
+from tests.places import Place
+from tests.whole_state import read_all, read_status
 
 # Confirmed kills of each load over each store.
 KILLS = int(os.environ.get("MERGEWATCH_TEST_KILLS", "2"))
 # A kill that came too early or too late is tried again.
 TRIES_A_KILL = 20
 
-MakePlace = Callable[[], ElasticsearchPlace | Path]
+MakePlace = Callable[[], Place]
 
 
 @pytest.fixture(params=["sqlite", "elasticsearch"])
@@ -36,13 +37,13 @@ def make_place(request: pytest.FixtureRequest, tmp_path: Path) -> MakePlace:
     if request.param == "elasticsearch":
         place: ElasticsearchPlace = request.getfixturevalue("elasticsearch_place")
 
-        def make_empty() -> ElasticsearchPlace | Path:
+        def make_empty() -> Place:
             empty(place)
             return place
 
         return make_empty
 
-    def make_folder() -> ElasticsearchPlace | Path:
+    def make_folder() -> Place:
         folder = tmp_path / "store"
         shutil.rmtree(folder, ignore_errors=True)
         return folder
@@ -77,7 +78,7 @@ def test_a_killed_load_that_is_run_again_ends_in_the_state_of_a_clean_one(
     record_testsuite_property(f"{name}: kills, tried and confirmed", (tries, confirmed))
 
 
-async def prepare(place: ElasticsearchPlace | Path, load: Load) -> StoreStatus:
+async def prepare(place: Place, load: Load) -> StoreStatus:
     """Make the store and the settings of its repositories; gives what it then holds."""
     store = await open_store(place)
     try:

@@ -11,16 +11,16 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 
 from indexing.models.events import EventQuery
 from indexing.models.paging import Anchor
 from indexing.models.quarantines import QuarantineQuery
 from indexing.models.tests import TestDetail, TestQuery
 from indexing.names import RepositoryName
-from indexing.store import ElasticsearchPlace, open_store
+from indexing.store import open_store
 from indexing.store.interface import Reader, StoreStatus
 from tests.contracts.walking import walk_forwards
+from tests.places import Place
 
 PAGE = 500
 # More at once wait for each other anyway.
@@ -31,9 +31,7 @@ OF_SETTINGS = b'"type":"ci_insights.auto_quarantine.'
 NOT_COMPARED = frozenset({"backend", "version"})
 
 
-async def read_all(
-    place: ElasticsearchPlace | Path, repositories: Sequence[RepositoryName]
-) -> list[str]:
+async def read_all(place: Place, repositories: Sequence[RepositoryName]) -> list[str]:
     """A line for each thing that is in the store of that place."""
     store = await open_store(place)
     try:
@@ -46,7 +44,7 @@ async def read_all(
         await store.close()
 
 
-async def read_status(place: ElasticsearchPlace | Path) -> StoreStatus:
+async def read_status(place: Place) -> StoreStatus:
     """What the store of that place holds."""
     store = await open_store(place)
     try:

@@ -26,8 +26,8 @@ from service.cache.shelf import Shelf, Tokens
 from service.conditional import is_known
 from service.request_ids import REQUEST_ID_HEADER, choose_request_id
 
-# Bodies are shared with the cache's copies: this is for what stands beside them.
-STANDING_MAX_BYTES: Final = 16 * 1024 * 1024
+# Most bodies are the cache's own copies, which are counted there as well.
+STANDING_MAX_BYTES: Final = 32 * 1024 * 1024
 
 # What a shared cache may keep of an answer to a credential: nothing, without asking each time.
 PRIVATE: Final[Mapping[str, str]] = {
@@ -98,7 +98,7 @@ class Front:
         name = self._name_of(request)
         if name is not None:
             standing = _Standing(answer, headers, generations, tokens, key_expires_at)
-            size = sum(len(name) + len(value) for name, value in headers.items())
+            size = answer.size + sum(len(name) + len(value) for name, value in headers.items())
             self._standing.keep(name, standing, size, time.monotonic() + STANDING_LIFETIME)
 
     def _name_of(self, request: BaseRequest) -> bytes | None:

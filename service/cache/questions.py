@@ -23,6 +23,9 @@ STANDING_LIFETIME: Final = 5.0
 # Searches are many and seldom asked twice: they make room for what is.
 SEARCH_LIFETIME: Final = 15.0
 
+# When nothing of before a write is left anywhere, even where nobody was told of it.
+LONGEST_LIFETIME: Final = LIFETIME + COPY_LIFETIME + STANDING_LIFETIME
+
 _DIGEST_SIZE: Final = 16
 
 # The generations that everything kept belongs to. Of all credentials; of all that a store holds.

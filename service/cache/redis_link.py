@@ -256,7 +256,8 @@ class RedisLink:
         self._failures += 1
         # Its text may hold what is in the URL.
         about = {"reason": type(error).__name__, "failures": self._failures}
-        _log.warning("redis does not answer", extra=about)
+        level = logging.WARNING if self._failures == 1 else logging.DEBUG
+        _log.log(level, "redis does not answer", extra=about)
         if self._failures > 1:
             rest = min(FIRST_REST_SECONDS * 2 ** min(self._failures - 2, 10), LONGEST_REST_SECONDS)
             # Processes that lost it together do not come back together.

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeGuard, cast
 
-from service.cache.questions import COPY_LIFETIME, FORMAT, LIFETIME
+from service.cache.questions import COPY_LIFETIME, FORMAT, LONGEST_LIFETIME
 from service.cache.redis_link import Command, RedisLink
 from service.cache.sealing import Sealing
 from service.cache.shelf import TOKEN_SIZE, Look, Shelf, Tokens, make_token
@@ -19,7 +19,7 @@ from service.cache.shelf import TOKEN_SIZE, Look, Shelf, Tokens, make_token
 _TOKEN_SECONDS: Final = 24 * 60 * 60
 
 # How long a writer waits until Redis knows what it changed; then the rest is done behind its back.
-RENEW_SECONDS: Final = 2.0
+RENEW_SECONDS: Final = 1.0
 _RETRY_SECONDS: Final = 0.1
 
 # One entry for each repository with standing answers.
@@ -83,15 +83,15 @@ class RedisShelf(Shelf):
         return tokens | await self._make_tokens(broken) if broken else tokens
 
     def open(self, name: str, tokens: Tokens, sealed: bytes) -> bytes | None:
-        return self._sealing.open(name, tokens, sealed)
+        return self._sealing.open(self._value_name(name), tokens, sealed)
 
     def put(self, name: str, tokens: Tokens, payload: bytes, seconds: float) -> None:
-        sealed = self._sealing.seal(name, tokens, payload)
+        sealed = self._sealing.seal(self._value_name(name), tokens, payload)
         command = ("SET", self._value_key(name), sealed, "PX", max(1, int(seconds * 1000)))
         self._link.write(command, len(sealed))
 
     async def renew(self, generations: Iterable[str]) -> None:
-        debt = _Debt(time.monotonic() + LIFETIME)
+        debt = _Debt(time.monotonic() + LONGEST_LIFETIME)
         self._owed.update(dict.fromkeys(generations, debt))
         if self._paying is None:
             self._paying = asyncio.create_task(self._pay())
@@ -115,7 +115,7 @@ class RedisShelf(Shelf):
                 self._patient = False
                 _log.warning(
                     "redis was not told of a change, which may show late",
-                    extra={"seconds": LIFETIME},
+                    extra={"seconds": LONGEST_LIFETIME},
                 )
 
     async def _pay(self) -> None:
@@ -172,7 +172,11 @@ class RedisShelf(Shelf):
         return f"{self._prefix}generation:{name}".encode()
 
     def _value_key(self, name: str) -> bytes:
-        return f"{self._prefix}value:{name}".encode()
+        return self._value_name(name).encode()
+
+    def _value_name(self, name: str) -> str:
+        # It names the store too: several may share a secret.
+        return f"{self._prefix}value:{name}"
 
 
 def _is_token(reply: object) -> TypeGuard[bytes]:

@@ -17,12 +17,20 @@ from indexing.models.keys import Scope
 from indexing.models.quarantines import QuarantineRequest
 from indexing.models.repositories import RepositoryChange
 from service.auth import digest_key
+from service.cache import cache
+from service.cache.questions import Kind
 from tests.builders import GADGETS, NOON, WIDGETS, after, load_names, make_executions, make_run
-from tests.service.conftest import open_door
+from tests.service.conftest import STACKS, open_door
 from tests.service.front_door import QUARANTINES, SEARCH, TESTS, FrontDoor
+from tests.service.processes import TIMEOUT
 
 HINGE = f"{TESTS}/{derive_test_id(WIDGETS, 'hinge')}"
 CLIENTS = 500
+
+# Without Redis, nothing tells a process what another one wrote into Elasticsearch.
+TOLD_AT_ONCE = pytest.mark.parametrize(
+    "stack", [stack for stack in STACKS if stack != "elasticsearch"], indirect=True
+)
 
 
 async def add(door: FrontDoor, name: str = "hinge", **rest: Any) -> str:
@@ -118,6 +126,7 @@ async def test_every_write_shows_in_the_next_answer(door: FrontDoor) -> None:
     assert (await door.get(f"{QUARANTINES}/{quarantine}")).status == 404
 
 
+@TOLD_AT_ONCE
 async def test_what_a_command_writes_in_another_process_shows_at_once(door: FrontDoor) -> None:
     assert await listed(door) == await listed(door) == []
     about = ("--repository", "acme/widgets")
@@ -127,6 +136,7 @@ async def test_what_a_command_writes_in_another_process_shows_at_once(door: Fron
     assert await listed(door) == []
 
 
+@TOLD_AT_ONCE
 async def test_a_key_that_a_command_revokes_stops_at_once(door: FrontDoor) -> None:
     assert await listed(door) == []
     record = await door.store.find_key(digest_key(door.key))
@@ -274,6 +284,7 @@ async def replica(door: FrontDoor) -> AsyncIterator[FrontDoor]:
         yield opened
 
 
+@TOLD_AT_ONCE
 async def test_what_one_replica_writes_shows_at_the_others_at_once(
     door: FrontDoor, replica: FrontDoor
 ) -> None:
@@ -283,6 +294,20 @@ async def test_what_one_replica_writes_shows_at_the_others_at_once(
         await add((door, replica)[number % 2], f"hinge {number}")
 
 
+@pytest.mark.parametrize("stack", ["elasticsearch"], indirect=True)
+async def test_what_nobody_was_told_of_shows_when_what_is_kept_has_had_its_time(
+    door: FrontDoor, replica: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "LIFETIMES", dict.fromkeys(Kind, 0.2))
+    assert await listed(replica) == []
+    made = await add(door)
+    async with asyncio.timeout(TIMEOUT):
+        while await listed(replica) == []:
+            pass
+    assert await listed(replica) == [made]
+
+
+@TOLD_AT_ONCE
 async def test_a_slow_reader_does_not_put_back_what_was_there_before(
     door: FrontDoor, replica: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

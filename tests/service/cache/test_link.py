@@ -1,0 +1,126 @@
+"""The connection to Redis: one question a turn, and nothing but nothing found when it fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from service.cache.redis_link import LIMIT_SECONDS, MAX_KEYS, RedisLink
+from tests.servers.proxy import (
+    Behaviour,
+    Cut,
+    Delayed,
+    Down,
+    Passing,
+    Proxy,
+    Resetting,
+    Silent,
+    Trickling,
+)
+from tests.servers.redis import Redis
+
+FAILING = [
+    Delayed(4 * LIMIT_SECONDS),
+    Silent(),
+    Trickling(LIMIT_SECONDS),
+    Cut(),
+    Resetting(),
+    Down(),
+]
+
+
+@pytest.fixture
+async def proxy(tmp_path: Path) -> AsyncIterator[Proxy]:
+    with Redis(tmp_path) as redis:
+        async with Proxy(redis.port.number) as opened:
+            yield opened
+
+
+@pytest.fixture
+async def link(proxy: Proxy) -> AsyncIterator[RedisLink]:
+    opened = RedisLink(f"redis://{proxy.address}/0")
+    await opened.open()
+    yield opened
+    await opened.close()
+
+
+async def put(link: RedisLink, **values: str) -> None:
+    replies = await link.order([("SET", name, value) for name, value in values.items()])
+    assert replies == [b"OK"] * len(values)
+
+
+async def count_of(link: RedisLink, command: str) -> int:
+    replies = await link.order([("INFO", "commandstats")])
+    assert replies is not None
+    for line in replies[0].decode().splitlines():
+        if line.startswith(f"cmdstat_{command}:calls="):
+            return int(line.partition("=")[2].partition(",")[0])
+    return 0
+
+
+async def test_all_that_is_asked_in_one_turn_is_one_question(link: RedisLink) -> None:
+    await put(link, a="1", b="2")
+    asked = await asyncio.gather(
+        *(link.get((b"a", b"b")) for _ in range(50)), *(link.get((b"b", b"c")) for _ in range(50))
+    )
+    assert asked == [(b"1", b"2")] * 50 + [(b"2", None)] * 50
+    assert await count_of(link, "mget") == 1
+
+
+async def test_more_keys_than_one_question_takes_are_several(link: RedisLink) -> None:
+    await put(link, **{str(number): f"v{number}" for number in range(3 * MAX_KEYS)})
+    keys = [str(number).encode() for number in range(3 * MAX_KEYS)]
+    asked = await asyncio.gather(*(link.get((key,)) for key in keys))
+    assert asked == [(b"v" + key,) for key in keys]
+    assert await count_of(link, "mget") == 3
+
+
+async def test_who_is_cancelled_cancels_nobody_else(link: RedisLink) -> None:
+    await put(link, a="1")
+    first, second = (asyncio.create_task(link.get((b"a",))) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    assert await second == (b"1",)
+    assert first.cancelled()
+    assert await link.get((b"a",)) == (b"1",)
+
+
+@pytest.mark.parametrize("behaviour", FAILING, ids=lambda behaviour: type(behaviour).__name__)
+async def test_what_fails_is_nothing_found_until_it_works_again(
+    proxy: Proxy, link: RedisLink, behaviour: Behaviour
+) -> None:
+    await put(link, a="1")
+    assert await link.get((b"a",)) == (b"1",)
+    await proxy.turn(behaviour)
+    for _ in range(3):
+        assert [*await asyncio.gather(link.get((b"a",)), link.get((b"b",)))] == [None, None]
+    link.write(("SET", b"a", b"2"), 1)
+    await proxy.turn(Passing())
+    while not await link.connect():
+        pass
+    assert await link.get((b"a",)) in [(b"1",), (b"2",)]
+
+
+async def test_a_silent_redis_is_left_alone_after_it_failed_twice(
+    proxy: Proxy, link: RedisLink
+) -> None:
+    await proxy.turn(Silent())
+    assert await link.get((b"a",)) is None
+    # One attempt follows at once; the next ones wait, however many ask meanwhile.
+    assert not await link.connect()
+    accepted = proxy.accepted
+    for _ in range(1_000):
+        assert await link.get((b"a",)) is None
+    assert proxy.accepted <= accepted + 1
+
+
+async def test_a_closed_link_finds_nothing(link: RedisLink) -> None:
+    waiting = [asyncio.create_task(link.get((b"a",))) for _ in range(3)]
+    await asyncio.sleep(0)
+    await link.close()
+    assert await asyncio.gather(*waiting) == [None] * 3
+    assert await link.get((b"a",)) is None
+    assert not await link.connect()

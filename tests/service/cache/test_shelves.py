@@ -1,0 +1,60 @@
+"""Generations: what renews them, and what a process learns of the others' writes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable
+from pathlib import Path
+
+from indexing.errors import StoreUnavailableError
+from indexing.models.quarantines import QuarantineRequest
+from indexing.store import open_store
+from service.cache.local import LocalShelf
+from tests.builders import NOON, WIDGETS
+
+
+async def a_turn_later() -> None:
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+
+
+async def test_renewing_one_generation_leaves_the_others() -> None:
+    shelf = LocalShelf(lambda: None)
+    before = await shelf.read_tokens(("a", "b"))
+    await shelf.renew(["a"])
+    await a_turn_later()
+    after = await shelf.read_tokens(("a", "b"))
+    assert before is not None
+    assert after is not None
+    assert before[0] != after[0]
+    assert before[1] == after[1]
+
+
+async def test_a_commit_of_anybody_renews_everything() -> None:
+    told: list[Hashable] = [1, 1, 2]
+
+    def tell() -> Hashable:
+        if not told:
+            raise StoreUnavailableError("locked")
+        return told.pop(0)
+
+    shelf = LocalShelf(tell)
+    seen = []
+    for _ in range(5):
+        seen.append(await shelf.read_tokens(("a",)))
+        await a_turn_later()
+    assert seen[0] == seen[1]
+    assert len(set(seen)) == 4
+
+
+async def test_the_store_tells_of_its_own_writes_and_of_others(tmp_path: Path) -> None:
+    one, other = [await open_store(tmp_path) for _ in range(2)]
+    before = one.revision()
+    assert one.revision() == before
+    await other.add_quarantine(WIDGETS, QuarantineRequest("hinge", "flaps"), NOON)
+    assert one.revision() != before
+    before = one.revision()
+    await one.add_quarantine(WIDGETS, QuarantineRequest("latch", "flaps"), NOON)
+    assert one.revision() != before
+    for store in (one, other):
+        await store.close()

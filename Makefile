@@ -11,7 +11,7 @@ UV := $(shell command -v uv 2>/dev/null || echo .tools/uv/bin/uv)
 export UV_PROJECT_ENVIRONMENT := $(VENV)
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: help install run services test check format bench bench-quick example-report clean
+.PHONY: help install run services test kills check format bench bench-quick example-report clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ services: install ## Run a local Elasticsearch and Redis until Ctrl-C, and print
 
 test: install ## Run every test.
 	$(BIN)/pytest
+
+kills: install ## Kill loads a hundred times over each store, and hold what comes of each to a clean one.
+	MERGEWATCH_TEST_KILLS=50 $(BIN)/pytest --durations=0 tests/kills
 
 bench: install ## Measure speed beside the floor and the peers; say which targets hold. Takes an hour.
 	@$(UV) sync --locked --quiet --group bench

@@ -18,7 +18,7 @@ NAMES = tuple(operations())
 
 @pytest.fixture
 async def counted(tmp_path: Path) -> AsyncIterator[FrontDoor]:
-    async for opened in open_door(tmp_path, Settings(data_dir=tmp_path, metrics=True)):
+    async for opened in open_door(Settings(data_dir=tmp_path, metrics=True)):
         yield opened
 
 

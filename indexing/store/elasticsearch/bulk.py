@@ -88,9 +88,13 @@ async def send(
         StoreUnavailableError: the cluster goes on putting some of them off, or an index takes none.
         StoreError: an index cannot hold one of them.
     """
+    pieces = list(_cut(operations))
     outcomes: list[Outcome] = []
-    for piece in _cut(operations):
-        outcomes += await _send_piece(connection, piece, visible=visible)
+    for piece in pieces:
+        outcomes += await _send_piece(connection, piece, visible=visible and len(pieces) == 1)
+    if visible and len(pieces) > 1:
+        # Once for all of them: each time costs the index a segment of its own.
+        await connection.refresh(",".join({operation.index for operation in operations}))
     for outcome in () if may_refuse else outcomes:
         if not (outcome.done or outcome.conflicts):
             raise StoreError(f"Elasticsearch refuses a document ({outcome.error})")

@@ -11,7 +11,7 @@ UV := $(shell command -v uv 2>/dev/null || echo .tools/uv/bin/uv)
 export UV_PROJECT_ENVIRONMENT := $(VENV)
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: help install run services test kills check format bench example-report clean
+.PHONY: help install run services test kills check format bench bench-quick example-report clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,10 +39,16 @@ test: install ## Run every test.
 kills: install ## Kill loads a hundred times over each store, and hold what comes of each to a clean one.
 	MERGEWATCH_TEST_KILLS=50 $(BIN)/pytest --durations=0 tests/kills
 
-bench: install ## Print what loading real reports costs beside the least that it could.
-	@$(BIN)/python -m benchmarks.load_reports
+bench: install ## Measure speed beside the floor and the peers; say which targets hold. Takes an hour.
+	@$(UV) sync --locked --quiet --group bench
+	@$(BIN)/python -m benchmarks $(ARGUMENTS)
+
+bench-quick: install ## The same over small stores and in short rounds: does it all work?
+	@$(UV) sync --locked --quiet --group bench
+	@$(BIN)/python -m benchmarks --size quick $(ARGUMENTS)
 
 check: install ## Lint, types, and the direction of imports.
+	@$(UV) sync --locked --quiet --group bench
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -55,5 +61,5 @@ format: install ## Format the code and mend what the linter can mend.
 example-report: install ## Run the tests and keep their report as an example.
 	$(BIN)/python -m examples.make_report
 
-clean: ## Remove what was installed and built, and the data of make services; ./data stays.
+clean: ## Remove what was installed and built, the data of make services and of make bench.
 	rm -rf $(VENV) .tools .servers .bench dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -54,7 +54,12 @@ class Preparing:
         self.batches.append((run, executions))
         return ExecutionCount(len(executions), 0)
 
-    async def refresh_tests(self, now: datetime, progress: Steps | None = None) -> int:  # noqa: ARG002
+    async def refresh_tests(
+        self,
+        now: datetime,  # noqa: ARG002
+        progress: Steps | None,  # noqa: ARG002
+        repository: RepositoryName | None,  # noqa: ARG002
+    ) -> int:
         return 0
 
 

@@ -30,6 +30,15 @@ def literal_runs(pattern: str) -> list[str]:
     return [run for run in _WILDCARD.split(pattern) if run]
 
 
+def count_cost(pattern: str) -> int:
+    """How many wildcards there are for which places in a name have to be tried.
+
+    Those are the `*` and whatever `?` is behind one; before the first `*` every place is known.
+    """
+    _, star, rest = pattern.partition("*")
+    return len(star) + rest.count("*") + rest.count("?")
+
+
 def matches(pattern: str, name: str) -> bool:
     """Whether the whole of `name` matches.
 

@@ -13,12 +13,17 @@ from service.cache.cache import Cache
 from service.cache.opening import open_shelf
 from service.cache.renewing import RenewingStore
 from service.context import CONTEXT, LIFECYCLE, Clock, Context, Lifecycle, utc_now
+from service.cors import Cors
 from service.cursor import Seal
 from service.deadline import answer_in_time
 from service.edge import edge
 from service.front import Front
+from service.gate import Gate
+from service.host.checks import Host
 from service.intake import Intake
+from service.metrics import Metrics
 from service.openapi import build_document
+from service.rates import Rates
 from service.routes import events, operations, quarantines, tests, traces
 from service.secret import choose_secret
 from service.settings import Settings
@@ -46,6 +51,8 @@ def create_app(settings: Settings, store: Store, *, clock: Clock = utc_now) -> w
     )
     if settings.ingest:
         _add_writes(app.router)
+    if settings.metrics:
+        app.router.add_get("/metrics", operations.metrics)
     app.router.add_get("/openapi.json", operations.openapi)
     app.router.add_get("/health/live", operations.live)
     app.router.add_get("/health/ready", operations.ready)
@@ -69,11 +76,22 @@ def _context(
             opened.push_async_callback(shelf.close)
             renewing = RenewingStore(store, shelf)
             secret = choose_secret(settings.secret, identity.cursor_secret)
+            host = None
+            if settings.host_api_url is not None:
+                host = Host.open(settings.host_api_url, secret, shelf, clock)
+                opened.push_async_callback(host.close)
+            rates = None if settings.rate_limit is None else Rates(settings.rate_limit, shelf)
+            front, gate = Front(shelf, clock, rates), Gate()
             app[CONTEXT] = Context(
                 reader=renewing,
                 writer=renewing,
                 cache=Cache(shelf),
-                front=Front(shelf, clock),
+                front=front,
+                host=host,
+                gate=gate,
+                rates=rates,
+                cors=Cors(settings.cors_origins) if settings.cors_origins else None,
+                metrics=Metrics(front, gate.turns) if settings.metrics else None,
                 intake=Intake(),
                 clock=clock,
                 seal=Seal(secret, identity.store_id),

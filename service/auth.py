@@ -1,4 +1,4 @@
-"""Application keys: their text, who a request comes from, and what that key may do.
+"""Application keys: their text, who a request comes from, and what a scope opens.
 
 No key's text is kept, logged or put into an error.
 """
@@ -20,6 +20,7 @@ from multidict import CIMultiDictProxy
 from indexing.models.keys import ApplicationKey, Scope
 from indexing.names import RepositoryName
 from service import problems
+from service.callers import Caller, holder_of_key
 
 KEY_PREFIX: Final = "mw_"
 KEY_RANDOM_BYTES: Final = 32
@@ -111,22 +112,23 @@ class Directory(Protocol):
         """The spelling of a known repository."""
 
 
-def read_credential(headers: CIMultiDictProxy[str]) -> bytes:
-    """The digest of the key that a request carries.
+def read_bearer(headers: CIMultiDictProxy[str]) -> str:
+    """The one credential that a request carries.
 
     Raises:
-        Problem: 403 when it carries none, or more than one, or what cannot be one.
+        Problem: 403 when it carries none, or more than one, or a mistyped application key.
     """
     values = headers.getall("Authorization", ())
     match = _BEARER.fullmatch(values[0]) if len(values) == 1 else None
-    # A mistyped key is told from an unknown one without asking the store.
-    if match is None or not is_key(match[1]):
+    # A mistyped key is told from an unknown one without asking the store, and nobody else is shown
+    # what is almost a key.
+    if match is None or (match[1].startswith(KEY_PREFIX) and not is_key(match[1])):
         raise problems.forbidden()
-    return digest_key(match[1])
+    return match[1]
 
 
-async def authenticate(digest: bytes, directory: Directory, now: datetime) -> ApplicationKey:
-    """Find the key of that digest.
+async def authenticate(digest: bytes, directory: Directory, now: datetime) -> Caller:
+    """Find whose key has that digest.
 
     Raises:
         Problem: 403 when it is not good, the same for every reason.
@@ -136,49 +138,43 @@ async def authenticate(digest: bytes, directory: Directory, now: datetime) -> Ap
         raise problems.forbidden()
     if key.revoked_at is not None or (key.expires_at is not None and key.expires_at <= now):
         raise problems.forbidden()
-    return key
+    return holder_of_key(key)
 
 
 async def find_visible(
-    key: ApplicationKey, name: RepositoryName, directory: Directory
+    caller: Caller, name: RepositoryName, directory: Directory
 ) -> RepositoryName:
-    """Find a repository that the key sees, in the spelling that holds.
+    """Find a repository that the caller sees, in the spelling that holds.
 
     Raises:
         Problem: 404, alike for one that is absent and one that is not visible.
     """
     # A foreign repository is never looked up, so that not even the time taken tells of it.
-    found = await directory.find_repository(name) if _covers(key, name) else None
+    found = await directory.find_repository(name) if caller.covers(name) else None
     if found is None:
         raise problems.not_found("repository")
     return found
 
 
 async def find_writable(
-    key: ApplicationKey, name: RepositoryName, operation: Operation, directory: Directory
+    caller: Caller, name: RepositoryName, operation: Operation, directory: Directory
 ) -> RepositoryName:
-    """Find a repository that the key may write to, known or not, in the spelling that holds.
+    """Find a repository that the caller may write to, known or not, in the spelling that holds.
 
     Raises:
         Problem: 404 as for `find_visible`, save that one which is not known yet is there for a key
             that may make it known; 403 where the scope does not cover the operation.
     """
-    if operation in OPERATIONS[key.scope] and _covers(key, name):
+    if operation in OPERATIONS[caller.scope] and caller.covers(name):
         return await directory.find_repository(name) or name
-    await find_visible(key, name, directory)
+    await find_visible(caller, name, directory)
     raise problems.missing_scope()
 
 
-def require_scope(key: ApplicationKey, operation: Operation) -> None:
-    """Raise a 403 `Problem` when the key's scope does not cover the operation."""
-    if operation not in OPERATIONS[key.scope]:
+def require_scope(caller: Caller, operation: Operation) -> None:
+    """Raise a 403 `Problem` when the caller's scope does not cover the operation."""
+    if operation not in OPERATIONS[caller.scope]:
         raise problems.missing_scope()
-
-
-def _covers(key: ApplicationKey, name: RepositoryName) -> bool:
-    if key.repository is None:
-        return key.owner.lower() == name.owner.lower()
-    return RepositoryName(key.owner, key.repository).key == name.key
 
 
 def _checksum(text: str) -> str:

@@ -9,21 +9,84 @@ from typing import Any, Final
 
 import structlog
 from aiohttp import web
-from aiohttp.web import BaseRequest, HTTPException, RequestHandler, StreamResponse
+from aiohttp.web import BaseRequest, HTTPException, RequestHandler, Server, StreamResponse
 
 from service import problems
 from service.request_ids import REQUEST_ID_HEADER, choose_request_id
+from service.response_headers import MARK, RESPONSE_HEADERS
 
 # How many connections wait to be accepted: a burst of CI jobs that start together.
 BACKLOG: Final = 1024
+# How many are accepted in one turn of the event loop. libuv takes one at a time from a socket, so
+# that a busy process would let nobody in; it is given the same socket several times.
+ACCEPTED_AT_ONCE: Final = 16
+
+# How long the head of a request may take, from its first byte on or from the connection's begin:
+# those who send a byte a minute would otherwise hold as many connections as there may be.
+HEAD_SECONDS: Final = 10.0
+# How long an answer may wait for its reader to take any more of it: a page of 200 KB takes so long
+# at some 30 kilobits a second.
+SEND_SECONDS: Final = 60.0
 
 _log = structlog.get_logger(__name__)
 
 
 class Connection(RequestHandler):
-    """aiohttp's own connection, with problem bodies in place of plain text."""
+    """aiohttp's own connection, with problem bodies in place of plain text.
 
-    __slots__ = ()
+    One whose client takes too long to ask, or to take its answer, is cut off.
+    """
+
+    __slots__ = ("_limit", "_wire")
+
+    def __init__(self, manager: Server, *, loop: asyncio.AbstractEventLoop, **options: Any) -> None:
+        super().__init__(manager, loop=loop, **options)
+        self._limit: asyncio.TimerHandle | None = None
+        # aiohttp lets go of its own when it begins to close, which a slow reader can draw out.
+        self._wire: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._wire = self.transport
+        self._limit_to(HEAD_SECONDS)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._lift_limit()
+        self._wire = None
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        waiter = self._waiter
+        if waiter is None or waiter.done():
+            # A request is there.
+            if self._limit is not None and not self._paused:
+                self._lift_limit()
+        elif self._limit is None:
+            self._limit_to(HEAD_SECONDS)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._limit_to(SEND_SECONDS)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._lift_limit()
+
+    def _limit_to(self, seconds: float) -> None:
+        self._lift_limit()
+        self._limit = self._loop.call_later(seconds, self._cut_off)
+
+    def _lift_limit(self) -> None:
+        if self._limit is not None:
+            self._limit.cancel()
+            self._limit = None
+
+    def _cut_off(self) -> None:
+        self._limit = None
+        # Not closed: that would wait for what the client does not take.
+        if self._wire is not None:
+            self._wire.abort()
 
     def handle_error(
         self,
@@ -55,13 +118,16 @@ class Connection(RequestHandler):
             resp.headers[REQUEST_ID_HEADER] = choose_request_id(
                 request.headers.get(REQUEST_ID_HEADER)
             )
+        # Answers that stand have them already.
+        if MARK not in resp.headers:
+            resp.headers.update(RESPONSE_HEADERS)
         return super().finish_response(request, resp, start_time)
 
 
 class Site(web.BaseSite):
     """A bound socket whose connections are `Connection`s, made with the keywords in `limits`."""
 
-    __slots__ = ("_limits", "_socket")
+    __slots__ = ("_limits", "_others", "_socket")
 
     def __init__(
         self, runner: web.AppRunner, listener: socket.socket, limits: Mapping[str, Any]
@@ -69,6 +135,7 @@ class Site(web.BaseSite):
         super().__init__(runner, backlog=BACKLOG)
         self._socket = listener
         self._limits = dict(limits)
+        self._others: list[asyncio.Server] = []
 
     @property
     def name(self) -> str:
@@ -80,11 +147,20 @@ class Site(web.BaseSite):
         server = self._runner.server
         if server is None:
             raise RuntimeError("the runner was not set up")
-        self._server = await loop.create_server(
-            lambda: Connection(server, loop=loop, **self._limits),
-            sock=self._socket,
-            backlog=BACKLOG,
-        )
+
+        async def listen(sock: socket.socket) -> asyncio.Server:
+            return await loop.create_server(
+                lambda: Connection(server, loop=loop, **self._limits), sock=sock, backlog=BACKLOG
+            )
+
+        self._server = await listen(self._socket)
+        for _ in range(ACCEPTED_AT_ONCE - 1):
+            self._others.append(await listen(self._socket.dup()))
+
+    async def stop(self) -> None:
+        for other in self._others:
+            other.close()
+        await super().stop()
 
 
 def http_url(listener: socket.socket) -> str:

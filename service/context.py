@@ -16,9 +16,11 @@ from service import asking, problems
 from service.auth import (
     Operation,
     authenticate,
+    digest_key,
     find_visible,
     find_writable,
-    read_credential,
+    is_key,
+    read_bearer,
     require_scope,
 )
 from service.cache.cache import Cache, Visit
@@ -30,10 +32,16 @@ from service.cache.questions import (
     ask_repository,
     repository_generation,
 )
+from service.callers import Caller, find_holder_of_token, require_host
+from service.cors import Cors
 from service.cursor import Seal
 from service.front import Front
+from service.gate import Gate
+from service.host.checks import Host
 from service.intake import Intake
+from service.metrics import Metrics
 from service.paths import PathParameter, find_path_errors
+from service.rates import Rates
 
 Clock = Callable[[], datetime]
 
@@ -58,6 +66,11 @@ class Context:
     writer: Writer
     cache: Cache
     front: Front
+    host: Host | None
+    gate: Gate
+    rates: Rates | None
+    cors: Cors | None
+    metrics: Metrics | None
     intake: Intake
     clock: Clock
     seal: Seal
@@ -71,11 +84,11 @@ LIFECYCLE: Final = web.AppKey("lifecycle", Lifecycle)
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """A request that may be answered: of which repository, by which key, through which visit."""
+    """A request that may be answered: of which repository, to whom, through which visit."""
 
     context: Context
     repository: RepositoryName
-    key: ApplicationKey
+    caller: Caller
     visit: Visit
 
 
@@ -108,10 +121,10 @@ async def admit(
         Problem: 403 for the credential, then 422 for the path's form, then 404 for the
             repository, then 403 for the scope.
     """
-    key, name, directory = await _identify(request, path, expect)
-    found = await find_visible(key, name, directory)
-    require_scope(key, operation)
-    return Admission(request.app[CONTEXT], found, key, directory.visit)
+    caller, name, directory = await _identify(request, path, expect)
+    found = await find_visible(caller, name, directory)
+    require_scope(caller, operation)
+    return Admission(request.app[CONTEXT], found, caller, directory.visit)
 
 
 async def admit_to_write(
@@ -122,22 +135,31 @@ async def admit_to_write(
     Raises:
         Problem: in the order of `admit`.
     """
-    key, name, directory = await _identify(request, path)
-    return await find_writable(key, name, operation, directory)
+    caller, name, directory = await _identify(request, path)
+    return await find_writable(caller, name, operation, directory)
 
 
 async def _identify(
     request: web.Request,
     path: tuple[PathParameter, ...],
     expect: Callable[[RepositoryName], Question] | None = None,
-) -> tuple[ApplicationKey, RepositoryName, _Directory]:
+) -> tuple[Caller, RepositoryName, _Directory]:
     """Who asks, and for which repository."""
     context = request.app[CONTEXT]
-    digest = read_credential(request.headers)
+    bearer = read_bearer(request.headers)
     values = request.match_info
     errors = find_path_errors(path, values)
     name = RepositoryName(values[path[0].name], values[path[1].name])
-    generations, questions = [CREDENTIALS], [ask_key(digest)]
+    digest, caller = None, None
+    generations: list[str] = [CREDENTIALS]
+    questions: list[Question] = []
+    if is_key(bearer):
+        digest = digest_key(bearer)
+        questions.append(ask_key(digest))
+    else:
+        host = require_host(context.host, bearer)
+        if not errors:
+            caller = await find_holder_of_token(host, bearer, name)
     # What is wrong with the path is said after the credential is known, and not looked up.
     if not errors:
         generations += (EVERYTHING, repository_generation(name))
@@ -146,7 +168,11 @@ async def _identify(
             questions.append(expect(name))
     visit = await context.cache.visit(generations, questions)
     directory = _Directory(visit, context.reader)
-    key = await authenticate(digest, directory, context.clock())
-    if errors:
+    if digest is not None:
+        caller = await authenticate(digest, directory, context.clock())
+    if caller is not None and context.rates is not None:
+        await context.rates.spend(request, caller.name)
+    if errors or caller is None:
+        # The host is asked about a repository: a token is not known until there is one.
         raise problems.invalid(errors)
-    return key, name, directory
+    return caller, name, directory

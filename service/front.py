@@ -24,7 +24,9 @@ from service.cache.lru import Lru
 from service.cache.questions import STANDING_LIFETIME
 from service.cache.shelf import Shelf, Tokens
 from service.conditional import is_known
+from service.rates import Rates
 from service.request_ids import REQUEST_ID_HEADER, choose_request_id
+from service.response_headers import RESPONSE_HEADERS
 
 # Most bodies are the cache's own copies, which are counted there as well.
 STANDING_MAX_BYTES: Final = 32 * 1024 * 1024
@@ -46,19 +48,23 @@ class _Standing:
     headers: CIMultiDict[str]
     generations: tuple[str, ...]
     tokens: Tokens
-    key_expires_at: datetime | None
+    caller: str
+    until: datetime | None
 
     def holds_at(self, now: datetime) -> bool:
-        return self.answer.holds_at(now) and (
-            self.key_expires_at is None or now < self.key_expires_at
-        )
+        return self.answer.holds_at(now) and (self.until is None or now < self.until)
 
 
 class Front:
     """The standing answers of one process."""
 
-    def __init__(self, shelf: Shelf, clock: Callable[[], datetime]) -> None:
+    def __init__(
+        self, shelf: Shelf, clock: Callable[[], datetime], rates: Rates | None = None
+    ) -> None:
         self._shelf = shelf
+        self._rates = rates
+        # How many requests were answered by what stood.
+        self.hits = 0
         self._clock = clock
         self._standing: Lru[_Standing] = Lru(STANDING_MAX_BYTES)
         # Neither a credential nor what could be tried against one is held.
@@ -76,6 +82,9 @@ class Front:
                 or not standing.holds_at(self._clock())
             ):
                 return await handler(request)
+            if self._rates is not None:
+                await self._rates.spend(request, standing.caller)
+            self.hits += 1
             response = respond(request, standing.answer, standing.headers)
             response.headers[REQUEST_ID_HEADER] = choose_request_id(
                 request.headers.get(REQUEST_ID_HEADER)
@@ -92,12 +101,13 @@ class Front:
         *,
         generations: tuple[str, ...],
         tokens: Tokens,
-        key_expires_at: datetime | None,
+        caller: str,
+        until: datetime | None,
     ) -> None:
         """Let an answer that was just made stand."""
         name = self._name_of(request)
         if name is not None:
-            standing = _Standing(answer, headers, generations, tokens, key_expires_at)
+            standing = _Standing(answer, headers, generations, tokens, caller, until)
             size = answer.size + sum(len(name) + len(value) for name, value in headers.items())
             self._standing.keep(name, standing, size, time.monotonic() + STANDING_LIFETIME)
 
@@ -129,6 +139,7 @@ def respond(request: BaseRequest, answer: Answer, headers: CIMultiDict[str]) -> 
 def headers_of(answer: Answer, links: CIMultiDict[str] | None = None) -> CIMultiDict[str]:
     """The headers of an answer that is sent whole."""
     headers = CIMultiDict({"Content-Type": "application/json", "ETag": answer.etag, **PRIVATE})
+    headers.extend(RESPONSE_HEADERS)
     if links is not None:
         headers.extend(links)
     return headers

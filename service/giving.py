@@ -29,6 +29,7 @@ def give(
             headers,
             generations=generations,
             tokens=tokens,
-            key_expires_at=admission.key.expires_at,
+            caller=admission.caller.name,
+            until=admission.caller.until,
         )
     return respond(request, answer, headers)

@@ -19,7 +19,8 @@ from service.settings import LogFormat, LogLevel
 # Set once by the edge for each request, in that request's own context.
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 
-_KEY: Final = re.compile("mw_[0-9A-Za-z]+")
+# An application key, and what the largest host calls its tokens.
+_KEY: Final = re.compile("(mw_|gh[a-z]_|github_pat_)[0-9A-Za-z_]+")
 
 ACCESS_LOGGER: Final = "service.access"
 
@@ -92,7 +93,7 @@ class AccessLog(AbstractAccessLogger):
             extra={
                 "method": request.method,
                 # A key that somebody pasted into a URL is still a key.
-                "path": _KEY.sub("mw_…", request.rel_url.raw_path),
+                "path": _KEY.sub(r"\1…", request.rel_url.raw_path),
                 "status": response.status,
                 "milliseconds": round(time * 1000, 3),
                 "request_id": response.headers.get("X-Request-Id"),

@@ -18,6 +18,7 @@ from indexing.events.catalogue import CATALOGUE
 from service.front import PRIVATE
 from service.paths import PathParameter
 from service.problems import PROBLEM_TYPE, TITLES
+from service.rates import LIMIT_HEADER, POLICY_HEADER
 from service.routes import events, quarantines, tests, traces
 from service.schemas.responses import (
     EventIntakeAnswer,
@@ -156,7 +157,10 @@ _WRITE_ANSWERS: Final[Mapping[str, type[Schema]]] = {
 # 429 is for a limit that whoever runs the service, or a proxy before it, may set.
 _STATUSES: Final = (400, 403, 404, 409, 422, 429, 503)
 _WRITE_STATUSES: Final = (400, 403, 404, 413, 415, 422, 429, 503)
-_RETRIED: Final = frozenset({429, 503})
+_PROBLEM_HEADERS: Final = {
+    429: ("Retry-After", LIMIT_HEADER, POLICY_HEADER),
+    503: ("Retry-After",),
+}
 
 _HEADERS: Final[Mapping[str, Any]] = {
     "X-Request-Id": {
@@ -166,6 +170,15 @@ _HEADERS: Final[Mapping[str, Any]] = {
     },
     "Link": {
         "description": "Links to the first, previous, next and last page (RFC 8288).",
+        "schema": {"type": "string"},
+    },
+    LIMIT_HEADER: {
+        "description": "What the credential has left, where the operator limits it: `r` requests "
+        "for `t` seconds. A structured field of draft-ietf-httpapi-ratelimit-headers-10.",
+        "schema": {"type": "string"},
+    },
+    POLICY_HEADER: {
+        "description": "The limit itself: `q` requests in `w` seconds.",
         "schema": {"type": "string"},
     },
     "ETag": {
@@ -181,7 +194,8 @@ _HEADERS: Final[Mapping[str, Any]] = {
     "Vary": {
         "description": "The answer is for the credential that asked.",
         "required": True,
-        "schema": {"type": "string", "const": PRIVATE["Vary"]},
+        # Where pages elsewhere may read, it is for their origin too.
+        "schema": {"type": "string", "pattern": f"^{PRIVATE['Vary']}(, *Origin)?$"},
     },
     "Retry-After": {
         "description": "How many seconds to wait before asking again.",
@@ -226,7 +240,15 @@ def build_document(public_url: str | None, *, ingest: bool = False) -> bytes:
     converter = plugin.converter
     if converter is None:
         raise RuntimeError("the plugin was not initialised")
-    spec.components.security_scheme("bearer", {"type": "http", "scheme": "bearer"})
+    spec.components.security_scheme(
+        "bearer",
+        {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "An application key, or a token of the source-hosting platform where "
+            "the operator has set one up.",
+        },
+    )
     for name, header in _HEADERS.items():
         spec.components.header(name, dict(header))
     answers = {**_ANSWERS, **_WRITE_ANSWERS} if ingest else _ANSWERS
@@ -286,7 +308,7 @@ def _operation(described: Described, converter: OpenAPIConverter) -> dict[str, A
         }
         for parameter in described.path
     ]
-    headers = ["X-Request-Id"]
+    headers = ["X-Request-Id", LIMIT_HEADER, POLICY_HEADER]
     if described.body is None:
         headers += PRIVATE
     if described.tagged:
@@ -324,7 +346,7 @@ def _problems(statuses: Sequence[int]) -> dict[str, Any]:
             TITLES[status],
             "InvalidRequest" if status == 422 else "Problem",
             PROBLEM_TYPE,
-            ["X-Request-Id", *(["Retry-After"] if status in _RETRIED else [])],
+            ["X-Request-Id", *_PROBLEM_HEADERS.get(status, ())],
         )
         for status in statuses
     }

@@ -64,7 +64,7 @@ class Problem(Exception):  # noqa: N818 - RFC 9457 calls it a problem, not an er
 
 def forbidden() -> Problem:
     """Refuse a credential; the same whatever is wrong with it."""
-    return Problem(403, "a valid application key is needed: Authorization: Bearer <key>")
+    return Problem(403, "a valid credential is needed: Authorization: Bearer <key>")
 
 
 def missing_scope() -> Problem:
@@ -106,9 +106,18 @@ def unsupported(detail: str, headers: Mapping[str, str] | None = None) -> Proble
     return Problem(415, detail, headers=headers)
 
 
-def unavailable(detail: str) -> Problem:
-    """Say that asking again later may succeed."""
-    return Problem(503, detail, headers={"Retry-After": str(RETRY_AFTER)})
+def too_many(seconds: int) -> Problem:
+    """Refuse a caller that asked more often than it may, for so many seconds."""
+    return Problem(
+        429,
+        "this credential has used up its requests; Retry-After says when it has more",
+        headers={"Retry-After": str(seconds)},
+    )
+
+
+def unavailable(detail: str, seconds: int = RETRY_AFTER) -> Problem:
+    """Say that asking again after so many seconds may succeed."""
+    return Problem(503, detail, headers={"Retry-After": str(seconds)})
 
 
 def generic(status: int) -> Problem:
@@ -138,7 +147,8 @@ def response(problem: Problem) -> web.Response:
         status=problem.status,
         body=body(problem),
         content_type=PROBLEM_TYPE,
-        headers=problem.headers,
+        # Neither a refusal nor a fault is true for longer than it takes to send it.
+        headers={"Cache-Control": "no-store", **problem.headers},
     )
 
 

@@ -85,7 +85,7 @@ async def start(app: web.Application, listener: socket.socket) -> web.AppRunner:
     runner = web.AppRunner(app, shutdown_timeout=SHUTDOWN_SECONDS)
     try:
         await runner.setup()
-        _answer_by_what_stands(app, runner)
+        _guard(app, runner)
         site = Site(
             runner,
             listener,
@@ -106,12 +106,16 @@ async def start(app: web.Application, listener: socket.socket) -> web.AppRunner:
     return runner
 
 
-def _answer_by_what_stands(app: web.Application, runner: web.AppRunner) -> None:
-    """Look for a standing answer before the application is asked, whose routing costs as much."""
+def _guard(app: web.Application, runner: web.AppRunner) -> None:
+    """Put before the application what is cheaper to ask first, from the inside out."""
     server = runner.server
     if server is None:
         raise RuntimeError("the runner was not set up")
-    server.request_handler = app[CONTEXT].front.before(server.request_handler)
+    context = app[CONTEXT]
+    handler = context.gate.before(context.front.before(server.request_handler))
+    for outer in (context.cors, context.metrics):
+        handler = handler if outer is None else outer.before(handler)
+    server.request_handler = handler
 
 
 def _run(settings: Settings, listener: socket.socket, parent: int | None = None) -> None:

@@ -12,11 +12,17 @@ from typing import Any, Final
 
 from environs import Env, EnvValidationError
 from marshmallow import ValidationError
-from marshmallow.validate import OneOf, Range
+from marshmallow.validate import OneOf, Range, Regexp
 
 from indexing.errors import MergewatchError
 from indexing.store import ElasticsearchPlace
-from service.urls import check_node_urls, check_public_url, check_redis_url
+from service.urls import (
+    check_host_api_url,
+    check_node_urls,
+    check_origins,
+    check_public_url,
+    check_redis_url,
+)
 
 PREFIX: Final = "MERGEWATCH_"
 
@@ -28,6 +34,8 @@ MAX_RETENTION_DAYS: Final = 36_500
 
 # What Elasticsearch takes as the beginning of an index' name.
 _INDEX_PREFIX: Final = re.compile(r"[a-z0-9][a-z0-9_.\-]{0,99}")
+
+_RATE_LIMIT: Final = r"[1-9][0-9]{0,8}/(?:second|minute|hour|day)\Z"
 
 
 class SettingsError(MergewatchError):
@@ -70,6 +78,10 @@ class Settings:
     url: str | None = None
     token: str | None = field(default=None, repr=False)
     ingest: bool = False
+    host_api_url: str | None = None
+    rate_limit: str | None = None
+    cors_origins: tuple[str, ...] = ()
+    metrics: bool = False
 
     @property
     def store(self) -> Path | ElasticsearchPlace:
@@ -132,6 +144,22 @@ def _index_prefix(env: Env, name: str, default: str) -> str:
 def _check_index_prefix(text: str) -> None:
     if not _INDEX_PREFIX.fullmatch(text):
         raise ValidationError("must be 1 to 100 of a-z, 0-9, '_', '.' and '-', no sign first")
+
+
+def _host_api_url(env: Env, name: str, default: str | None) -> str | None:
+    text = env.str(name, default, validate=check_host_api_url)
+    return text.rstrip("/") if text else default
+
+
+def _rate_limit(env: Env, name: str, default: str | None) -> str | None:
+    error = "must be a number of requests in a time, such as 600/minute"
+    return env.str(name, default, validate=Regexp(_RATE_LIMIT, error=error))
+
+
+def _origins(env: Env, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
+    origins = [text.strip() for text in env.str(name, ",".join(default)).split(",")]
+    env.str(name, "", validate=lambda _: check_origins(origins))
+    return tuple(origins)
 
 
 def _redis_url(env: Env, name: str, default: str | None) -> str | None:
@@ -236,6 +264,34 @@ DECLARATIONS: Final = (
         "ingest",
         "false",
         "Whether test results and events are taken in over HTTP: `true` or `false`.",
+        _switch,
+    ),
+    Declaration(
+        "host_api_url",
+        "unset",
+        "The API of the source-hosting platform, such as `https://api.github.com`, whose tokens "
+        "open what they can read there; when unset, application keys alone are taken.",
+        _host_api_url,
+    ),
+    Declaration(
+        "rate_limit",
+        "unset",
+        "How many requests a credential has in a time, such as `600/minute` (or `second`, `hour`, "
+        "`day`); counted by all processes together with `MERGEWATCH_REDIS_URL`, else by each.",
+        _rate_limit,
+    ),
+    Declaration(
+        "cors_origins",
+        "unset",
+        "The origins whose pages may read answers in a browser, such as `https://ci.example`, with "
+        "commas between them, or `*` for all; when unset, none.",
+        _origins,
+    ),
+    Declaration(
+        "metrics",
+        "false",
+        "Whether `GET /metrics` tells Prometheus what each process counts, to anybody who asks: "
+        "`true` or `false`.",
         _switch,
     ),
 )

@@ -87,7 +87,12 @@ class Uploader:
     async def ensure_repository(self, name: RepositoryName) -> None:
         """Nothing to do: what is sent for a repository makes it known."""
 
-    async def refresh_tests(self, now: datetime, progress: Steps | None = None) -> int:  # noqa: ARG002 - not asked for
+    async def refresh_tests(
+        self,
+        now: datetime,  # noqa: ARG002 - the service has its own clock
+        progress: Steps | None,  # noqa: ARG002 - and does not tell how far it is
+        repository: RepositoryName | None,  # noqa: ARG002 - and knows what it was sent
+    ) -> int:
         """Nothing to do: the service works out by itself what follows from what it was sent."""
         return 0
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from ipaddress import ip_address
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 from marshmallow import ValidationError
 
 _PUBLIC_URL: Final = re.compile(r"https?://[A-Za-z0-9._\-\[\]:]+(?:/[A-Za-z0-9._~/\-]*)?")
+
+# RFC 6454, section 7, as browsers send it: in lower case, without a path.
+_ORIGIN: Final = re.compile(r"https?://[a-z0-9._\-\[\]:]+")
 
 _REDIS_SCHEMES: Final = frozenset({"redis", "rediss", "unix"})
 _REDIS_DATABASE: Final = re.compile("/?[0-9]{0,4}")
@@ -68,3 +72,25 @@ def check_redis_url(text: str | None) -> None:
         fits = bool(parts.hostname) and bool(_REDIS_DATABASE.fullmatch(parts.path))
     if not fits or parts.scheme not in _REDIS_SCHEMES or not _REDIS_OPTIONS.issuperset(options):
         raise ValidationError(message)
+
+
+def check_host_api_url(text: str | None) -> None:
+    check_public_url(text)
+    # What goes there are other people's tokens.
+    if text is not None and urlsplit(text).scheme != "https" and not _is_loopback(text):
+        raise ValidationError("must be an https URL, unless it is one of this machine")
+
+
+def _is_loopback(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def check_origins(origins: list[str]) -> None:
+    if not all(text == "*" or _ORIGIN.fullmatch(text) for text in origins):
+        raise ValidationError(
+            "must be origins such as https://ci.example, with commas between, or *"
+        )

@@ -21,6 +21,18 @@ from indexing.health.thresholds import (
     WINDOW,
 )
 from service.cli import main
+from service.connection import HEAD_SECONDS, SEND_SECONDS
+from service.host.client import MAX_CONNECTIONS, TOTAL_SECONDS
+from service.host.verdicts import (
+    GRANT_LIFETIME,
+    MAX_WAIT_SECONDS,
+    MIN_WAIT_SECONDS,
+    OUTAGE_LIFETIME,
+    REFUSAL_LIFETIME,
+)
+from service.intake import BODY_SECONDS
+from service.schemas.queries import MAX_GLOB_COST
+from service.server import KEEPALIVE_SECONDS
 from service.settings import DECLARATIONS
 
 ROOT = Path(__file__).parents[1]
@@ -96,6 +108,31 @@ HEALTH_SENTENCES = (
     f"or the newest and {BROKEN_FAILED_IN_SPAN} of the newest {BROKEN_SPAN}?",
     f"A flaky verdict, or {FLAKY_CHANGES} changes from pass to fail in the newest {FLAKY_SPAN}?",
 )
+
+
+# Likewise of docs/authentication.md, README.md and SECURITY.md.
+BOUNDS = (
+    f"| access | {GRANT_LIFETIME.seconds} seconds |",
+    f"| a refusal | {REFUSAL_LIFETIME.seconds} seconds |",
+    f"up to {OUTAGE_LIFETIME.seconds // 60} minutes since the host last said so",
+    f"nothing for {TOTAL_SECONDS} seconds",
+    f"`Retry-After`, {MIN_WAIT_SECONDS} to {MAX_WAIT_SECONDS} seconds",
+    f"at most {MAX_CONNECTIONS} in all",
+    f"{MAX_GLOB_COST} wildcards a request",
+    f"{HEAD_SECONDS:.0f} seconds for a request's head, {SEND_SECONDS:.0f} for a body",
+    f"{BODY_SECONDS:.0f} for a body and for a reader that stopped",
+    f"that stopped, {KEEPALIVE_SECONDS:.0f} for an idle connection",
+)
+
+
+@pytest.mark.parametrize("words", BOUNDS)
+def test_bounds_in_words_have_the_numbers_of_the_code(words: str) -> None:
+    texts = (README, *(read(name) for name in ("docs/authentication.md", "SECURITY.md")))
+    assert any(words in " ".join(text.split()) for text in texts)
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("sentence", HEALTH_SENTENCES)

@@ -69,7 +69,9 @@ class ExecutionSink(Protocol):
         self, repository: RepositoryName, run: Run, executions: Sequence[Execution]
     ) -> ExecutionCount: ...
 
-    async def refresh_tests(self, now: datetime, progress: Steps | None = None) -> int: ...
+    async def refresh_tests(
+        self, now: datetime, progress: Steps | None, repository: RepositoryName | None
+    ) -> int: ...
 
 
 def check_run(run: Run) -> Run:
@@ -114,7 +116,9 @@ async def ingest_reports(
             await ingest.take(item)
         if progress is not None:
             progress(done, len(todo))
-    await sink.refresh_tests(clock(), judged)
+    # Of these repositories alone: nobody's else answers change.
+    for repository in ingest.repositories:
+        await sink.refresh_tests(clock(), judged, repository)
     return ingest.count
 
 
@@ -125,7 +129,12 @@ class _Ingest:
         self.count = IngestCount()
         self._sink = sink
         self._report_refusal = refuse
-        self._known: set[str] = set()
+        self._known: dict[str, RepositoryName] = {}
+
+    @property
+    def repositories(self) -> Sequence[RepositoryName]:
+        """Those that were made known on the way, each of which may have something new."""
+        return tuple(self._known.values())
 
     def refuse(self, refusal: Refusal) -> None:
         self.count += IngestCount(read=1, refused=1)
@@ -155,7 +164,7 @@ class _Ingest:
     async def _ensure_repository(self, repository: RepositoryName) -> None:
         if repository.key not in self._known:
             await self._sink.ensure_repository(repository)
-            self._known.add(repository.key)
+            self._known[repository.key] = repository
 
     async def _write(self, request: ReportRequest, batch: list[Execution]) -> None:
         done = await self._sink.write_executions(request.repository, request.run, batch)

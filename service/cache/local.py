@@ -46,6 +46,9 @@ class LocalShelf(Shelf):
     def put(self, name: str, tokens: Tokens, payload: bytes, seconds: float) -> None:
         """Hold nothing: what this process keeps is enough."""
 
+    async def count(self, name: str, seconds: float, more: int) -> tuple[int, float] | None:  # noqa: ARG002 - no count is here
+        return None
+
     async def renew(self, generations: Iterable[str]) -> None:
         for generation in generations:
             self._renewed[generation] = make_token()

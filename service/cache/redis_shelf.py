@@ -90,6 +90,20 @@ class RedisShelf(Shelf):
         command = ("SET", self._value_key(name), sealed, "PX", max(1, int(seconds * 1000)))
         self._link.write(command, len(sealed))
 
+    async def count(self, name: str, seconds: float, more: int) -> tuple[int, float] | None:
+        key = f"{self._prefix}count:{name}".encode()
+        milliseconds = max(1, int(seconds * 1000))
+        replies = await self._link.order(
+            [
+                ("SET", key, 0, "PX", milliseconds, "NX"),
+                ("INCRBY", key, more),
+                ("PTTL", key),
+            ]
+        )
+        if replies is None or not isinstance(replies[1], int) or not isinstance(replies[2], int):
+            return None
+        return replies[1], max(replies[2], 0) / 1000
+
     async def renew(self, generations: Iterable[str]) -> None:
         debt = _Debt(time.monotonic() + LONGEST_LIFETIME)
         self._owed.update(dict.fromkeys(generations, debt))

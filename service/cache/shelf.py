@@ -55,6 +55,12 @@ class Shelf(Protocol):
     def put(self, name: str, tokens: Tokens, payload: bytes, seconds: float) -> None:
         """Share a value; it may be lost at any time."""
 
+    async def count(self, name: str, seconds: float, more: int) -> tuple[int, float] | None:
+        """Count so many more under a name whose count ends so long after its first.
+
+        Gives the count and how many seconds are left of it; nothing where no process shares one.
+        """
+
     async def renew(self, generations: Iterable[str]) -> None:
         """Make void what was kept of these generations."""
 

@@ -53,7 +53,7 @@ def set_repository(
     async def apply(store: Store) -> Repository:
         changed = await store.set_repository(name, change, moment)
         with progress_meters() as meters:
-            await store.refresh_tests(moment, judging_steps(meters))
+            await store.refresh_tests(moment, judging_steps(meters), name)
         return changed
 
     _show(with_store(apply))

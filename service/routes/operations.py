@@ -1,4 +1,4 @@
-"""The pages for those who run the service: its health, and the OpenAPI document."""
+"""The pages for those who run the service: its health, its counts, the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from aiohttp import web
 from indexing.errors import StoreError
 from service import problems
 from service.context import CONTEXT, LIFECYCLE
+from service.metrics import CONTENT_TYPE
 
 _OK: Final = b'{"status":"ok"}'
 
@@ -31,6 +32,15 @@ async def ready(request: web.Request) -> web.Response:
         _log.warning("not ready", reason=str(error))
         raise problems.unavailable("the store cannot answer just now") from error
     return web.Response(body=_OK, content_type="application/json")
+
+
+async def metrics(request: web.Request) -> web.Response:
+    """GET /metrics, where the operator asks for it."""
+    counts = request.app[CONTEXT].metrics
+    if counts is None:
+        raise problems.generic(404)
+    headers = {"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"}
+    return web.Response(body=counts.render(), headers=headers)
 
 
 async def openapi(request: web.Request) -> web.Response:

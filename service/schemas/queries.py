@@ -12,6 +12,7 @@ from marshmallow.validate import Length, OneOf, Range, Regexp
 
 from indexing.errors import InvalidValueError
 from indexing.events.catalogue import EVENT_TYPES
+from indexing.globs import count_cost
 from indexing.identifiers import MAX_INTEGER
 from indexing.models.quarantines import QuarantineSource
 from indexing.models.tests import TestSort
@@ -23,6 +24,9 @@ from service.paths import read_uuid
 MAX_VALUES: Final = 100
 MAX_VALUE_LENGTH: Final = 2_048
 MAX_STARS: Final = 16
+# A request's: enough for five wildcards in each of its patterns. Beside the counts above, for a
+# hundred patterns of sixteen `*` each would take a hundred times what one takes.
+MAX_GLOB_COST: Final = 500
 MAX_REF_LENGTH: Final = 255
 MAX_PER_PAGE: Final = 100
 DEFAULT_PER_PAGE: Final = 10
@@ -125,6 +129,19 @@ class Pattern(Text):
         self.validators.append(few_stars)
 
 
+class Patterns(AnyOf):
+    """Globs that are cheap enough together."""
+
+    def _deserialize(self, value: Any, *rest: Any, **options: Any) -> Any:
+        patterns = super()._deserialize(value, *rest, **options)
+        if len(value) <= MAX_VALUES and sum(map(count_cost, patterns)) > MAX_GLOB_COST:
+            raise ValidationError(
+                f"must have at most {MAX_GLOB_COST} wildcards in all its values, "
+                "of which '?' before the first '*' of a value do not count"
+            )
+        return patterns
+
+
 def _absent() -> None:
     """What an absent parameter loads as; a plain `None` would be a documented default."""
 
@@ -194,13 +211,14 @@ class TestsQuery(PagedQuery):
 
     __test__ = False
 
-    test_name = AnyOf(
+    test_name = Patterns(
         Pattern(),
         required=True,
         error_messages={"required": "is required"},
         metadata=_says(
             "Tests whose whole name matches any of these: `*` is any run of characters, `?` "
-            f"exactly one, all else is literal. At most {MAX_STARS} `*` each."
+            f"exactly one, all else is literal. At most {MAX_STARS} `*` each, and at most "
+            f"{MAX_GLOB_COST} wildcards in all, where `?` before the first `*` do not count."
         ),
     )
     sort = Choice(

@@ -53,3 +53,10 @@ def test_every_match_begins_with_the_prefix_and_holds_the_runs(pattern: str) -> 
     assert globs.matches(pattern, name)
     assert name.startswith(globs.literal_prefix(pattern))
     assert all(run in name for run in globs.literal_runs(pattern))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "cost"), [("", 0), ("a", 0), ("??", 0), ("*", 1), ("??*", 1), ("a?*?b*?", 4)]
+)
+def test_a_wildcard_costs_where_its_place_is_not_known(pattern: str, cost: int) -> None:
+    assert globs.count_cost(pattern) == cost

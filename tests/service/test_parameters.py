@@ -257,3 +257,28 @@ def test_any_query_is_read_or_refused_with_named_fields(raw: str, schema: Events
 def test_the_order_and_the_repeats_of_a_list_do_not_matter(values: list[str]) -> None:
     loaded, _ = load(EventsQuery(), "&".join(f"event_type={value}" for value in values))
     assert loaded["event_type"] == tuple(sorted(set(values)))
+
+
+@pytest.mark.parametrize(
+    ("patterns", "fits"),
+    [
+        (["*" * 16] * 31, True),
+        (["*" + "?" * 499], True),
+        (["?" * 2_000] * 5, True),
+        (["a" * 2_000] * 100, True),
+        ([f"*name {number}*" for number in range(100)], True),
+        ([f"{number}" + "*" * 16 for number in range(32)], False),
+        (["*" + "?" * 500], False),
+        ([f"*?a?{number}*?*" for number in range(100)], False),
+    ],
+)
+async def test_patterns_may_cost_so_much_together(
+    door: FrontDoor, patterns: list[str], fits: bool
+) -> None:
+    query = "&".join(f"test_name={quote(pattern)}" for pattern in patterns)
+    answer = await door.get(f"{SEARCH}?{query}")
+    if fits:
+        assert answer.status == 200
+    else:
+        assert answer.wrong_fields == [("query", "test_name")]
+        assert "500 wildcards" in answer.json["errors"][0]["detail"]

@@ -60,6 +60,10 @@ def test_all_settings_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
         "URL": "https://ci.example/merge/",
         "TOKEN": "mw_anything\n",
         "INGEST": "true",
+        "HOST_API_URL": "https://host.example/api/v3/",
+        "RATE_LIMIT": "600/minute",
+        "METRICS": "true",
+        "CORS_ORIGINS": "https://one.example, http://[::1]:3000",
         "REDIS_URL": "rediss://:hush@cache.example:6380/2?ssl_cert_reqs=none",
     }
     for name, value in given.items():
@@ -80,6 +84,10 @@ def test_all_settings_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
         url="https://ci.example/merge",
         token="mw_anything",
         ingest=True,
+        host_api_url="https://host.example/api/v3",
+        rate_limit="600/minute",
+        metrics=True,
+        cors_origins=("https://one.example", "http://[::1]:3000"),
         redis_url="rediss://:hush@cache.example:6380/2?ssl_cert_reqs=none",
     )
 
@@ -97,6 +105,15 @@ BAD = {
     "URL": ["ci.example", "https://user:pass@ci.example"],
     "TOKEN": ["two\nlines", "\u00e9"],
     "INGEST": ["2", "maybe", "tru"],
+    "HOST_API_URL": [
+        "host.example",
+        "http://host.example",
+        "http://10.0.0.1",
+        "https://a@b.example",
+    ],
+    "METRICS": ["perhaps"],
+    "RATE_LIMIT": ["600", "0/minute", "600/fortnight", "6 per minute", "600/minute\n", "-1/day"],
+    "CORS_ORIGINS": ["one.example", "https://one.example/", "https://one.example;*", "null", ","],
     "REDIS_URL": [
         "cache.example:6379",
         "http://:hush@cache.example",

@@ -51,7 +51,7 @@ class Upload:
             await sink.ensure_repository(repository)
             executions = make_executions(RUN, RESULTS, repository=repository)
             count = await sink.write_executions(repository, RUN, executions)
-            await sink.refresh_tests(NOON)
+            await sink.refresh_tests(NOON, None, repository)
             return count
 
 

@@ -81,19 +81,14 @@ def _select(query: EventQuery, repository_id: int, rows: Slice) -> tuple[str, li
     SQLite merges what is already in order; none reads further than the page goes.
     """
     column, values, index = _narrowest(query)
+    within, within_values = _range(query, rows)
     rest, rest_values = _conditions(query, without=column)
     one = (
         f"SELECT row_id, received_at, id FROM events INDEXED BY {index}"
         f" WHERE repository_id = ?{f' AND {column} = ?' if column else ''}"
-        " AND received_at >= ? AND received_at < ?"
-        f" AND {rows.condition}{rest} {rows.limited_order}"
+        f"{within}{rest} {rows.limited_order}"
     )
-    common = [
-        to_microseconds(query.received_from),
-        to_microseconds(query.received_to),
-        *rows.parameters,
-        *rest_values,
-    ]
+    common = [*within_values, *rest_values]
     # A value given twice must not give its rows twice.
     each: list[tuple[Any, ...]] = [(value,) for value in dict.fromkeys(values)] or [()]
     parameters = [p for value in each for p in (repository_id, *value, *common)]
@@ -104,6 +99,26 @@ def _select(query: EventQuery, repository_id: int, rows: Slice) -> tuple[str, li
         f" ON row_id = found {rows.order}"
     )
     return sql, parameters
+
+
+def _range(query: EventQuery, rows: Slice) -> tuple[str, list[Any]]:
+    """The range of time and the side of the key, by one bound on either end.
+
+    SQLite takes one bound on each side of an index. Of the two on the side that the key lies on,
+    the farther one would hide the nearer: a deep page would cost all that lies before it.
+    """
+    start, end = to_microseconds(query.received_from), to_microseconds(query.received_to)
+    beyond_key = f" AND {rows.condition}"
+    after, before = " AND received_at >= ?", " AND received_at < ?"
+    if rows.key is None:
+        return after + before, [start, end]
+    if rows.ascending:
+        if rows.key[0] >= start:
+            return beyond_key + before, [*rows.parameters, end]
+    elif rows.key[0] < end:
+        return after + beyond_key, [start, *rows.parameters]
+    # The whole range lies beyond the key.
+    return after + before, [start, end]
 
 
 def _narrowest(query: EventQuery) -> tuple[str | None, Sequence[Any], str]:

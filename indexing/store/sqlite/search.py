@@ -21,6 +21,11 @@ from indexing.store.sqlite.search_plan import (
     name_condition,
     prefix_bounds,
 )
+from indexing.store.sqlite.slow_read import BrokenOffError
+
+# So many tests are looked up and sorted in less time than walking an index for a page would take
+# where they are all that matches.
+FEW: Final = 400
 
 _KEY_COLUMNS: Final = ("executions_count", "test_name", "pipeline_name", "job_name")
 _EMPTY: Final[Page[TestIdentity]] = Page((), has_previous=False, has_next=False)
@@ -54,6 +59,29 @@ def search_candidates(
         return search_in_order(connection, query, anchor, limit)
     source = Sql("identities i INDEXED BY identities_by_test")
     narrowed = Sql(f" AND i.test IN ({narrow.text})", narrow.values)
+    return _page(connection, query, anchor, limit, repository_id, source, narrowed)
+
+
+def search_few(
+    connection: sqlite3.Connection, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
+) -> Page[TestIdentity]:
+    """By candidates where they are so few that nothing can be faster; costs next to nothing else.
+
+    Raises:
+        BrokenOffError: they are more than that, or nothing narrows them.
+    """
+    repository_id = find_repository_id(connection, query.repository)
+    if repository_id is None:
+        return _EMPTY
+    narrow = candidates(query, repository_id)
+    if narrow is None:
+        raise BrokenOffError
+    found = connection.execute(f"{narrow.text} LIMIT {FEW + 1}", narrow.values).fetchall()
+    if len(found) > FEW:
+        raise BrokenOffError
+    tests = tuple({test for (test,) in found})
+    source = Sql("identities i INDEXED BY identities_by_test")
+    narrowed = Sql(f" AND i.test IN ({', '.join('?' * len(tests))})", tests)
     return _page(connection, query, anchor, limit, repository_id, source, narrowed)
 
 

@@ -122,8 +122,9 @@ class SqliteStore(Store):
             return await self._connections.read(candidates)
         if any(is_heavy(pattern) for pattern in query.patterns):
             return await self._connections.read_slowly(candidates)
+        few = partial(search.search_few, query=query, anchor=anchor, limit=limit)
         in_order = partial(search.search_in_order, query=query, anchor=anchor, limit=limit)
-        return await self._connections.read(in_order, candidates)
+        return await self._connections.read(few, in_order, candidates)
 
     async def find_identity(
         self, repository: RepositoryName, identity_id: bytes

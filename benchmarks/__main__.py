@@ -1,0 +1,180 @@
+"""`make bench`: measures, prints what has to hold and whether it does, and writes the results."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks import load_reports
+from benchmarks.asking.operations import Asked
+from benchmarks.data.loading import FOLDER, load, read_key
+from benchmarks.data.made_up import MEASURED
+from benchmarks.data.sizes import SIZES, Size, StoreSize
+from benchmarks.keeping import read_results, write_results
+from benchmarks.load.wrk import ensure_wrk
+from benchmarks.parts.bench import Conditions
+from benchmarks.parts.flood import measure_flood
+from benchmarks.parts.growth import measure_growth
+from benchmarks.parts.ingest import measure_ingest
+from benchmarks.parts.memory import measure_memory
+from benchmarks.parts.profiles import measure_profiles
+from benchmarks.parts.throughput import measure_throughput
+from benchmarks.report.publishing import publish
+from benchmarks.results import Results
+from benchmarks.running.cores import available_cores, divide
+from benchmarks.running.services import elasticsearch_running, redis_running
+from benchmarks.stacks import Surroundings
+from benchmarks.targets import Verdict, judge
+from indexing.store import ElasticsearchPlace, open_store
+
+REDIS: Final = "redis"
+ELASTICSEARCH: Final = "elasticsearch"
+SERVERS: Final = (REDIS, ELASTICSEARCH)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run: how large, over which servers, and where its files lie."""
+
+    size: Size
+    redis_url: str | None
+    elasticsearch_url: str | None
+
+    @property
+    def logs(self) -> Path:
+        """Where servers write what they have to say."""
+        return FOLDER / self.size.name / "logs"
+
+    def load(self, store: StoreSize) -> Path:
+        """The folder of that store on SQLite, filled."""
+        folder = FOLDER / "sqlite" / store.name
+        load(folder, store, lambda: open_store(folder))
+        return folder
+
+    def conditions(self) -> Conditions:
+        """The main store, on SQLite and, where that runs, on Elasticsearch."""
+        store = self.size.store
+        folder = self.load(store)
+        prefix = f"bench-{store.name}"
+        if self.elasticsearch_url is not None:
+            place = ElasticsearchPlace((self.elasticsearch_url,), prefix)
+            load(FOLDER / ELASTICSEARCH / store.name, store, lambda: open_store(place))
+        around = Surroundings(folder, self.redis_url, self.elasticsearch_url, prefix)
+        return Conditions(self.size, Asked(MEASURED, store.tests), read_key(), around, self.logs)
+
+
+def measure_part(run: Run, part: str) -> dict[str, Any]:
+    """The members of `Results` that a part fills."""
+    return PARTS[part](run)
+
+
+def _throughput(run: Run) -> dict[str, Any]:
+    figures, failures = measure_throughput(run.conditions())
+    return {"figures": tuple(figures), "failures": tuple(failures)}
+
+
+def _ingest(run: Run) -> dict[str, Any]:
+    stores: dict[str, Any] = {"into SQLite": open_store}
+    if run.elasticsearch_url is not None:
+        stores["into Elasticsearch"] = partial(_open_new, run.elasticsearch_url)
+    return {"speeds": tuple(measure_ingest(run.size, stores, run.elasticsearch_url))}
+
+
+async def _open_new(url: str, folder: Path) -> Any:
+    # The name of a temporary folder is one that nobody else has.
+    return await open_store(ElasticsearchPlace((url,), f"bench-{folder.name.lower()}"))
+
+
+PARTS: Final[dict[str, Callable[[Run], dict[str, Any]]]] = {
+    "throughput": _throughput,
+    "flood": lambda run: {"flood": measure_flood(run.conditions())},
+    "memory": lambda run: {"memory": measure_memory(run.conditions())},
+    "growth": lambda run: {"costs": tuple(measure_growth(run.size, run.load, run.logs))},
+    "ingest": _ingest,
+    "reports": lambda _run: {"reports_ratio": asyncio.run(load_reports.measure())},
+}
+
+
+@contextmanager
+def prepared(size: Size, without: list[str]) -> Iterator[Run]:
+    """A run with the servers that are not left out."""
+    cores = divide(available_cores(), 1)
+    with ExitStack() as exits:
+        redis_url = elasticsearch_url = None
+        if REDIS not in without:
+            redis_url = exits.enter_context(redis_running(FOLDER / "redis", cores))
+        if ELASTICSEARCH not in without:
+            folder = FOLDER / ELASTICSEARCH / "node"
+            elasticsearch_url = exits.enter_context(elasticsearch_running(folder, cores))
+        yield Run(size, redis_url, elasticsearch_url)
+
+
+def main() -> int:
+    options = _read_options()
+    # Told to end, it ends what it has started: an exception runs through every `with`.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    size = SIZES[options.size]
+    parts = options.parts or list(PARTS)
+    kept = FOLDER / size.name / "results.json"
+    # A whole run is one run; parts that are asked for by name are measured anew among the others.
+    results = read_results(kept) if options.parts else Results()
+    ensure_wrk()
+    with prepared(size, options.without) as run:
+        for part in parts:
+            print(f"measuring {part}", file=sys.stderr)
+            today = f"{datetime.now(UTC):%Y-%m-%d}"
+            dates = {**results.dates, part: today}
+            results = replace(results, **measure_part(run, part), dates=dates)
+            write_results(kept, results)
+        verdicts = judge(results)
+        failing = [v.target.subject for v in verdicts if v.holds is False and v.target.subject]
+        profiles = (
+            measure_profiles(run.conditions(), list(dict.fromkeys(failing))[: options.profiles])
+            if failing and options.profiles
+            else {}
+        )
+    publish(size, results, verdicts, profiles)
+    return report(verdicts, results.failures, thorough=size.thorough)
+
+
+def report(verdicts: Sequence[Verdict], failures: Sequence[str], *, thorough: bool) -> int:
+    """Print each target and whether it holds; gives the exit status.
+
+    A run that is not thorough tells whether everything works; its figures prove nothing.
+    """
+    for failure in failures:
+        print(f"FAILED        {failure}")
+    for verdict in verdicts:
+        if thorough or verdict.holds is not None:
+            target = verdict.target
+            print(f"{verdict.word:13} {verdict.shown:>11} {verdict.required:>10}  {target.text}")
+    all_hold = all(verdict.holds for verdict in verdicts)
+    return 1 if failures or (thorough and not all_hold) else 0
+
+
+def _read_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--size", choices=sorted(SIZES), default="full")
+    parser.add_argument(
+        "--part", dest="parts", action="append", choices=list(PARTS), help="only this; repeatable"
+    )
+    parser.add_argument(
+        "--without", action="append", choices=SERVERS, default=[], help="leave a server out"
+    )
+    parser.add_argument(
+        "--profiles", type=int, default=6, help="how many failing targets to look into"
+    )
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,135 @@
+"""How an operation is asked: of the service, of Datasette, of Elasticsearch itself. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+import orjson
+
+from benchmarks.asking.operations import Asked, Kind, Operation
+from benchmarks.data.made_up import EVENTS_FROM, EVENTS_TO, name_of
+from indexing.identifiers import derive_test_id
+from indexing.models.tests import TestQuery
+from indexing.store.elasticsearch.cluster import routing_of
+from indexing.store.elasticsearch.layout import Layout
+from indexing.store.elasticsearch.search_query import ORDERS, make_query
+from indexing.store.elasticsearch.slices import slices_between
+from indexing.timestamps import format_timestamp, to_microseconds
+
+# What Datasette calls the file, and where the repository that was loaded first stands in it.
+_TABLES: Final = "/mergewatch"
+_REPOSITORY_ROW: Final = "1"
+
+# The path of request `number`, or of the one that is asked over and over.
+Dialect = Callable[[Operation, Asked, int | None], str]
+
+
+def ask_service(operation: Operation, asked: Asked, number: int | None) -> str:
+    """The service's interface, which the FastAPI peer has as well."""
+    ci = f"/v1/ci/{asked.repository.owner}/repositories/{asked.repository.name}"
+    if operation.kind is Kind.DETAIL:
+        name = name_of((number or 0) % asked.tests)
+        return f"{ci}/tests/{derive_test_id(asked.repository, name)}"
+    if operation.kind is Kind.QUARANTINES:
+        return f"{ci}/quarantines" + ("" if number is None else f"?branch=feature-{number}")
+    if operation.kind is Kind.EVENTS:
+        query = {
+            "received_from": format_timestamp(EVENTS_FROM),
+            "received_to": format_timestamp(EVENTS_TO),
+            "per_page": operation.per_page,
+        }
+        return f"/v1/repos/{asked.repository}/logs?{urlencode(query)}"
+    glob = quote(_glob_of(operation, asked, number), safe="*")
+    excluded = "".join(f"&job_name_exclude={job}" for job in _excluded(number))
+    return f"{ci}/search/tests?test_name={glob}{excluded}"
+
+
+def ask_datasette(operation: Operation, asked: Asked, number: int | None) -> str:
+    """Datasette's JSON of the tables that the service keeps."""
+    if operation.kind is Kind.DETAIL:
+        return f"{_TABLES}/tests/{(number or 0) % asked.tests + 1}.json?_shape=array"
+    if operation.kind is Kind.QUARANTINES:
+        filters = [("removed_at__isnull", "1"), ("_sort", "created_at"), ("_size", "100")]
+        return _rows("quarantines", filters)
+    if operation.kind is Kind.EVENTS:
+        filters = [
+            ("received_at__gte", str(to_microseconds(EVENTS_FROM))),
+            ("received_at__lt", str(to_microseconds(EVENTS_TO))),
+            ("_sort_desc", "received_at"),
+            ("_size", str(operation.per_page)),
+        ]
+        return _rows("events", filters)
+    filters = [
+        ("executions_count__notnull", "1"),
+        ("test_name__glob", _glob_of(operation, asked, number)),
+        *(("job_name__not", job) for job in _excluded(number)),
+        ("_sort_desc", "executions_count"),
+        ("_size", str(operation.per_page)),
+    ]
+    return _rows("identities", filters)
+
+
+def ask_elasticsearch(prefix: str) -> Dialect:
+    """The very searches that the service sends, of event pages and of globs."""
+    layout = Layout(prefix)
+
+    def path(operation: Operation, asked: Asked, number: int | None) -> str:
+        routing = routing_of(asked.repository)
+        if operation.kind is Kind.EVENTS:
+            names = slices_between(EVENTS_FROM, EVENTS_TO) or ["*"]
+            index = ",".join(f"{layout.events}-{name}" for name in names)
+            window = {"gte": to_microseconds(EVENTS_FROM), "lt": to_microseconds(EVENTS_TO)}
+            filters = [
+                {"term": {"repository_id": routing}},
+                {"range": {"received_at": window}},
+            ]
+            body = _body(operation, {"bool": {"filter": filters}}, ("received_at", "id"), ["body"])
+        else:
+            asks = TestQuery(
+                asked.repository,
+                (_glob_of(operation, asked, number),),
+                jobs_excluded=tuple(_excluded(number)),
+            )
+            index = layout.identities
+            fields = ["test_id", *ORDERS[asks.sort]]
+            body = _body(operation, make_query(asks, routing), ORDERS[asks.sort], fields)
+        query = {
+            "routing": routing,
+            "source": orjson.dumps(body).decode(),
+            "source_content_type": "application/json",
+            "ignore_unavailable": "true",
+        }
+        return f"/{index}/_search?{urlencode(query)}"
+
+    return path
+
+
+def _body(
+    operation: Operation, query: Any, order: tuple[str, ...], fields: list[str]
+) -> dict[str, Any]:
+    return {
+        # One row more tells whether the list goes on.
+        "size": operation.per_page + 1,
+        "query": query,
+        "sort": [{field: "desc"} for field in order],
+        "track_total_hits": False,
+        "_source": fields,
+    }
+
+
+def _glob_of(operation: Operation, asked: Asked, number: int | None) -> str:
+    if operation.glob is None:
+        raise ValueError(f"{operation.name} is no search")
+    return operation.glob(asked, number)
+
+
+def _excluded(number: int | None) -> list[str]:
+    """A job that no test has, another one each time: so no two searches are the same."""
+    return [] if number is None else [f"none-{number}"]
+
+
+def _rows(table: str, filters: list[tuple[str, str]]) -> str:
+    fixed = [("repository_id", _REPOSITORY_ROW), ("_nocount", "1"), ("_shape", "array")]
+    return f"{_TABLES}/{table}.json?{urlencode([*fixed, *filters], safe='*')}"

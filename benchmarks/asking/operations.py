@@ -1,0 +1,104 @@
+"""What is asked: each operation once, whoever it is asked of. Pure.
+
+Asked over and over, a request can be answered from a cache; asked as number 1, 2, 3 and so on it
+cannot: each number asks something else that costs about the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from benchmarks.data.made_up import ENDINGS, ODD_WORD, TESTS_A_MODULE, module_of, tag_of
+from indexing.names import RepositoryName
+
+# An ending that the smallest of the measured repositories has too.
+_ENDING: Final = 17
+
+
+class Kind(Enum):
+    """Which part of the interface is asked."""
+
+    DETAIL = "detail"
+    QUARANTINES = "quarantines"
+    EVENTS = "events"
+    SEARCH = "search"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The repository that is asked about, and how many tests it has."""
+
+    repository: RepositoryName
+    tests: int
+
+
+# The glob of request `number`, or of the one that is asked over and over.
+Glob = Callable[[Asked, int | None], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One row of the table.
+
+    `page` is the page that is measured, walked to beforehand by the links of whoever is asked.
+    """
+
+    name: str
+    title: str
+    kind: Kind
+    per_page: int = 10
+    page: int = 1
+    glob: Glob | None = None
+
+    @property
+    def kept(self) -> bool:
+        """Whether caches keep its answers."""
+        return self.kind is not Kind.EVENTS
+
+
+def _prefix(asked: Asked, number: int | None) -> str:
+    test = asked.tests // 2 if number is None else number * TESTS_A_MODULE % asked.tests
+    return f"{module_of(test)}*"
+
+
+def _rare(asked: Asked, number: int | None) -> str:
+    test = asked.tests // 2 if number is None else number % asked.tests
+    return f"*_{tag_of(test)}_*"
+
+
+def _suffix(asked: Asked, number: int | None) -> str:
+    ending = _ENDING if number is None else number % min(ENDINGS, asked.tests)
+    return f"*_{ending:03}"
+
+
+def _always(glob: str) -> Glob:
+    return lambda _asked, _number: glob
+
+
+OPERATIONS: Final = (
+    Operation("detail", "test detail", Kind.DETAIL),
+    Operation("quarantines", "quarantine list, 12 KB", Kind.QUARANTINES),
+    Operation("events-10", "event page of 10", Kind.EVENTS),
+    Operation("events-100", "event page of 100", Kind.EVENTS, per_page=100),
+    Operation("events-deep", "event page 500, of 10", Kind.EVENTS, page=500),
+    Operation("glob-prefix", "glob, prefix (100 match)", Kind.SEARCH, glob=_prefix),
+    Operation("glob-rare", "glob, rare substring (1 in 4,096)", Kind.SEARCH, glob=_rare),
+    Operation(
+        "glob-common", "glob, common substring (1 in 8)", Kind.SEARCH, glob=_always("*parse*")
+    ),
+    Operation("glob-suffix", "glob, suffix (1 in 1,000)", Kind.SEARCH, glob=_suffix),
+    Operation(
+        "glob-two",
+        "glob, two characters (1 in 2,000)",
+        Kind.SEARCH,
+        glob=_always(f"*{ODD_WORD}*"),
+    ),
+    Operation("glob-chain", "glob, `*a*b*c*` (1 in 7)", Kind.SEARCH, glob=_always("*a*b*c*")),
+)
+
+BY_NAME: Final = {operation.name: operation for operation in OPERATIONS}
+SEARCHES: Final = tuple(o for o in OPERATIONS if o.kind is Kind.SEARCH)
+EVENT_PAGES: Final = tuple(o for o in OPERATIONS if o.kind is Kind.EVENTS)

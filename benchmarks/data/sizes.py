@@ -1,0 +1,80 @@
+"""How much is stored and how long is measured, in the full run and in the quick one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSize:
+    """What one store holds.
+
+    `tests` are those of the measured repository, `identities` those of all; the others have
+    `tests_elsewhere` each. `events` are all of the measured one. The name is the folder's.
+    """
+
+    name: str
+    tests: int
+    identities: int
+    events: int
+    tests_elsewhere: int = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """One run of the benchmarks; times are in seconds.
+
+    `operations` are the names of those that are measured, `None` for all. `thorough` has them
+    measured with a single client and with two workers as well, over servers that are warm.
+    `memory_requests` go to one worker while its memory is watched. `growth_events` and
+    `growth_identities` are the stores whose costs are compared. `ingest_events` and
+    `ingest_executions` are loaded against the clock.
+    """
+
+    name: str
+    store: StoreSize
+    operations: tuple[str, ...] | None
+    thorough: bool
+    rounds: int
+    warm_up: float
+    seconds: float
+    memory_requests: int
+    growth_events: tuple[int, ...]
+    growth_identities: tuple[int, ...]
+    ingest_events: int
+    ingest_executions: int
+
+
+FULL: Final = Size(
+    name="full",
+    store=StoreSize("full", tests=100_000, identities=1_000_000, events=100_000),
+    operations=None,
+    thorough=True,
+    rounds=3,
+    warm_up=0.2,
+    seconds=1.5,
+    # 500 requests a second for an hour.
+    memory_requests=1_800_000,
+    growth_events=(10_000, 100_000, 1_000_000, 10_000_000),
+    growth_identities=(1_000, 10_000, 100_000, 1_000_000),
+    ingest_events=100_000,
+    ingest_executions=100_000,
+)
+
+QUICK: Final = Size(
+    name="quick",
+    store=StoreSize("quick", tests=10_000, identities=20_000, events=10_000),
+    operations=("detail", "quarantines", "events-10", "glob-prefix"),
+    thorough=False,
+    rounds=1,
+    warm_up=0.1,
+    seconds=0.4,
+    memory_requests=20_000,
+    growth_events=(6_000, 12_000),
+    growth_identities=(1_000, 4_000),
+    ingest_events=5_000,
+    ingest_executions=5_000,
+)
+
+SIZES: Final = {size.name: size for size in (FULL, QUICK)}

@@ -1,0 +1,41 @@
+"""Keeps the results of a run in a file, so that one part can be measured anew by itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from benchmarks.results import Cost, Figure, Flood, Memory, Results, Round, Speed
+
+
+def write_results(path: Path, results: Results) -> None:
+    """Keep the results, in place of those that were kept."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(orjson.dumps(results, option=orjson.OPT_INDENT_2))
+
+
+def read_results(path: Path) -> Results:
+    """The results that were kept; empty where none were."""
+    return decode(orjson.loads(path.read_bytes())) if path.exists() else Results()
+
+
+def decode(value: dict[str, Any]) -> Results:
+    """The results that `orjson` made that of. Pure."""
+    flood, memory = value["flood"], value["memory"]
+    return Results(
+        figures=tuple(_figure(found) for found in value["figures"]),
+        flood=flood
+        and Flood(tuple(flood["alone"]), tuple(flood["flooded"]), flood["searches_per_second"]),
+        memory=memory and Memory(memory["requests"], tuple(memory["resident"])),
+        costs=tuple(Cost(**found) for found in value["costs"]),
+        speeds=tuple(Speed(**found) for found in value["speeds"]),
+        reports_ratio=value["reports_ratio"],
+        failures=tuple(value["failures"]),
+        dates=value["dates"],
+    )
+
+
+def _figure(value: dict[str, Any]) -> Figure:
+    return Figure(**{**value, "rounds": tuple(Round(**found) for found in value["rounds"])})

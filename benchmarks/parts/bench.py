@@ -1,0 +1,125 @@
+"""The servers of one measurement: all of them running, and how each is asked and loaded."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from benchmarks.asking.operations import Asked, Operation
+from benchmarks.data.sizes import Size
+from benchmarks.load.answers import Answer, ask, walk
+from benchmarks.load.wrk import CONNECTIONS, Slice, put_load
+from benchmarks.running.cores import Cores
+from benchmarks.running.processes import Running, free_port, running
+from benchmarks.running.rest import wait_until_at_rest
+from benchmarks.stacks import Stack, Surroundings, launch_floor
+
+# More paths than any stack answers in one stretch, so that none is asked for twice in it.
+PATHS_A_SLICE: Final = 40_000
+# How many times longer than asked for a stretch may be where answers are slow.
+_LONGEST_SLICE: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What all measurements of one store share."""
+
+    size: Size
+    asked: Asked
+    key: str
+    around: Surroundings
+    logs: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Servers that run with so many workers each, by the names of their stacks."""
+
+    conditions: Conditions
+    cores: Cores
+    workers: int
+    servers: Mapping[str, Running]
+    # Where the next numbered requests begin: no two stretches ask for the same.
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    # What did not come to a figure, and why.
+    failures: list[str] = field(default_factory=list)
+
+    def ask(self, stack: Stack, path: str) -> Answer:
+        """One answer of a stack."""
+        return ask(self.servers[stack.name].port, path, self.conditions.key)
+
+    def repeated_path(self, stack: Stack, operation: Operation) -> str:
+        """What is asked over and over, walked to where it is not a first page."""
+        path = stack.dialect(self.conditions.around)(operation, self.conditions.asked, None)
+        if operation.page == 1:
+            return path
+        return walk(self.servers[stack.name].port, path, self.conditions.key, operation.page)
+
+    def numbered_paths(
+        self, stack: Stack, operation: Operation, count: int = PATHS_A_SLICE
+    ) -> list[str]:
+        """So many paths that nobody was asked for before."""
+        dialect = stack.dialect(self.conditions.around)
+        asked = self.conditions.asked
+        return [dialect(operation, asked, next(self.numbers)) for _ in range(count)]
+
+    def load(self, server: Running, paths: Sequence[str], connections: int = CONNECTIONS) -> Slice:
+        """One stretch of load, after warming up; returns when the server is at rest again."""
+        size = self.conditions.size
+        # A slow one has to answer every connection more than once for its rate to mean anything.
+        began = time.perf_counter()
+        ask(server.port, paths[0], self.conditions.key)
+        turns = 2 * connections * (time.perf_counter() - began)
+        seconds = min(max(turns, size.seconds), _LONGEST_SLICE * size.seconds)
+        self._put(server, paths[:1], connections, size.warm_up)
+        return self._put(server, paths, connections, seconds)
+
+    def _put(
+        self, server: Running, paths: Sequence[str], connections: int, seconds: float
+    ) -> Slice:
+        measured = put_load(
+            server.address,
+            paths,
+            self.conditions.key,
+            seconds=seconds,
+            cores=self.cores.client,
+            connections=connections,
+        )
+        if server.pid is not None:
+            wait_until_at_rest(server.pid)
+        return measured
+
+
+@contextmanager
+def started(
+    conditions: Conditions, stacks: Sequence[Stack], cores: Cores, workers: int = 1
+) -> Iterator[Bench]:
+    """Have all of the stacks run."""
+    with ExitStack() as exits:
+        servers = {}
+        for stack in stacks:
+            port = free_port()
+            launch = stack.launch(conditions.around, port, workers)
+            if launch is None:
+                url = urlsplit(conditions.around.elasticsearch_url or "")
+                servers[stack.name] = Running(int(url.port or 0), None)
+                continue
+            log = conditions.logs / f"{stack.name.replace(', ', '-').lower()}-{workers}.log"
+            servers[stack.name] = exits.enter_context(running(launch, port, log, cores.server))
+        yield Bench(conditions, cores, workers, servers)
+
+
+@contextmanager
+def floor_started(bench: Bench, sizes: Sequence[int]) -> Iterator[Running]:
+    """Have the floor run beside them, with constants of these sizes."""
+    port = free_port()
+    launch = launch_floor(sorted(set(sizes)), port, bench.workers)
+    log = bench.conditions.logs / f"floor-{bench.workers}.log"
+    with running(launch, port, log, bench.cores.server) as floor:
+        yield floor

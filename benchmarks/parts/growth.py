@@ -1,0 +1,90 @@
+"""What each operation costs over stores of growing sizes, one client at a time."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from benchmarks.asking.operations import BY_NAME, Asked, Operation
+from benchmarks.data.loading import read_key
+from benchmarks.data.made_up import MEASURED, repository_elsewhere
+from benchmarks.data.sizes import Size, StoreSize
+from benchmarks.parts.bench import Conditions, started
+from benchmarks.parts.throughput import measure
+from benchmarks.results import Cost
+from benchmarks.running.cores import available_cores, divide
+from benchmarks.stacks import REFERENCE, Surroundings
+
+# Fewer than a full run has: there are many stores, and what is looked for is a factor of ten.
+_ROUNDS: Final = 2
+_TESTS_ELSEWHERE: Final = 500
+
+EVENTS_SERIES: Final = "all events"
+GROWING_SERIES: Final = "in a repository with a tenth of all tests"
+STEADY_SERIES: Final = f"in a repository of {_TESTS_ELSEWHERE} tests"
+
+_BY_EVENTS: Final = ("events-10", "events-100", "events-deep")
+_BY_IDENTITIES: Final = ("detail", "glob-prefix", "glob-rare", "glob-suffix", "glob-two")
+
+# Fills the store of that size, where it is not filled yet; gives its folder.
+Load = Callable[[StoreSize], Path]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One store, what is asked of it, and in which series its costs go."""
+
+    size: int
+    store: StoreSize
+    asked: Asked
+    series: str
+    operations: tuple[Operation, ...]
+
+
+def stages_of(size: Size) -> Iterator[Stage]:
+    """All that is measured, the smaller stores first. Pure."""
+    by_events = tuple(BY_NAME[name] for name in _BY_EVENTS)
+    by_identities = tuple(BY_NAME[name] for name in _BY_IDENTITIES)
+    for events in size.growth_events:
+        store = StoreSize(f"events-{events}", tests=1_000, identities=1_000, events=events)
+        yield Stage(events, store, Asked(MEASURED, store.tests), EVENTS_SERIES, by_events)
+    for identities in size.growth_identities:
+        store = StoreSize(
+            f"identities-{identities}",
+            tests=identities // 10,
+            identities=identities,
+            events=1_000,
+            tests_elsewhere=_TESTS_ELSEWHERE,
+        )
+        growing = Asked(MEASURED, store.tests)
+        yield Stage(identities, store, growing, GROWING_SERIES, by_identities)
+        steady = Asked(repository_elsewhere(0), _TESTS_ELSEWHERE)
+        yield Stage(identities, store, steady, STEADY_SERIES, by_identities)
+
+
+def measure_growth(size: Size, load: Load, logs: Path) -> list[Cost]:
+    """The costs at every stage."""
+    costs = []
+    fewer = replace(size, rounds=min(size.rounds, _ROUNDS))
+    for stage in stages_of(size):
+        folder = load(stage.store)
+        print(f"{stage.store.name}, {stage.series}", file=sys.stderr)
+        conditions = Conditions(fewer, stage.asked, read_key(), Surroundings(folder), logs)
+        with started(conditions, [REFERENCE], divide(available_cores(), 1)) as bench:
+            figures = measure(bench, stage.operations, [REFERENCE], connections=1)
+        costs += [
+            Cost(
+                stage.series,
+                BY_NAME[figure.operation].title,
+                stage.size,
+                1 / figure.ratio,
+                figure.p50,
+            )
+            for figure in figures
+            # A cached answer costs the same over any store.
+            if not (figure.repeated and BY_NAME[figure.operation].kept)
+        ]
+    return costs

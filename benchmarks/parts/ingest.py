@@ -1,0 +1,136 @@
+"""How fast events and executions get into a store, beside reading and checking them alone."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Final, cast
+
+from benchmarks.data.input import CASES_A_REPORT, event_text, write_reports
+from benchmarks.data.made_up import EventMaker
+from benchmarks.data.sizes import Size
+from benchmarks.load_reports import Preparing
+from benchmarks.parts import plain_bulk
+from benchmarks.results import Speed
+from indexing.ingest.events import ingest_events
+from indexing.ingest.junit import ExecutionSink, ReportRequest, ingest_reports
+from indexing.ingest.lines import Line, split_lines
+from indexing.models.events import StoredEvent
+from indexing.models.repositories import Repository
+from indexing.names import RepositoryName
+from indexing.store.interface import EventOutcome, Store, Writer
+
+EVENTS: Final = "events"
+EXECUTIONS: Final = "executions"
+READING: Final = "reading and checking alone"
+PLAINLY: Final = "plain bulk into Elasticsearch"
+
+_ROUNDS: Final = 3
+
+# Opens a new and empty store; the folder is its own.
+OpenNew = Callable[[Path], Awaitable[Store]]
+# Loads all there is of one kind into what is given.
+Load = Callable[[object], Awaitable[None]]
+# Does so in one way; gives the seconds that it took.
+Way = Callable[[], Awaitable[float]]
+
+
+class Discarding:
+    """The part of a writer that events need; keeps nothing."""
+
+    async def ensure_repository(self, name: RepositoryName) -> Repository:
+        return Repository(name)
+
+    async def write_events(self, events: Sequence[StoredEvent]) -> Sequence[EventOutcome]:
+        return [EventOutcome.WRITTEN] * len(events)
+
+
+def measure_ingest(
+    size: Size, stores: Mapping[str, OpenNew], elasticsearch_url: str | None
+) -> list[Speed]:
+    """The speeds of both kinds: reading alone, into a new store of each name, and plainly."""
+    with tempfile.TemporaryDirectory() as folder:
+        reports = write_reports(Path(folder), size.ingest_executions)
+        return asyncio.run(_measure(size, reports, stores, elasticsearch_url))
+
+
+async def _measure(
+    size: Size,
+    reports: Sequence[ReportRequest],
+    stores: Mapping[str, OpenNew],
+    elasticsearch_url: str | None,
+) -> list[Speed]:
+    lines = list(split_lines(event_text(size.ingest_events)))
+    load_events = partial(_load_events, lines=lines)
+    load_reports = partial(_load_reports, reports=reports)
+    events = _ways(load_events, Discarding, stores)
+    executions = _ways(load_reports, Preparing, stores)
+    if elasticsearch_url is not None:
+        maker, count = EventMaker(), size.ingest_events
+        made = [maker.make(number, count) for number in range(count)]
+        prepared = Preparing()
+        await load_reports(prepared)
+        events[PLAINLY] = partial(plain_bulk.time_events, elasticsearch_url, made)
+        executions[PLAINLY] = partial(
+            plain_bulk.time_executions, elasticsearch_url, prepared.batches
+        )
+    return [
+        *await _speeds(EVENTS, len(lines), events),
+        *await _speeds(EXECUTIONS, len(reports) * CASES_A_REPORT, executions),
+    ]
+
+
+def _ways(
+    load: Load, nowhere: Callable[[], object], stores: Mapping[str, OpenNew]
+) -> dict[str, Way]:
+    ways: dict[str, Way] = {READING: lambda: _timed(load, nowhere())}
+    for name, open_new in stores.items():
+        ways[name] = partial(_timed_over_new, open_new, load)
+    return ways
+
+
+async def _speeds(kind: str, count: int, ways: Mapping[str, Way]) -> list[Speed]:
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    # In turn, so that what else the machine does hits all of them.
+    for _ in range(_ROUNDS):
+        for name, way in ways.items():
+            seconds[name].append(await way())
+    # The best of a few: what disturbs a load only ever makes it slower.
+    found = [Speed(kind, name, count / min(taken)) for name, taken in seconds.items()]
+    for speed in found:
+        print(f"  {kind:10} {speed.way:30} {speed.per_second:10,.0f}/s", file=sys.stderr)
+    return found
+
+
+async def _load_events(sink: object, *, lines: Sequence[Line]) -> None:
+    # Of a writer, this load calls the two methods that `Discarding` has.
+    count = await ingest_events(cast(Writer, sink), lines, source="made up", refuse=print)
+    if count.written != len(lines):
+        raise RuntimeError(f"{count.written} of {len(lines)} events were written")
+
+
+async def _load_reports(sink: object, *, reports: Sequence[ReportRequest]) -> None:
+    await ingest_reports(
+        cast(ExecutionSink, sink), reports, refuse=print, clock=lambda: datetime.now(UTC)
+    )
+
+
+async def _timed(load: Load, sink: object) -> float:
+    start = time.perf_counter()
+    await load(sink)
+    return time.perf_counter() - start
+
+
+async def _timed_over_new(open_new: OpenNew, load: Load) -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        store = await open_new(Path(folder))
+        try:
+            return await _timed(load, store)
+        finally:
+            await store.close()

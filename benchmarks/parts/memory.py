@@ -1,0 +1,74 @@
+"""The memory of one worker while it answers as many requests as a busy hour brings."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Final
+
+from benchmarks.asking.operations import BY_NAME
+from benchmarks.load.wrk import put_load
+from benchmarks.parts.bench import Bench, Conditions, started
+from benchmarks.results import Memory
+from benchmarks.running.cores import available_cores, divide
+from benchmarks.stacks import REFERENCE
+
+_PORTIONS: Final = 20
+_LONGEST_SECONDS: Final = 10.0
+# Of a hundred requests, so many are of each operation; each asks for something else.
+_MIX: Final = {
+    "detail": 80,
+    "quarantines": 10,
+    "events-10": 4,
+    "events-100": 1,
+    "glob-prefix": 5,
+}
+_TURNS: Final = 200
+
+
+def measure_memory(conditions: Conditions) -> Memory | None:
+    """The resident memory after each portion of the requests; `None` where nothing tells it."""
+    total = conditions.size.memory_requests
+    resident: list[int] = []
+    done = 0
+    with started(conditions, [REFERENCE], divide(available_cores(), 1)) as bench:
+        server = bench.servers[REFERENCE.name]
+        if server.pid is None or not status_of(server.pid).exists():
+            return None
+        seconds = conditions.size.seconds
+        for portion in range(1, _PORTIONS + 1):
+            while done < total * portion // _PORTIONS:
+                measured = put_load(
+                    server.address,
+                    _mixed_paths(bench),
+                    conditions.key,
+                    seconds=seconds,
+                    cores=bench.cores.client,
+                )
+                done += measured.requests
+                portion_seconds = total / _PORTIONS / measured.requests_per_second
+                seconds = min(portion_seconds, _LONGEST_SECONDS)
+            resident.append(read_resident(status_of(server.pid).read_text()))
+            print(f"  {done:9,} requests: {resident[-1] / 2**20:.1f} MiB", file=sys.stderr)
+    return Memory(done, tuple(resident))
+
+
+def status_of(pid: int) -> Path:
+    """Where proc(5) tells of a process."""
+    return Path(f"/proc/{pid}/status")
+
+
+def read_resident(status: str) -> int:
+    """The resident memory in bytes that a process' status tells. Pure."""
+    line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
+    return int(line.split()[1]) * 1024
+
+
+def _mixed_paths(bench: Bench) -> list[str]:
+    """Paths of all operations of the mix, in turn."""
+    of_each = {
+        name: iter(bench.numbered_paths(REFERENCE, BY_NAME[name], share * _TURNS))
+        for name, share in _MIX.items()
+    }
+    turn = [name for name, share in _MIX.items() for _ in range(share)]
+    return [next(of_each[name]) for _ in range(_TURNS) for name in turn]

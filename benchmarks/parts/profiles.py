@@ -1,0 +1,42 @@
+"""What dominates where a target does not hold: a profile of that operation under its load."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+from benchmarks.asking.operations import BY_NAME
+from benchmarks.load.wrk import under_load
+from benchmarks.parts.bench import Conditions, started
+from benchmarks.running.cores import available_cores, divide
+from benchmarks.running.profile import Profile, ProfileError, profile
+from benchmarks.stacks import STACKS
+from benchmarks.targets import Subject
+
+_SECONDS = 4
+
+
+def measure_profiles(conditions: Conditions, subjects: Iterable[Subject]) -> dict[Subject, Profile]:
+    """The profile of each subject; those that cannot be looked into are left out, said why."""
+    found = {}
+    by_name = {stack.name: stack for stack in STACKS}
+    for subject in subjects:
+        stack = by_name[subject.stack]
+        if not stack.runs_in(conditions.around):
+            continue
+        with started(conditions, [stack], divide(available_cores(), 1)) as bench:
+            server = bench.servers[stack.name]
+            operation = BY_NAME[subject.operation]
+            paths = (
+                [bench.repeated_path(stack, operation)]
+                if subject.repeated
+                else bench.numbered_paths(stack, operation)
+            )
+            with under_load(server.address, paths, conditions.key, cores=bench.cores.client):
+                if server.pid is None:
+                    continue
+                try:
+                    found[subject] = profile(server.pid, _SECONDS)
+                except ProfileError as error:
+                    print(f"  no profile: {error}", file=sys.stderr)
+    return found

@@ -1,0 +1,201 @@
+"""How fast each stack answers each operation, in rounds that alternate with the floor's own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from benchmarks.asking.operations import BY_NAME, EVENT_PAGES, OPERATIONS, SEARCHES, Operation
+from benchmarks.load.answers import Answer, WrongAnswerError
+from benchmarks.load.wrk import CONNECTIONS, LoadError
+from benchmarks.parts.bench import Bench, Conditions, floor_started, started
+from benchmarks.results import Figure, Round
+from benchmarks.running.cores import available_cores, divide
+from benchmarks.running.processes import Running
+from benchmarks.stacks import REFERENCE, STACKS, CacheKind, Service, Stack
+
+# So many stacks are measured between two looks at the floor.
+_STACKS_A_FLOOR: Final = 2
+
+# A virtual machine has compiled the most of what it runs often by then.
+_WARM_UP_SLICES: Final = 3
+
+# What is measured with two workers as well: one of each kind.
+_WITH_TWO_WORKERS: Final = ("detail", "quarantines", "events-100", "glob-prefix")
+
+
+def measure_throughput(conditions: Conditions) -> tuple[list[Figure], list[str]]:
+    """Every operation over every stack that runs here, with one worker and with two.
+
+    Gives the figures, and what did not come to one.
+    """
+    size = conditions.size
+    chosen = [o for o in OPERATIONS if size.operations is None or o.name in size.operations]
+    here = [stack for stack in STACKS if stack.runs_in(conditions.around)]
+    with started(conditions, here, divide(available_cores(), 1)) as bench:
+        failures = bench.failures
+        if size.thorough:
+            _warm_up(bench, here)
+        figures = measure(bench, chosen, here)
+        if size.thorough:
+            figures += _measure_alone(bench, here)
+    if size.thorough:
+        with_workers = [stack for stack in here if stack.has_workers]
+        with started(conditions, with_workers, divide(available_cores(), 2), workers=2) as bench:
+            figures += measure(bench, [BY_NAME[name] for name in _WITH_TWO_WORKERS], with_workers)
+            failures += bench.failures
+    return figures, failures
+
+
+def _measure_alone(bench: Bench, stacks: Sequence[Stack]) -> list[Figure]:
+    """How long an answer takes that waits for nobody."""
+    timed = [s for s in stacks if s.service in (Service.MERGEWATCH, Service.ITSELF)]
+    timed = [stack for stack in timed if stack.cache is not CacheKind.REDIS]
+    return measure(bench, (*EVENT_PAGES, *SEARCHES), timed, connections=1)
+
+
+def _warm_up(bench: Bench, stacks: Sequence[Stack]) -> None:
+    """Have a freshly started Elasticsearch compile what it is about to run."""
+    for stack in stacks:
+        if stack.service is not Service.ITSELF:
+            continue
+        for operation in OPERATIONS:
+            if stack.takes_part(operation, repeated=not operation.kept):
+                paths = bench.numbered_paths(stack, operation)
+                for _ in range(_WARM_UP_SLICES):
+                    bench.load(bench.servers[stack.name], paths)
+
+
+def measure(
+    bench: Bench,
+    operations: Sequence[Operation],
+    stacks: Sequence[Stack],
+    *,
+    connections: int = CONNECTIONS,
+) -> list[Figure]:
+    """A figure for each operation and each stack that has a part in it."""
+    sizes = {
+        operation.name: bench.ask(REFERENCE, bench.repeated_path(REFERENCE, operation)).size
+        for operation in operations
+    }
+    figures = []
+    with floor_started(bench, list(sizes.values())) as floor:
+        for operation in operations:
+            for repeated in (True, False):
+                taking_part = [s for s in stacks if s.takes_part(operation, repeated=repeated)]
+                if taking_part:
+                    series = _Series(bench, floor, sizes[operation.name], operation, connections)
+                    figures += series.measure(taking_part, repeated=repeated)
+    return figures
+
+
+class _Series:
+    """The rounds of one operation."""
+
+    def __init__(
+        self, bench: Bench, floor: Running, size: int, operation: Operation, connections: int
+    ) -> None:
+        self._bench = bench
+        self._floor = floor
+        self._floor_path = f"/{size}"
+        self._operation = operation
+        self._connections = connections
+
+    def measure(self, stacks: Sequence[Stack], *, repeated: bool) -> list[Figure]:
+        """One figure for each stack that answered every request well.
+
+        Raises:
+            WrongAnswerError: an answer is not right, or does not stay as it was.
+        """
+        paths = {s.name: self._bench.repeated_path(s, self._operation) for s in stacks}
+        before = {stack.name: self._bench.ask(stack, paths[stack.name]) for stack in stacks}
+        check_agreement(
+            self._operation.name,
+            # The store itself gives the one row more that tells whether the list goes on.
+            {s.name: before[s.name].rows for s in stacks if s.service is not Service.ITSELF},
+        )
+        rounds: dict[str, list[Round]] = {stack.name: [] for stack in stacks}
+        answering = list(stacks)
+        for _ in range(self._bench.conditions.size.rounds):
+            failed = self._measure_round(answering, paths if repeated else None, rounds)
+            # The other way round each time: what comes late in a round is not always the same.
+            answering = [stack for stack in answering[::-1] if stack.name not in failed]
+        for stack in stacks:
+            after = self._bench.ask(stack, paths[stack.name])
+            if not is_same(stack, after, before[stack.name]):
+                raise WrongAnswerError(f"{stack.name} changed its answer to {paths[stack.name]}")
+        return [
+            self._figure_of(stack, rounds[stack.name], repeated=repeated)
+            for stack in stacks
+            if rounds[stack.name]
+        ]
+
+    def _measure_round(
+        self,
+        stacks: Sequence[Stack],
+        repeated: Mapping[str, str] | None,
+        rounds: Mapping[str, list[Round]],
+    ) -> set[str]:
+        """Add a round to each; gives the names of those that failed, whose rounds are void."""
+        failed: set[str] = set()
+        before = self._floor_rate()
+        for at in range(0, len(stacks), _STACKS_A_FLOOR):
+            slices = {}
+            for stack in stacks[at : at + _STACKS_A_FLOOR]:
+                paths = (
+                    self._bench.numbered_paths(stack, self._operation)
+                    if repeated is None
+                    else [repeated[stack.name]]
+                )
+                server = self._bench.servers[stack.name]
+                try:
+                    slices[stack.name] = self._bench.load(server, paths, self._connections)
+                except LoadError as error:
+                    self._fail(stack, error)
+                    rounds[stack.name].clear()
+                    failed.add(stack.name)
+            after = self._floor_rate()
+            for name, measured in slices.items():
+                rate = measured.requests_per_second
+                around = (before + after) / 2
+                rounds[name].append(Round(rate, around, measured.p50, measured.p99))
+            before = after
+        return failed
+
+    def _fail(self, stack: Stack, error: LoadError) -> None:
+        words = f"{self._operation.title}, {stack.name}, {self._connections} connections: {error}"
+        print(f"  FAILED {words}", file=sys.stderr)
+        self._bench.failures.append(words)
+
+    def _floor_rate(self) -> float:
+        paths = [self._floor_path]
+        return self._bench.load(self._floor, paths, self._connections).requests_per_second
+
+    def _figure_of(self, stack: Stack, rounds: Sequence[Round], *, repeated: bool) -> Figure:
+        figure = Figure(
+            self._operation.name,
+            stack.name,
+            repeated,
+            self._bench.workers,
+            self._connections,
+            tuple(rounds),
+        )
+        print(
+            f"  {figure.operation:12} {figure.stack:34} {'repeated' if repeated else '':8}"
+            f" {figure.workers} {figure.connections:3} {figure.requests_per_second:9,.0f}/s"
+            f" {figure.ratio:6.3f}",
+            file=sys.stderr,
+        )
+        return figure
+
+
+def check_agreement(operation: str, rows: Mapping[str, int]) -> None:
+    """Raise `WrongAnswerError` unless all give the same number of rows, and some at all."""
+    if len(set(rows.values())) != 1 or 0 in rows.values():
+        raise WrongAnswerError(f"{operation}: the answers have {dict(rows)} rows")
+
+
+def is_same(stack: Stack, one: Answer, other: Answer) -> bool:
+    """Whether an answer is the one that was given before; some tell their own time in it."""
+    return one.rows == other.rows and (one.size == other.size or stack.service is Service.ITSELF)

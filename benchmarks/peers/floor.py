@@ -1,0 +1,67 @@
+"""The floor: what aiohttp and uvloop do at best, a constant of each given size and nothing else.
+
+Its answer to `/1024` is 1,024 bytes that say they are JSON, as those are that it is compared with.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import Any, Final
+
+import uvloop
+from aiohttp import web
+
+from service.server import bind
+from service.supervisor import supervise
+
+_FILLER: Final = b"0123456789abcdef"
+
+
+def make_app(sizes: list[int]) -> web.Application:
+    """An application with one route for each size, and one that says it is there."""
+    app = web.Application()
+    for size in sizes:
+        app.router.add_get(f"/{size}", _constant(_body_of(size)))
+    app.router.add_get("/ready", _constant(b""))
+    return app
+
+
+def _body_of(size: int) -> bytes:
+    """A JSON string of that many bytes."""
+    return b'"' + (_FILLER * (size // len(_FILLER) + 1))[: max(size - 2, 0)] + b'"'
+
+
+def _constant(body: bytes) -> Any:
+    async def answer(_request: web.Request) -> web.Response:
+        return web.Response(body=body, content_type="application/json")
+
+    return answer
+
+
+async def _serve(app: web.Application, listener: Any) -> None:
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.SockSite(runner, listener).start()
+    await asyncio.Event().wait()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("sizes", type=int, nargs="*")
+    options = parser.parse_args()
+
+    def run(_parent: int = 0) -> None:
+        uvloop.run(_serve(make_app(options.sizes), listener))
+
+    with bind("127.0.0.1", options.port) as listener:
+        if options.workers == 1:
+            run()
+        else:
+            supervise(options.workers, run)
+
+
+if __name__ == "__main__":
+    main()

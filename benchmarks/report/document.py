@@ -1,0 +1,115 @@
+"""The page of results: every table in its place, with what it means in few words. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from benchmarks.report import tables
+from benchmarks.results import Results
+from benchmarks.running.profile import Profile
+from benchmarks.targets import Subject, Verdict
+
+THROUGHPUT_CHART = "results-throughput.svg"
+GROWTH_CHART = "results-growth.svg"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Where and with what was measured; `stores` says what they hold."""
+
+    command: str
+    machine: str
+    versions: str
+    stores: str
+
+
+def write_document(
+    setting: Setting,
+    results: Results,
+    verdicts: Sequence[Verdict],
+    profiles: Mapping[Subject, Profile],
+) -> str:
+    """The whole page in Markdown."""
+    parts = [
+        _head(setting, results),
+        "## Targets\n\n" + tables.targets_table(verdicts),
+        *_throughput(results),
+    ]
+    if results.failures:
+        listed = "\n".join(f"- {failure}" for failure in results.failures)
+        parts.append(f"## Without a figure, because not every answer was good\n\n{listed}")
+    if results.flood:
+        parts.append("## Beside slow searches\n\n" + tables.flood_table(results.flood))
+    if results.memory:
+        parts.append("## Memory of one worker\n\n" + tables.memory_table(results.memory))
+    if results.costs:
+        parts += _growth(results)
+    if results.speeds:
+        parts.append(
+            "## Loading\n\nThe best of three loads each, into a new store.\n\n"
+            + tables.speed_table(results.speeds)
+        )
+    if profiles:
+        parts += _profiles(profiles)
+    return "\n\n".join(parts) + "\n"
+
+
+def _head(setting: Setting, results: Results) -> str:
+    dates = ", ".join(f"{part} {date}" for part, date in results.dates.items())
+    return (
+        f"# Results of `{setting.command}`\n\n"
+        f"- **Machine**: {setting.machine}\n"
+        f"- **Versions**: {setting.versions}\n"
+        f"- **Stores**: {setting.stores}\n"
+        f"- **Measured**: {dates}\n\n"
+        "A figure in parentheses is the ratio to the floor: to what aiohttp and uvloop do at best, "
+        "a constant of the same size, measured right before and after with the same load. It is "
+        "the median of the rounds' ratios. Load comes from wrk, in another process. *Cached* is "
+        "the same request over and over; *not cached* asks for something else each time."
+    )
+
+
+def _throughput(results: Results) -> Iterator[str]:
+    for workers in sorted({figure.workers for figure in results.figures}):
+        for repeated, words in ((True, "cached"), (False, "not cached")):
+            found = tables.throughput_table(
+                results.figures, repeated=repeated, workers=workers, connections=_most(results)
+            )
+            if found:
+                who = "one worker" if workers == 1 else f"{workers} workers"
+                yield f"## Requests a second, {who}, {words}\n\n{found}"
+                if workers == 1 and repeated:
+                    yield f"![Ratios to the floor]({THROUGHPUT_CHART})"
+                if workers > 1 and repeated:
+                    yield "Services and load share all cores here; so does the floor."
+    alone = tables.alone_table(results.figures)
+    if alone:
+        yield f"## One client alone\n\n{alone}"
+
+
+def _most(results: Results) -> int:
+    return max((figure.connections for figure in results.figures), default=0)
+
+
+def _growth(results: Results) -> Iterator[str]:
+    yield "## Growth\n\nThe median time of an answer to one client, by the size of the store."
+    for series in dict.fromkeys(cost.series for cost in results.costs):
+        found = [cost for cost in results.costs if cost.series == series]
+        yield f"**{series[0].upper()}{series[1:]}**\n\n{tables.cost_table(found)}"
+    yield f"![Costs by size]({GROWTH_CHART})"
+
+
+def _profiles(profiles: Mapping[Subject, Profile]) -> Iterator[str]:
+    yield "## What dominates where a target does not hold"
+    for subject, profile in profiles.items():
+        cached = "cached" if subject.repeated else "not cached"
+        yield f"### {subject.operation}, {subject.stack}, {cached}"
+        yield tables.table(
+            ["time in the function itself", "share"],
+            [[f"`{s.name}`", f"{s.share:.0%}"] for s in profile.itself],
+        )
+        yield tables.table(
+            ["time in it and in what it calls", "share"],
+            [[f"`{s.name}`", f"{s.share:.0%}"] for s in profile.within],
+        )

@@ -1,0 +1,51 @@
+"""Writes the page of results and its charts: the full run's beside the code, others elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from benchmarks.data.loading import FOLDER
+from benchmarks.data.sizes import FULL, Size
+from benchmarks.report import charts, tables
+from benchmarks.report.document import GROWTH_CHART, THROUGHPUT_CHART, Setting, write_document
+from benchmarks.results import Results
+from benchmarks.running.cores import available_cores, divide
+from benchmarks.running.machine import describe_machine, describe_versions
+from benchmarks.running.profile import Profile
+from benchmarks.targets import Subject, Verdict
+from tests.servers import jars
+
+PAGE: Final = "RESULTS.md"
+
+
+def publish(
+    size: Size,
+    results: Results,
+    verdicts: Sequence[Verdict],
+    profiles: Mapping[Subject, Profile],
+) -> Path:
+    """Write the page; gives where."""
+    folder = Path(__file__).parents[1] if size is FULL else FOLDER / size.name
+    store = size.store
+    setting = Setting(
+        command="make bench" if size is FULL else f"make bench-{size.name}",
+        machine=describe_machine(divide(available_cores(), 1)),
+        versions=describe_versions([f"Elasticsearch {jars.VERSION}"]),
+        stores=(
+            f"{store.identities:,} tests, {store.tests:,} of them in the repository that is asked "
+            f"about, with {store.events:,} events"
+        ),
+    )
+    page = folder / PAGE
+    page.write_text(write_document(setting, results, verdicts, profiles), encoding="utf-8")
+    ratios = tables.ratios_of(results)
+    if ratios:
+        chart = charts.bars("Requests a second, as a ratio to the floor: one worker", ratios)
+        (folder / THROUGHPUT_CHART).write_text(chart, encoding="utf-8")
+    lines = tables.lines_of(results)
+    if lines:
+        chart = charts.lines("Time of an answer by the size of the store", lines, "milliseconds")
+        (folder / GROWTH_CHART).write_text(chart, encoding="utf-8")
+    return page

@@ -1,0 +1,146 @@
+"""Markdown tables of what was measured. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchmarks.asking.operations import BY_NAME, OPERATIONS
+from benchmarks.results import Cost, Figure, Flood, Memory, Results, Speed
+from benchmarks.targets import Verdict
+
+_MIB = 2**20
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table; the first column is text, the others are figures."""
+    marks = ["---", *["---:"] * (len(header) - 1)]
+    return "\n".join("| " + " | ".join(map(_cell, row)) + " |" for row in (header, marks, *rows))
+
+
+def _cell(words: str) -> str:
+    return words.replace("|", "\\|")
+
+
+def targets_table(verdicts: Sequence[Verdict]) -> str:
+    """Every target, with its figure and whether it holds."""
+    return table(
+        ["target", "required", "measured", "verdict"],
+        [[v.target.text, v.required, v.shown, v.word] for v in verdicts],
+    )
+
+
+def throughput_table(
+    figures: Sequence[Figure], *, repeated: bool, workers: int, connections: int
+) -> str | None:
+    """Requests a second and, behind them, the ratio to the floor; `None` where there are none."""
+    chosen = [
+        figure
+        for figure in figures
+        if (figure.repeated, figure.workers, figure.connections) == (repeated, workers, connections)
+    ]
+    stacks = list(dict.fromkeys(figure.stack for figure in chosen))
+    rows = []
+    for operation in OPERATIONS:
+        found = {f.stack: f for f in chosen if f.operation == operation.name}
+        if found:
+            rows.append([operation.title, *(_speed(found.get(stack)) for stack in stacks)])
+    return table(["operation", *stacks], rows) if rows else None
+
+
+def alone_table(figures: Sequence[Figure]) -> str | None:
+    """Times of one client alone; `None` where none were taken."""
+    chosen = [figure for figure in figures if figure.connections == 1]
+    if not chosen:
+        return None
+    return table(
+        ["operation", "stack", "median", "99th percentile"],
+        [
+            [BY_NAME[f.operation].title, f.stack, milliseconds(f.p50), milliseconds(f.p99)]
+            for f in chosen
+        ],
+    )
+
+
+def flood_table(flood: Flood) -> str:
+    """The p99 with and without the flood."""
+    return table(
+        ["p99 of test detail", *(f"round {n}" for n in range(1, len(flood.alone) + 1))],
+        [
+            ["alone", *(milliseconds(p99) for p99 in flood.alone)],
+            [
+                f"with {flood.searches_per_second:,.0f} suffix searches a second beside it",
+                *(milliseconds(p99) for p99 in flood.flooded),
+            ],
+        ],
+    )
+
+
+def memory_table(memory: Memory) -> str:
+    """How much one worker held, from a tenth of the requests to all of them."""
+    every = max(1, len(memory.resident) // 10)
+    shares = range(every - 1, len(memory.resident), every)
+    return table(
+        ["requests", *(f"{memory.requests * (s + 1) // len(memory.resident):,}" for s in shares)],
+        [["MiB", *(f"{memory.resident[share] / _MIB:.0f}" for share in shares)]],
+    )
+
+
+def cost_table(costs: Sequence[Cost]) -> str:
+    """The median time alone and, behind it, the cost in requests of the floor, by size."""
+    sizes = sorted({cost.size for cost in costs})
+    rows = []
+    for operation in dict.fromkeys(cost.operation for cost in costs):
+        found = {cost.size: cost for cost in costs if cost.operation == operation}
+        rows.append([operation, *(_cost(found.get(size)) for size in sizes)])
+    return table(["operation", *(f"{size:,}" for size in sizes)], rows)
+
+
+def speed_table(speeds: Sequence[Speed]) -> str:
+    """How much is loaded in a second, and that against the first way of its kind."""
+    base: dict[str, float] = {}
+    rows = []
+    for speed in speeds:
+        first = base.setdefault(speed.kind, speed.per_second)
+        share = speed.per_second / first
+        rows.append([f"{speed.kind}, {speed.way}", f"{speed.per_second:,.0f}", f"{share:.2f}"])
+    return table(["what, and where to", "a second", "of reading alone"], rows)
+
+
+def ratios_of(results: Results) -> dict[str, dict[str, float]]:
+    """For the chart: one worker's ratios, by operation and stack."""
+    groups: dict[str, dict[str, float]] = {}
+    many = max((figure.connections for figure in results.figures), default=0)
+    for operation in OPERATIONS:
+        for repeated in (True, False):
+            found = {
+                figure.stack: figure.ratio
+                for figure in results.figures
+                if (figure.operation, figure.repeated) == (operation.name, repeated)
+                and (figure.workers, figure.connections) == (1, many)
+            }
+            if found:
+                cached = operation.kept and repeated
+                groups[operation.title + (", cached" if cached else "")] = found
+    return groups
+
+
+def milliseconds(seconds: float) -> str:
+    """A time with three figures that count."""
+    return f"{seconds * 1000:.3g} ms"
+
+
+def _speed(figure: Figure | None) -> str:
+    return "" if figure is None else f"{figure.requests_per_second:,.0f} ({figure.ratio:.3f})"
+
+
+def _cost(cost: Cost | None) -> str:
+    return "" if cost is None else f"{milliseconds(cost.p50)} ({cost.floors:.1f})"
+
+
+def lines_of(results: Results) -> dict[str, list[tuple[float, float]]]:
+    """For the chart: milliseconds by size, for each operation and series."""
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for cost in results.costs:
+        name = f"{cost.operation}, {cost.series}"
+        lines.setdefault(name, []).append((cost.size, cost.p50 * 1000))
+    return lines

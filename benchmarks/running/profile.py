@@ -1,0 +1,99 @@
+"""Where a process spends its time: py-spy looks at it while it works; its stacks are summed up."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_LOOKS_A_SECOND: Final = 200
+_FRAME: Final = re.compile(r"(?P<function>.+) \((?P<file>[^()]*)\)")
+_PACKAGES: Final = "site-packages/"
+
+
+class ProfileError(RuntimeError):
+    """The process could not be looked into."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One function or module, and which part of the time is spent in it."""
+
+    name: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The functions that most time is spent in themselves, and in which modules one is longest."""
+
+    itself: tuple[Share, ...]
+    within: tuple[Share, ...]
+
+
+def profile(pid: int, seconds: int, most: int = 8) -> Profile:
+    """Look at a process that is under load; raises `ProfileError` where that is not allowed."""
+    program = shutil.which("py-spy", path=str(Path(sys.executable).parent))
+    if program is None:
+        raise ProfileError("py-spy is not installed")
+    with tempfile.TemporaryDirectory() as folder:
+        stacks = Path(folder, "stacks")
+        options = f"--duration {seconds} --rate {_LOOKS_A_SECOND} --format raw --full-filenames"
+        done = subprocess.run(  # noqa: S603
+            [program, "record", "--pid", str(pid), *options.split(), "--output", stacks],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode or not stacks.exists():
+            raise ProfileError(f"py-spy failed: {done.stderr.strip()}")
+        return summarise(stacks.read_text().splitlines(), most)
+
+
+def summarise(folded: Iterable[str], most: int) -> Profile:
+    """Sum up stacks, each a line of `outermost;…;innermost count`. Pure."""
+    itself: Counter[str] = Counter()
+    within: Counter[str] = Counter()
+    total = 0
+    for line in folded:
+        frames, _, count = line.rpartition(" ")
+        looks = int(count)
+        total += looks
+        names = [_name_of(frame) for frame in frames.split(";")]
+        itself[names[-1]] += looks
+        # Once a stack, however often it comes back to it.
+        for name in set(names):
+            within[name] += looks
+    return Profile(
+        tuple(Share(name, count / total) for name, count in itself.most_common(most)),
+        tuple(
+            Share(name, count / total)
+            for name, count in within.most_common(4 * most)
+            # What everything is within says nothing.
+            if count < total * 0.9
+        )[: 2 * most],
+    )
+
+
+def _name_of(frame: str) -> str:
+    """`function in file`, the file as it is known within its package."""
+    match = _FRAME.fullmatch(re.sub(r":\d+\)$", ")", frame))
+    if match is None:
+        return frame
+    file = match["file"]
+    known = file.rpartition(_PACKAGES)[2] if _PACKAGES in file else _in_project(file)
+    return f"{match['function']} in {known}"
+
+
+def _in_project(file: str) -> str:
+    for package in ("service/", "indexing/", "benchmarks/"):
+        if f"/{package}" in file:
+            return package + file.rpartition(f"/{package}")[2]
+    return Path(file).name

@@ -1,0 +1,218 @@
+"""What has to hold, each target once, and whether it does by what was measured. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from benchmarks.asking.operations import BY_NAME, EVENT_PAGES, OPERATIONS, SEARCHES, Operation
+from benchmarks.results import Figure, Results, compare
+from benchmarks.stacks import STACKS, CacheKind, Service, StoreKind, name_of
+
+ALONE_MILLISECONDS: Final = 30.0
+# Of the raw search request by itself.
+TIMES_RAW: Final = 1.5
+TIMES_FASTAPI: Final = 2.0
+TIMES_DATASETTE: Final = 5.0
+FLOOD_RATIO: Final = 3.0
+# Of a process that gains nothing: the allocator gives and takes a few pages.
+MEMORY_RATIO: Final = 1.05
+REPORTS_RATIO: Final = 3.0
+
+_SQLITE: Final = name_of(Service.MERGEWATCH, StoreKind.SQLITE, CacheKind.PROCESS)
+_REDIS: Final = name_of(Service.MERGEWATCH, StoreKind.SQLITE, CacheKind.REDIS)
+_ELASTICSEARCH: Final = name_of(Service.MERGEWATCH, StoreKind.ELASTICSEARCH, CacheKind.PROCESS)
+_RAW: Final = name_of(Service.ITSELF, StoreKind.ELASTICSEARCH, CacheKind.NONE)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a target is about, for whoever wants to look into it."""
+
+    operation: str
+    stack: str
+    repeated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One line of what has to hold; `figure` gives `None` for what was not measured."""
+
+    text: str
+    bound: float
+    at_least: bool
+    figure: Callable[[Results], float | None]
+    unit: str = ""
+    subject: Subject | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A target with what was measured of it."""
+
+    target: Target
+    figure: float | None
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether it does, by the figure as it is, not as it is shown; `None`: not measured."""
+        if self.figure is None:
+            return None
+        if self.target.at_least:
+            return self.figure >= self.target.bound
+        return self.figure <= self.target.bound
+
+    @property
+    def required(self) -> str:
+        """The bound as text."""
+        sign = "≥" if self.target.at_least else "≤"
+        return f"{sign} {self.target.bound:g}{self.target.unit}"
+
+    @property
+    def shown(self) -> str:
+        """The figure as text: cut, never rounded to the side where it would hold."""
+        if self.figure is None:
+            return "-"
+        return f"{cut(self.figure, up=not self.target.at_least)}{self.target.unit}"
+
+    @property
+    def word(self) -> str:
+        """The verdict as text."""
+        return {True: "holds", False: "DOES NOT HOLD", None: "not measured"}[self.holds]
+
+
+def cut(figure: float, *, up: bool) -> str:
+    """Three digits behind the point below 10, else one; cut towards the side asked for."""
+    digits = 1000 if abs(figure) < 10 else 10
+    whole = -(-figure * digits // 1) if up else figure * digits // 1
+    return f"{whole / digits:.3f}" if digits == 1000 else f"{whole / digits:,.1f}"
+
+
+def judge(results: Results) -> list[Verdict]:
+    """Every target with what was measured of it."""
+    return [Verdict(target, target.figure(results)) for target in all_targets()]
+
+
+def all_targets() -> list[Target]:
+    """The targets in the order that they are shown in."""
+    return [
+        _of_floor("detail", _SQLITE, 0.80, repeated=True),
+        _of_floor("detail", _REDIS, 0.60, repeated=True),
+        _of_floor("quarantines", _SQLITE, 0.80, repeated=True),
+        _of_floor("quarantines", _REDIS, 0.50, repeated=True),
+        _of_floor("events-100", _SQLITE, 0.25, repeated=True),
+        _of_floor("glob-prefix", _SQLITE, 0.10, repeated=False),
+        _of_floor("glob-rare", _SQLITE, 0.04, repeated=False),
+        _of_floor("glob-suffix", _SQLITE, 0.01, repeated=False),
+        *(_alone(operation) for operation in SEARCHES),
+        *(
+            _against_itself(operation)
+            for operation in (*EVENT_PAGES, *SEARCHES)
+            if operation.page == 1
+        ),
+        *_against_peers(Service.FASTAPI, TIMES_FASTAPI),
+        *_against_peers(Service.DATASETTE, TIMES_DATASETTE),
+        Target(
+            "p99 of test detail under a flood of suffix searches, times its p99 alone",
+            FLOOD_RATIO,
+            at_least=False,
+            figure=lambda results: None if results.flood is None else results.flood.ratio,
+        ),
+        Target(
+            "memory of one worker at the end of its requests, times that half-way",
+            MEMORY_RATIO,
+            at_least=False,
+            figure=lambda results: None if results.memory is None else results.memory.ratio,
+        ),
+        Target(
+            "loading real reports, times reading them with lxml and storing what was prepared",
+            REPORTS_RATIO,
+            at_least=False,
+            figure=lambda results: results.reports_ratio,
+        ),
+    ]
+
+
+def _of_floor(operation: str, stack: str, bound: float, *, repeated: bool) -> Target:
+    def figure(results: Results) -> float | None:
+        found = results.find(operation, stack, repeated=repeated)
+        return None if found is None else found.ratio
+
+    return Target(
+        f"{BY_NAME[operation].title}, {stack}, of the floor" + ("" if repeated else ", not cached"),
+        bound,
+        at_least=True,
+        figure=figure,
+        subject=Subject(operation, stack, repeated),
+    )
+
+
+def _alone(operation: Operation) -> Target:
+    def figure(results: Results) -> float | None:
+        found = results.find(operation.name, _SQLITE, repeated=False, connections=1)
+        return None if found is None else found.p50 * 1000
+
+    return Target(
+        f"{operation.title}, {_SQLITE}, time alone (median)",
+        ALONE_MILLISECONDS,
+        at_least=False,
+        figure=figure,
+        unit=" ms",
+        subject=Subject(operation.name, _SQLITE, repeated=False),
+    )
+
+
+def _against_itself(operation: Operation) -> Target:
+    """How long it takes over Elasticsearch, times the search by itself, one client each."""
+    repeated = not operation.kept
+
+    def figure(results: Results) -> float | None:
+        one, raw = (
+            results.find(operation.name, stack, repeated=repeated, connections=1)
+            for stack in (_ELASTICSEARCH, _RAW)
+        )
+        return None if one is None or raw is None else 1 / compare(one, raw)
+
+    return Target(
+        f"{operation.title}, {_ELASTICSEARCH}, times the raw search by itself",
+        TIMES_RAW,
+        at_least=False,
+        figure=figure,
+        subject=Subject(operation.name, _ELASTICSEARCH, repeated),
+    )
+
+
+def _against_peers(peer: Service, bound: float) -> Iterator[Target]:
+    """One target for each pair over the same store and cache, and each operation."""
+    for theirs in STACKS:
+        if theirs.service is not peer:
+            continue
+        # Without a cache of its own, a peer is held against ours where ours is of no use.
+        ours = name_of(
+            Service.MERGEWATCH,
+            theirs.store,
+            CacheKind.PROCESS if theirs.cache is CacheKind.NONE else theirs.cache,
+        )
+        for operation in OPERATIONS:
+            for repeated in (True, False):
+                if theirs.takes_part(operation, repeated=repeated):
+                    yield _times(operation.name, ours, theirs.name, bound, repeated=repeated)
+
+
+def _times(operation: str, ours: str, theirs: str, bound: float, *, repeated: bool) -> Target:
+    def figure(results: Results) -> float | None:
+        pair: list[Figure | None] = [
+            results.find(operation, stack, repeated=repeated) for stack in (ours, theirs)
+        ]
+        one, other = pair
+        return None if one is None or other is None else compare(one, other)
+
+    cached = "" if repeated else ", not cached"
+    return Target(
+        f"{BY_NAME[operation].title}{cached}, times {theirs}",
+        bound,
+        at_least=True,
+        figure=figure,
+        subject=Subject(operation, ours, repeated),
+    )

@@ -1,0 +1,70 @@
+"""What every request comes through first: its turn, and what is said of refusals and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from aiohttp.web import BaseRequest, StreamResponse
+
+from service import problems
+from service.problems import Problem
+from service.rates import tell_allowance
+from service.request_ids import REQUEST_ID_HEADER, choose_request_id
+from service.turns import OverloadedError, Turns
+
+Handler = Callable[[BaseRequest], Awaitable[StreamResponse]]
+
+# Reads alone: what is sent in has bounds of its own (`service.intake`), and takes as long as its
+# sender. Whatever watches the process is answered in any case.
+_GUARDED: Final = "/v1/"
+_METHODS: Final = frozenset({"GET", "HEAD"})
+OVERLOAD_WAIT_SECONDS: Final = 1
+
+
+class Gate:
+    """The gate of one process."""
+
+    def __init__(self) -> None:
+        self.turns = Turns()
+
+    def before(self, handler: Handler) -> Handler:
+        """What lets requests through to the handler in turn."""
+        turns = self.turns
+
+        async def answer(request: BaseRequest) -> StreamResponse:
+            if request.method not in _METHODS or not request.raw_path.startswith(_GUARDED):
+                return await _answer(handler, request)
+            # Whoever holds a credential is a tenant; nothing of it is held.
+            tenant = hash(request.headers.get("Authorization"))
+            if not turns.take_now(tenant):
+                try:
+                    await turns.take(tenant)
+                except OverloadedError:
+                    return _refuse(
+                        request,
+                        problems.unavailable(
+                            "more is asked than can be answered just now", OVERLOAD_WAIT_SECONDS
+                        ),
+                    )
+            try:
+                return await _answer(handler, request)
+            finally:
+                turns.give_back(tenant)
+
+        return answer
+
+
+async def _answer(handler: Handler, request: BaseRequest) -> StreamResponse:
+    try:
+        response = await handler(request)
+    except Problem as problem:
+        response = _refuse(request, problem)
+    tell_allowance(request, response)
+    return response
+
+
+def _refuse(request: BaseRequest, problem: Problem) -> StreamResponse:
+    response = problems.response(problem)
+    response.headers[REQUEST_ID_HEADER] = choose_request_id(request.headers.get(REQUEST_ID_HEADER))
+    return response

@@ -1,0 +1,194 @@
+"""What an answer of the host's API means for whoever holds the token. Pure: asks nobody.
+
+The API is GitHub's `GET /repos/{owner}/{repository}`, or one that is compatible with it.
+https://docs.github.com/en/rest/repos/repos#get-a-repository
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Any, Final
+
+import orjson
+
+from indexing.names import RepositoryName
+from indexing.timestamps import from_microseconds, to_microseconds
+
+GRANT_LIFETIME: Final = timedelta(seconds=60)
+# Shorter: whoever was just given access tries again at once.
+REFUSAL_LIFETIME: Final = timedelta(seconds=10)
+# For how long a grant counts while the host cannot be asked. Outages of hosts last minutes; a token
+# that was revoked just before one works until its end, so it is not made any longer than that.
+OUTAGE_LIFETIME: Final = timedelta(minutes=10)
+# Clocks of two machines that share verdicts.
+_CLOCK_SLACK: Final = timedelta(seconds=5)
+
+# How long a client is told to wait, and the host is left alone: an hour, as hosts may ask for,
+# would outlast the reason for it.
+MIN_WAIT_SECONDS: Final = 1
+MAX_WAIT_SECONDS: Final = 300
+# Where the host names no time: GitHub's own advice for limits that have none.
+LIMITED_WAIT_SECONDS: Final = 60
+TROUBLE_WAIT_SECONDS: Final = 5
+
+# No host has names as long as this; what has is not asked about.
+NAME_MAX_LENGTH: Final = 255
+
+_GONE: Final = frozenset({403, 404, 410, 451})
+_MOVED: Final = frozenset({301, 307, 308})
+_LIMIT_WORDS: Final = re.compile(rb"rate limit|abuse|try again later", re.IGNORECASE)
+_PACKED: Final = struct.Struct(">Bq")
+
+
+class Finding(Enum):
+    """What the host says: readable, not there for this token, or no token of its own."""
+
+    READABLE = 1
+    HIDDEN = 2
+    BAD_CREDENTIAL = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """The host knows the repository by another name, and by this number."""
+
+    repository_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """The host cannot say; ask again after `seconds`. `limited` when it is this token's limit."""
+
+    seconds: int
+    limited: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HostAnswer:
+    """An answer of the host, with names of headers in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A finding, as of the moment before the host was asked."""
+
+    finding: Finding
+    asked_at: datetime
+
+    @property
+    def until(self) -> datetime:
+        """The end of its own time."""
+        granted = self.finding is Finding.READABLE
+        return self.asked_at + (GRANT_LIFETIME if granted else REFUSAL_LIFETIME)
+
+    def is_fresh(self, now: datetime) -> bool:
+        """Whether the host need not be asked again."""
+        return self._began(now) and now < self.until
+
+    def outlasts(self, now: datetime) -> bool:
+        """Whether it still counts while the host cannot be asked: grants alone do, for a while."""
+        return (
+            self.finding is Finding.READABLE
+            and self._began(now)
+            and now < self.asked_at + OUTAGE_LIFETIME
+        )
+
+    def _began(self, now: datetime) -> bool:
+        return self.asked_at <= now + _CLOCK_SLACK
+
+
+def can_be_asked(name: RepositoryName) -> bool:
+    """Whether the name can stand in the path of a question."""
+    # `.` and `..` fit the interface's pattern, and would make another path of it.
+    return name.name.strip(".") != "" and len(name.name) <= NAME_MAX_LENGTH
+
+
+def judge(
+    answer: HostAnswer, asked: RepositoryName | Moved, now: datetime
+) -> Finding | Moved | Trouble:
+    """What an answer to that question means.
+
+    `Moved` is given for a redirect that names a number; whoever asks for that number has to check
+    that the redirect stays with the host.
+    """
+    if answer.status == 200:
+        return _judge_repository(answer.body, asked)
+    if answer.status == 401:
+        return Finding.BAD_CREDENTIAL
+    if answer.status == 429 or (answer.status == 403 and _is_limit(answer)):
+        return Trouble(_wait_of(answer.headers, now, LIMITED_WAIT_SECONDS), limited=True)
+    if answer.status in _GONE:
+        return Finding.HIDDEN
+    if answer.status in _MOVED and isinstance(asked, RepositoryName):
+        return _judge_redirect(answer.headers.get("location", ""))
+    return Trouble(_wait_of(answer.headers, now, TROUBLE_WAIT_SECONDS))
+
+
+def pack_verdict(verdict: Verdict) -> bytes:
+    """A verdict as bytes."""
+    return _PACKED.pack(verdict.finding.value, to_microseconds(verdict.asked_at))
+
+
+def unpack_verdict(data: bytes) -> Verdict:
+    """The verdict that `pack_verdict` made these bytes of."""
+    finding, asked_at = _PACKED.unpack(data)
+    return Verdict(Finding(finding), from_microseconds(asked_at))
+
+
+def _judge_repository(body: bytes, asked: RepositoryName | Moved) -> Finding | Trouble:
+    """Whatever sits between may answer 200 to anything: only the repository itself opens it."""
+    try:
+        shown: Any = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return Trouble(TROUBLE_WAIT_SECONDS)
+    if not isinstance(shown, dict) or not isinstance(shown.get("full_name"), str):
+        return Trouble(TROUBLE_WAIT_SECONDS)
+    if isinstance(asked, Moved):
+        same = shown.get("id") == asked.repository_id
+    else:
+        same = shown["full_name"].lower() == asked.key
+    permissions = shown.get("permissions")
+    may_pull = permissions.get("pull", True) if isinstance(permissions, dict) else True
+    return Finding.READABLE if same and may_pull is True else Finding.HIDDEN
+
+
+def _judge_redirect(location: str) -> Finding | Moved:
+    # A number stays with a repository for ever. A name may be given to another one, so a redirect
+    # to a name does not show that it is the repository that was asked for.
+    match = re.search(r"/repositories/([0-9]{1,18})\Z", location)
+    return Finding.HIDDEN if match is None else Moved(int(match[1]))
+
+
+def _is_limit(answer: HostAnswer) -> bool:
+    # GitHub answers 403 to a limit that was met and to what a token may not see.
+    # https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
+    return (
+        answer.headers.get("x-ratelimit-remaining") == "0"
+        or "retry-after" in answer.headers
+        or _LIMIT_WORDS.search(answer.body) is not None
+    )
+
+
+def _wait_of(headers: Mapping[str, str], now: datetime, otherwise: int) -> int:
+    after = headers.get("retry-after", "")
+    reset = headers.get("x-ratelimit-reset", "")
+    if _is_number(after):
+        seconds = int(after)
+    elif headers.get("x-ratelimit-remaining") == "0" and _is_number(reset):
+        seconds = int(reset) - int(now.timestamp())
+    else:
+        seconds = otherwise
+    return min(max(seconds, MIN_WAIT_SECONDS), MAX_WAIT_SECONDS)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 12

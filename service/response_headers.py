@@ -1,0 +1,22 @@
+"""The headers that every response has, whatever it answers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from multidict import CIMultiDict
+
+# The one that tells whether a response has them all.
+MARK: Final = "X-Content-Type-Options"
+
+# For the few who look at an answer in a browser: it is shown as what it is, runs nothing, is put
+# into no other page, and tells nobody where it came from.
+RESPONSE_HEADERS: Final = CIMultiDict(
+    {
+        "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+        "Referrer-Policy": "no-referrer",
+        # In place of the names and versions of what this is built on.
+        "Server": "mergewatch",
+        MARK: "nosniff",
+    }
+)

@@ -1,0 +1,206 @@
+"""Who is answered next when more is asked than can be answered: turn by turn between tenants.
+
+A process answers in slices of time, between which it looks at what else has arrived. What does not
+fit into a slice waits in the queue of its tenant, and the queues have their turns one after the
+other: a flood waits behind itself. Who would wait too long is told so at once. One event loop only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict, deque
+from collections.abc import Hashable
+from typing import Final
+
+# Under way at a time, most of them waiting for a store; and those of one tenant, so that slow
+# questions of one leave room for others.
+MAX_RUNNING: Final = 128
+MAX_RUNNING_OF_ONE: Final = 96
+
+# Long enough for what 64 connections ask at once of what is kept.
+SLICE_SECONDS: Final = 0.01
+# Who is refused hears of it at the next of these ticks, so many at each. A refusal costs some 0.1
+# milliseconds: a tenth of a process goes into refusing at most, whoever asks again at once.
+REFUSAL_SECONDS: Final = 0.02
+REFUSED_AT_ONCE: Final = 20
+
+# Who would wait longer in the queue than this is refused on arrival.
+MAX_WAIT_SECONDS: Final = 0.5
+MIN_QUEUE: Final = 32
+MAX_QUEUE: Final = 2_000
+# How long one takes after the other: a guess, and how it is learnt while some wait.
+_FIRST_GUESS_SECONDS: Final = 0.001
+_MEASURED_SECONDS: Final = 0.1
+_WEIGHT: Final = 0.3
+
+
+class OverloadedError(Exception):
+    """There is no room for another one of this tenant."""
+
+
+class Turns:
+    """The turns of one process."""
+
+    def __init__(self) -> None:
+        self._running: dict[Hashable, int] = {}
+        self._count = 0
+        self._queues: OrderedDict[Hashable, deque[asyncio.Future[None]]] = OrderedDict()
+        self._waiting = 0
+        self._slice_began = 0.0
+        self._in_slice = False
+        # How many were refused.
+        self.refused = 0
+        self._refusals: deque[asyncio.Future[None]] = deque()
+        self._interval = _FIRST_GUESS_SECONDS
+        self._measured_from: float | None = None
+        self._ended = 0
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for their turn."""
+        return self._waiting
+
+    def take_now(self, tenant: Hashable) -> bool:
+        """Take a turn if nobody has to wait for one."""
+        if self._waiting or self._count >= MAX_RUNNING:
+            return False
+        if not self._in_slice:
+            self._begin_slice()
+        elif time.monotonic() - self._slice_began > SLICE_SECONDS:
+            return False
+        running = self._running.get(tenant, 0)
+        if running >= MAX_RUNNING_OF_ONE:
+            return False
+        self._running[tenant] = running + 1
+        self._count += 1
+        return True
+
+    async def take(self, tenant: Hashable) -> None:
+        """Wait for a turn.
+
+        Raises:
+            OverloadedError: soon, when that would take too long.
+        """
+        queue = self._queues.get(tenant)
+        if self._is_full(len(queue or ())):
+            self.refused += 1
+            await self._wait_for_refusal()
+            raise OverloadedError
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if queue is None:
+            queue = self._queues[tenant] = deque()
+        queue.append(turn)
+        self._waiting += 1
+        if not self._in_slice:
+            self._begin_slice()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                # It was this one's turn just as it went away.
+                self.give_back(tenant)
+            else:
+                self._withdraw(tenant, turn)
+            raise
+
+    def give_back(self, tenant: Hashable) -> None:
+        """End a turn."""
+        self._count -= 1
+        running = self._running[tenant] - 1
+        if running:
+            self._running[tenant] = running
+        else:
+            del self._running[tenant]
+        if self._waiting:
+            self._ended += 1
+            if not self._in_slice:
+                self._begin_slice()
+
+    async def _wait_for_refusal(self) -> None:
+        loop = asyncio.get_running_loop()
+        refusal: asyncio.Future[None] = loop.create_future()
+        if not self._refusals:
+            loop.call_later(REFUSAL_SECONDS, self._refuse_some)
+        self._refusals.append(refusal)
+        await refusal
+
+    def _refuse_some(self) -> None:
+        for _ in range(min(REFUSED_AT_ONCE, len(self._refusals))):
+            refusal = self._refusals.popleft()
+            if not refusal.cancelled():
+                refusal.set_result(None)
+        if self._refusals:
+            asyncio.get_running_loop().call_later(REFUSAL_SECONDS, self._refuse_some)
+
+    def _is_full(self, own: int) -> bool:
+        """Whether one with so many waiting of its own has to be refused."""
+        fits = min(max(MIN_QUEUE, int(MAX_WAIT_SECONDS / self._interval)), MAX_QUEUE)
+        # Each has an equal share, so a tenant that was quiet finds room however long the others'
+        # queues are; only where there are many such is everybody refused.
+        share = max(1, fits // max(1, len(self._queues)))
+        return self._waiting >= 2 * fits or (self._waiting >= fits and own >= share)
+
+    def _begin_slice(self) -> None:
+        self._in_slice = True
+        self._slice_began = time.monotonic()
+        # After the loop has looked at what arrived.
+        asyncio.get_running_loop().call_soon(self._end_slice)
+
+    def _end_slice(self) -> None:
+        self._in_slice = False
+        self._measure()
+        fits = max(1, int(SLICE_SECONDS / self._interval))
+        began = self._begin_some(fits)
+        if began:
+            self._begin_slice()
+
+    def _begin_some(self, most: int) -> int:
+        """Let one of each tenant begin, then one more of each, as far as there is room."""
+        began = 0
+        passed_over = 0
+        while self._waiting and began < most and self._count < MAX_RUNNING:
+            if passed_over >= len(self._queues):
+                break
+            tenant, queue = next(iter(self._queues.items()))
+            self._queues.move_to_end(tenant)
+            running = self._running.get(tenant, 0)
+            if running >= MAX_RUNNING_OF_ONE:
+                passed_over += 1
+                continue
+            passed_over = 0
+            turn = queue.popleft()
+            if not queue:
+                del self._queues[tenant]
+            self._waiting -= 1
+            if turn.cancelled():
+                continue
+            turn.set_result(None)
+            self._running[tenant] = running + 1
+            self._count += 1
+            began += 1
+        return began
+
+    def _measure(self) -> None:
+        """Learn how long one takes after the other while some wait."""
+        if not self._waiting:
+            self._measured_from = None
+            return
+        now = time.monotonic()
+        if self._measured_from is not None:
+            if now - self._measured_from < _MEASURED_SECONDS:
+                return
+            interval = (now - self._measured_from) / max(1, self._ended)
+            self._interval += _WEIGHT * (interval - self._interval)
+        self._measured_from = now
+        self._ended = 0
+
+    def _withdraw(self, tenant: Hashable, turn: asyncio.Future[None]) -> None:
+        queue = self._queues.get(tenant, ())
+        # Its turn may have come between its going away and now.
+        if turn not in queue:
+            return
+        self._queues[tenant].remove(turn)
+        if not self._queues[tenant]:
+            del self._queues[tenant]
+        self._waiting -= 1

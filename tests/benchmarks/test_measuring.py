@@ -1,0 +1,102 @@
+"""What measuring rests on: reading wrk, answers and profiles, and dividing the cores."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.load.answers import Answer, WrongAnswerError, read_answer
+from benchmarks.load.wrk import LoadError, read_summary
+from benchmarks.parts.throughput import check_agreement
+from benchmarks.running.cores import divide
+from benchmarks.running.profile import Share, summarise
+from benchmarks.stacks import STACKS
+
+SUMMARY = (
+    '{"requests":3000,"microseconds":1500000,"bytes":9,"p50":2000,"p99":9000,'
+    '"connect":0,"read":%d,"write":0,"status":0,"timeout":0}'
+)
+
+
+def test_a_summary_is_read_from_the_last_line() -> None:
+    found = read_summary(f"Running 1s test\nRequests/sec: 1\n\n{SUMMARY % 0}\n")
+    assert found.requests_per_second == pytest.approx(2_000)
+    assert (found.p50, found.p99) == (0.002, 0.009)
+
+
+@pytest.mark.parametrize("output", [SUMMARY % 1, "", "unable to connect to 127.0.0.1:1"])
+def test_a_load_with_errors_or_without_a_summary_is_no_figure(output: str) -> None:
+    with pytest.raises(LoadError):
+        read_summary(output)
+
+
+@pytest.mark.parametrize(
+    ("body", "rows"),
+    [
+        (b'{"size":2,"per_page":2,"events":[1,2]}', 2),
+        (b'{"quarantined_tests":[]}', 0),
+        (b"[1,2,3]", 3),
+        (b'{"took":1,"hits":{"hits":[1,2,3,4]}}', 4),
+        (b'{"test_name":"a"}', 1),
+    ],
+)
+def test_rows_are_counted_in_every_dialect(body: bytes, rows: int) -> None:
+    assert read_answer(body, "") == Answer(len(body), rows, None)
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        '<http://h/a?x=1>; rel="first", <http://h/a?cursor=n>; rel="next"',
+        '<http://h/a?cursor=n>; rel="next"',
+    ],
+)
+def test_the_next_page_is_found_whoever_links_to_it(link: str) -> None:
+    assert read_answer(b"[]", link).next_path == "/a?cursor=n"
+
+
+def test_answers_that_disagree_are_no_comparison() -> None:
+    check_agreement("detail", {"a": 1, "b": 1})
+    with pytest.raises(WrongAnswerError):
+        check_agreement("detail", {"a": 1, "b": 2})
+    with pytest.raises(WrongAnswerError):
+        check_agreement("detail", {"a": 0, "b": 0})
+
+
+@pytest.mark.parametrize(
+    ("available", "workers", "server", "client"),
+    [
+        ({0, 1}, 1, {0}, {1}),
+        ({0, 1}, 2, {0, 1}, {0, 1}),
+        ({3}, 1, {3}, {3}),
+        ({0, 1, 2, 3}, 2, {0, 1}, {2, 3}),
+    ],
+)
+def test_service_and_load_have_cores_of_their_own_where_there_are_enough(
+    available: set[int], workers: int, server: set[int], client: set[int]
+) -> None:
+    cores = divide(frozenset(available), workers)
+    assert set(cores.server) == server
+    assert set(cores.client) == client
+    assert cores.apart == (server != client)
+
+
+def test_a_profile_tells_what_runs_and_what_it_runs_within() -> None:
+    folded = [
+        "main (/x/service/server.py:1);dump (/y/site-packages/pack/schema.py:5) 3",
+        "main (/x/service/server.py:2);dump (/y/site-packages/pack/schema.py:9);f (a.py:1) 1",
+        "main (/x/service/server.py:2) 6",
+    ]
+    found = summarise(folded, most=2)
+    assert found.itself == (
+        Share("main in service/server.py", 0.6),
+        Share("dump in pack/schema.py", 0.3),
+    )
+    # All of it is within main, which says nothing.
+    assert found.within == (
+        Share("dump in pack/schema.py", 0.4),
+        Share("f in a.py", 0.1),
+    )
+
+
+def test_every_stack_has_a_name_of_its_own() -> None:
+    assert len({stack.name for stack in STACKS}) == len(STACKS)

@@ -1,0 +1,95 @@
+"""What a page of the event log costs SQLite, in steps of its virtual machine: no clock is read."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from indexing.models.events import EventKey, EventQuery, StoredEvent
+from indexing.models.paging import Anchor
+from indexing.names import RepositoryName
+from indexing.store.sqlite.events import list_events, write_events
+from indexing.store.sqlite.repositories import ensure_repository
+from indexing.store.sqlite.schema import ensure_schema
+
+REPOSITORY = RepositoryName("acme", "widgets")
+START = datetime(2026, 11, 1, tzinfo=UTC)
+COUNT = 5_000
+STEP = timedelta(seconds=10)
+ALL = EventQuery(REPOSITORY, START, START + COUNT * STEP)
+
+
+def key_of(number: int) -> EventKey:
+    return EventKey(START + number * STEP, number)
+
+
+@pytest.fixture(scope="module")
+def log() -> Iterator[sqlite3.Connection]:
+    """A log of so many events, all of them alike but for their keys."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    ensure_schema(connection)
+    ensure_repository(connection, REPOSITORY)
+    write_events(
+        connection,
+        [
+            StoredEvent(REPOSITORY, key_of(number), "action.merge", 7, "main", b"{}")
+            for number in range(COUNT)
+        ],
+    )
+    yield connection
+    connection.close()
+
+
+def steps_of(connection: sqlite3.Connection, query: EventQuery, anchor: Anchor[EventKey]) -> int:
+    steps = 0
+
+    def count() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    connection.set_progress_handler(count, 1)
+    try:
+        assert list_events(connection, query, anchor, 10).rows
+    finally:
+        connection.set_progress_handler(None, 0)
+    return steps
+
+
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("number", [COUNT - 20, COUNT // 2, 20])
+@pytest.mark.parametrize(
+    "query",
+    [
+        ALL,
+        replace(ALL, event_types=("action.merge",)),
+        replace(ALL, base_ref="main"),
+        replace(ALL, pull_requests=(7,)),
+    ],
+)
+def test_a_page_costs_what_the_first_one_does_however_deep_it_lies(
+    log: sqlite3.Connection, query: EventQuery, number: int, backward: bool
+) -> None:
+    first = steps_of(log, query, Anchor())
+    assert steps_of(log, query, Anchor(key_of(number), backward)) < 3 * first
+
+
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("number", [999, 1_000, 1_001, 1_999, 2_000, 2_001])
+def test_a_page_stays_within_the_range_wherever_its_key_lies(
+    log: sqlite3.Connection, number: int, backward: bool
+) -> None:
+    low, high = 1_000, 2_000
+    query = EventQuery(REPOSITORY, key_of(low).received_at, key_of(high).received_at)
+    page = list_events(log, query, Anchor(key_of(number), backward), 10)
+    within = range(low, high)
+    nearest = (
+        [n for n in within if n > number][:10][::-1]
+        if backward
+        else [n for n in within if n < number][::-1][:10]
+    )
+    assert [row.key.id for row in page.rows] == nearest

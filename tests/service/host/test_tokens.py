@@ -1,0 +1,378 @@
+"""Tokens of the host, through the front door: what each answer of the host opens, and how long."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from redis.asyncio import Redis as Client
+
+from service.host.checks import MAX_SILENCES
+from service.host.client import TOTAL_SECONDS
+from service.host.verdicts import GRANT_LIFETIME, OUTAGE_LIFETIME, REFUSAL_LIFETIME
+from service.logs import configure_logging
+from service.settings import LogFormat, LogLevel, Settings
+from tests.builders import FOREIGN, NOON, after
+from tests.servers.redis import Redis
+from tests.service.conftest import open_door
+from tests.service.front_door import LOGS, TESTS, FrontDoor, operations
+from tests.source_host import Saying, SourceHost, open_host
+
+TOKEN = "ghs_a.token-of/a+host~1="
+NAMES = tuple(operations())
+GOOD = Saying(200, body=b'{"id": 1, "full_name": "Acme/Widgets"}')
+JUST_BEFORE = timedelta(microseconds=1)
+
+
+@pytest.fixture
+async def host() -> AsyncIterator[SourceHost]:
+    async with open_host() as opened:
+        opened.add("Acme/Widgets", TOKEN)
+        yield opened
+
+
+@pytest.fixture
+async def door(tmp_path: Path, host: SourceHost) -> AsyncIterator[FrontDoor]:
+    settings = Settings(data_dir=tmp_path, host_api_url=host.base)
+    async for opened in open_door(settings):
+        yield opened
+
+
+async def status(door: FrontDoor, token: str = TOKEN, target: str = LOGS) -> int:
+    return (await door.get(target, key=token)).status
+
+
+@pytest.mark.parametrize("operation", NAMES)
+async def test_a_token_reads_what_it_reads_on_the_host(door: FrontDoor, operation: str) -> None:
+    by_key = await door.get(operations()[operation])
+    by_token = await door.get(operations()[operation], key=TOKEN)
+    assert (by_token.status, by_token.body) == (by_key.status, by_key.body)
+    assert by_token.status in {200, 404}
+
+
+async def test_the_host_is_asked_with_the_token_and_nothing_else(
+    door: FrontDoor, host: SourceHost
+) -> None:
+    await door.get(f"{LOGS}?base_ref=main", key=TOKEN, Cookie="a=b")
+    assert host.asked == [("/repos/acme/widgets", TOKEN)]
+
+
+@pytest.mark.parametrize("operation", NAMES)
+async def test_a_token_that_the_host_does_not_know_is_as_good_as_none(
+    door: FrontDoor, operation: str
+) -> None:
+    unknown = await door.get(operations()[operation], key="ghp_unknown")
+    none = await door.ask(operations()[operation], {})
+    assert (unknown.status, unknown.body) == (403, none.body)
+
+
+@pytest.mark.parametrize("operation", NAMES)
+async def test_what_the_host_hides_is_like_what_is_absent(
+    door: FrontDoor, host: SourceHost, operation: str
+) -> None:
+    await door.store.ensure_repository(FOREIGN)
+    host.add("umbrella/widgets")
+    host.add("acme/nothing", TOKEN)
+    hidden = await door.get(operations("umbrella", "widgets")[operation], key=TOKEN)
+    nowhere = await door.get(operations("nobody", "nothing")[operation], key=TOKEN)
+    unknown_here = await door.get(operations("acme", "nothing")[operation], key=TOKEN)
+    by_key = await door.get(operations("umbrella", "widgets")[operation])
+    assert {hidden.status, nowhere.status, unknown_here.status} == {404}
+    assert hidden.body == nowhere.body == unknown_here.body == by_key.body
+
+
+async def test_a_token_may_not_write(tmp_path: Path, host: SourceHost) -> None:
+    settings = Settings(data_dir=tmp_path, host_api_url=host.base, ingest=True)
+    async for door in open_door(settings):
+        sent = await door.post(LOGS, b"", "application/x-ndjson", key=TOKEN)
+        assert sent.status == 403
+        hidden = await door.post(
+            "/v1/repos/umbrella/x/logs", b"", "application/x-ndjson", key=TOKEN
+        )
+        assert hidden.status == 404
+
+
+async def test_no_host_no_token(tmp_path: Path) -> None:
+    async for door in open_door(Settings(data_dir=tmp_path)):
+        assert await status(door) == 403
+        assert await status(door, target="/v1/repos/ac_me/widgets/logs") == 403
+
+
+async def test_a_mistyped_application_key_is_shown_to_nobody(
+    door: FrontDoor, host: SourceHost
+) -> None:
+    for wrong in (door.key[:-1], door.key + "x", "mw_", "mw_secret"):
+        assert await status(door, wrong) == 403
+    assert host.asked == []
+
+
+@pytest.mark.parametrize("token", ["a,b", "a;b", 'a"b', "=a", "a=b", "a" * 5_000])
+async def test_what_no_host_issues_is_shown_to_none(
+    door: FrontDoor, host: SourceHost, token: str
+) -> None:
+    assert await status(door, token) == 403
+    assert await status(door, token, "/v1/repos/ac_me/widgets/logs") == 403
+    assert host.asked == []
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("/v1/repos/ac_me/widgets/logs", 422),
+        (f"/v1/repos/acme/{'a' * 300}/logs", 404),
+        ("/v1/repos/acme/%2E%2E/logs", 404),
+        ("/v1/repos/acme/a%2Fb/logs", 422),
+    ],
+)
+async def test_a_name_that_would_ask_something_else_is_not_asked_about(
+    door: FrontDoor, host: SourceHost, target: str, expected: int
+) -> None:
+    assert await status(door, target=target) == expected
+    assert host.asked == []
+
+
+async def test_a_renamed_repository_stays_open_to_who_reads_it_by_its_number(
+    door: FrontDoor, host: SourceHost
+) -> None:
+    host.rename("Acme/Widgets", "elsewhere/gizmos")
+    assert await status(door) == 200
+    assert [path for path, _ in host.asked] == ["/repos/acme/widgets", "/repositories/1000"]
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "{base}/repos/elsewhere/gizmos",
+        "https://elsewhere.example/repositories/1000",
+        "{base}.elsewhere.example/repositories/1000",
+        "//elsewhere.example/repositories/1000",
+        "{base}/other/repositories/1000",
+        "{base}/repositories/1000?a=b",
+        "",
+    ],
+)
+async def test_a_redirect_to_anything_else_opens_nothing(
+    door: FrontDoor, host: SourceHost, location: str
+) -> None:
+    host.saying = Saying(301, {"Location": location.format(base=host.base)})
+    assert await status(door) == 404
+    assert len(host.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"id": 2, "full_name": "acme/other"}',
+        b'{"id": 2, "full_name": "acme/widgets", "permissions": {"pull": false}}',
+    ],
+)
+async def test_another_repository_than_the_asked_one_opens_nothing(
+    door: FrontDoor, host: SourceHost, body: bytes
+) -> None:
+    host.saying = Saying(200, body=body)
+    assert await status(door) == 404
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>Welcome", b"[]", b"{}", b"x" * 300_000])
+async def test_a_200_that_is_no_repository_says_nothing(
+    door: FrontDoor, host: SourceHost, body: bytes
+) -> None:
+    host.saying = Saying(200, body=body)
+    assert await status(door) == 503
+
+
+LIMITS = [
+    Saying(
+        403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int(NOON.timestamp()) + 9)}
+    ),
+    Saying(403, {"Retry-After": "9"}),
+    Saying(429, {"Retry-After": "9"}),
+]
+
+
+@pytest.mark.parametrize("saying", LIMITS, ids=["reset", "403", "429"])
+async def test_a_limit_of_the_host_is_passed_on_and_kept_to(
+    door: FrontDoor, host: SourceHost, saying: Saying
+) -> None:
+    host.add("acme/gadgets", TOKEN, "another")
+    host.saying = saying
+    answer = await door.get(LOGS, key=TOKEN)
+    assert (answer.status, answer.headers["Retry-After"]) == (503, "9")
+    assert await status(door, target=operations("acme", "gadgets")["events"]) == 503
+    assert len(host.asked) == 1
+    host.saying = None
+    assert await status(door, "another", operations("acme", "gadgets")["events"]) == 200
+    door.clock.now = after(seconds=9)
+    assert await status(door) == 200
+
+
+@pytest.mark.parametrize("code", [400, 418, 500, 502, 503, 504])
+async def test_a_host_that_is_not_well_is_a_503_that_says_when_to_come_back(
+    door: FrontDoor, host: SourceHost, code: int
+) -> None:
+    host.saying = Saying(code)
+    answer = await door.get(LOGS, key=TOKEN)
+    assert answer.status == 503
+    assert int(answer.headers["Retry-After"]) > 0
+    host.saying = None
+    assert await status(door) == 200
+
+
+@pytest.mark.parametrize("code", [403, 404, 410, 451])
+async def test_what_the_host_will_not_show_is_not_there(
+    door: FrontDoor, host: SourceHost, code: int
+) -> None:
+    host.saying = Saying(code)
+    assert await status(door) == 404
+
+
+async def test_a_silent_host_is_given_up_on_while_the_caller_still_waits(
+    door: FrontDoor, host: SourceHost
+) -> None:
+    host.is_silent = True
+    assert TOTAL_SECONDS < 2
+    for _ in range(MAX_SILENCES):
+        assert await status(door) == 503
+    asked = len(host.asked)
+    assert await status(door) == 503
+    assert len(host.asked) == asked
+
+
+async def test_a_grant_is_remembered_for_its_time(door: FrontDoor, host: SourceHost) -> None:
+    assert await status(door) == 200
+    host.readable[TOKEN].clear()
+    door.clock.now = NOON + GRANT_LIFETIME - JUST_BEFORE
+    assert await status(door, target=f"{LOGS}?per_page=1") == 200
+    assert len(host.asked) == 1
+    door.clock.now = NOON + GRANT_LIFETIME
+    assert await status(door) == 404
+
+
+async def test_a_kept_answer_ends_with_the_grant_that_it_was_given_by(
+    door: FrontDoor, host: SourceHost
+) -> None:
+    quarantines = operations()["quarantines"]
+    assert await status(door, target=quarantines) == 200
+    host.readable[TOKEN].clear()
+    door.clock.now = NOON + GRANT_LIFETIME
+    assert await status(door, target=quarantines) == 404
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["hidden", "bad"])
+async def test_a_refusal_is_remembered_for_less_long(
+    door: FrontDoor, host: SourceHost, known: bool
+) -> None:
+    if known:
+        host.readable[TOKEN].clear()
+    else:
+        del host.readable[TOKEN]
+    refused = 404 if known else 403
+    assert await status(door) == refused
+    host.add("Acme/Widgets", TOKEN)
+    door.clock.now = NOON + REFUSAL_LIFETIME - JUST_BEFORE
+    assert await status(door) == refused
+    door.clock.now = NOON + REFUSAL_LIFETIME
+    assert await status(door) == 200
+
+
+async def test_a_bad_token_is_asked_about_once_for_all_repositories(
+    door: FrontDoor, host: SourceHost
+) -> None:
+    for repository in ("widgets", "gadgets", "nothing"):
+        assert await status(door, "bad", operations("acme", repository)["events"]) == 403
+    assert len(host.asked) == 1
+
+
+async def test_while_the_host_is_down_a_grant_counts_for_longer_and_nothing_else_does(
+    door: FrontDoor, host: SourceHost
+) -> None:
+    host.readable["hidden"] = set()
+    assert (await status(door), await status(door, "hidden")) == (200, 404)
+    host.saying = Saying(500)
+    door.clock.now = NOON + OUTAGE_LIFETIME - JUST_BEFORE
+    assert (await status(door), await status(door, "hidden")) == (200, 503)
+    assert await status(door, target=operations("acme", "gadgets")["events"]) == 503
+    door.clock.now = NOON + OUTAGE_LIFETIME
+    assert await status(door) == 503
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["hidden", "bad"])
+async def test_a_grant_does_not_come_back_after_a_refusal(
+    door: FrontDoor, host: SourceHost, known: bool
+) -> None:
+    assert await status(door) == 200
+    if known:
+        host.readable[TOKEN].clear()
+    else:
+        del host.readable[TOKEN]
+    door.clock.now = NOON + GRANT_LIFETIME
+    assert await status(door) in {403, 404}
+    host.saying = Saying(500)
+    door.clock.now = NOON + GRANT_LIFETIME + REFUSAL_LIFETIME
+    assert await status(door) == 503
+
+
+async def test_one_question_at_a_time_for_all_who_ask_the_same(
+    door: FrontDoor, host: SourceHost
+) -> None:
+    host.open.clear()
+    first = asyncio.create_task(door.get(LOGS, key=TOKEN))
+    others = [asyncio.create_task(door.get(TESTS + "/x", key=TOKEN)) for _ in range(3)]
+    same = [asyncio.create_task(door.get(f"{LOGS}?per_page={n}", key=TOKEN)) for n in range(1, 9)]
+    await host.arrived.wait()
+    # The caller that the question was asked for goes away.
+    first.cancel()
+    host.open.set()
+    assert {(await each).status for each in same} == {200}
+    assert {(await each).status for each in others} == {422}
+    assert len(host.asked) == 1
+
+
+async def test_a_token_is_in_no_log_and_in_no_answer(
+    door: FrontDoor, host: SourceHost, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure_logging(LogLevel.DEBUG, LogFormat.JSON)
+    for saying in (None, Saying(500), Saying(403), Saying(301, {"Location": TOKEN}), GOOD):
+        host.saying = saying
+        door.clock.now += timedelta(hours=1)
+        answer = await door.get(LOGS, key=TOKEN)
+        assert TOKEN not in answer.body.decode() + str(answer.headers)
+    host.is_silent = True
+    door.clock.now += timedelta(hours=1)
+    await door.get(LOGS, key=TOKEN)
+    written = capsys.readouterr().err
+    assert "the host does not answer" in written
+    assert TOKEN not in written
+
+
+async def test_processes_share_verdicts_by_redis(
+    tmp_path: Path, host: SourceHost, redis_url: str
+) -> None:
+    settings = Settings(data_dir=tmp_path, host_api_url=host.base, redis_url=redis_url)
+    async for one in open_door(settings):
+        async for other in open_door(settings):
+            assert (await status(one), await status(one, "bad")) == (200, 403)
+            asked = len(host.asked)
+            assert (await status(other), await status(other, "bad")) == (200, 403)
+            assert len(host.asked) == asked
+
+
+async def test_what_is_shared_tells_nothing_of_a_token(tmp_path: Path, host: SourceHost) -> None:
+    with Redis(tmp_path / "redis") as redis:
+        settings = Settings(data_dir=tmp_path, host_api_url=host.base, redis_url=redis.url)
+        async for door in open_door(settings):
+            assert (await status(door), await status(door, "bad-token")) == (200, 403)
+            held = await read_all(redis.url)
+    assert any("host::" in name for name in held)
+    for text in (*held, *held.values()):
+        assert TOKEN not in text
+        assert "bad-token" not in text
+
+
+async def read_all(url: str) -> dict[str, str]:
+    async with Client.from_url(url) as client:
+        names = [bytes(name).decode() async for name in client.scan_iter()]
+        return {name: repr(await client.get(name)) for name in names}

@@ -1,0 +1,96 @@
+"""The meaning of the host's answers, whatever it sends."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.host.verdicts import (
+    GRANT_LIFETIME,
+    MAX_WAIT_SECONDS,
+    MIN_WAIT_SECONDS,
+    OUTAGE_LIFETIME,
+    REFUSAL_LIFETIME,
+    Finding,
+    HostAnswer,
+    Moved,
+    Trouble,
+    Verdict,
+    judge,
+    pack_verdict,
+    unpack_verdict,
+)
+from tests.builders import NOON, WIDGETS, after
+
+BODY = orjson.dumps({"id": 7, "full_name": "ACME/widgets"})
+LIMIT_HEADERS = ("retry-after", "x-ratelimit-remaining", "x-ratelimit-reset", "location")
+
+statuses = st.integers(100, 599)
+headers = st.dictionaries(
+    st.sampled_from(LIMIT_HEADERS), st.one_of(st.text(max_size=30), st.integers().map(str))
+)
+bodies = st.one_of(st.binary(max_size=200), st.just(BODY))
+
+
+@given(status=statuses, sent=headers, body=bodies)
+def test_only_the_repository_itself_opens_it(
+    status: int, sent: dict[str, str], body: bytes
+) -> None:
+    found = judge(HostAnswer(status, sent, body), WIDGETS, NOON)
+    assert (found is Finding.READABLE) == (status == 200 and body == BODY)
+    if isinstance(found, Trouble):
+        assert MIN_WAIT_SECONDS <= found.seconds <= MAX_WAIT_SECONDS
+
+
+@given(status=statuses, sent=headers, body=bodies, number=st.integers(0, 10**18))
+def test_one_redirect_is_all(status: int, sent: dict[str, str], body: bytes, number: int) -> None:
+    found = judge(HostAnswer(status, sent, body), Moved(number), NOON)
+    assert not isinstance(found, Moved)
+    assert (found is Finding.READABLE) == (status == 200 and body == BODY and number == 7)
+
+
+@pytest.mark.parametrize("finding", Finding)
+def test_a_verdict_comes_back_as_it_was(finding: Finding) -> None:
+    verdict = Verdict(finding, after(microseconds=1))
+    assert unpack_verdict(pack_verdict(verdict)) == verdict
+
+
+def test_a_verdict_of_a_later_day_is_none() -> None:
+    verdict = Verdict(Finding.READABLE, after(hours=1))
+    assert not verdict.is_fresh(NOON)
+    assert not verdict.outlasts(NOON)
+
+
+def test_refusals_count_for_less_long_than_grants_and_not_in_an_outage() -> None:
+    assert timedelta(0) < REFUSAL_LIFETIME < GRANT_LIFETIME < OUTAGE_LIFETIME
+    for finding in (Finding.HIDDEN, Finding.BAD_CREDENTIAL):
+        assert not Verdict(finding, NOON).outlasts(NOON)
+    assert Verdict(Finding.READABLE, NOON).outlasts(after(seconds=61))
+
+
+@pytest.mark.parametrize(
+    ("sent", "seconds"),
+    [
+        ({"retry-after": "7"}, 7),
+        ({"retry-after": "0"}, MIN_WAIT_SECONDS),
+        ({"retry-after": "86400"}, MAX_WAIT_SECONDS),
+        ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1"}, MIN_WAIT_SECONDS),
+        ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "9" * 12}, MAX_WAIT_SECONDS),
+        ({"retry-after": "9" * 5_000}, 60),
+        ({"retry-after": "soon"}, 60),
+        ({}, 60),
+    ],
+)
+def test_the_hosts_own_time_is_kept_to_within_bounds(sent: dict[str, str], seconds: int) -> None:
+    assert judge(HostAnswer(429, sent, b""), WIDGETS, NOON) == Trouble(seconds, limited=True)
+
+
+@pytest.mark.parametrize(
+    "message", [b"You have exceeded a secondary rate limit.", b"Please try again later."]
+)
+def test_a_limit_that_only_its_text_tells_of_is_no_refusal(message: bytes) -> None:
+    assert isinstance(judge(HostAnswer(403, {}, message), WIDGETS, NOON), Trouble)

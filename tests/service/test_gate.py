@@ -1,0 +1,44 @@
+"""Overload as clients see it: refused in the words of the interface, and never the health pages."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from indexing.models.repositories import Repository
+from indexing.names import RepositoryName
+from service import turns
+from service.context import CONTEXT
+from tests.service.front_door import LOGS, FrontDoor
+
+
+async def test_what_has_no_room_is_a_503_that_says_when_to_come_back(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released, arrived = asyncio.Event(), asyncio.Event()
+    find_repository = door.store.find_repository
+
+    async def find_slowly(name: RepositoryName) -> Repository | None:
+        arrived.set()
+        await released.wait()
+        return await find_repository(name)
+
+    monkeypatch.setattr(door.store, "find_repository", find_slowly)
+    monkeypatch.setattr(turns, "MAX_RUNNING", 1)
+    for bound in ("MIN_QUEUE", "MAX_QUEUE"):
+        monkeypatch.setattr(turns, bound, 0)
+    first = asyncio.create_task(door.get(LOGS))
+    await arrived.wait()
+
+    refused = await door.get(LOGS, **{"X-Request-Id": "mine"})
+    assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
+    assert refused.headers["Content-Type"] == "application/problem+json"
+    assert refused.headers["X-Request-Id"] == "mine"
+    assert refused.json["status"] == 503
+    assert (await door.get("/health/ready")).status == 200
+    assert door.app[CONTEXT].gate.turns.refused == 1
+
+    released.set()
+    assert (await first).status == 200
+    assert (await door.get(LOGS)).status == 200

@@ -1,0 +1,77 @@
+"""What a process counts for Prometheus, where the operator asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from service.metrics import name_operation
+from service.settings import Settings
+from tests.service.conftest import open_door
+from tests.service.front_door import LOGS, Answer, FrontDoor, operations
+
+NAMES = tuple(operations())
+
+
+@pytest.fixture
+async def counted(tmp_path: Path) -> AsyncIterator[FrontDoor]:
+    async for opened in open_door(tmp_path, Settings(data_dir=tmp_path, metrics=True)):
+        yield opened
+
+
+def samples(answer: Answer) -> dict[tuple[str, ...], float]:
+    """The counts by name and the values of their labels."""
+    assert answer.status == 200
+    families = text_string_to_metric_families(answer.body.decode())
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+async def test_there_is_nothing_unless_it_is_asked_for(door: FrontDoor) -> None:
+    assert (await door.get("/metrics")).status == 404
+
+
+async def test_requests_are_counted_by_operation_and_status(counted: FrontDoor) -> None:
+    for target in operations().values():
+        await counted.get(target)
+    await counted.get(LOGS, key="bad")
+    await counted.get("/secret/path")
+    answer = await counted.ask("/metrics", {})
+    assert answer.headers["Content-Type"].startswith("text/plain")
+    found = samples(answer)
+    assert found["mergewatch_requests_total", "events", "200"] == 1
+    assert found["mergewatch_requests_total", "events", "403"] == 1
+    assert found["mergewatch_requests_total", "test", "404"] == 1
+    assert found["mergewatch_requests_total", "other", "404"] == 1
+    assert found["mergewatch_request_seconds_count", "events"] == 2
+    assert found["mergewatch_waiting_requests",] == 0
+    for secret in ("acme", "widgets", "secret", counted.key):
+        assert secret not in answer.body.decode()
+
+
+async def test_answers_that_stood_are_counted(counted: FrontDoor) -> None:
+    for _ in range(3):
+        await counted.get(operations()["quarantines"])
+    found = samples(await counted.get("/metrics"))
+    assert found["mergewatch_standing_answers_total",] == 2
+    assert found["mergewatch_requests_total", "quarantines", "200"] == 3
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_operation_is_known_by_its_path(name: str) -> None:
+    assert name_operation("GET", operations()[name]) == name
+    assert name_operation("HEAD", operations()[name] + "?a=/b") == name
+    assert name_operation("DELETE", operations()[name]) == "other"
+
+
+def test_what_is_sent_in_has_names_of_its_own() -> None:
+    assert name_operation("POST", LOGS) == "send-events"
+    for path in ("/v1/repos/a/b/ci/traces", "/v1/ci/a/repositories/b/traces"):
+        assert name_operation("POST", path) == "send-traces"
+        assert name_operation("GET", path) == "other"

@@ -1,0 +1,104 @@
+"""How often a credential may ask, where the operator limits it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from service.settings import Settings
+from tests.servers.redis import Redis
+from tests.service.conftest import open_door
+from tests.service.front_door import LOGS, Answer, FrontDoor, operations
+from tests.source_host import open_host
+
+QUOTA = 5
+
+
+def left(answer: Answer) -> int:
+    found = re.fullmatch(r'"credential";r=(\d+);t=(\d+)', answer.headers["RateLimit"])
+    assert found is not None
+    assert 0 < int(found[2]) <= 86_400
+    return int(found[1])
+
+
+def settings_of(data_dir: Path, redis_url: str | None = None) -> Settings:
+    return Settings(data_dir=data_dir, rate_limit=f"{QUOTA}/day", redis_url=redis_url)
+
+
+@pytest.fixture
+async def limited(tmp_path: Path) -> AsyncIterator[FrontDoor]:
+    async for opened in open_door(settings_of(tmp_path)):
+        yield opened
+
+
+async def test_no_limit_is_kept_unless_one_is_set(door: FrontDoor) -> None:
+    assert "RateLimit" not in (await door.get(LOGS)).headers
+
+
+@pytest.mark.parametrize("name", operations())
+async def test_a_credential_has_its_requests_and_no_more(limited: FrontDoor, name: str) -> None:
+    answers = [await limited.get(operations()[name]) for _ in range(QUOTA)]
+    assert 429 not in {answer.status for answer in answers}
+    assert [left(answer) for answer in answers] == [4, 3, 2, 1, 0]
+    refused = await limited.get(operations()[name])
+    assert (refused.status, left(refused)) == (429, 0)
+    assert refused.headers["Content-Type"] == "application/problem+json"
+    assert 0 < int(refused.headers["Retry-After"]) <= 86_400
+    assert refused.headers["RateLimit-Policy"] == f'"credential";q={QUOTA};w=86400'
+
+
+async def test_every_credential_has_its_own(limited: FrontDoor) -> None:
+    for _ in range(QUOTA + 1):
+        await limited.get(LOGS)
+    assert (await limited.get(LOGS)).status == 429
+    assert (await limited.get(LOGS, key=await limited.new_key())).status == 200
+
+
+async def test_what_is_refused_for_other_reasons_counts_too(limited: FrontDoor) -> None:
+    targets = [f"{LOGS}?per_page=0", "/v1/repos/ac_me/w/logs", "/v1/repos/no/no/logs"] * 2
+    statuses = [(await limited.get(target)).status for target in targets]
+    assert statuses == [422, 422, 404, 422, 422, 429]
+
+
+async def test_who_has_no_credential_is_told_that_and_counted_nowhere(limited: FrontDoor) -> None:
+    statuses = {(await limited.get(LOGS, key="mw_bad")).status for _ in range(QUOTA * 2)}
+    assert statuses == {403}
+    assert (await limited.get(LOGS)).status == 200
+
+
+async def test_health_is_not_counted(limited: FrontDoor) -> None:
+    for _ in range(QUOTA * 2):
+        answer = await limited.get("/health/ready")
+        assert (answer.status, "RateLimit" in answer.headers) == (200, False)
+
+
+async def test_a_token_of_the_host_is_counted_over_all_repositories(tmp_path: Path) -> None:
+    async with open_host() as host:
+        host.add("acme/widgets", "token")
+        settings = Settings(data_dir=tmp_path, rate_limit=f"{QUOTA}/day", host_api_url=host.base)
+        async for door in open_door(settings):
+            targets = [LOGS, operations("acme", "gadgets")["events"]] * 3
+            statuses = [(await door.get(target, key="token")).status for target in targets]
+            assert statuses == [200, 404, 200, 404, 200, 429]
+
+
+async def test_two_processes_count_together_by_redis(tmp_path: Path, redis_url: str) -> None:
+    async for one in open_door(settings_of(tmp_path, redis_url)):
+        async for other in open_door(settings_of(tmp_path, redis_url)):
+            other.key = one.key
+            found = [left(await door.get(LOGS)) for door in (one, other, one, other, one)]
+            assert found == [4, 3, 2, 1, 0]
+            assert (await other.get(LOGS)).status == 429
+
+
+async def test_without_its_redis_a_process_counts_for_itself(tmp_path: Path) -> None:
+    with Redis(tmp_path / "redis") as redis:
+        async for door in open_door(settings_of(tmp_path, redis.url)):
+            assert [left(await door.get(LOGS)) for _ in range(3)] == [4, 3, 2]
+            redis.kill()
+            answers = [await door.get(LOGS) for _ in range(QUOTA + 1)]
+            assert [left(answer) for answer in answers] == [4, 3, 2, 1, 0, 0]
+            assert [answer.status for answer in answers] == [200] * QUOTA + [429]

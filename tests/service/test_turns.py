@@ -1,0 +1,161 @@
+"""Who is answered next when more is asked than can be answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from service import turns as limits
+from service.turns import OverloadedError, Turns
+
+
+class Work:
+    """Answers that wait until they are let go, and in which order they began."""
+
+    def __init__(self) -> None:
+        self.turns = Turns()
+        self.began: list[str] = []
+        self.refused: Counter[str] = Counter()
+        self.done = asyncio.Event()
+        self.ended = 0
+        self.tasks: list[asyncio.Task[None]] = []
+
+    def ask(self, tenant: str, count: int) -> list[asyncio.Task[None]]:
+        made = [asyncio.create_task(self._answer(tenant)) for _ in range(count)]
+        self.tasks += made
+        return made
+
+    async def _answer(self, tenant: str) -> None:
+        if not self.turns.take_now(tenant):
+            try:
+                await self.turns.take(tenant)
+            except OverloadedError:
+                self.refused[tenant] += 1
+                return
+        try:
+            self.began.append(tenant)
+            await self.done.wait()
+        finally:
+            self.ended += 1
+            self.turns.give_back(tenant)
+
+    async def finish(self) -> None:
+        self.done.set()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+
+@pytest.fixture(autouse=True)
+def _refuse_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "REFUSED_AT_ONCE", 10_000)
+
+
+async def settle(work: Work) -> None:
+    """Let everything happen that can happen without anybody finishing."""
+    before = None
+    while before != (before := (len(work.began), work.turns.waiting, sum(work.refused.values()))):
+        for _ in range(20):
+            await asyncio.sleep(0)
+        # Refusals come at a tick of their own.
+        pending = [task for task in work.tasks if not task.done()]
+        if pending and len(pending) > len(work.began) + work.turns.waiting - work.ended:
+            await asyncio.wait(pending, timeout=limits.REFUSAL_SECONDS * 2)
+
+
+async def test_what_fits_is_answered_at_once() -> None:
+    work = Work()
+    work.ask("one", limits.MAX_RUNNING_OF_ONE)
+    await settle(work)
+    assert len(work.began) == limits.MAX_RUNNING_OF_ONE
+    await work.finish()
+
+
+async def test_slow_questions_of_one_leave_room_for_others() -> None:
+    work = Work()
+    work.ask("flood", limits.MAX_RUNNING + 50)
+    await settle(work)
+    assert len(work.began) == limits.MAX_RUNNING_OF_ONE
+    work.ask("quiet", 1)
+    await settle(work)
+    assert work.began[-1] == "quiet"
+    await work.finish()
+    assert len(work.began) == limits.MAX_RUNNING + 51
+
+
+async def test_those_who_wait_have_their_turns_one_after_the_other() -> None:
+    work = Work()
+    work.ask("a", limits.MAX_RUNNING_OF_ONE)
+    work.ask("b", limits.MAX_RUNNING - limits.MAX_RUNNING_OF_ONE)
+    await settle(work)
+    work.began.clear()
+    work.ask("flood", 30)
+    work.ask("quiet", 2)
+    work.ask("still", 1)
+    await settle(work)
+    assert work.began == []
+    await work.finish()
+    assert set(work.began[:3]) == {"flood", "quiet", "still"}
+    assert set(work.began[3:5]) == {"flood", "quiet"}
+    assert work.began[5:] == ["flood"] * 28
+
+
+async def test_a_flood_is_refused_and_the_quiet_are_not() -> None:
+    work = Work()
+    work.ask("flood", limits.MAX_RUNNING_OF_ONE + limits.MAX_QUEUE + 100)
+    await settle(work)
+    refused = work.refused["flood"]
+    assert refused >= 100
+    for number in range(20):
+        work.ask(f"quiet {number}", 2)
+    await settle(work)
+    assert +work.refused == {"flood": refused}
+    work.ask("flood", 10)
+    await settle(work)
+    assert work.refused["flood"] == refused + 10
+    await work.finish()
+
+
+async def test_there_is_an_end_to_the_room_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_QUEUE", 40)
+    work = Work()
+    for number in range(500):
+        work.ask(f"tenant {number}", 1)
+    await settle(work)
+    assert work.turns.waiting == 80
+    assert sum(work.refused.values()) == 500 - limits.MAX_RUNNING - 80
+    await work.finish()
+
+
+async def test_whoever_goes_away_leaves_its_place() -> None:
+    work = Work()
+    first = work.ask("one", limits.MAX_RUNNING_OF_ONE + 5)
+    await settle(work)
+    assert work.turns.waiting == 5
+    for task in first[-5:]:
+        task.cancel()
+    await settle(work)
+    assert work.turns.waiting == 0
+    first[0].cancel()
+    work.ask("one", 1)
+    await settle(work)
+    assert len(work.began) == limits.MAX_RUNNING_OF_ONE + 1
+    await work.finish()
+    assert work.turns.take_now("one")
+
+
+async def test_one_that_goes_away_in_its_very_turn_gives_it_back() -> None:
+    work = Work()
+    tasks = work.ask("one", limits.MAX_RUNNING_OF_ONE + 1)
+    await settle(work)
+    # Its turn comes as the others end, and it goes away before it can begin.
+    asyncio.get_running_loop().call_soon(work.done.set)
+    for _ in range(10):
+        await asyncio.sleep(0)
+        if not work.turns.waiting:
+            tasks[-1].cancel()
+    await work.finish()
+    work.began.clear()
+    work.ask("one", limits.MAX_RUNNING_OF_ONE)
+    await work.finish()
+    assert len(work.began) == limits.MAX_RUNNING_OF_ONE

@@ -8,7 +8,7 @@ from typing import Final
 
 from aiohttp import web
 
-from service import problems
+from indexing.errors import StoreUnavailableError
 
 # A client is told to come again before two seconds are over, however the time was spent: each
 # question to a slow store may be answered within its own limit, and all of them together not.
@@ -24,7 +24,7 @@ async def answer_in_time(request: web.Request, handler: Handler) -> web.StreamRe
     """Break a read off that takes too long.
 
     Raises:
-        Problem: 503 then.
+        StoreUnavailableError: then.
     """
     if request.method not in _READS:
         return await handler(request)
@@ -34,4 +34,4 @@ async def answer_in_time(request: web.Request, handler: Handler) -> web.StreamRe
     except TimeoutError:
         if not limit.expired():
             raise
-        raise problems.unavailable("the store takes too long to answer") from None
+        raise StoreUnavailableError("the store takes too long to answer") from None

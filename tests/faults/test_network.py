@@ -28,8 +28,6 @@ from tests.servers.proxy import (
 
 FAULTS: dict[str, Behaviour] = {
     "beyond the limit": Delayed(5.0),
-    # Within the limit of each question, but not of all that one answer takes.
-    "slow": Delayed(0.8),
     "silent": Silent(),
     "refused": Down(),
     "reset": Resetting(),
@@ -54,6 +52,25 @@ async def path(stocked: Stocked) -> AsyncIterator[tuple[Proxy, Clients]]:
         clients = await stack.enter_async_context(clients_of(running.base, stocked.key))
         await clients.learn(TARGETS)
         yield proxy, clients
+
+
+async def test_what_takes_several_slow_questions_is_broken_off_in_time(
+    stocked: Stocked, path: tuple[Proxy, Clients]
+) -> None:
+    proxy, clients = path
+    # Within the limit of each question, but not of all that the first answers take together.
+    await proxy.turn(Delayed(0.8))
+    running = await asyncio.to_thread(start, stocked.through(f"http://{proxy.address}"))
+    try:
+        async with clients_of(running.base, stocked.key) as newcomers:
+            newcomers.know(clients)
+            seen = await newcomers.check_all()
+            assert seen.statuses[503] > 0
+            await proxy.turn(Passing())
+            assert await newcomers.until_right() <= newcomers.in_time
+    finally:
+        await proxy.turn(Passing())
+        await asyncio.to_thread(running.end)
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=list(FAULTS))

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 import orjson
 
 from indexing.errors import StoreError, StoreUnavailableError
-from indexing.store.elasticsearch.connection import PASSING_KINDS, WRITING, Connection
+from indexing.store.elasticsearch.connection import TAKES_NONE, WRITING, Connection
 
 # Sending more than a mebibyte in one go holds up the event loop; a node gains nothing from more.
 _PIECE_BYTES: Final = 1_000_000
@@ -119,7 +119,7 @@ async def _send_piece(
         for number, item in zip(waiting, answer["items"], strict=True):
             (told,) = item.values()
             outcomes[number] = _outcome_of(told)
-            if outcomes[number].error in PASSING_KINDS and told["status"] not in _PUT_OFF:
+            if outcomes[number].error in TAKES_NONE and told["status"] not in _PUT_OFF:
                 raise StoreUnavailableError(
                     f"Elasticsearch takes no documents ({outcomes[number].error})"
                 )

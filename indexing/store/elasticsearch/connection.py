@@ -42,9 +42,8 @@ _PASSING: Final = frozenset({_TOO_MANY, 502, 503, 504})
 
 # An index that is closed, blocked or gone is for whoever runs the cluster to mend: nothing is wrong
 # with what was asked.
-PASSING_KINDS: Final = frozenset(
-    {"index_closed_exception", "index_not_found_exception", "cluster_block_exception"}
-)
+INDEX_GONE: Final = "index_not_found_exception"
+TAKES_NONE: Final = frozenset({"index_closed_exception", "cluster_block_exception"})
 
 _FIRST_PAUSE: Final = 0.05
 
@@ -345,7 +344,7 @@ def _error_of(status: int, answer: Any) -> StoreError:
     if status in {401, 403}:
         return StoreUnavailableError(f"Elasticsearch does not let this service in ({kind})")
     told = f"Elasticsearch answers {status} ({kind})"
-    if status == _BAD_REQUEST and kind not in PASSING_KINDS:
+    if status == _BAD_REQUEST and kind not in TAKES_NONE | {INDEX_GONE}:
         return StoreError(told)
     # Whatever else it is, it is the state of the cluster, which somebody can mend.
     return StoreUnavailableError(told)

@@ -24,7 +24,7 @@ from indexing.store.elasticsearch import bulk, observations, stale
 from indexing.store.elasticsearch.auto_quarantine import Judged, Rules, rule_tests
 from indexing.store.elasticsearch.bulk import Operation
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.connection import Document
+from indexing.store.elasticsearch.connection import INDEX_GONE, Document
 from indexing.store.elasticsearch.repositories import document_routed, stored_of
 from indexing.store.elasticsearch.repository_settings import announce
 from indexing.store.elasticsearch.search_query import key_of
@@ -152,8 +152,12 @@ class _Step:
             for test, version in stored
             for row in self._rows(test, test_of(documents[test.test_id].source), version)
         ]
-        # A conflict here is a row that follows a newer version of its test already.
-        await bulk.send(self.cluster.connection, rows, visible=True)
+        # A conflict here is a row that follows a newer version of its test already; and a rebuild
+        # may have ended meanwhile, and taken its older generation away.
+        written = await bulk.send(self.cluster.connection, rows, visible=True, may_refuse=True)
+        refused = {row.error for row in written if not (row.done or row.conflicts)} - {INDEX_GONE}
+        if refused:
+            raise StoreError(f"Elasticsearch refuses rows of the search ({refused.pop()})")
         ruled = await rule_tests(self.cluster, self.rules, [test for test, _ in stored])
         done = {test.test_id for test, _ in stored}
         return ruled | {test.test_id for test in judged if test.test_id not in done}

@@ -27,6 +27,8 @@ HEAD_SECONDS: Final = 10.0
 # How long an answer may wait for its reader to take any more of it: a page of 200 KB takes so long
 # at some 30 kilobits a second.
 SEND_SECONDS: Final = 60.0
+# What has to be taken in each such time: the whole of a long answer takes as long as it takes.
+SEND_MIN_BYTES: Final = 200_000
 
 _log = structlog.get_logger(__name__)
 
@@ -37,13 +39,14 @@ class Connection(RequestHandler):
     One whose client takes too long to ask, or to take its answer, is cut off.
     """
 
-    __slots__ = ("_limit", "_wire")
+    __slots__ = ("_limit", "_unsent", "_wire")
 
     def __init__(self, manager: Server, *, loop: asyncio.AbstractEventLoop, **options: Any) -> None:
         super().__init__(manager, loop=loop, **options)
         self._limit: asyncio.TimerHandle | None = None
         # aiohttp lets go of its own when it begins to close, which a slow reader can draw out.
         self._wire: asyncio.Transport | None = None
+        self._unsent = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -67,6 +70,7 @@ class Connection(RequestHandler):
 
     def pause_writing(self) -> None:
         super().pause_writing()
+        self._unsent = 0 if self._wire is None else self._wire.get_write_buffer_size()
         self._limit_to(SEND_SECONDS)
 
     def resume_writing(self) -> None:
@@ -84,6 +88,12 @@ class Connection(RequestHandler):
 
     def _cut_off(self) -> None:
         self._limit = None
+        if self._paused and self._wire is not None:
+            left = self._wire.get_write_buffer_size()
+            if left + SEND_MIN_BYTES <= self._unsent:
+                self._unsent = left
+                self._limit_to(SEND_SECONDS)
+                return
         # Not closed: that would wait for what the client does not take.
         if self._wire is not None:
             self._wire.abort()

@@ -35,7 +35,10 @@ async def edge(request: web.Request, handler: Handler) -> web.StreamResponse:
     except web.HTTPException as error:
         response = problems.response(problems.from_http_exception(error))
     except Exception:  # noqa: BLE001 - the edge: whatever it was, the client gets a body
-        _log.exception("unforeseen error", method=request.method, path=request.path)
+        # Not the path itself: somebody may have pasted a key into it.
+        resource = request.match_info.route.resource
+        route = None if resource is None else resource.canonical
+        _log.exception("unforeseen error", method=request.method, route=route)
         response = problems.response(problems.generic(500))
     response.headers[REQUEST_ID_HEADER] = current
     return response

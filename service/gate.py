@@ -17,7 +17,7 @@ Handler = Callable[[BaseRequest], Awaitable[StreamResponse]]
 
 # Reads alone: what is sent in has bounds of its own (`service.intake`), and takes as long as its
 # sender. Whatever watches the process is answered in any case.
-_GUARDED: Final = "/v1/"
+_UNGUARDED: Final = frozenset({"/health/live", "/health/ready", "/metrics"})
 _METHODS: Final = frozenset({"GET", "HEAD"})
 OVERLOAD_WAIT_SECONDS: Final = 1
 
@@ -33,10 +33,12 @@ class Gate:
         turns = self.turns
 
         async def answer(request: BaseRequest) -> StreamResponse:
-            if request.method not in _METHODS or not request.raw_path.startswith(_GUARDED):
+            # By what is open, not by what is guarded: the same target can be written in many ways.
+            if request.method not in _METHODS or request.raw_path in _UNGUARDED:
                 return await _answer(handler, request)
-            # Whoever holds a credential is a tenant; nothing of it is held.
-            tenant = hash(request.headers.get("Authorization"))
+            # Whoever holds a credential is a tenant, however the header is written; nothing of it
+            # is held.
+            tenant = hash(request.headers.get("Authorization", "").rpartition(" ")[2])
             if not turns.take_now(tenant):
                 try:
                     await turns.take(tenant)

@@ -76,8 +76,11 @@ class Cache:
         form: Form[V],
     ) -> V | None:
         """Read the store once for all who ask that now, and keep what it has."""
+        own = False
 
         async def run() -> V | None:
+            nonlocal own
+            own = True
             began = time.monotonic()
             value = await read()
             if value is not None:
@@ -88,7 +91,11 @@ class Cache:
                     self.shelf.put(question.name, tokens, form.pack(value), seconds)
             return value
 
-        return await self._fills.share((question.name, tokens), run)
+        found = await self._fills.share((question.name, tokens), run)
+        if found is None and not own:
+            # That reading began before this request; what is absent makes no token void.
+            found = await self._fills.share((question.name, tokens), run)
+        return found
 
     def _keep_copy(
         self, question: Question, tokens: Tokens, value: V, form: Form[V], seconds: float

@@ -10,7 +10,7 @@ from typing import Final, Generic, TypeVar
 V = TypeVar("V")
 
 # What a value costs beside its bytes: the objects around it, their keys and the table's slot.
-OVERHEAD: Final = 1_000
+OVERHEAD: Final = 2_000
 
 
 class Lru(Generic[V]):

@@ -24,7 +24,12 @@ async def open_shelf(settings: Settings, store: Store, identity: StoreIdentity) 
     link = RedisLink(settings.redis_url)
     await link.open()
     secret = choose_secret(settings.secret, identity.cursor_secret)
-    return RedisShelf(link, Sealing(secret), identity.store_id)
+    return RedisShelf(
+        # A backup that was restored beside its store under another prefix has the same id.
+        link,
+        Sealing(secret),
+        f"{identity.store_id}:{settings.elasticsearch_prefix}",
+    )
 
 
 class LateRenewal(Renewal):

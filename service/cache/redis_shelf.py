@@ -102,7 +102,11 @@ class RedisShelf(Shelf):
         )
         if replies is None or not isinstance(replies[1], int) or not isinstance(replies[2], int):
             return None
-        return replies[1], max(replies[2], 0) / 1000
+        if replies[2] < 0:
+            # It ended between the first command and the second, which made one without an end.
+            await self._link.order([("PEXPIRE", key, milliseconds)])
+            return replies[1], seconds
+        return replies[1], replies[2] / 1000
 
     async def renew(self, generations: Iterable[str]) -> None:
         debt = _Debt(time.monotonic() + LONGEST_LIFETIME)

@@ -38,6 +38,8 @@ async def test_what_has_no_room_is_a_503_that_says_when_to_come_back(
     assert refused.json["status"] == 503
     assert (await door.get("/health/ready")).status == 200
     assert door.app[CONTEXT].gate.turns.refused == 1
+    # Another spelling of the same target has to wait as well.
+    assert (await door.get(LOGS.replace("/v1/", "/%761/"))).status == 503
 
     released.set()
     assert (await first).status == 200

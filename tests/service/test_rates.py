@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from redis.asyncio import Redis as Client
 
 from service.settings import Settings
 from tests.servers.redis import Redis
@@ -92,6 +93,19 @@ async def test_two_processes_count_together_by_redis(tmp_path: Path, redis_url: 
             found = [left(await door.get(LOGS)) for door in (one, other, one, other, one)]
             assert found == [4, 3, 2, 1, 0]
             assert (await other.get(LOGS)).status == 429
+
+
+async def test_a_count_that_lost_its_end_is_given_one_again(tmp_path: Path) -> None:
+    with Redis(tmp_path / "redis") as redis:
+        async for door in open_door(settings_of(tmp_path, redis.url)):
+            await door.get(LOGS)
+            async with Client.from_url(redis.url) as client:
+                names = [name async for name in client.scan_iter()]
+                lasting = [name for name in names if await client.persist(name)]
+                await door.get(LOGS)
+                ends = [await client.pttl(name) for name in lasting]
+            # The others are answers that are kept, which nobody gives an end again.
+            assert max(ends) > 0
 
 
 async def test_without_its_redis_a_process_counts_for_itself(tmp_path: Path) -> None:

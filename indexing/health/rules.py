@@ -45,6 +45,7 @@ def judge(
     status = HealthStatus.UNKNOWN
     last_conclusion = "unknown"
     passed = failed = flaky = verdicts = 0
+    window: list[Observation] = []
     if observations:
         newest = max(observations, key=lambda o: (o.finished_at, _ATTENTION[o.conclusion]))
         last_conclusion = newest.conclusion.value
@@ -70,7 +71,7 @@ def judge(
         last_failure_at=last_failure,
         last_success_at=last_success,
     )
-    return Judgement(health, _newest_metadata(observations), counts)
+    return Judgement(health, _newest_metadata(window), counts)
 
 
 def is_infrastructure_failure(passed: int, failed: int) -> bool:

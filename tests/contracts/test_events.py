@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -200,3 +200,22 @@ async def test_pruning_to_an_earlier_moment_does_not_bring_rows_back(store: Stor
     await store.prune(NOON, NOON)
     with pytest.raises(StaleKeyError):
         await store.list_events(ask(), Anchor(events[1].key), 2)
+
+
+async def test_what_is_loaded_again_outlives_a_prune_that_reaches_less_far(store: Store) -> None:
+    old = make_event(1, after(days=-50))
+    await write(store, old, make_event(2, after(days=-1)))
+    query = ask(received_from=after(days=-100))
+    await store.prune(after(days=-30), NOON)
+    assert await ids(store, query) == [2]
+    assert await write(store, old) == [EventOutcome.WRITTEN]
+    assert (await store.prune(after(days=-90), NOON)).events == 0
+    assert await ids(store, query) == [2, 1]
+
+
+async def test_a_call_may_write_events_of_very_many_months(store: Store) -> None:
+    moments = [datetime(2015 + n // 12, n % 12 + 1, 1, tzinfo=UTC) for n in range(200)]
+    events = [make_event(n, at, metadata={"x": "y" * 8_000}) for n, at in enumerate(moments)]
+    assert await write(store, *events) == [EventOutcome.WRITTEN] * 200
+    query = ask(received_from=moments[0], received_to=moments[-1])
+    assert await ids(store, query, 1_000) == [*range(198, -1, -1)]

@@ -6,7 +6,7 @@ import itertools
 import random
 import uuid
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -183,6 +183,32 @@ async def test_a_test_with_nothing_left_leaves_the_search_and_keeps_its_detail(
     assert page.rows == ()
     found = (await detail(store, "t")).health
     assert (found.last_conclusion, found.last_failure_at) == ("unknown", NOON)
+
+
+async def test_a_run_that_failed_as_a_whole_stays_so_when_a_part_of_it_is_dropped(
+    store: Store,
+) -> None:
+    names = [f"t{n}" for n in range(30)]
+    await load(store, make_run(), *((n, FAILED) for n in names), at=-40 * 24)
+    await load(store, make_run(), *((n, FAILED) for n in names), at=-10 * 24)
+    await store.prune(after(days=-30), NOON)
+    found = (await detail(store, "t0")).health
+    assert (found.failure_ratio, found.health_status) == (0.0, HealthStatus.UNKNOWN)
+
+
+async def test_a_failure_at_the_beginning_of_time_is_told_to_the_microsecond(store: Store) -> None:
+    beginning = datetime(1, 1, 1, microsecond=3, tzinfo=UTC)
+    await store.ensure_repository(WIDGETS)
+    run = make_run("1")
+    await store.write_executions(WIDGETS, run, make_executions(run, [("t", FAILED)], beginning))
+    await load(store, make_run("2"), ("t", PASSED))
+    assert (await detail(store, "t")).health.first_failure_at == beginning
+
+
+async def test_metadata_is_of_the_window_alone(store: Store) -> None:
+    await load(store, make_run("1"), ("t", PASSED), at=-40 * 24, framework="nose", language="py")
+    await load(store, make_run("2"), ("t", PASSED), framework="pytest")
+    assert (await detail(store, "t")).metadata == TestMetadata(framework="pytest")
 
 
 async def test_a_test_is_found_in_its_own_repository_only(store: Store) -> None:

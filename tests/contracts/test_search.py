@@ -267,6 +267,36 @@ async def test_the_count_is_of_the_window_and_a_silent_job_stays_in_the_list(sto
     ]
 
 
+async def test_a_job_that_only_skipped_long_ago_is_in_the_list(store: Store) -> None:
+    await store.ensure_repository(WIDGETS)
+    run = make_run(job="nightly")
+    skipped = make_executions(run, [("t", Conclusion.SKIPPED)], after(days=-40))
+    await store.write_executions(WIDGETS, run, skipped)
+    await load_names(store, ["t"])
+    page = await store.search_tests(ask(), Anchor(), 10)
+    assert [(r.key.job_name, r.key.executions_count) for r in page.rows] == [
+        ("unit", 1),
+        ("nightly", 0),
+    ]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "*" + "a" * 300 + "*" + "b" * 300 + "*",
+        "*".join(["", *[f"{n:040}" for n in range(15)], ""]),
+        "?" * 100 + "*" + "é" * 900,
+    ],
+    ids=["long", "many stars", "many question marks"],
+)
+async def test_what_an_engine_may_find_too_complex_is_answered(store: Store, pattern: str) -> None:
+    fits = pattern.replace("*", "x").replace("?", "y")
+    await load_names(store, [fits, fits + "z", "x"])
+    expected = [name for name in (fits, fits + "z", "x") if globs.matches(pattern, name)]
+    assert sorted(await names(store, ask(pattern))) == sorted(expected)
+    assert fits in expected
+
+
 async def test_case_is_told_apart_and_nothing_is_normalised(store: Store) -> None:
     await load_names(store, ["Case", "case", "caf\u00e9", "cafe\u0301"])
     assert await names(store, ask("case")) == ["case"]

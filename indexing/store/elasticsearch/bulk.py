@@ -19,6 +19,7 @@ from indexing.store.elasticsearch.connection import TAKES_NONE, WRITING, Connect
 # Sending more than a mebibyte in one go holds up the event loop; a node gains nothing from more.
 _PIECE_BYTES: Final = 1_000_000
 _PIECE_OPERATIONS: Final = 2_000
+_INDICES_A_REQUEST: Final = 24
 
 # Statuses of an item that will do better later: a full queue, a shard on its way to another node.
 _PUT_OFF: Final = frozenset({429, 502, 503, 504})
@@ -94,7 +95,10 @@ async def send(
         outcomes += await _send_piece(connection, piece, visible=visible and len(pieces) == 1)
     if visible and len(pieces) > 1:
         # Once for all of them: each time costs the index a segment of its own.
-        await connection.refresh(",".join({operation.index for operation in operations}))
+        touched = sorted({operation.index for operation in operations})
+        # Their names are in the line of a request, which a server takes 4,096 bytes of.
+        for start in range(0, len(touched), _INDICES_A_REQUEST):
+            await connection.refresh(",".join(touched[start : start + _INDICES_A_REQUEST]))
     for outcome in () if may_refuse else outcomes:
         if not (outcome.done or outcome.conflicts):
             raise StoreError(f"Elasticsearch refuses a document ({outcome.error})")

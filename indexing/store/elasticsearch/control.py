@@ -125,7 +125,7 @@ def state_of(document: Document) -> State:
         )
     return State(
         StoreIdentity(source["store_id"], base64.b64decode(source["cursor_secret"])),
-        Retention(source["pruned_before"], source["epoch"]),
+        Retention(tuple((before, epoch) for before, epoch in source["pruned"]), source["epoch"]),
         source["identities"],
         source["building"],
     )
@@ -137,7 +137,7 @@ def _source_of(state: State) -> dict[str, Any]:
         "version": LAYOUT_VERSION,
         "store_id": state.identity.store_id,
         "cursor_secret": base64.b64encode(state.identity.cursor_secret).decode(),
-        "pruned_before": state.retention.before,
+        "pruned": state.retention.marks,
         "epoch": state.retention.epoch,
         "identities": state.identities,
         "building": state.building,
@@ -145,7 +145,5 @@ def _source_of(state: State) -> dict[str, Any]:
 
 
 def advance(state: State, before: int) -> State:
-    """The state after retention went up to that moment: never back to an earlier one."""
-    reached = state.retention.before
-    moment = before if reached is None else max(before, reached)
-    return replace(state, retention=Retention(moment, state.retention.epoch + 1))
+    """The state after retention went up to that moment."""
+    return replace(state, retention=state.retention.advanced(before))

@@ -123,6 +123,9 @@ async def list_events(
         backward=anchor.backward,
         limit=limit,
     )
+    if beside is not None and not there:
+        # What was remembered may be older than the pruning that took the row away.
+        retention = (await cluster.control.read()).retention
     if beside is not None and not there and retention.reaches(beside.values[0]):
         raise StaleKeyError("retention dropped the event that this page was to continue from")
     return page

@@ -49,7 +49,7 @@ async def write_executions(
 async def _announce(cluster: Cluster, mark: str, routing: str, names: dict[str, str]) -> None:
     """Mark the tests, and store those that are new: both before any execution of theirs."""
     operations = [
-        marking(cluster, mark, routing, names),
+        marking(cluster, mark, routing, names, ahead=True),
     ]
     operations += [
         Operation(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
@@ -153,7 +153,7 @@ async def _mark_touched(cluster: Cluster, going: Mapping[str, Any]) -> dict[str,
             key = bucket["key"]
             page.setdefault(key["repository_id"], []).append(key["test_id"])
         for routing, tests in page.items():
-            await stale.mark_tests(cluster, stale.new_mark_id(), routing, tests)
+            await stale.mark_tests(cluster, stale.new_mark_id(), routing, tests, ahead=True)
             touched.setdefault(routing, []).extend(tests)
         if "after_key" not in found or len(found["buckets"]) < _ROWS_A_PAGE:
             return touched
@@ -207,19 +207,43 @@ async def _drop_slices(cluster: Cluster, pattern: str, before: datetime) -> None
 
 
 async def _drop_runs(cluster: Cluster, before: int) -> None:
-    """Forget the runs whose executions are all gone."""
+    """Forget the runs whose executions are all gone; `last_at` knows nothing of later ones."""
     old = {"range": {"last_at": {"lt": before}}}
-    body: dict[str, Any] = {"size": _ROWS_A_PAGE, "query": old}
+    body: dict[str, Any] = {
+        "size": _ROWS_A_PAGE,
+        "query": old,
+        "sort": [{"last_at": "asc"}, {"repository_id": "asc"}],
+    }
+    retention = (await cluster.control.read()).retention
     await cluster.connection.refresh(cluster.layout.runs)
     while True:
         answer = await cluster.connection.search(cluster.layout.runs, body, patience=WRITING)
         hits = answer["hits"]["hits"]
+        kept = await _find_left(cluster, [hit["_id"] for hit in hits], retention)
         operations = [
-            Operation("delete", cluster.layout.runs, hit["_id"], hit["_routing"]) for hit in hits
+            Operation("delete", cluster.layout.runs, hit["_id"], hit["_routing"])
+            for hit in hits
+            if hit["_id"] not in kept
         ]
         await bulk.send(cluster.connection, operations, visible=True)
         if len(hits) < _ROWS_A_PAGE:
             return
+        body["search_after"] = hits[-1]["sort"]
+
+
+async def _find_left(cluster: Cluster, runs: Sequence[str], retention: Retention) -> set[str]:
+    """Which of these runs have executions yet."""
+    body = {
+        "size": 0,
+        "track_total_hits": False,
+        "query": {
+            "bool": {"filter": [{"terms": {"run": list(runs)}}], "must_not": retention.hidden(TIME)}
+        },
+        "aggs": {"runs": {"terms": {"field": "run", "size": _ROWS_A_PAGE}}},
+    }
+    answer = await cluster.connection.search(cluster.layout.executions, body, patience=WRITING)
+    found = answer.get("aggregations", {}).get("runs", {"buckets": []})
+    return {bucket["key"] for bucket in found["buckets"]}
 
 
 async def _list_indices(cluster: Cluster, pattern: str) -> list[str]:

@@ -202,7 +202,7 @@ def _since(test: str, bounds: Mapping[str, int]) -> dict[str, Any]:
 
 
 def _around(moment: int) -> dict[str, int]:
-    slack = 0 if moment < _EXACT else _INEXACTNESS
+    slack = 0 if abs(moment) < _EXACT else _INEXACTNESS
     return {"gte": moment - slack, "lte": moment + slack}
 
 

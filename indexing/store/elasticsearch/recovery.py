@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from indexing.globs import matches
 from indexing.health.rules import is_recovered
@@ -11,6 +12,8 @@ from indexing.store.elasticsearch import observations
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.scopes import Scope
 from indexing.timestamps import to_microseconds
+
+_SCOPES_AT_ONCE: Final = 20
 
 
 async def judge_recovery(cluster: Cluster, routing: str, scopes: Sequence[Scope]) -> list[Scope]:
@@ -25,8 +28,17 @@ async def judge_recovery(cluster: Cluster, routing: str, scopes: Sequence[Scope]
     retention = (await cluster.control.read()).retention
     # Results of every branch: a pattern may cover any of them.
     everywhere = observations.Scope(routing, retention, branch=None)
-    seen = await observations.read_since(cluster, everywhere, begun)
-    return [_judged(scope, seen.get(str(scope.test_id), [])) for scope in scopes]
+    recovered: list[Scope] = []
+    # By test, and few at a time: a quarantine may have begun long ago, and all since is read.
+    ordered = sorted(scopes, key=lambda scope: str(scope.test_id))
+    for start in range(0, len(ordered), _SCOPES_AT_ONCE):
+        some = ordered[start : start + _SCOPES_AT_ONCE]
+        tests = {str(scope.test_id) for scope in some} & begun.keys()
+        seen = await observations.read_since(
+            cluster, everywhere, {test: begun[test] for test in tests}
+        )
+        recovered += (_judged(scope, seen.get(str(scope.test_id), [])) for scope in some)
+    return recovered
 
 
 def _judged(scope: Scope, seen: Sequence[observations.OnBranch]) -> Scope:

@@ -8,8 +8,8 @@ so an older result never takes the place of a newer one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from itertools import groupby
@@ -46,8 +46,13 @@ async def refresh_tests(
     routing = None if repository is None else routing_of(repository)
     total = 0
     more = True
+    met: set[Mark] = set()
     while more:
         marks, more = await stale.read_marks(cluster, routing)
+        # Those that are ahead of a change stay: they are not met twice in one call.
+        marks = [mark for mark in marks if mark not in met]
+        met.update(mark for mark in marks if not mark.is_over)
+        more = more and bool(marks)
         for place, group in groupby(marks, key=lambda mark: mark.routing):
             named = list(group)
             for mark in named:
@@ -117,14 +122,20 @@ class _Step:
         for portion in _portions(list(documents), extents):
             here = {test: extents[test] for test in portion if test in extents}
             seen = await observations.read_observations(self.cluster, self.rules.executions, here)
-            judged = await asyncio.to_thread(self._judge_all, portion, seen)
+            judged = await asyncio.to_thread(self._judge_all, portion, seen, here)
             yield len(portion), await self._store(judged)
 
     def _judge_all(
-        self, tests: Sequence[str], seen: Mapping[str, Sequence[Observation]]
+        self,
+        tests: Sequence[str],
+        seen: Mapping[str, Sequence[Observation]],
+        extents: observations.Extents,
     ) -> list[Judged]:
         """Pure, and long enough to keep other requests of a service waiting."""
-        return [_judge(self.documents[test], seen.get(test, []), self.rules) for test in tests]
+        return [
+            _judge(self.documents[test], seen.get(test, []), extents.get(test, {}), self.rules)
+            for test in tests
+        ]
 
     async def _store(self, judged: Sequence[Judged]) -> frozenset[str]:
         """Write results; returns the tests that somebody else has written since they were read."""
@@ -136,7 +147,11 @@ class _Step:
                 self.cluster.layout.tests,
                 test.test_id,
                 routing,
-                source_of(_derived(test, self.rules), test.test_id, routing),
+                source_of(
+                    _derived(test, self.rules, test_of(documents[test.test_id].source)),
+                    test.test_id,
+                    routing,
+                ),
                 documents[test.test_id].version.parameters,
             )
             for test in judged
@@ -202,21 +217,32 @@ def _portions(tests: Sequence[str], extents: observations.Extents) -> Iterator[l
         yield portion
 
 
-def _judge(document: Document, seen: Sequence[Observation], rules: Rules) -> Judged:
+def _judge(
+    document: Document,
+    seen: Sequence[Observation],
+    jobs: Collection[tuple[str, str]],
+    rules: Rules,
+) -> Judged:
     test = test_of(document.source)
     judge_test = partial(
         judge,
         flaky_detection=rules.repository.flaky_detection,
         before=test.bounds_on(rules.repository.default_branch),
     )
-    return Judged(document.id, test.test_name, seen, judge_test(seen), judge_test)
+    judgement = judge_test(seen)
+    # A job that only skipped, and long ago, has nothing to observe and is in the search.
+    counts = dict.fromkeys(jobs, 0) | dict(judgement.executions_counts)
+    judgement = replace(judgement, executions_counts=counts)
+    return Judged(document.id, test.test_name, seen, judgement, judge_test)
 
 
-def _derived(test: Judged, rules: Rules) -> StoredTest:
+def _derived(test: Judged, rules: Rules, before: StoredTest) -> StoredTest:
+    # What it no longer has stays named: a kill before its row was deleted would leave the row.
+    identities = dict.fromkeys([*before.identities, *test.judgement.executions_counts])
     return StoredTest(
         test.test_name,
         rules.repository.default_branch,
         test.judgement.health,
         test.judgement.metadata,
-        tuple(test.judgement.executions_counts),
+        tuple(identities),
     )

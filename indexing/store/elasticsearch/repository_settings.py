@@ -29,7 +29,7 @@ async def set_repository(
         if after == before:
             return after
         # The mark comes first: a kill in between leaves work to be done for nothing, never undone.
-        await mark_repository(cluster, before.name)
+        await mark_repository(cluster, before.name, ahead=True)
         # What was decided by other settings cannot be looked at again by these. What another
         # branch spoke for can: where the new one says nothing against a test, it is taken back.
         same_branch = after.default_branch == before.default_branch

@@ -2,8 +2,9 @@
 
 Dropping a document one by one costs as much as writing it. So only whole slices of time are
 deleted; what shares a slice with younger rows is left where it is and no query sees it. A row is
-dropped when it is older than the mark and was written before the mark was set, which its epoch
-tells: what is loaded again afterwards is there again.
+dropped when it is older than a mark and was written before that mark was set, which its epoch
+tells: what is loaded again afterwards is there again, and a later mark that reaches less far back
+does not drop it.
 """
 
 from __future__ import annotations
@@ -15,24 +16,40 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How far retention went, in microseconds, and how often; `before` is `None` at first."""
+    """How far retention went, as (moment in microseconds, epoch), oldest first; and how often.
 
-    before: int | None = None
+    A mark that a later one goes beyond says nothing more, so moments fall as epochs rise.
+    """
+
+    marks: tuple[tuple[int, int], ...] = ()
     epoch: int = 0
+
+    def advanced(self, before: int) -> Retention:
+        """Retention after it went up to that moment once more."""
+        epoch = self.epoch + 1
+        left = tuple(mark for mark in self.marks if mark[0] > before)
+        return Retention((*left, (before, epoch)), epoch)
 
     def is_dropped(self, source: Mapping[str, Any], field: str) -> bool:
         """Whether a document is gone as far as anybody can tell; `field` holds its time."""
-        return (
-            self.before is not None and source[field] < self.before and source["epoch"] < self.epoch
+        return any(
+            source[field] < before and source["epoch"] < epoch for before, epoch in self.marks
         )
 
     def reaches(self, start: int) -> bool:
         """Whether something at or after that moment may be dropped."""
-        return self.before is not None and start < self.before
+        return any(start < before for before, _ in self.marks)
 
     def hidden(self, field: str) -> list[dict[str, Any]]:
         """The clauses of a query's `must_not` that leave out what is dropped."""
-        if self.before is None:
-            return []
-        old = {"range": {field: {"lt": self.before}}}
-        return [{"bool": {"filter": [old, {"range": {"epoch": {"lt": self.epoch}}}]}}]
+        return [
+            {
+                "bool": {
+                    "filter": [
+                        {"range": {field: {"lt": before}}},
+                        {"range": {"epoch": {"lt": epoch}}},
+                    ]
+                }
+            }
+            for before, epoch in self.marks
+        ]

@@ -14,7 +14,7 @@ from indexing.names import RepositoryName
 from indexing.store.elasticsearch import paging
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.connection import TooComplexError
-from indexing.store.elasticsearch.search_query import ORDERS, make_query, values_of
+from indexing.store.elasticsearch.search_query import ORDERS, Width, make_query, values_of
 
 _KEY_FIELDS: Final = ("executions_count", "test_name", "pipeline_name", "job_name")
 
@@ -22,10 +22,12 @@ _KEY_FIELDS: Final = ("executions_count", "test_name", "pipeline_name", "job_nam
 async def search_tests(
     cluster: Cluster, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
 ) -> Page[TestIdentity]:
-    try:
-        return await _search(cluster, query, anchor, limit, widened=False)
-    except TooComplexError:
-        return await _search(cluster, query, anchor, limit, widened=True)
+    for width in (Width.EXACT, Width.WIDENED):
+        try:
+            return await _search(cluster, query, anchor, limit, width=width)
+        except TooComplexError:
+            continue
+    return await _search(cluster, query, anchor, limit, width=Width.PREFIX)
 
 
 async def _search(
@@ -34,7 +36,7 @@ async def _search(
     anchor: Anchor[IdentityKey],
     limit: int,
     *,
-    widened: bool,
+    width: Width,
 ) -> Page[TestIdentity]:
     routing = routing_of(query.repository)
     key = anchor.key
@@ -43,7 +45,7 @@ async def _search(
         paging.List(
             index=cluster.layout.identities,
             routing=routing,
-            query=make_query(query, routing, widened=widened),
+            query=make_query(query, routing, width=width),
             order=ORDERS[query.sort],
             ascending=not query.descending,
             fields=("test_id", *_KEY_FIELDS),
@@ -52,7 +54,7 @@ async def _search(
         beside=None if key is None else _beside(query, key),
         backward=anchor.backward,
         limit=limit,
-        keep=partial(_matches, query.patterns) if widened else None,
+        keep=partial(_matches, query.patterns) if width is not Width.EXACT else None,
     )
     return page
 

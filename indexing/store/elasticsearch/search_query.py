@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
 from typing import Any, Final
 
 from indexing.globs import is_literal, literal_prefix
@@ -28,6 +29,14 @@ _STARS: Final = re.compile(r"\*\*+")
 _WILDCARDS: Final = re.compile(r"[*?]+")
 
 
+class Width(Enum):
+    """How exactly the engine is asked; what it finds too many the oracle leaves out."""
+
+    EXACT = 0
+    WIDENED = 1
+    PREFIX = 2
+
+
 def key_of(routing: str, test_name: str) -> str:
     """The value of `key` of a test's identities."""
     return f"{routing}\0{test_name}"
@@ -38,10 +47,10 @@ def values_of(key: IdentityKey, sort: TestSort) -> tuple[Any, ...]:
     return tuple(getattr(key, column) for column in ORDERS[sort])
 
 
-def make_query(query: TestQuery, routing: str, *, widened: bool = False) -> dict[str, Any]:
-    """The query for all rows; `widened` finds some too many and costs the engine less."""
+def make_query(query: TestQuery, routing: str, *, width: Width = Width.EXACT) -> dict[str, Any]:
+    """The query for all rows; a wider one finds more too many and costs the engine less."""
     filters = [
-        _names_clause(query.patterns, routing, widened=widened),
+        _names_clause(query.patterns, routing, width=width),
         *_any_of("pipeline_name", query.pipelines),
         *_any_of("job_name", query.jobs),
     ]
@@ -55,12 +64,12 @@ def make_query(query: TestQuery, routing: str, *, widened: bool = False) -> dict
     return {"bool": found}
 
 
-def _names_clause(patterns: Sequence[str], routing: str, *, widened: bool) -> dict[str, Any]:
+def _names_clause(patterns: Sequence[str], routing: str, *, width: Width) -> dict[str, Any]:
     if any(not pattern.strip("*") for pattern in patterns):
         return {"term": {"repository_id": routing}}
     literals = [key_of(routing, pattern) for pattern in patterns if is_literal(pattern)]
     clauses = [
-        _pattern_clause(pattern, routing, widened=widened)
+        _pattern_clause(pattern, routing, width=width)
         for pattern in patterns
         if not is_literal(pattern)
     ]
@@ -69,11 +78,11 @@ def _names_clause(patterns: Sequence[str], routing: str, *, widened: bool) -> di
     return clauses[0] if len(clauses) == 1 else {"bool": {"should": clauses}}
 
 
-def _pattern_clause(pattern: str, routing: str, *, widened: bool) -> dict[str, Any]:
+def _pattern_clause(pattern: str, routing: str, *, width: Width) -> dict[str, Any]:
     prefix = literal_prefix(pattern)
-    if pattern[len(prefix) :].strip("*") == "":
+    if width is Width.PREFIX or pattern[len(prefix) :].strip("*") == "":
         return {"prefix": {"key": {"value": key_of(routing, prefix)}}}
-    if widened:
+    if width is Width.WIDENED:
         # What makes an automaton large is a question mark behind a star.
         head, star, tail = pattern.partition("*")
         pattern = head + _WILDCARDS.sub("*", star + tail)

@@ -1,11 +1,13 @@
 """Marks of tests whose executions changed since what is derived of them was worked out.
 
-A mark is made before the change and once more after it: so no kill can lose one, and whoever works
-the tests out in between, without having seen the change, has not used up the mark.
+A mark is made ahead of the change and once more after it. One that was made ahead is worked out
+like any other and not taken away: its change may not have been seen yet. If its writer was killed,
+it is taken away when no writer can be at it any more. So no kill can lose a change.
 """
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -16,6 +18,9 @@ from indexing.store.elasticsearch import bulk
 from indexing.store.elasticsearch.bulk import Operation
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.connection import WRITING, Version
+
+# Longer than one write takes with every wait for a cluster that puts it off.
+AHEAD_SECONDS: Final = 900
 
 # How many tests the marks that are read at once may name, and how many of them one mark names.
 _TESTS_AT_ONCE: Final = 100_000
@@ -31,6 +36,12 @@ class Mark:
     version: Version
     routing: str
     tests: frozenset[str] | None
+    ahead_until: float
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the change that it announces is done, or will never be."""
+        return self.ahead_until <= time.time()
 
 
 def new_mark_id() -> str:
@@ -38,27 +49,44 @@ def new_mark_id() -> str:
 
 
 async def mark_tests(
-    cluster: Cluster, mark_id: str, routing: str, tests: Iterable[str] | None
+    cluster: Cluster,
+    mark_id: str,
+    routing: str,
+    tests: Iterable[str] | None,
+    *,
+    ahead: bool = False,
 ) -> None:
     """Make a mark, or make it anew: nobody who read it before can then take it away."""
-    await bulk.send(cluster.connection, [marking(cluster, mark_id, routing, tests)], visible=False)
+    await bulk.send(
+        cluster.connection, [marking(cluster, mark_id, routing, tests, ahead=ahead)], visible=False
+    )
 
 
-def marking(cluster: Cluster, mark_id: str, routing: str, tests: Iterable[str] | None) -> Operation:
+def marking(
+    cluster: Cluster,
+    mark_id: str,
+    routing: str,
+    tests: Iterable[str] | None,
+    *,
+    ahead: bool = False,
+) -> Operation:
     """The same as one operation of a bulk."""
     source = {
         "repository_id": routing,
         "mark": mark_id,
         "tests": None if tests is None else sorted(tests),
+        "ahead_until": time.time() + AHEAD_SECONDS if ahead else 0,
     }
     return Operation("index", cluster.layout.stale, mark_id, None, source)
 
 
-async def mark_repository(cluster: Cluster, repository: RepositoryName) -> None:
+async def mark_repository(
+    cluster: Cluster, repository: RepositoryName, *, ahead: bool = False
+) -> None:
     """Mark all tests of a repository."""
     # One is enough however often it is asked for.
     routing = routing_of(repository)
-    await mark_tests(cluster, f"all-{routing}", routing, None)
+    await mark_tests(cluster, f"all-{routing}", routing, None, ahead=ahead)
 
 
 async def read_marks(cluster: Cluster, routing: str | None) -> tuple[list[Mark], bool]:
@@ -91,6 +119,7 @@ async def read_marks(cluster: Cluster, routing: str | None) -> tuple[list[Mark],
                     Version(hit["_seq_no"], hit["_primary_term"]),
                     source["repository_id"],
                     None if tests is None else frozenset(tests),
+                    source["ahead_until"],
                 )
             )
             seen += _TESTS_AT_ONCE if tests is None else len(tests)
@@ -106,10 +135,11 @@ async def read_marks(cluster: Cluster, routing: str | None) -> tuple[list[Mark],
 
 
 async def drop_marks(cluster: Cluster, marks: Sequence[Mark]) -> None:
-    """Take marks away, save those that were made anew since they were read."""
+    """Take marks away, save those ahead of a change and those made anew since they were read."""
     operations = [
         Operation("delete", cluster.layout.stale, mark.id, None, guard=mark.version.parameters)
         for mark in marks
+        if mark.is_over
     ]
     await bulk.send(cluster.connection, operations, visible=False)
 
@@ -139,7 +169,7 @@ async def spell_out(cluster: Cluster, mark: Mark) -> None:
 
 async def count_stale(cluster: Cluster) -> int:
     """How many tests wait; those of a mark for a whole repository are all of its tests."""
-    tests: set[str] = set()
+    tests: dict[str, set[str]] = {}
     whole: set[str] = set()
     body: dict[str, Any] = {
         "size": _MARKS_A_PAGE,
@@ -153,11 +183,11 @@ async def count_stale(cluster: Cluster) -> int:
             if named is None:
                 whole.add(hit["_source"]["repository_id"])
             else:
-                tests.update(named)
+                tests.setdefault(hit["_source"]["repository_id"], set()).update(named)
         if len(hits) < _MARKS_A_PAGE:
             break
         body["search_after"] = hits[-1]["sort"]
-    counted = len(tests)
+    counted = sum(len(named) for routing, named in tests.items() if routing not in whole)
     for routing in whole:
         counted += await cluster.connection.count(
             cluster.layout.tests, {"term": {"repository_id": routing}}, routing=routing

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from indexing.models.tests import TestQuery
-from indexing.store.elasticsearch.search_query import make_query
+from indexing.store.elasticsearch.search_query import Width, make_query
 from tests.builders import WIDGETS
 
 ROUTING = "r"
 
 
-def names_clause(*patterns: str, widened: bool = False) -> Any:
-    query = make_query(TestQuery(WIDGETS, patterns), ROUTING, widened=widened)
+def names_clause(*patterns: str, width: Width = Width.EXACT) -> Any:
+    query = make_query(TestQuery(WIDGETS, patterns), ROUTING, width=width)
     return query["bool"]["filter"][0]
 
 
@@ -43,7 +43,9 @@ def test_a_pattern_walks_the_terms_of_its_repository_alone(
     [("??*a??b?", "??*a*b*"), ("x*????", "x*"), ("*a?*?c", "*a*c")],
 )
 def test_a_widened_pattern_has_no_question_mark_behind_a_star(pattern: str, wider: str) -> None:
-    assert names_clause(pattern, widened=True) == {"wildcard": {"key": {"value": f"r\0{wider}"}}}
+    assert names_clause(pattern, width=Width.WIDENED) == {
+        "wildcard": {"key": {"value": f"r\0{wider}"}}
+    }
 
 
 def test_several_patterns_match_what_any_of_them_does() -> None:

@@ -78,9 +78,10 @@ async def _load_events(store: Store, amount: int) -> tuple[int, int]:
 async def _load_reports(store: Store, amount: int) -> tuple[int, int]:
     await store.set_repository(LAMMPS, RepositoryChange(default_branch="develop"), _now())
     found = [r for r in read_manifest(_MANIFEST, LAMMPS) if isinstance(r, ReportRequest)]
-    first = await _ingest(store, found[:1])
+    half = amount // 2
+    first = await _ingest(store, found[:half])
     early = most_memory()
-    rest = await _ingest(store, found[1:amount])
+    rest = await _ingest(store, found[half:amount])
     return first.written + rest.written, early
 
 

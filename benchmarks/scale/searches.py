@@ -18,6 +18,7 @@ from indexing.models.tests import TestQuery
 from indexing.store.elasticsearch.bulk import Operation, send
 from indexing.store.elasticsearch.cluster import routing_of
 from indexing.store.elasticsearch.connection import WRITING, Connection
+from indexing.store.elasticsearch.search_query import make_query
 from indexing.store.interface import Reader
 
 # The same documents under a plain key, as one would lay them out without a thought for scale.
@@ -81,29 +82,62 @@ async def compare_first_searches(
     reader: Reader, connection: Connection, plain: str, words: Sequence[int]
 ) -> Compared:
     """The test search for `*word*` in the small repository, and one over the plain index."""
+    own, other = [], []
+    for number in words:
+        query = _query_of(number)
+        own.append(await _time(partial(reader.search_tests, query, Anchor(), 10)))
+        search = partial(connection.search, plain, _plain_body(query), patience=WRITING)
+        other.append(await _time(partial(search, routing=routing_of(SMALL))))
+    return Compared(statistics.median(own), statistics.median(other))
+
+
+async def compare_work_of_first_searches(
+    connection: Connection, identities: str, plain: str, words: Sequence[int]
+) -> Compared:
+    """The same by what the node says of its own work: without the way there and back."""
     routing = routing_of(SMALL)
     own, other = [], []
     for number in words:
-        pattern = f"*{rare_word(SMALL, number)}*"
-        query = TestQuery(SMALL, (pattern,))
-        own.append(await _time(partial(reader.search_tests, query, Anchor(), 10)))
-        body: dict[str, Any] = {
-            "size": 11,
-            "query": {
-                "bool": {
-                    "filter": [
-                        {"term": {"repository_id": routing}},
-                        {"wildcard": {"test_name": {"value": pattern}}},
-                    ]
-                }
-            },
-            "sort": [{"executions_count": "desc"}, {"test_name": "desc"}],
-            "track_total_hits": False,
-        }
-        other.append(
-            await _time(partial(connection.search, plain, body, routing=routing, patience=WRITING))
-        )
+        query = _query_of(number)
+        body = {"size": 11, "query": make_query(query, routing), "track_total_hits": False}
+        own.append(await _work(connection, identities, body, routing))
+        other.append(await _work(connection, plain, _plain_body(query), routing))
     return Compared(statistics.median(own), statistics.median(other))
+
+
+def _query_of(number: int) -> TestQuery:
+    return TestQuery(SMALL, (f"*{rare_word(SMALL, number)}*",))
+
+
+def _plain_body(query: TestQuery) -> dict[str, Any]:
+    (pattern,) = query.patterns
+    return {
+        "size": 11,
+        "query": {
+            "bool": {
+                "filter": [
+                    {"term": {"repository_id": routing_of(query.repository)}},
+                    {"wildcard": {"test_name": {"value": pattern}}},
+                ]
+            }
+        },
+        "sort": [{"executions_count": "desc"}, {"test_name": "desc"}],
+        "track_total_hits": False,
+    }
+
+
+async def _work(connection: Connection, index: str, body: dict[str, Any], routing: str) -> float:
+    """The seconds that the shard worked on the query."""
+    answer = await connection.search(
+        index, body | {"profile": True}, routing=routing, patience=WRITING
+    )
+    nanoseconds = 0
+    for shard in answer["profile"]["shards"]:
+        for search in shard["searches"]:
+            nanoseconds += search["rewrite_time"]
+            nanoseconds += sum(query["time_in_nanos"] for query in search["query"])
+            nanoseconds += sum(each["time_in_nanos"] for each in search["collector"])
+    return nanoseconds / 1e9
 
 
 async def _time(work: Callable[[], Awaitable[object]]) -> float:

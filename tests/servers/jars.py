@@ -42,6 +42,9 @@ def elasticsearch_home(cache: Path = CACHE) -> Path:
 
 
 def _fetch(folder: Path) -> list[Path]:
+    # What fetches them goes by its own variable, where all else goes by this one.
+    if trusted := os.environ.get("SSL_CERT_FILE"):
+        os.environ.setdefault("REQUESTS_CA_BUNDLE", trusted)
     context = MavenContext(repo_cache=folder / "repository")
     try:
         built = EnvironmentBuilder(context, cache_dir=folder / "jgo").from_endpoint(ENDPOINT)

@@ -10,11 +10,15 @@ import os
 import random
 import shutil
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from indexing.store import ElasticsearchPlace, open_store
+from indexing.store.elasticsearch.bulk import Operation, send
+from indexing.store.elasticsearch.connection import Connection
+from indexing.store.elasticsearch.layout import Layout
 from indexing.store.interface import StoreStatus
 from tests.builders import NOON
 from tests.conftest import empty
@@ -74,8 +78,40 @@ def test_a_killed_load_that_is_run_again_ends_in_the_state_of_a_clean_one(
         if ran and asyncio.run(read_status(place)) != before:
             confirmed += 1
             run(place, load.arguments)
+            found = asyncio.run(read_all(place, load.repositories))
+            assert without_stale(found) == without_stale(expected)
+            asyncio.run(let_marks_end(place))
             assert asyncio.run(read_all(place, load.repositories)) == expected
     record_testsuite_property(f"{name}: kills, tried and confirmed", (tries, confirmed))
+
+
+def without_stale(lines: list[str]) -> list[str]:
+    """What is there but for how many tests wait to be worked out once more."""
+    return [line for line in lines if not line.startswith("stale_tests ")]
+
+
+async def let_marks_end(place: Place) -> None:
+    """Have the marks of a killed writer end now, which they do by themselves after a while.
+
+    In Elasticsearch nobody can tell a killed writer from a slow one sooner than that.
+    """
+    if isinstance(place, Path):
+        return
+    index = Layout(place.prefix).stale
+    connection = Connection(place.urls)
+    try:
+        await connection.refresh(index)
+        answer = await connection.search(index, {"size": 1_000})
+        marks = [
+            Operation("index", index, hit["_id"], None, hit["_source"] | {"ahead_until": 0})
+            for hit in answer["hits"]["hits"]
+        ]
+        await send(connection, marks, visible=True)
+    finally:
+        await connection.close()
+    store = await open_store(place)
+    await store.refresh_tests(datetime.now(UTC))
+    await store.close()
 
 
 async def prepare(place: Place, load: Load) -> StoreStatus:

@@ -306,7 +306,7 @@ RUNS = st.lists(
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(runs=RUNS, order=st.randoms(use_true_random=False), ignore=st.booleans())
 async def test_any_order_and_any_split_end_in_the_same_quarantines(

@@ -144,7 +144,7 @@ async def test_a_walk_meets_every_row_once_while_others_are_written(
 ) -> None:
     random_ = random.Random(limit)
     # A crowd at one moment, and pairs around it.
-    moments = [NOON] * 40 + [after(seconds=random_.randrange(10)) for _ in range(40)]
+    moments = [NOON] * 16 + [after(seconds=random_.randrange(10)) for _ in range(16)]
     events = [
         make_event(n, at, pull_request=random_.choice([1, 2, 3])) for n, at in enumerate(moments)
     ]

@@ -252,7 +252,7 @@ REPORTS = st.lists(
 
 
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(reports=REPORTS, order=st.randoms(use_true_random=False))
 async def test_any_order_and_any_split_give_the_same_state(

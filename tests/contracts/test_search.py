@@ -54,7 +54,7 @@ async def names(store: Store, query: TestQuery, limit: int = 1_000) -> list[str]
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     stored=st.lists(NAMES, max_size=25, unique=True),
@@ -196,7 +196,7 @@ async def test_a_walk_meets_every_row_once_while_others_are_written(
 ) -> None:
     random_ = random.Random(limit)
     for job in "xyz":
-        await load_names(store, [f"test_{n}" for n in range(20)], make_run(job=job))
+        await load_names(store, [f"test_{n}" for n in range(8)], make_run(job=job))
     query = ask(pattern, sort=sort, descending=bool(limit % 2))
     start = set((await store.search_tests(query, Anchor(), 1_000)).rows)
 

@@ -15,6 +15,7 @@ from service.cache.renewing import RenewingStore
 from service.context import CONTEXT, LIFECYCLE, Clock, Context, Lifecycle, utc_now
 from service.cors import Cors
 from service.cursor import Seal
+from service.deadline import answer_in_time
 from service.edge import edge
 from service.front import Front
 from service.gate import Gate
@@ -33,7 +34,9 @@ _CI: Final = "/v1/ci/{owner:[^/]*}/repositories"
 
 def create_app(settings: Settings, store: Store, *, clock: Clock = utc_now) -> web.Application:
     """The application over a store, which it closes when it is cleaned up itself."""
-    app = web.Application(middlewares=[edge])
+    app = web.Application(
+        middlewares=[edge, answer_in_time] if settings.elasticsearch_url else [edge]
+    )
     app[LIFECYCLE] = Lifecycle()
     app.cleanup_ctx.append(_context(settings, store, clock))
     app.router.add_get(f"{_REPOSITORY}/logs", events.list_events)

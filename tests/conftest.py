@@ -49,8 +49,13 @@ def _running(variable: str, server: type[Node | Redis]) -> Iterator[str]:
 def elasticsearch_place(elasticsearch_url: str) -> ElasticsearchPlace:
     """A place in the shared node with nothing in it, the same for every test of this process."""
     place = ElasticsearchPlace((elasticsearch_url,), f"test-{os.getpid()}")
-    server = http.client.HTTPConnection(elasticsearch_url.removeprefix("http://"))
+    empty(place)
+    return place
+
+
+def empty(place: ElasticsearchPlace) -> None:
+    """Leave nothing in that place."""
+    server = http.client.HTTPConnection(place.urls[0].removeprefix("http://"))
     with contextlib.closing(server):
         server.request("DELETE", f"/{place.prefix}-*")
         assert server.getresponse().status == http.HTTPStatus.OK
-    return place

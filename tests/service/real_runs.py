@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from indexing.names import RepositoryName, parse_repository
 from service.cli import main
+from tests.places import Place, settings_of
 from tests.service.cli.conftest import CI_MARKS
 
 SAMPLES = Path(__file__).parents[1] / "samples"
@@ -39,31 +40,30 @@ REGRESSION = Project(
 
 
 def load(project: Project, data_dir: Path) -> LoadedProject:
-    run(
-        data_dir,
-        "repository",
-        "set",
-        str(project.repository),
-        "--default-branch",
-        project.default_branch,
-    )
+    set_up(project, data_dir)
     return LoadedProject(
         project, data_dir, ingest(project, data_dir, project.folder / "manifest.csv")
     )
 
 
-def ingest(project: Project, data_dir: Path, manifest: Path) -> str:
+def set_up(project: Project, place: Place) -> None:
+    """Tell the store what the default branch is."""
+    branch = f"--default-branch={project.default_branch}"
+    run(place, "repository", "set", str(project.repository), branch)
+
+
+def ingest(project: Project, place: Place, manifest: Path) -> str:
     """Load the reports of a manifest; gives the last line of what the command says."""
     said = run(
-        data_dir, "ingest", "junit", f"--repository={project.repository}", f"--manifest={manifest}"
+        place, "ingest", "junit", f"--repository={project.repository}", f"--manifest={manifest}"
     )
     return said.splitlines()[-1]
 
 
-def run(data_dir: Path, *arguments: str) -> str:
-    """Run `mergewatch` over the store in that folder; gives what it says on standard error."""
+def run(place: Place, *arguments: str) -> str:
+    """Run `mergewatch` over the store in that place; gives what it says on standard error."""
     unset = dict.fromkeys((*CI_MARKS, "MERGEWATCH_URL", "MERGEWATCH_TOKEN"))
-    environment = {**unset, "MERGEWATCH_DATA_DIR": str(data_dir)}
+    environment = {**unset, **settings_of(place)}
     result = CliRunner().invoke(main, arguments, env=environment, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.stderr

@@ -13,8 +13,8 @@ from typing import Any, Final, Literal
 
 import orjson
 
-from indexing.errors import StoreUnavailableError
-from indexing.store.elasticsearch.connection import WRITING, Connection
+from indexing.errors import StoreError, StoreUnavailableError
+from indexing.store.elasticsearch.connection import PASSING_KINDS, WRITING, Connection
 
 # Sending more than a mebibyte in one go holds up the event loop; a node gains nothing from more.
 _PIECE_BYTES: Final = 1_000_000
@@ -72,19 +72,28 @@ class Outcome:
 
 
 async def send(
-    connection: Connection, operations: Sequence[Operation], *, visible: bool
+    connection: Connection,
+    operations: Sequence[Operation],
+    *,
+    visible: bool,
+    may_refuse: bool = False,
 ) -> list[Outcome]:
     """Carry the operations out in their order; one outcome each.
 
     With `visible`, every search that begins afterwards sees them. A call that is cut short has
-    done some of them; repeating it does the rest.
+    done some of them; repeating it does the rest. With `may_refuse`, a document that the index
+    cannot hold is an outcome like any other.
 
     Raises:
-        StoreUnavailableError: the cluster goes on putting some of them off.
+        StoreUnavailableError: the cluster goes on putting some of them off, or an index takes none.
+        StoreError: an index cannot hold one of them.
     """
     outcomes: list[Outcome] = []
     for piece in _cut(operations):
         outcomes += await _send_piece(connection, piece, visible=visible)
+    for outcome in () if may_refuse else outcomes:
+        if not (outcome.done or outcome.conflicts):
+            raise StoreError(f"Elasticsearch refuses a document ({outcome.error})")
     return outcomes
 
 
@@ -106,6 +115,10 @@ async def _send_piece(
         for number, item in zip(waiting, answer["items"], strict=True):
             (told,) = item.values()
             outcomes[number] = _outcome_of(told)
+            if outcomes[number].error in PASSING_KINDS and told["status"] not in _PUT_OFF:
+                raise StoreUnavailableError(
+                    f"Elasticsearch takes no documents ({outcomes[number].error})"
+                )
             if told["status"] in _PUT_OFF:
                 put_off.append(number)
         waiting = put_off

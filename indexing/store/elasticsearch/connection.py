@@ -8,6 +8,7 @@ client lays over it costs more than a small request does.
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,15 +34,22 @@ _CONNECTIONS_PER_NODE: Final = 64
 _WILDCARDS: Final = "open,closed"
 
 _BAD_REQUEST: Final = 400
-# What is answered with 400 as well, and is no fault of the request.
-_STATES: Final = frozenset({"index_closed_exception"})
 _CONFLICT: Final = 409
 _MISSING: Final = 404
 _TOO_MANY: Final = 429
 # Of a proxy, of a cluster without a master, of shards that are nowhere to be found just now.
 _PASSING: Final = frozenset({_TOO_MANY, 502, 503, 504})
 
+# An index that is closed, blocked or gone is for whoever runs the cluster to mend: nothing is wrong
+# with what was asked.
+PASSING_KINDS: Final = frozenset(
+    {"index_closed_exception", "index_not_found_exception", "cluster_block_exception"}
+)
+
 _FIRST_PAUSE: Final = 0.05
+
+# The transport would warn of each failed attempt with a traceback; what comes of it is raised here.
+logging.getLogger("elastic_transport").setLevel(logging.ERROR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,7 +345,7 @@ def _error_of(status: int, answer: Any) -> StoreError:
     if status in {401, 403}:
         return StoreUnavailableError(f"Elasticsearch does not let this service in ({kind})")
     told = f"Elasticsearch answers {status} ({kind})"
-    if status == _BAD_REQUEST and kind not in _STATES:
+    if status == _BAD_REQUEST and kind not in PASSING_KINDS:
         return StoreError(told)
     # Whatever else it is, it is the state of the cluster, which somebody can mend.
     return StoreUnavailableError(told)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from indexing.errors import StoreError, StoreVersionError
+from indexing.errors import StoreUnavailableError, StoreVersionError
 from indexing.store.elasticsearch.connection import WRITING, ConflictError, Connection, Document
 from indexing.store.elasticsearch.layout import LAYOUT_VERSION, Layout
 from indexing.store.elasticsearch.retention import Retention
@@ -99,7 +99,7 @@ class Control:
 
 def _require(document: Document | None) -> Document:
     if document is None:
-        raise StoreError("the store is gone from Elasticsearch")
+        raise StoreUnavailableError("the store is gone from Elasticsearch")
     return document
 
 

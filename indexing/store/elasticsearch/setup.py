@@ -35,19 +35,13 @@ async def ensure_layout(connection: Connection, layout: Layout) -> None:
     if found.get("found"):
         version = Version(found["_seq_no"], found["_primary_term"])
         state_of(Document(found["_id"], found["_source"], version))
+        # A snapshot brings the indices back without them.
+        if not await _has_templates(connection, layout):
+            await _put_templates(connection, layout)
         return
     # New indices take their form from the templates, so these come first; the document that says
     # that all of it is there comes last.
-    for kind, templates in (
-        ("_component_template", layout.components),
-        ("_index_template", layout.templates),
-    ):
-        await asyncio.gather(
-            *(
-                connection.request("PUT", f"/{kind}/{name}", body, patience=WRITING)
-                for name, body in templates.items()
-            )
-        )
+    await _put_templates(connection, layout)
     generation = layout.identities_of(FIRST_GENERATION)
     await asyncio.gather(
         *(create_index(connection, name) for name in layout.fixed),
@@ -58,6 +52,30 @@ async def ensure_layout(connection: Connection, layout: Layout) -> None:
     except ConflictError:
         # Another process was as far a moment earlier.
         return
+
+
+async def _has_templates(connection: Connection, layout: Layout) -> bool:
+    answer = await connection.request(
+        "GET",
+        f"/_index_template/{layout.prefix}-*?filter_path=index_templates.name",
+        allow={_MISSING},
+        patience=WRITING,
+    )
+    there = {template["name"] for template in (answer or {}).get("index_templates", ())}
+    return there.issuperset(layout.templates)
+
+
+async def _put_templates(connection: Connection, layout: Layout) -> None:
+    for kind, templates in (
+        ("_component_template", layout.components),
+        ("_index_template", layout.templates),
+    ):
+        await asyncio.gather(
+            *(
+                connection.request("PUT", f"/{kind}/{name}", body, patience=WRITING)
+                for name, body in templates.items()
+            )
+        )
 
 
 async def create_index(

@@ -64,10 +64,10 @@ async def mark_repository(cluster: Cluster, repository: RepositoryName) -> None:
 async def read_marks(cluster: Cluster, routing: str | None) -> tuple[list[Mark], bool]:
     """Marks of one repository or of any, the marks of a repository together.
 
-    Not all of them where they name very many tests; also tells whether there are more.
+    Not all of them where they name very many tests; also tells whether there are more. Every
+    search that begins afterwards sees what they are about.
     """
-    # What the marks are about has to be seen as well, and first.
-    await cluster.connection.refresh(f"{cluster.layout.stale},{cluster.layout.executions}")
+    await cluster.connection.refresh(cluster.layout.stale)
     body: dict[str, Any] = {
         "size": _MARKS_A_PAGE,
         "sort": [{"repository_id": "asc"}, {"mark": "asc"}],
@@ -77,6 +77,7 @@ async def read_marks(cluster: Cluster, routing: str | None) -> tuple[list[Mark],
     if routing is not None:
         body["query"] = {"term": {"repository_id": routing}}
     marks: list[Mark] = []
+    more = False
     seen = 0
     while seen < _TESTS_AT_ONCE:
         answer = await cluster.connection.search(cluster.layout.stale, body, patience=WRITING)
@@ -93,10 +94,15 @@ async def read_marks(cluster: Cluster, routing: str | None) -> tuple[list[Mark],
                 )
             )
             seen += _TESTS_AT_ONCE if tests is None else len(tests)
-        if len(hits) < _MARKS_A_PAGE:
-            return marks, False
+        more = len(hits) == _MARKS_A_PAGE
+        if not more:
+            break
         body["search_after"] = hits[-1]["sort"]
-    return marks, True
+    if marks:
+        # Not before the marks were read: what was stored in between would be seen by nobody, and
+        # its mark taken away.
+        await cluster.connection.refresh(cluster.layout.executions)
+    return marks, more
 
 
 async def drop_marks(cluster: Cluster, marks: Sequence[Mark]) -> None:

@@ -1,0 +1,148 @@
+"""What a million test identities cost in Elasticsearch: `python -m benchmarks.elasticsearch_scale`.
+
+It starts a node of its own, or uses the one whose URL is given; what was loaded stays in `.bench/`
+for the next run. The data is loaded by a process of its own, in which nothing else takes memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from benchmarks.scale.identities import LARGEST
+from benchmarks.scale.loading import Load, load
+from benchmarks.scale.pages import compare_pages_of_events, compare_pages_of_tests
+from benchmarks.scale.searches import build_plain_index, compare_first_searches
+from indexing.store.elasticsearch.connection import WRITING, Connection
+from indexing.store.elasticsearch.store import ElasticsearchStore
+from indexing.store.interface import Reader
+from tests.servers.elasticsearch import Node
+
+FOLDER: Final = Path(__file__).parents[1] / ".bench" / "elasticsearch-scale"
+PREFIX: Final = "scale"
+PLAIN: Final = f"{PREFIX}-plain"
+IDENTITIES: Final = 1_000_000
+EVENTS: Final = 50_000
+REPORTS: Final = 151
+# The tests whose words are asked for: each once, spread over all of a repository.
+WORDS: Final = range(17, 3_400, 113)
+
+MAX_SEARCH_RATIO: Final = 0.1
+MAX_PAGE_RATIO: Final = 1.3
+# The rest of a load may take so much more memory than its first part did.
+MAX_GROWTH: Final = 1.5
+
+
+class Verdicts:
+    """Prints each figure with what it has to be, and remembers whether all of them were."""
+
+    def __init__(self) -> None:
+        self.all_hold = True
+
+    def say(self, what: str, figure: float, most: float, how: str) -> None:
+        holds = figure <= most
+        self.all_hold &= holds
+        verdict = "holds" if holds else "DOES NOT HOLD"
+        print(f"{what:<58} {figure:6.3f}   at most {most}: {verdict}   ({how})")
+
+
+@contextmanager
+def node_at(url: str | None) -> Iterator[str]:
+    """The URL of a node: the one that is given, or one that ends with the block."""
+    if url:
+        yield url
+        return
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with Node(FOLDER, heap="1g", quick_start=False) as node:
+        yield node.url
+
+
+def load_all(url: str, identities: int, verdicts: Verdicts) -> None:
+    """Load what is not there yet, and say what that took."""
+    for what, amount in (("identities", identities), ("events", EVENTS), ("reports", REPORTS)):
+        done = load(what, amount, url, PREFIX)
+        verdicts.say(
+            f"memory: loading {amount:,} {what}, its most : after a part",
+            done.most_bytes / done.early_bytes,
+            MAX_GROWTH,
+            _describe(done),
+        )
+
+
+def _describe(done: Load) -> str:
+    rate = done.rows / done.seconds
+    mebibytes = done.most_bytes / 2**20
+    return f"{done.rows:,} rows, {done.seconds:,.0f} s, {rate:,.0f} a second, {mebibytes:.0f} MiB"
+
+
+async def measure(url: str, identities: int, verdicts: Verdicts) -> None:
+    """Print what searches and pages cost, and what the documents take on disk."""
+    store = await ElasticsearchStore.open([url], prefix=PREFIX)
+    connection = Connection([url])
+    try:
+        await build_plain_index(connection, PLAIN, identities)
+        await _measure_first_searches(store, connection, verdicts)
+        for what, compare in (
+            ("events", compare_pages_of_events),
+            ("tests", compare_pages_of_tests),
+        ):
+            compared = await compare(store)
+            verdicts.say(
+                f"page 500 : page 1 of {what} of {LARGEST.name}",
+                compared.ratio,
+                MAX_PAGE_RATIO,
+                f"{compared.one * 1000:.2f} ms, {compared.other * 1000:.2f} ms",
+            )
+        await _print_sizes(connection)
+    finally:
+        await connection.close()
+        await store.close()
+
+
+async def _measure_first_searches(
+    reader: Reader, connection: Connection, verdicts: Verdicts
+) -> None:
+    words = list(WORDS)
+    # The first of all warms up the compiler, and is not counted.
+    await compare_first_searches(reader, connection, PLAIN, words[:5])
+    compared = await compare_first_searches(reader, connection, PLAIN, words[5:])
+    verdicts.say(
+        "first *rare* of 3,600 tests : one over the shard's terms",
+        compared.ratio,
+        MAX_SEARCH_RATIO,
+        f"{compared.one * 1000:.1f} ms, {compared.other * 1000:.1f} ms",
+    )
+
+
+async def _print_sizes(connection: Connection) -> None:
+    await connection.request("POST", f"/{PREFIX}-*/_flush", patience=WRITING)
+    rows = await connection.request(
+        "GET", f"/_cat/indices/{PREFIX}-*?format=json&bytes=b", patience=WRITING
+    )
+    for row in sorted(rows, key=lambda row: str(row["index"])):
+        documents, size = int(row["docs.count"]), int(row["pri.store.size"])
+        each = size / documents if documents else 0
+        print(f"{row['index']:<58} {documents:>9,} documents, {size / 1e6:>8.1f} MB, {each:.0f} B")
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--url", help="a node that runs already")
+    arguments.add_argument("--identities", type=int, default=IDENTITIES)
+    arguments.add_argument("--loaded", action="store_true", help="use what was loaded before")
+    given = arguments.parse_args()
+    verdicts = Verdicts()
+    with node_at(given.url) as url:
+        if not given.loaded:
+            load_all(url, given.identities, verdicts)
+        asyncio.run(measure(url, given.identities, verdicts))
+    return 0 if verdicts.all_hold else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

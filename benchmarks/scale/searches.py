@@ -1,0 +1,112 @@
+"""What a search and a page cost in a store that is loaded; each asked for in turn with its peer.
+
+A first search is of a word that nobody asked for before: no cache of the node knows it.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from benchmarks.scale.identities import SMALL, name_of, rare_word, sizes_of
+from indexing.models.paging import Anchor
+from indexing.models.tests import TestQuery
+from indexing.store.elasticsearch.bulk import Operation, send
+from indexing.store.elasticsearch.cluster import routing_of
+from indexing.store.elasticsearch.connection import WRITING, Connection
+from indexing.store.interface import Reader
+
+# The same documents under a plain key, as one would lay them out without a thought for scale.
+_PLAIN_MAPPING: Final = {
+    "dynamic": False,
+    "properties": {
+        "repository_id": {"type": "keyword"},
+        "test_name": {"type": "keyword"},
+        "executions_count": {"type": "long"},
+    },
+}
+_PLAIN_SETTINGS: Final = {"number_of_shards": 2, "number_of_replicas": 0}
+_DOCUMENTS_A_CALL: Final = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What two ways took, in seconds: the median of each."""
+
+    one: float
+    other: float
+
+    @property
+    def ratio(self) -> float:
+        return self.one / self.other
+
+
+async def build_plain_index(connection: Connection, index: str, identities: int) -> None:
+    """Store all identities in an index without a key of their repository; none if it is there."""
+    made = await connection.request(
+        "PUT",
+        f"/{index}",
+        {"settings": _PLAIN_SETTINGS, "mappings": _PLAIN_MAPPING},
+        allow={400},
+        patience=WRITING,
+    )
+    if "error" in made:
+        return
+    for repository, tests in sizes_of(identities).items():
+        routing = routing_of(repository)
+        for start in range(0, tests, _DOCUMENTS_A_CALL):
+            operations = [
+                Operation(
+                    "create",
+                    index,
+                    f"{routing}-{number}",
+                    routing,
+                    {
+                        "repository_id": routing,
+                        "test_name": name_of(repository, number),
+                        "executions_count": 1,
+                    },
+                )
+                for number in range(start, min(start + _DOCUMENTS_A_CALL, tests))
+            ]
+            await send(connection, operations, visible=False)
+    await connection.refresh(index)
+
+
+async def compare_first_searches(
+    reader: Reader, connection: Connection, plain: str, words: Sequence[int]
+) -> Compared:
+    """The test search for `*word*` in the small repository, and one over the plain index."""
+    routing = routing_of(SMALL)
+    own, other = [], []
+    for number in words:
+        pattern = f"*{rare_word(SMALL, number)}*"
+        query = TestQuery(SMALL, (pattern,))
+        own.append(await _time(partial(reader.search_tests, query, Anchor(), 10)))
+        body: dict[str, Any] = {
+            "size": 11,
+            "query": {
+                "bool": {
+                    "filter": [
+                        {"term": {"repository_id": routing}},
+                        {"wildcard": {"test_name": {"value": pattern}}},
+                    ]
+                }
+            },
+            "sort": [{"executions_count": "desc"}, {"test_name": "desc"}],
+            "track_total_hits": False,
+        }
+        other.append(
+            await _time(partial(connection.search, plain, body, routing=routing, patience=WRITING))
+        )
+    return Compared(statistics.median(own), statistics.median(other))
+
+
+async def _time(work: Callable[[], Awaitable[object]]) -> float:
+    began = time.perf_counter()
+    await work()
+    return time.perf_counter() - began

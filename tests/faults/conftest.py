@@ -1,0 +1,43 @@
+"""A node of Elasticsearch that only these tests use, for they harm it."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from indexing.store import ElasticsearchPlace
+from tests.faults.stock import fill
+from tests.servers.elasticsearch import Node
+
+PREFIX = "faults"
+
+
+@dataclass(frozen=True)
+class Stocked:
+    """A node whose store is filled, and the key that reads it."""
+
+    node: Node
+    key: str = field(repr=False)
+
+    @property
+    def place(self) -> ElasticsearchPlace:
+        return self.through(self.node.url)
+
+    def through(self, url: str) -> ElasticsearchPlace:
+        """The same store, reached by that address."""
+        return ElasticsearchPlace((url,), PREFIX)
+
+
+@pytest.fixture(scope="session")
+def stocked() -> Iterator[Stocked]:
+    with (
+        tempfile.TemporaryDirectory(prefix="mergewatch-faults-") as folder,
+        Node(Path(folder)) as node,
+    ):
+        key = asyncio.run(fill(ElasticsearchPlace((node.url,), PREFIX)))
+        yield Stocked(node, key)

@@ -1,0 +1,67 @@
+"""A service process over a store that a test breaks; what it logs is read all the time."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.places import Place, settings_of
+from tests.service.processes import TIMEOUT, Service, port_of
+
+
+@dataclass
+class Serving:
+    """A running service, and the lines of its log that tell of a mistake in it."""
+
+    service: Service
+    base: str
+    mistakes: list[str]
+    reader: threading.Thread
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self.service.process.kill()
+        self.service.process.wait(TIMEOUT)
+
+    def end(self) -> None:
+        """Kill it, if it still runs; no mistake may have shown in its log."""
+        self.kill()
+        self.reader.join(TIMEOUT)
+        assert self.mistakes == []
+
+
+def service_over(place: Place, **environment: str) -> Service:
+    """The process of a service over that place, which may not have begun to answer."""
+    return Service(Path("none"), **settings_of(place), **environment)
+
+
+def start(place: Place, **environment: str) -> Serving:
+    """Run the service over that place, and wait until it listens."""
+    service = service_over(place, **environment)
+    base = f"http://127.0.0.1:{port_of(service.next_line('listening'))}"
+    mistakes: list[str] = []
+    # A pipe that nobody reads would hold the service up.
+    reader = threading.Thread(target=_read, args=(service, mistakes))
+    reader.start()
+    return Serving(service, base, mistakes, reader)
+
+
+@contextmanager
+def serving(place: Place, **environment: str) -> Iterator[Serving]:
+    """The same until the block is left."""
+    running = start(place, **environment)
+    try:
+        yield running
+    finally:
+        running.end()
+
+
+def _read(service: Service, mistakes: list[str]) -> None:
+    log = service.process.stderr
+    assert log is not None
+    with log:
+        mistakes += [line for line in log if json.loads(line)["level"] == "error"]

@@ -1,0 +1,66 @@
+"""What the store of the fault tests holds, and everything that clients ask of it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from indexing.identifiers import derive_test_id
+from indexing.models.executions import Conclusion
+from indexing.models.keys import Scope
+from indexing.models.quarantines import QuarantineRequest
+from indexing.store import open_store
+from service.auth import make_key
+from tests.builders import NOON, WIDGETS, after, make_event, make_executions, make_run
+from tests.places import Place
+from tests.service.front_door import LOGS, QUARANTINES, SEARCH, TESTS
+
+EVENTS = 35
+NAMES = tuple(f"test_{number:02}" for number in range(25))
+QUARANTINED = NAMES[:12]
+
+# The range lies over three slices of time.
+EVENTS_PAGE = f"{LOGS}?received_from=2026-07-01T00:00:00Z&per_page=10"
+DETAIL = f"{TESTS}/{derive_test_id(WIDGETS, NAMES[3])}"
+# What the service keeps for a minute, so that it needs no store.
+KEPT = (DETAIL, QUARANTINES)
+# The first pages of what is asked; where there are more of a list, they are asked for as well.
+TARGETS = (
+    EVENTS_PAGE,
+    f"{SEARCH}?test_name=*&sort=test_name&per_page=10",
+    f"{SEARCH}?test_name=*_1*",
+    DETAIL,
+    QUARANTINES,
+    f"{QUARANTINES}?per_page=5",
+)
+
+
+async def fill(place: Place) -> str:
+    """Fill a store; gives the text of a key that reads it."""
+    store = await open_store(place)
+    try:
+        await store.ensure_repository(WIDGETS)
+        await store.write_events(
+            [make_event(n, NOON - timedelta(days=n), pull_request=n) for n in range(EVENTS)]
+        )
+        for hour in range(3):
+            run = make_run(str(hour))
+            failed = NAMES[hour]
+            results = [(n, Conclusion.FAILED if n == failed else Conclusion.PASSED) for n in NAMES]
+            executions = make_executions(run, results, after(hours=hour))
+            await store.write_executions(WIDGETS, run, executions)
+        await store.refresh_tests(NOON)
+        for minutes, name in enumerate(QUARANTINED):
+            request = QuarantineRequest(name, "fails now and then")
+            await store.add_quarantine(WIDGETS, request, after(minutes=minutes))
+        text, record = make_key(
+            key_id="fault",
+            name="faults",
+            scope=Scope.READ,
+            owner="acme",
+            repository=None,
+            created_at=NOON,
+        )
+        await store.add_key(record)
+        return text
+    finally:
+        await store.close()

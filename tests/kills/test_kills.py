@@ -1,0 +1,89 @@
+"""A load that is killed at any moment and run again ends in the state of one that was not.
+
+`make kills` does so a hundred times for each store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from indexing.store import ElasticsearchPlace, open_store
+from indexing.store.interface import StoreStatus
+from tests.builders import NOON
+from tests.conftest import empty
+from tests.kills.commands import kill, run
+from tests.kills.loads import LOADS, Load
+from tests.places import Place
+from tests.whole_state import read_all, read_status
+
+# Confirmed kills of each load over each store.
+KILLS = int(os.environ.get("MERGEWATCH_TEST_KILLS", "2"))
+# A kill that came too early or too late is tried again.
+TRIES_A_KILL = 20
+
+MakePlace = Callable[[], Place]
+
+
+@pytest.fixture(params=["sqlite", "elasticsearch"])
+def make_place(request: pytest.FixtureRequest, tmp_path: Path) -> MakePlace:
+    """Gives the place of a store with nothing in it; the one before is gone then."""
+    if request.param == "elasticsearch":
+        place: ElasticsearchPlace = request.getfixturevalue("elasticsearch_place")
+
+        def make_empty() -> Place:
+            empty(place)
+            return place
+
+        return make_empty
+
+    def make_folder() -> Place:
+        folder = tmp_path / "store"
+        shutil.rmtree(folder, ignore_errors=True)
+        return folder
+
+    return make_folder
+
+
+@pytest.mark.parametrize("name", LOADS)
+def test_a_killed_load_that_is_run_again_ends_in_the_state_of_a_clean_one(
+    make_place: MakePlace,
+    tmp_path: Path,
+    name: str,
+    record_testsuite_property: Callable[[str, object], None],
+) -> None:
+    load = LOADS[name](tmp_path)
+    place = make_place()
+    asyncio.run(prepare(place, load))
+    lasts = run(place, load.arguments)
+    expected = asyncio.run(read_all(place, load.repositories))
+    moments = random.Random(name)
+    confirmed = tries = 0
+    while confirmed < KILLS:
+        tries += 1
+        assert tries <= KILLS * TRIES_A_KILL
+        place = make_place()
+        before = asyncio.run(prepare(place, load))
+        ran = kill(place, load.arguments, after=moments.uniform(0, lasts))
+        if ran and asyncio.run(read_status(place)) != before:
+            confirmed += 1
+            run(place, load.arguments)
+            assert asyncio.run(read_all(place, load.repositories)) == expected
+    record_testsuite_property(f"{name}: kills, tried and confirmed", (tries, confirmed))
+
+
+async def prepare(place: Place, load: Load) -> StoreStatus:
+    """Make the store and the settings of its repositories; gives what it then holds."""
+    store = await open_store(place)
+    try:
+        for repository in load.repositories:
+            await store.set_repository(repository, load.settings, NOON)
+        return await store.get_status()
+    finally:
+        await store.close()

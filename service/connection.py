@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
 from typing import Any, Final
 
 import structlog
@@ -12,6 +12,7 @@ from aiohttp import web
 from aiohttp.web import BaseRequest, HTTPException, RequestHandler, Server, StreamResponse
 
 from service import problems
+from service.context import LIFECYCLE, Lifecycle
 from service.request_ids import REQUEST_ID_HEADER, choose_request_id
 from service.response_headers import MARK, RESPONSE_HEADERS
 
@@ -28,6 +29,9 @@ HEAD_SECONDS: Final = 10.0
 # at some 30 kilobits a second.
 SEND_SECONDS: Final = 60.0
 
+# How often one that leaves looks whether anybody is left.
+LEAVING_POLL_SECONDS: Final = 0.02
+
 _log = structlog.get_logger(__name__)
 
 
@@ -37,10 +41,18 @@ class Connection(RequestHandler):
     One whose client takes too long to ask, or to take its answer, is cut off.
     """
 
-    __slots__ = ("_limit", "_wire")
+    __slots__ = ("_lifecycle", "_limit", "_wire")
 
-    def __init__(self, manager: Server, *, loop: asyncio.AbstractEventLoop, **options: Any) -> None:
+    def __init__(
+        self,
+        manager: Server,
+        lifecycle: Lifecycle,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        **options: Any,
+    ) -> None:
         super().__init__(manager, loop=loop, **options)
+        self._lifecycle = lifecycle
         self._limit: asyncio.TimerHandle | None = None
         # aiohttp lets go of its own when it begins to close, which a slow reader can draw out.
         self._wire: asyncio.Transport | None = None
@@ -118,6 +130,9 @@ class Connection(RequestHandler):
             resp.headers[REQUEST_ID_HEADER] = choose_request_id(
                 request.headers.get(REQUEST_ID_HEADER)
             )
+        if self._lifecycle.stopping:
+            # Said with the answer, so that nobody asks again where nobody answers.
+            resp.force_close()
         # Answers that stand have them already.
         if MARK not in resp.headers:
             resp.headers.update(RESPONSE_HEADERS)
@@ -127,12 +142,13 @@ class Connection(RequestHandler):
 class Site(web.BaseSite):
     """A bound socket whose connections are `Connection`s, made with the keywords in `limits`."""
 
-    __slots__ = ("_limits", "_others", "_socket")
+    __slots__ = ("_lifecycle", "_limits", "_others", "_socket")
 
     def __init__(
         self, runner: web.AppRunner, listener: socket.socket, limits: Mapping[str, Any]
     ) -> None:
         super().__init__(runner, backlog=BACKLOG)
+        self._lifecycle = runner.app[LIFECYCLE]
         self._socket = listener
         self._limits = dict(limits)
         self._others: list[asyncio.Server] = []
@@ -144,23 +160,54 @@ class Site(web.BaseSite):
     async def start(self) -> None:
         await super().start()
         loop = asyncio.get_running_loop()
-        server = self._runner.server
-        if server is None:
-            raise RuntimeError("the runner was not set up")
 
         async def listen(sock: socket.socket) -> asyncio.Server:
-            return await loop.create_server(
-                lambda: Connection(server, loop=loop, **self._limits), sock=sock, backlog=BACKLOG
-            )
+            return await loop.create_server(self._connection, sock=sock, backlog=BACKLOG)
 
         self._server = await listen(self._socket)
         for _ in range(ACCEPTED_AT_ONCE - 1):
             self._others.append(await listen(self._socket.dup()))
 
+    async def leave(self, seconds: float) -> None:
+        """Let nobody in any more, and wait until all were answered and are gone, or so long."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        self._lifecycle.stopping = True
+        with self._socket.dup() as door:
+            for server in (self._server, *self._others):
+                if server is not None:
+                    server.close()
+            # The loop closes its own first: whoever comes between that and the last look is let in.
+            await asyncio.sleep(0)
+            waiting = list(_accept_all(door))
+        for accepted in waiting:
+            await loop.connect_accepted_socket(self._connection, accepted)
+        server = self._runner.server
+        while server is not None and server.connections and loop.time() < deadline:
+            await asyncio.sleep(LEAVING_POLL_SECONDS)
+
     async def stop(self) -> None:
         for other in self._others:
             other.close()
         await super().stop()
+
+    def _connection(self) -> Connection:
+        server = self._runner.server
+        if server is None:
+            raise RuntimeError("the runner was not set up")
+        loop = asyncio.get_running_loop()
+        return Connection(server, self._lifecycle, loop=loop, **self._limits)
+
+
+def _accept_all(listener: socket.socket) -> Iterator[socket.socket]:
+    """Who has connected already and waits to be let in: closing the door would reset them."""
+    while True:
+        try:
+            accepted, _ = listener.accept()
+        except OSError:
+            return
+        accepted.setblocking(False)
+        yield accepted
 
 
 def http_url(listener: socket.socket) -> str:

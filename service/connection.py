@@ -108,7 +108,7 @@ class Connection(RequestHandler):
         message: str | None = None,  # noqa: ARG002 - it quotes what was sent
     ) -> StreamResponse:
         """Answer a request that could not be read, or whose handling broke; then close."""
-        current = choose_request_id(None)
+        current = choose_request_id({})
         if status < 500:
             # Strangers send what they like: no line at the usual levels for each of them.
             _log.debug("unreadable request", reason=type(exc).__name__, request_id=current)
@@ -127,9 +127,7 @@ class Connection(RequestHandler):
         """Send the response; an error page that no middleware saw becomes a problem first."""
         if isinstance(resp, HTTPException):
             resp = problems.response(problems.from_http_exception(resp))
-            resp.headers[REQUEST_ID_HEADER] = choose_request_id(
-                request.headers.get(REQUEST_ID_HEADER)
-            )
+            resp.headers[REQUEST_ID_HEADER] = choose_request_id(request.headers)
         if self._lifecycle.stopping:
             # Said with the answer, so that nobody asks again where nobody answers.
             resp.force_close()
@@ -182,8 +180,10 @@ class Site(web.BaseSite):
             waiting = list(_accept_all(door))
         for accepted in waiting:
             await loop.connect_accepted_socket(self._connection, accepted)
-        server = self._runner.server
-        while server is not None and server.connections and loop.time() < deadline:
+        while loop.time() < deadline:
+            answering = self._runner.server
+            if answering is None or not answering.connections:
+                break
             await asyncio.sleep(LEAVING_POLL_SECONDS)
 
     async def stop(self) -> None:
@@ -206,7 +206,7 @@ def _accept_all(listener: socket.socket) -> Iterator[socket.socket]:
             accepted, _ = listener.accept()
         except OSError:
             return
-        accepted.setblocking(False)
+        accepted.settimeout(0)
         yield accepted
 
 

@@ -83,9 +83,7 @@ class Front:
             if self._rates is not None:
                 await self._rates.spend(request, standing.caller)
             response = respond(request, standing.answer, standing.headers)
-            response.headers[REQUEST_ID_HEADER] = choose_request_id(
-                request.headers.get(REQUEST_ID_HEADER)
-            )
+            response.headers[REQUEST_ID_HEADER] = choose_request_id(request.headers)
             return response
 
         return answer

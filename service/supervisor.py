@@ -35,7 +35,9 @@ class WorkersDieError(MergewatchError):
     """Workers die as fast as they are started."""
 
 
-def supervise(count: int, run: Callable[[int], None], release: Callable[[], None]) -> None:
+def supervise(
+    count: int, run: Callable[[int], None], release: Callable[[], None] = lambda: None
+) -> None:
     """Keep `count` processes running until SIGTERM or SIGINT, then end them and return.
 
     `release` gives up what this process holds of theirs, before they are told to end.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 import time
@@ -18,7 +19,7 @@ from hardening.ground import ROOT, Ground
 from hardening.suite import SCENARIOS
 
 
-async def run(ground: Ground, names: Sequence[str]) -> dict[str, list[Finding]]:
+async def run(ground: Ground, names: Sequence[str], results: Path) -> dict[str, list[Finding]]:
     """Run the scenarios of these names one after the other."""
     findings: dict[str, list[Finding]] = {}
     try:
@@ -30,6 +31,7 @@ async def run(ground: Ground, names: Sequence[str]) -> dict[str, list[Finding]]:
                 traceback.print_exc()
                 cause = f"{type(error).__name__}: {error}".splitlines()[0]
                 findings[name] = [Finding(name, "broken off", "an end", holds=False, cause=cause)]
+            report.keep(results, name, findings[name])
             for finding in findings[name]:
                 print(f"{name}: {finding}", flush=True)
             print(f"  ({name} took {time.monotonic() - began:.0f} s)", file=sys.stderr, flush=True)
@@ -45,10 +47,13 @@ def main() -> None:
     given = parser.parse_args()
     if unknown := sorted(set(given.names) - set(SCENARIOS)):
         parser.error(f"no scenario is called {', '.join(unknown)}")
-    shutil.rmtree(given.folder, ignore_errors=True)
-    findings = uvloop.run(run(Ground(given.folder), given.names or list(SCENARIOS)))
     if not given.names:
-        report.write(findings)
+        shutil.rmtree(given.folder, ignore_errors=True)
+    # Runs of single scenarios lie beside each other, for the search through all that they left.
+    ground = Ground(given.folder / "ground" / str(os.getpid()))
+    results = given.folder / "results"
+    findings = uvloop.run(run(ground, given.names or list(SCENARIOS), results))
+    report.write(report.read_kept(results, SCENARIOS))
     sys.exit(not all(finding.holds for each in findings.values() for finding in each))
 
 

@@ -15,6 +15,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
@@ -82,9 +83,19 @@ class Ground:
     _node: Node | None = None
     _made: int = 0
 
+    def __post_init__(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+
     def note(self, *credentials: str) -> None:
-        """Remember that these were used."""
+        """Remember that these were used; other runs are told by a file beside the folder."""
         self.credentials.update(credentials)
+        with self.ledger.open("a", encoding="utf-8") as file:
+            file.writelines(f"{text}\n" for text in credentials)
+
+    @property
+    def ledger(self) -> Path:
+        """All credentials of all runs, a line each; they open nothing any more."""
+        return self.folder.parent.parent / "credentials"
 
     def new_folder(self, name: str) -> Path:
         """An empty folder that is kept."""
@@ -141,7 +152,7 @@ class Ground:
         """Begin a service process."""
         log = self.new_folder("service") / "log"
         with log.open("wb") as output:
-            process = subprocess.Popen(  # noqa: S603 - our own command
+            process = subprocess.Popen(
                 [*around, *COMMAND, "serve", "--port", "0"],
                 env=environment(place, **settings),
                 stderr=output,
@@ -162,8 +173,22 @@ class Ground:
         (self.new_folder("command") / "said").write_bytes(printed * (words[0] != "keys") + said)
         return process.returncode or 0, printed.decode().strip(), said.decode()
 
+    def write_down_node(self) -> None:
+        """Every document of the shared node in a file: what lies on the disk is packed."""
+        if self._node is None:
+            return
+        query = {"size": 1000, "query": {"match_all": {}}}
+        path = self.new_folder("elasticsearch") / "content"
+        with path.open("w", encoding="utf-8") as output:
+            status, page = self._node.ask("/_search?scroll=1m&expand_wildcards=all", "POST", query)
+            while status == HTTPStatus.OK and page["hits"]["hits"]:
+                output.writelines(f"{json.dumps(hit)}\n" for hit in page["hits"]["hits"])
+                scroll = {"scroll": "1m", "scroll_id": page["_scroll_id"]}
+                status, page = self._node.ask("/_search/scroll", "POST", scroll)
+
     def close(self) -> None:
         if self._node is not None and self._node.alive:
+            self.write_down_node()
             self._node.stop()
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import platform
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
+
+import orjson
 
 from hardening.findings import Finding
 from hardening.ground import ROOT
@@ -22,8 +24,9 @@ _BEGINNING: Final = """\
 # What was tried to break it
 
 `make harden` attacks, breaks and overloads running services, and writes this page;
-`make harden ARGUMENTS="credentials cursors"` runs the scenarios of those names and only prints.
-Each is a module of `hardening/scenarios/`. Times were taken beside whatever else the machine did.
+`make harden ARGUMENTS="credentials cursors"` runs the scenarios of those names again, and puts
+their lines in the place of the last ones. Each is a module of `hardening/scenarios/`. Times were
+taken beside whatever else the machine did.
 """
 
 
@@ -43,6 +46,21 @@ def describe_versions() -> str:
     )
 
 
+def keep(folder: Path, name: str, findings: Sequence[Finding]) -> None:
+    """Keep what the last run of a scenario found."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.json").write_bytes(orjson.dumps(findings))
+
+
+def read_kept(folder: Path, names: Iterable[str]) -> dict[str, list[Finding]]:
+    """What the last runs of these scenarios found, of those that were run."""
+    return {
+        name: [Finding(**finding) for finding in orjson.loads(path.read_bytes())]
+        for name in names
+        if (path := folder / f"{name}.json").exists()
+    }
+
+
 def write(findings: Mapping[str, Sequence[Finding]], page: Path = PAGE) -> None:
     """Write the page."""
     lines = [finding for each in findings.values() for finding in each]
@@ -59,7 +77,7 @@ def write(findings: Mapping[str, Sequence[Finding]], page: Path = PAGE) -> None:
         "\n".join(
             [
                 _BEGINNING,
-                f"The last run, on {datetime.now(UTC):%Y-%m-%d}: {describe_machine()}. "
+                f"The last run, on {datetime.now(UTC):%Y-%m-%d}: {describe_machine()}.",
                 f"{describe_versions()}.",
                 "",
                 f"{len(lines) - len(failed)} of {len(lines)} lines hold.",

@@ -85,11 +85,14 @@ class Keys:
 
 async def fill(store: Store, names: Sequence[str]) -> list[Stock]:
     """Fill a store with these repositories, alike but for a mark in everything."""
-    return [await _fill_one(store, *name.split("/"), number) for number, name in enumerate(names)]
+    return [
+        await _fill_one(store, RepositoryName(*name.split("/")), number)
+        for number, name in enumerate(names)
+    ]
 
 
-async def _fill_one(store: Store, owner: str, repository: str, number: int) -> Stock:
-    name, mark = RepositoryName(owner, repository), f"mark-{number:03}."
+async def _fill_one(store: Store, name: RepositoryName, number: int) -> Stock:
+    mark = f"mark-{number:03}."
     # Within the range of the log that is read where none is asked for.
     now = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
     await store.ensure_repository(name)

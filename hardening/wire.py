@@ -59,9 +59,7 @@ class Wire:
     async def open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if self._streams is None or not self.is_open:
             self.abort()
-            self._streams = await asyncio.open_connection(
-                "127.0.0.1", self.port, limit=_HEAD_LIMIT
-            )
+            self._streams = await asyncio.open_connection("127.0.0.1", self.port, limit=_HEAD_LIMIT)
         return self._streams
 
     async def ask(

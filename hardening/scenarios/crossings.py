@@ -24,7 +24,17 @@ GONE = 0.3
 CLIENTS = 48
 REDIS_DELAY = 0.003
 # Alike but for where the slash, the dash or the dot is.
-NAMES = ("a-b/c", "a/b-c", "a/b", "a-b/c-a", "ab/c", "a/b.c", "a/b_c", "acme/widgets", "acme/gadgets")
+NAMES = (
+    "a-b/c",
+    "a/b-c",
+    "a/b",
+    "a-b/c-a",
+    "ab/c",
+    "a/b.c",
+    "a/b_c",
+    "acme/widgets",
+    "acme/gadgets",
+)
 _MARK = re.compile(rb"mark-\d{3}\.")
 
 
@@ -90,7 +100,7 @@ async def run(
             async with asyncio.TaskGroup() as group:
                 for number in range(CLIENTS):
                     group.create_task(
-                        _ask(ports[number % 2], questions, requests, seen, random.Random(number))  # noqa: S311
+                        _ask(ports[number % 2], questions, requests, seen, random.Random(number))
                     )
             mistakes = [line for service in services for line in service.mistakes()]
         right = seen.statuses.total() - seen.statuses[HTTPStatus.SERVICE_UNAVAILABLE]
@@ -102,7 +112,9 @@ async def run(
                 f"0 in {requests:,} with {GONE:.0%} gone",
                 not seen.crossings and not mistakes and not seen.unanswered,
                 "; ".join([*seen.crossings[:3], *mistakes[:1]])
-                or ", ".join(f"{count:,} × {code}" for code, count in sorted(seen.statuses.items())),
+                or ", ".join(
+                    f"{count:,} × {code}" for code, count in sorted(seen.statuses.items())
+                ),
             )
         )
     return found

@@ -60,7 +60,7 @@ async def run(ground: Ground) -> list[Finding]:
             heads = [told, *more]
             if any(name == _INJECTED or "evil" in value for name, value in _fields(heads)):
                 injected.append(repr(data[:200]))
-            if any(HTTPStatus.OK == each.status for each in more):
+            if any(each.status == HTTPStatus.OK for each in more):
                 split.append(repr(data[:200]))
     return [
         Finding(

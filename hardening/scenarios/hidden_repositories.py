@@ -56,14 +56,12 @@ async def _compare(
     port: int, credential: str, hidden: Sequence[Stock], pairs: int, what: str
 ) -> Finding:
     wire = Wire(port)
-    random_ = random.Random(7)  # noqa: S311 - only the order
+    random_ = random.Random(7)
     times: dict[bool, list[float]] = {True: [], False: []}
     different = 0
     for number in range(pairs):
         private = hidden[number % len(hidden)]
-        absent = RepositoryName(
-            private.name.owner, private.name.name.replace("private", "absents")
-        )
+        absent = RepositoryName(private.name.owner, private.name.name.replace("private", "absents"))
         operation = random_.choice(list(private.targets()))
         asked = {
             True: private.targets()[operation],

@@ -119,7 +119,7 @@ async def run(
     ground: Ground, *, cases: int = CASES, stores: Sequence[str] = STORES
 ) -> list[Finding]:
     """The same cases are asked over every store, for to make them up takes longest."""
-    services, mistakes = [], []
+    services, served = [], []
     async with AsyncExitStack() as stack:
         for store in stores:
             place = await ground.place(store)
@@ -128,7 +128,7 @@ async def run(
             running = await stack.enter_async_context(ground.serve(place, log_level="info"))
             await warm(running.port, stock, key)
             services.append((store, f"http://127.0.0.1:{running.port}", key))
-            stack.callback(lambda ended=running: mistakes.extend(ended.mistakes()))
+            served.append(running)
         # One answer is all there is to the other paths.
         paths = [path for path in _schema() if path.startswith("/v1/")]
         pool = stack.enter_context(ProcessPoolExecutor(mp_context=get_context("spawn")))
@@ -136,14 +136,13 @@ async def run(
         found = await asyncio.gather(
             *(loop.run_in_executor(pool, ask, path, services, cases) for path in paths)
         )
+    mistakes = [line for running in served for line in running.mistakes()]
     return [
         _judge(store, [tallies[store] for tallies in found], cases, mistakes) for store in stores
     ]
 
 
-def _judge(
-    store: str, tallies: Sequence[Tally], cases: int, mistakes: Sequence[str]
-) -> Finding:
+def _judge(store: str, tallies: Sequence[Tally], cases: int, mistakes: Sequence[str]) -> Finding:
     asked = sum(tally.cases for tally in tallies)
     codes = sum((tally.statuses for tally in tallies), Counter[int]())
     failures = sum((tally.failures for tally in tallies), Counter[str]())

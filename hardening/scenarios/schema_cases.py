@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Sequence
@@ -45,6 +46,7 @@ CASES: Final = 10_000
 _AUTH_EVERY: Final = 50
 _AIMED_NOT_EVERY: Final = 4
 _SECONDS: Final = 60
+_AT_ONCE: Final = 500
 
 
 @dataclass
@@ -71,14 +73,6 @@ def ask(path: str, services: Sequence[tuple[str, str, str]], cases: int) -> dict
     """Ask so many cases of one operation of every (store, address, key)."""
     tallies = {store: Tally() for store, _, _ in services}
 
-    @given(case=_schema()[path]["GET"].as_strategy())
-    @settings(
-        max_examples=cases,
-        deadline=None,
-        database=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
     def one(case: schemathesis.Case[Any]) -> None:
         number = max(tally.cases for tally in tallies.values())
         # The others may come no further than a repository that is not there.
@@ -88,9 +82,20 @@ def ask(path: str, services: Sequence[tuple[str, str, str]], cases: int) -> dict
             checks = CHECKS if number % _AUTH_EVERY else (*CHECKS, ignored_auth)
             _ask_one(case, base, key, checks, tallies[store])
 
+    strategy = _schema()[path]["GET"].as_strategy()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        one()
+        # A batch at a time, for hypothesis remembers each case of one.
+        while (asked := min(tally.cases for tally in tallies.values())) < cases:
+            chosen = settings(
+                max_examples=min(_AT_ONCE, cases - asked),
+                deadline=None,
+                database=None,
+                phases=[Phase.generate],
+                suppress_health_check=list(HealthCheck),
+            )
+            chosen(given(case=strategy)(one))()
+            print(f"  {path}: {tallies}", file=sys.stderr, flush=True)
     return tallies
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from urllib.parse import quote
@@ -23,8 +23,8 @@ TOKENS = ("ghs_theSecretTokenOfSomebody0123456789", "aTokenOfNoKnownForm.0123456
 _CHUNK = 2**20
 
 
-async def run(ground: Ground) -> list[Finding]:
-    await _use(ground)
+async def run(ground: Ground, *, stores: Sequence[str] = STORES) -> list[Finding]:
+    await _use(ground, stores)
     await asyncio.to_thread(ground.write_down_node)
     credentials = set(ground.ledger.read_text(encoding="utf-8").split())
     # What the other runs left lies beside this one's.
@@ -41,9 +41,9 @@ async def run(ground: Ground) -> list[Finding]:
     ]
 
 
-async def _use(ground: Ground) -> None:
+async def _use(ground: Ground, stores: Sequence[str]) -> None:
     """Use each kind in every place of a request, with every kind of store and a line for each."""
-    for store in STORES:
+    for store in stores:
         place = await ground.place(store)
         opened = await open_store(place)
         try:

@@ -11,7 +11,7 @@ UV := $(shell command -v uv 2>/dev/null || echo .tools/uv/bin/uv)
 export UV_PROJECT_ENVIRONMENT := $(VENV)
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: help install run services test kills check format bench bench-quick example-report clean
+.PHONY: help install run services test kills harden check format bench bench-quick example-report clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ test: install ## Run every test.
 kills: install ## Kill loads a hundred times over each store, and hold what comes of each to a clean one.
 	MERGEWATCH_TEST_KILLS=50 $(BIN)/pytest --durations=0 tests/kills
 
+harden: install ## Attack, break and overload the service; say what holds. Takes an hour and a half.
+	@$(BIN)/python -m hardening $(ARGUMENTS)
+
 bench: install ## Measure speed beside the floor and the peers; say which targets hold. Takes an hour.
 	@$(UV) sync --locked --quiet --group bench
 	@$(BIN)/python -m benchmarks $(ARGUMENTS)
@@ -61,5 +64,5 @@ format: install ## Format the code and mend what the linter can mend.
 example-report: install ## Run the tests and keep their report as an example.
 	$(BIN)/python -m examples.make_report
 
-clean: ## Remove what was installed and built, the data of make services and of make bench.
-	rm -rf $(VENV) .tools .servers .bench dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+clean: ## Remove what was installed, built, and left by make services, bench and harden; ./data stays.
+	rm -rf $(VENV) .tools .servers .bench .hardening dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -16,7 +16,7 @@ class StoreError(MergewatchError):
 
 
 class StoreUnavailableError(StoreError):
-    """The store cannot be reached, is locked or is out of room: asking again later may succeed."""
+    """The store cannot be reached, is locked, damaged or out of room: later may be better."""
 
 
 class StoreVersionError(StoreError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
 from typing import Any, Final
 
 import structlog
@@ -12,6 +12,7 @@ from aiohttp import web
 from aiohttp.web import BaseRequest, HTTPException, RequestHandler, Server, StreamResponse
 
 from service import problems
+from service.context import LIFECYCLE, Lifecycle
 from service.request_ids import REQUEST_ID_HEADER, choose_request_id
 from service.response_headers import MARK, RESPONSE_HEADERS
 
@@ -30,6 +31,9 @@ SEND_SECONDS: Final = 60.0
 # What has to be taken in each such time: the whole of a long answer takes as long as it takes.
 SEND_MIN_BYTES: Final = 200_000
 
+# How often one that leaves looks whether anybody is left.
+LEAVING_POLL_SECONDS: Final = 0.02
+
 _log = structlog.get_logger(__name__)
 
 
@@ -39,10 +43,18 @@ class Connection(RequestHandler):
     One whose client takes too long to ask, or to take its answer, is cut off.
     """
 
-    __slots__ = ("_limit", "_unsent", "_wire")
+    __slots__ = ("_lifecycle", "_limit", "_unsent", "_wire")
 
-    def __init__(self, manager: Server, *, loop: asyncio.AbstractEventLoop, **options: Any) -> None:
+    def __init__(
+        self,
+        manager: Server,
+        lifecycle: Lifecycle,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        **options: Any,
+    ) -> None:
         super().__init__(manager, loop=loop, **options)
+        self._lifecycle = lifecycle
         self._limit: asyncio.TimerHandle | None = None
         # aiohttp lets go of its own when it begins to close, which a slow reader can draw out.
         self._wire: asyncio.Transport | None = None
@@ -106,7 +118,7 @@ class Connection(RequestHandler):
         message: str | None = None,  # noqa: ARG002 - it quotes what was sent
     ) -> StreamResponse:
         """Answer a request that could not be read, or whose handling broke; then close."""
-        current = choose_request_id(None)
+        current = choose_request_id({})
         if status < 500:
             # Strangers send what they like: no line at the usual levels for each of them.
             _log.debug("unreadable request", reason=type(exc).__name__, request_id=current)
@@ -125,9 +137,10 @@ class Connection(RequestHandler):
         """Send the response; an error page that no middleware saw becomes a problem first."""
         if isinstance(resp, HTTPException):
             resp = problems.response(problems.from_http_exception(resp))
-            resp.headers[REQUEST_ID_HEADER] = choose_request_id(
-                request.headers.get(REQUEST_ID_HEADER)
-            )
+            resp.headers[REQUEST_ID_HEADER] = choose_request_id(request.headers)
+        if self._lifecycle.stopping:
+            # Said with the answer, so that nobody asks again where nobody answers.
+            resp.force_close()
         # Answers that stand have them already.
         if MARK not in resp.headers:
             resp.headers.update(RESPONSE_HEADERS)
@@ -137,12 +150,13 @@ class Connection(RequestHandler):
 class Site(web.BaseSite):
     """A bound socket whose connections are `Connection`s, made with the keywords in `limits`."""
 
-    __slots__ = ("_limits", "_others", "_socket")
+    __slots__ = ("_lifecycle", "_limits", "_others", "_socket")
 
     def __init__(
         self, runner: web.AppRunner, listener: socket.socket, limits: Mapping[str, Any]
     ) -> None:
         super().__init__(runner, backlog=BACKLOG)
+        self._lifecycle = runner.app[LIFECYCLE]
         self._socket = listener
         self._limits = dict(limits)
         self._others: list[asyncio.Server] = []
@@ -154,23 +168,56 @@ class Site(web.BaseSite):
     async def start(self) -> None:
         await super().start()
         loop = asyncio.get_running_loop()
-        server = self._runner.server
-        if server is None:
-            raise RuntimeError("the runner was not set up")
 
         async def listen(sock: socket.socket) -> asyncio.Server:
-            return await loop.create_server(
-                lambda: Connection(server, loop=loop, **self._limits), sock=sock, backlog=BACKLOG
-            )
+            return await loop.create_server(self._connection, sock=sock, backlog=BACKLOG)
 
         self._server = await listen(self._socket)
         for _ in range(ACCEPTED_AT_ONCE - 1):
             self._others.append(await listen(self._socket.dup()))
 
+    async def leave(self, seconds: float) -> None:
+        """Let nobody in any more, and wait until all were answered and are gone, or so long."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        self._lifecycle.stopping = True
+        with self._socket.dup() as door:
+            for server in (self._server, *self._others):
+                if server is not None:
+                    server.close()
+            # The loop closes its own first: whoever comes between that and the last look is let in.
+            await asyncio.sleep(0)
+            waiting = list(_accept_all(door))
+        for accepted in waiting:
+            await loop.connect_accepted_socket(self._connection, accepted)
+        while loop.time() < deadline:
+            answering = self._runner.server
+            if answering is None or not answering.connections:
+                break
+            await asyncio.sleep(LEAVING_POLL_SECONDS)
+
     async def stop(self) -> None:
         for other in self._others:
             other.close()
         await super().stop()
+
+    def _connection(self) -> Connection:
+        server = self._runner.server
+        if server is None:
+            raise RuntimeError("the runner was not set up")
+        loop = asyncio.get_running_loop()
+        return Connection(server, self._lifecycle, loop=loop, **self._limits)
+
+
+def _accept_all(listener: socket.socket) -> Iterator[socket.socket]:
+    """Who has connected already and waits to be let in: closing the door would reset them."""
+    while True:
+        try:
+            accepted, _ = listener.accept()
+        except OSError:
+            return
+        accepted.settimeout(0)
+        yield accepted
 
 
 def http_url(listener: socket.socket) -> str:

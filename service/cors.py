@@ -41,8 +41,7 @@ class Cors:
             asks = "Access-Control-Request-Method" in request.headers
             if request.method == "OPTIONS" and allowed is not None and asks:
                 response: StreamResponse = web.Response(status=204, headers=_PREFLIGHT)
-                given = request.headers.get(REQUEST_ID_HEADER)
-                response.headers[REQUEST_ID_HEADER] = choose_request_id(given)
+                response.headers[REQUEST_ID_HEADER] = choose_request_id(request.headers)
             else:
                 response = await handler(request)
             self._mark(response, allowed)

@@ -21,7 +21,7 @@ _log = structlog.get_logger(__name__)
 @web.middleware
 async def edge(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Answer with the handler's response, or with the problem that it raised."""
-    current = choose_request_id(request.headers.get(REQUEST_ID_HEADER))
+    current = choose_request_id(request.headers)
     request_id.set(current)
     try:
         response = await handler(request)

@@ -86,9 +86,7 @@ class Front:
                 await self._rates.spend(request, standing.caller)
             self.hits += 1
             response = respond(request, standing.answer, standing.headers)
-            response.headers[REQUEST_ID_HEADER] = choose_request_id(
-                request.headers.get(REQUEST_ID_HEADER)
-            )
+            response.headers[REQUEST_ID_HEADER] = choose_request_id(request.headers)
             return response
 
         return answer

@@ -68,5 +68,5 @@ async def _answer(handler: Handler, request: BaseRequest) -> StreamResponse:
 
 def _refuse(request: BaseRequest, problem: Problem) -> StreamResponse:
     response = problems.response(problem)
-    response.headers[REQUEST_ID_HEADER] = choose_request_id(request.headers.get(REQUEST_ID_HEADER))
+    response.headers[REQUEST_ID_HEADER] = choose_request_id(request.headers)
     return response

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 REQUEST_ID_HEADER: Final = "X-Request-Id"
@@ -27,8 +27,12 @@ def _make_ids() -> Iterator[str]:
 _ids: Final = _make_ids()
 
 
-def choose_request_id(given: str | None) -> str:
+def choose_request_id(headers: Mapping[str, str]) -> str:
     """The caller's own id where it is well-formed, otherwise a new one."""
-    if given is not None and _REQUEST_ID.fullmatch(given):
-        return given
-    return next(_ids)
+    given = headers.get(REQUEST_ID_HEADER)
+    if given is None or not _REQUEST_ID.fullmatch(given):
+        return next(_ids)
+    # Ids are logged: one that is the credential itself, whatever form that has, is none.
+    if headers.get("Authorization", "").strip().rpartition(" ")[2] == given:
+        return next(_ids)
+    return given

@@ -17,7 +17,7 @@ from indexing.errors import MergewatchError
 from indexing.store import open_store
 from service.app import create_app
 from service.connection import BACKLOG, Site, http_url
-from service.context import CONTEXT, LIFECYCLE
+from service.context import CONTEXT
 from service.logs import ACCESS_LOGGER, AccessLog, configure_logging
 from service.schemas.queries import MAX_VALUE_LENGTH, MAX_VALUES
 from service.settings import Settings
@@ -31,8 +31,12 @@ MAX_HEADER_SIZE: Final = 8_190
 # Longer than the 60 seconds after which common load balancers close their side, so that a
 # connection is never closed just as they send a request; no longer, for idle ones cost memory.
 KEEPALIVE_SECONDS: Final = 75.0
-# How long requests under way may take to finish once the process was told to stop.
-SHUTDOWN_SECONDS: Final = 10.0
+# How long connections are kept once the process was told to stop: an answer says that it is the
+# last, and who asks at least so often is not cut off between two requests.
+LEAVING_SECONDS: Final = 2.0
+# How long requests under way may take to finish after that: ten seconds in all, as orchestrators
+# give.
+SHUTDOWN_SECONDS: Final = 7.0
 
 _log = structlog.get_logger(__name__)
 
@@ -53,7 +57,10 @@ def serve(settings: Settings) -> None:
         if settings.workers == 1:
             _run(settings, listener)
         else:
-            supervise(settings.workers, lambda parent: _run(settings, listener, parent))
+            # The workers' own copies are the last: whoever connects is let in by one of them.
+            supervise(
+                settings.workers, lambda parent: _run(settings, listener, parent), listener.close
+            )
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -139,8 +146,10 @@ async def _serve_until_told(
     try:
         await told.wait()
     finally:
-        app[LIFECYCLE].stopping = True
         if parent is not None:
             loop.remove_reader(parent)
+        for site in runner.sites:
+            if isinstance(site, Site):
+                await site.leave(LEAVING_SECONDS)
         await runner.cleanup()
     _log.info("stopped", pid=os.getpid())

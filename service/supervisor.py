@@ -22,7 +22,7 @@ from indexing.errors import MergewatchError
 MAX_DEATHS: Final = 5
 DEATHS_WINDOW_SECONDS: Final = 30.0
 
-# A worker gives its requests 10 seconds to finish, and those that were cancelled 10 more.
+# A worker gives its requests 9 seconds to finish, and those that were cancelled 7 more.
 STOP_SECONDS: Final = 25.0
 
 _STOP_SIGNALS: Final = frozenset({signal.SIGTERM, signal.SIGINT})
@@ -35,8 +35,12 @@ class WorkersDieError(MergewatchError):
     """Workers die as fast as they are started."""
 
 
-def supervise(count: int, run: Callable[[int], None]) -> None:
+def supervise(
+    count: int, run: Callable[[int], None], release: Callable[[], None] = lambda: None
+) -> None:
     """Keep `count` processes running until SIGTERM or SIGINT, then end them and return.
+
+    `release` gives up what this process holds of theirs, before they are told to end.
 
     Each of them calls `run` with a file descriptor that becomes readable when the supervisor is
     gone, however it went.
@@ -66,6 +70,7 @@ def supervise(count: int, run: Callable[[int], None]) -> None:
         finally:
             os.close(held)
             os.close(lifeline)
+            release()
             _end(workers)
 
 

@@ -136,10 +136,12 @@ class Turns:
     def _is_full(self, own: int) -> bool:
         """Whether one with so many waiting of its own has to be refused."""
         fits = min(max(MIN_QUEUE, int(MAX_WAIT_SECONDS / self._interval)), MAX_QUEUE)
-        # Each has an equal share, so a tenant that was quiet finds room however long the others'
-        # queues are; only where there are many such is everybody refused.
-        share = max(1, fits // max(1, len(self._queues)))
-        return self._waiting >= 2 * fits or (self._waiting >= fits and own >= share)
+        # One of each tenant begins before the next of any: what others have waiting beyond as many
+        # as its own comes later, however long their queues have become. A tenant that was quiet
+        # finds room twice as long; only where there are many such is everybody refused.
+        tenants = len(self._queues) + (own == 0)
+        before = min(self._waiting, (own + 1) * tenants - 1)
+        return before >= (fits if own else 2 * fits) or self._waiting >= 2 * MAX_QUEUE
 
     def _begin_slice(self) -> None:
         self._in_slice = True

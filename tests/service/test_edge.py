@@ -110,6 +110,12 @@ async def test_a_target_in_absolute_form_takes_its_links_from_the_host_header(
     assert headers["link"].startswith("<http://ci.example/v1/")
 
 
+async def test_a_credential_is_no_id_of_a_request(door: FrontDoor) -> None:
+    token = "a.token-of-some-host.0123456789"
+    answer = await door.get(LOGS, key=token, **{"X-Request-Id": token})
+    assert re.fullmatch("[0-9a-f]{32}", answer.headers["X-Request-Id"])
+
+
 async def test_the_id_of_a_request_is_the_callers_where_it_is_well_formed(door: FrontDoor) -> None:
     for given in ("a", "0" * 64, "01J5-a.b", "3f0c9a4e-8d1b-5f6a-9c2d-0123456789ab"):
         assert (await door.get(LOGS, **{"X-Request-Id": given})).headers["X-Request-Id"] == given

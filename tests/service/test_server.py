@@ -39,6 +39,23 @@ def test_an_idle_connection_does_not_hold_the_end_up(start: Start) -> None:
         assert service.stop() == 0
 
 
+def test_whoever_goes_on_asking_is_told_that_an_answer_is_the_last(start: Start) -> None:
+    service = start()
+    port = port_of(service.next_line("listening"))
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
+    connection.connect()
+    service.process.send_signal(signal.SIGTERM)
+    said = None
+    while said is None:
+        # Neither reset nor closed without a word, however the signal and the requests meet.
+        connection.request("GET", "/health/live")
+        answer = connection.getresponse()
+        assert (answer.status, answer.read()) == (200, b'{"status":"ok"}')
+        said = answer.getheader("Connection")
+    assert said == "close"
+    assert service.stop() == 0
+
+
 def test_two_workers_answer_on_one_port_and_end_together(start: Start) -> None:
     service = start(MERGEWATCH_WORKERS="2")
     lines = [service.next_line("listening") for _ in range(2)]

@@ -116,6 +116,23 @@ async def test_a_flood_is_refused_and_the_quiet_are_not() -> None:
     await work.finish()
 
 
+async def test_a_queue_that_turns_out_to_be_slow_is_no_reason_to_refuse_the_quiet() -> None:
+    work = Work()
+    work.ask("flood", limits.MAX_RUNNING_OF_ONE)
+    work.ask("other", limits.MAX_RUNNING - limits.MAX_RUNNING_OF_ONE)
+    await settle(work)
+    work.ask("flood", 400)
+    await settle(work)
+    assert not work.refused
+    # What was let into the queue while answers were quick takes longer than was foreseen.
+    work.turns._interval = limits.MAX_WAIT_SECONDS
+    work.ask("quiet", 2)
+    work.ask("flood", 1)
+    await settle(work)
+    assert work.refused == {"flood": 1}
+    await work.finish()
+
+
 async def test_there_is_an_end_to_the_room_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_QUEUE", 40)
     work = Work()

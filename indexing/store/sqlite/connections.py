@@ -58,6 +58,9 @@ _UNAVAILABLE: Final = frozenset(
         sqlite3.SQLITE_READONLY,
         sqlite3.SQLITE_PROTOCOL,
         sqlite3.SQLITE_NOMEM,
+        # Damaged under us: until somebody has put a good copy in its place.
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_NOTADB,
     }
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import os
 import sqlite3
 import time
 from functools import partial
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from indexing import globs
 from indexing.errors import StoreError, StoreUnavailableError, StoreVersionError
+from indexing.identifiers import derive_test_id
 from indexing.models.paging import Anchor
 from indexing.models.tests import TestQuery, TestSort
 from indexing.names import RepositoryName
@@ -186,4 +188,16 @@ async def test_a_killed_refresh_is_taken_up_by_the_next_writer(tmp_path: Path) -
     assert (await store.get_status()).stale_tests == 1
     assert await store.refresh_tests(NOON) == 1
     assert (await store.get_status()).stale_tests == 0
+    await store.close()
+
+
+async def test_a_file_that_is_cut_short_while_it_is_read_is_unavailable(tmp_path: Path) -> None:
+    path = tmp_path / "mergewatch.db"
+    store = await open_store(tmp_path)
+    await load_names(store, [f"hinge {number}" for number in range(500)])
+    await store.close()
+    store = await open_store(tmp_path)
+    os.truncate(path, 4_096)
+    with pytest.raises(StoreUnavailableError, match="malformed"):
+        await store.get_test(WIDGETS, derive_test_id(WIDGETS, "hinge 1"))
     await store.close()

@@ -1,0 +1,61 @@
+"""`python -m hardening [NAME...]`: runs scenarios, prints a line each, fails when one fails."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+import uvloop
+
+from hardening import report
+from hardening.findings import Finding
+from hardening.ground import ROOT, Ground
+from hardening.suite import SCENARIOS
+
+
+async def run(ground: Ground, names: Sequence[str], results: Path) -> dict[str, list[Finding]]:
+    """Run the scenarios of these names one after the other."""
+    findings: dict[str, list[Finding]] = {}
+    try:
+        for name in names:
+            began = time.monotonic()
+            try:
+                findings[name] = await SCENARIOS[name](ground)
+            except Exception as error:  # noqa: BLE001 - the others are run all the same
+                traceback.print_exc()
+                cause = f"{type(error).__name__}: {error}".splitlines()[0]
+                findings[name] = [Finding(name, "broken off", "an end", holds=False, cause=cause)]
+            report.keep(results, name, findings[name])
+            for finding in findings[name]:
+                print(f"{name}: {finding}", flush=True)
+            print(f"  ({name} took {time.monotonic() - began:.0f} s)", file=sys.stderr, flush=True)
+    finally:
+        ground.close()
+    return findings
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m hardening", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(SCENARIOS))
+    parser.add_argument("--folder", type=Path, default=ROOT / ".hardening")
+    given = parser.parse_args()
+    if unknown := sorted(set(given.names) - set(SCENARIOS)):
+        parser.error(f"no scenario is called {', '.join(unknown)}")
+    if not given.names:
+        shutil.rmtree(given.folder, ignore_errors=True)
+    # Runs of single scenarios lie beside each other, for the search through all that they left.
+    ground = Ground(given.folder / "ground" / str(os.getpid()))
+    results = given.folder / "results"
+    findings = uvloop.run(run(ground, given.names or list(SCENARIOS), results))
+    report.write(report.read_kept(results, SCENARIOS))
+    sys.exit(not all(finding.holds for each in findings.values() for finding in each))
+
+
+if __name__ == "__main__":
+    main()

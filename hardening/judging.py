@@ -1,0 +1,129 @@
+"""Clients that know the right answers, and count every answer that is another one."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from itertools import count
+
+from hardening.wire import Told, UnansweredError, Wire
+
+# Learning waits this often for a service that is not warm yet.
+_TRIES = 100
+
+
+@dataclass
+class Tally:
+    """What came of the requests of a while."""
+
+    statuses: Counter[int] = field(default_factory=Counter)
+    right: int = 0
+    wrong: list[str] = field(default_factory=list)
+    unanswered: int = 0
+    seconds: list[float] = field(default_factory=list)
+
+    @property
+    def asked(self) -> int:
+        return self.statuses.total() + self.unanswered
+
+    @property
+    def failed(self) -> int:
+        """What was not answered right, in whichever way."""
+        return self.asked - self.right
+
+    @property
+    def slowest(self) -> float:
+        return max(self.seconds, default=0.0)
+
+
+@dataclass
+class Judge:
+    """The clients of one service. `right` is learnt while it is well."""
+
+    port: int
+    key: str = field(repr=False)
+    right: dict[str, bytes] = field(default_factory=dict)
+    tally: Tally = field(default_factory=Tally)
+
+    async def learn(self, targets: Sequence[str]) -> None:
+        """Take what is answered now for right."""
+        wire = Wire(self.port)
+        for target in targets:
+            for _ in range(_TRIES):
+                told = await wire.ask(target, self.key)
+                if told.status == HTTPStatus.OK:
+                    break
+            self.right[target] = told.body
+        wire.abort()
+
+    async def check(self, wire: Wire, target: str, expected: bytes | None = None) -> Told | None:
+        """Ask once, and count what came of it."""
+        tally = self.tally
+        expected = self.right[target] if expected is None else expected
+        try:
+            told = await wire.ask(target, self.key)
+        except (UnansweredError, OSError):
+            tally.unanswered += 1
+            return None
+        tally.statuses[told.status] += 1
+        tally.seconds.append(told.seconds)
+        if told.status == HTTPStatus.OK:
+            if told.body == expected:
+                tally.right += 1
+            else:
+                tally.wrong.append(f"another body for {target}")
+        elif told.status != HTTPStatus.SERVICE_UNAVAILABLE or not told.header("retry-after"):
+            tally.wrong.append(f"{told.status} for {target}: {told.body[:120]!r}")
+        return told
+
+    @asynccontextmanager
+    async def under_load(
+        self, clients: int, *, pause: float = 0.0, variants: bool = False
+    ) -> AsyncIterator[Tally]:
+        """Ask until the context is left; `variants` are asked in no way that was asked before."""
+        over = asyncio.Event()
+        numbers = count()
+
+        async def go_on(client: int) -> None:
+            wire = Wire(self.port)
+            targets = list(self.right)
+            for number in count(client):
+                if over.is_set():
+                    break
+                target = targets[number % len(targets)]
+                unseen = vary(target, next(numbers)) if variants else target
+                await self.check(wire, unseen, self.right[target])
+                if pause:
+                    await asyncio.sleep(pause)
+            wire.abort()
+
+        async with asyncio.TaskGroup() as group:
+            for client in range(clients):
+                group.create_task(go_on(client))
+            try:
+                yield self.tally
+            finally:
+                over.set()
+
+    async def until_right(self, targets: Sequence[str], patience: float = 60.0) -> float:
+        """Ask until all of them are answered right in one go; gives the seconds that took."""
+        began = time.monotonic()
+        wire = Wire(self.port)
+        while time.monotonic() - began < patience:
+            told = [await self.check(wire, target) for target in targets]
+            if all(each is not None and each.status == HTTPStatus.OK for each in told):
+                break
+        wire.abort()
+        return time.monotonic() - began
+
+
+def vary(target: str, number: int) -> str:
+    """A question with the same answer that was not asked before."""
+    # One more name that no test has, or a parameter that means nothing.
+    name = "test_name" if "test_name=" in target else "unseen"
+    return f"{target}{'&' if '?' in target else '?'}{name}=unseen-{number}"

@@ -1,0 +1,1 @@
+"""One module a scenario: its `run` gives what it found."""

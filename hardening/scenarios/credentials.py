@@ -1,0 +1,93 @@
+"""No, malformed, expired, revoked and foreign credentials: 403, and always the same body.
+
+Foreign are those of other services and other stores. A good key that asks for what belongs to
+others is told that there is nothing: that is `hidden_repositories`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+
+from hardening.bad_credentials import Texts, variants
+from hardening.findings import Finding
+from hardening.ground import STORES, Ground
+from hardening.stock import Keys, Stock, fill
+from hardening.wire import Wire
+from indexing.models.keys import Scope
+from indexing.store import open_store
+from service.auth import make_key
+from tests.places import Place
+from tests.source_host import open_host
+
+
+async def run(ground: Ground, *, stores: Sequence[str] = STORES) -> list[Finding]:
+    found = []
+    for store in stores:
+        place = await ground.place(store)
+        stock, texts = await _prepare(ground, place)
+        async with open_host() as host:
+            for setting in ({}, {"host_api_url": host.base}):
+                what = f"bad credentials, {store}" + ", with a host" * bool(setting)
+                async with ground.serve(place, ingest="true", **setting) as running:
+                    finding = await _ask_all(running.port, stock, variants(texts), what)
+                found.append(finding)
+    return found
+
+
+async def _prepare(ground: Ground, place: Place) -> tuple[Stock, Texts]:
+    opened = await open_store(place)
+    try:
+        (stock,) = await fill(opened, ["acme/widgets"])
+        keys = Keys(ground, opened)
+        now = datetime.now(UTC)
+        texts = Texts(
+            good=await keys.make("acme", scope=Scope.ADMIN),
+            revoked=await keys.make("acme", scope=Scope.ADMIN, key_id="revoked"),
+            expired=await keys.make(
+                "acme", scope=Scope.ADMIN, expires_at=now - timedelta(seconds=1)
+            ),
+            other=make_key(
+                key_id="other",
+                name="of another store",
+                scope=Scope.ADMIN,
+                owner="acme",
+                repository=None,
+                created_at=now,
+            )[0],
+        )
+        await opened.revoke_key("revoked", now)
+    finally:
+        await opened.close()
+    ground.note(texts.other, *texts.foreign[:-1])
+    return stock, texts
+
+
+async def _ask_all(
+    port: int, stock: Stock, each: Sequence[tuple[bytes, ...]], what: str
+) -> Finding:
+    reads = list(stock.targets().values())
+    writes = ["/v1/repos/acme/widgets/logs", "/v1/ci/acme/repositories/widgets/traces"]
+    questions = [("GET", target, b"") for target in reads]
+    questions += [("POST", target, b"{}") for target in writes]
+    wire = Wire(port)
+    answers: Counter[tuple[int, bytes]] = Counter()
+    stray: list[str] = []
+    for method, target, body in questions:
+        for number, headers in enumerate(each):
+            told = await wire.ask(target, None, *headers, method=method, body=body)
+            answers[told.status, told.body] += 1
+            if told.status != HTTPStatus.FORBIDDEN:
+                stray.append(f"{told.status} to variant {number} of {method} {target}")
+    wire.abort()
+    bodies = len({body for _, body in answers})
+    return Finding(
+        what,
+        f"{len(each)} variants × {len(questions)} operations: {answers.total() - len(stray)} × "
+        f"403, {len(stray)} others, {bodies} body",
+        "50 or more variants, 403 alone, 1 body",
+        not stray and bodies == 1,
+        "; ".join(stray[:3]),
+    )

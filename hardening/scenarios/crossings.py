@@ -1,0 +1,169 @@
+"""Ids, names and spellings of others, with warm caches and clients that go away: no crossings."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from http import HTTPStatus
+
+from hardening.findings import Finding
+from hardening.ground import STORES, Ground
+from hardening.stock import Keys, Stock, fill
+from hardening.wire import UnansweredError, Wire, request
+from indexing.names import RepositoryName
+from indexing.store import open_store
+from tests.servers.proxy import Delayed, Proxy
+
+REQUESTS = 100_000
+GONE = 0.3
+CLIENTS = 48
+REDIS_DELAY = 0.003
+# Alike but for where the slash, the dash or the dot is.
+NAMES = (
+    "a-b/c",
+    "a/b-c",
+    "a/b",
+    "a-b/c-a",
+    "ab/c",
+    "a/b.c",
+    "a/b_c",
+    "acme/widgets",
+    "acme/gadgets",
+)
+_MARK = re.compile(rb"mark-\d{3}\.")
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked, with which key, and whose mark the answer has to carry, if any."""
+
+    target: str
+    key: str = field(repr=False)
+    expected: HTTPStatus
+    mark: bytes = b""
+    # Equal questions have equal answers, however they are spelled.
+    name: str = ""
+
+
+@dataclass
+class Seen:
+    asked: int = 0
+    gone: int = 0
+    unanswered: int = 0
+    crossings: list[str] = field(default_factory=list)
+    statuses: Counter[int] = field(default_factory=Counter)
+    bodies: dict[str, bytes] = field(default_factory=dict)
+
+    def judge(self, question: Question, status: int, body: bytes) -> None:
+        self.statuses[status] += 1
+        if status == HTTPStatus.SERVICE_UNAVAILABLE:
+            return
+        marks = set(_MARK.findall(body))
+        expected = {question.mark} if question.mark else set()
+        same = self.bodies.setdefault(question.name, body) if question.mark else body
+        if status != question.expected or marks != expected or same != body:
+            told = f"{status} with {marks} to {question.target}, not {question.expected}"
+            self.crossings.append(told)
+
+
+async def run(
+    ground: Ground, *, requests: int = REQUESTS, stores: Sequence[str] = STORES
+) -> list[Finding]:
+    found = []
+    for store in stores:
+        place = await ground.place(store)
+        opened = await open_store(place)
+        try:
+            stocks = await fill(opened, NAMES)
+            questions = await _questions(stocks, Keys(ground, opened))
+        finally:
+            await opened.close()
+        async with AsyncExitStack() as stack:
+            redis = stack.enter_context(ground.redis())
+            proxy = await stack.enter_async_context(Proxy(redis.port.number))
+            await proxy.turn(Delayed(REDIS_DELAY))
+            url = f"redis://{proxy.address}/0"
+            # Two, so that each is given what the other kept.
+            services = [
+                await stack.enter_async_context(
+                    ground.serve(place, redis_url=url, log_level="info")
+                )
+                for _ in range(2)
+            ]
+            seen = Seen()
+            ports = [service.port for service in services]
+            async with asyncio.TaskGroup() as group:
+                for number in range(CLIENTS):
+                    group.create_task(
+                        _ask(ports[number % 2], questions, requests, seen, random.Random(number))
+                    )
+            mistakes = [line for service in services for line in service.mistakes()]
+        right = seen.statuses.total() - seen.statuses[HTTPStatus.SERVICE_UNAVAILABLE]
+        found.append(
+            Finding(
+                f"crossings between repositories, {store}, Redis {REDIS_DELAY * 1000:.0f} ms away",
+                f"{seen.asked:,} requests, {seen.gone:,} of clients that went away, {right:,} "
+                f"answers judged: {len(seen.crossings)} crossings",
+                f"0 in {requests:,} with {GONE:.0%} gone",
+                not seen.crossings and not mistakes and not seen.unanswered,
+                "; ".join([*seen.crossings[:3], *mistakes[:1]])
+                or ", ".join(
+                    f"{count:,} × {code}" for code, count in sorted(seen.statuses.items())
+                ),
+            )
+        )
+    return found
+
+
+async def _ask(
+    port: int, questions: Sequence[Question], requests: int, seen: Seen, random_: random.Random
+) -> None:
+    wire = Wire(port)
+    while seen.asked < requests:
+        seen.asked += 1
+        question = random_.choice(questions)
+        try:
+            if random_.random() < GONE:
+                seen.gone += 1
+                await wire.send(request(question.target, question.key))
+                if random_.random() < 0.5:
+                    await asyncio.sleep(random_.random() * 2 * REDIS_DELAY)
+                wire.abort()
+                continue
+            told = await wire.ask(question.target, question.key)
+        except (UnansweredError, OSError):
+            seen.unanswered += 1
+            continue
+        seen.judge(question, told.status, told.body)
+    wire.abort()
+
+
+async def _questions(stocks: Sequence[Stock], keys: Keys) -> list[Question]:
+    found = []
+    of_owners = {stock.name.owner: await keys.make(stock.name.owner) for stock in stocks}
+    for stock in stocks:
+        own = await keys.make(stock.name.owner, stock.name.name)
+        loud = RepositoryName(stock.name.owner.upper(), stock.name.name.title())
+        mark = stock.mark.encode()
+        for operation in stock.targets():
+            for spelled in (stock.name, loud):
+                target = stock.targets(spelled=spelled)[operation]
+                # Links repeat the spelling, bodies do not.
+                name = f"{operation} {stock.name.key}"
+                found += [
+                    Question(target, key, HTTPStatus.OK, mark, name)
+                    for key in (own, of_owners[stock.name.owner])
+                ]
+            for other in stocks:
+                if other is stock:
+                    continue
+                if operation in ("test", "quarantine"):
+                    target = stock.targets(of=other)[operation]
+                    found.append(Question(target, own, HTTPStatus.NOT_FOUND))
+                found.append(Question(other.targets()[operation], own, HTTPStatus.NOT_FOUND))
+    return found

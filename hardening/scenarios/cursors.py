@@ -1,0 +1,86 @@
+"""Every byte of cursors altered, and cursors made shorter and longer: 422 each time."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from http import HTTPStatus
+from string import ascii_letters, digits
+from urllib.parse import quote
+
+from hardening.findings import Finding
+from hardening.ground import STORES, Ground
+from hardening.stock import Stock, prepared
+from hardening.wire import Wire
+
+CURSORS = 20
+_ALPHABET = ascii_letters + digits + "-_"
+
+
+async def run(
+    ground: Ground, *, cursors: int = CURSORS, stores: Sequence[str] = STORES
+) -> list[Finding]:
+    found = []
+    for store in stores:
+        place = await ground.place(store)
+        (stock,), key = await prepared(ground, place, ["acme/widgets"])
+        async with ground.serve(place) as running:
+            wire = Wire(running.port)
+            answers: Counter[int] = Counter()
+            taken: list[str] = []
+            good = await _collect(wire, key, stock, cursors)
+            for base, cursor in good:
+                for altered in alterations(cursor):
+                    told = await wire.ask(f"{base}&cursor={quote(altered)}", key)
+                    answers[told.status] += 1
+                    if told.status != HTTPStatus.UNPROCESSABLE_ENTITY:
+                        taken.append(f"{told.status} to {altered} for {cursor}")
+            wire.abort()
+        found.append(
+            Finding(
+                f"altered cursors, {store}",
+                f"{len(good)} cursors, {answers.total():,} alterations: "
+                f"{answers[HTTPStatus.UNPROCESSABLE_ENTITY]:,} × 422, {len(taken)} others",
+                f"{cursors} cursors, 0 others",
+                len(good) >= cursors and not taken,
+                "; ".join(taken[:3]),
+            )
+        )
+    return found
+
+
+def alterations(cursor: str) -> Iterator[str]:
+    """Each byte by its neighbours in the alphabet, by one outside of it, and left out."""
+    for at, byte in enumerate(cursor):
+        place = _ALPHABET.index(byte)
+        others = {_ALPHABET[(place + step) % len(_ALPHABET)] for step in (1, 2, 16, 32)}
+        for other in (*sorted(others), "=", ""):
+            yield cursor[:at] + other + cursor[at + 1 :]
+    yield from (cursor + end for end in ("A", "=", "==", " ", cursor))
+
+
+async def _collect(wire: Wire, key: str, stock: Stock, wanted: int) -> list[tuple[str, str]]:
+    """Walk lists until there are so many; gives the target without its cursor, and the cursor."""
+    targets = stock.targets()
+    search = targets["search"].partition("?")[0]
+    firsts = [
+        targets["events"].replace("per_page=5", "per_page=9"),
+        *(
+            f"{search}?test_name=*&sort={sort}&direction={direction}&per_page=3"
+            for sort in ("executions_count", "test_name", "pipeline_name")
+            for direction in ("asc", "desc")
+        ),
+    ]
+    found: list[tuple[str, str]] = []
+    for first in firsts:
+        base, cursor = first, ""
+        while len(found) < wanted:
+            told = await wire.ask(base + cursor, key)
+            links = ", ".join(value for name, value in told.headers if name == "link")
+            following = re.search(r'cursor=([^<>&]*)[^<>]*>; rel="next"', links)
+            if following is None:
+                break
+            cursor = f"&cursor={following[1]}"
+            found.append((base, following[1]))
+    return found

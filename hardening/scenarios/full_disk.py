@@ -1,0 +1,135 @@
+"""A disk that fills up while events are sent: said clearly, and nothing acknowledged is lost."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from pathlib import Path
+
+import orjson
+
+from hardening.findings import Finding
+from hardening.ground import Ground
+from hardening.scenarios.shared_file import count_events, write_events
+from hardening.stock import Keys, Stock, fill
+from hardening.wire import Wire
+from indexing.models.keys import Scope
+from indexing.store import open_store
+
+SIZE = 6 * 2**20
+BATCH = 2_000
+_LOGS = "/v1/repos/acme/widgets/logs"
+# A disk of its own for one process, in a namespace that needs no rights where users may have one.
+_NAMESPACE = ("unshare", "--user", "--map-root-user", "--mount")
+# What was written is copied out when the service is gone, for nobody else sees that disk.
+_SCRIPT = (
+    'mount -t tmpfs -o size="$1" tmpfs "$2" && cp "$3"/mergewatch.db* "$2" || exit 97; '
+    'shift; disk="$1"; out="$2"; shift 2; '
+    "trap : TERM; "
+    '"$@" & child=$!; trap "kill -TERM $child" TERM; '
+    'while kill -0 $child 2>/dev/null; do wait $child; done; cp "$disk"/* "$out"'
+)
+
+
+async def run(ground: Ground, *, size: int = SIZE) -> list[Finding]:
+    found = []
+    if shutil.which(_NAMESPACE[0]) and can_mount():
+        found.append(await _fill_disk(ground, size))
+    found.append(await _fill_file(ground, size))
+    return found
+
+
+def can_mount() -> bool:
+    """Whether a process may have a disk of its own here."""
+    command = [*_NAMESPACE, "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+async def _fill_disk(ground: Ground, size: int) -> Finding:
+    """A real disk without space."""
+    origin, disk = await _place(ground), ground.new_folder("disk")
+    stock, key = await _stock(ground, origin)
+    around = (
+        *_NAMESPACE, "sh", "-c", _SCRIPT, "sh", str(size), str(disk), str(origin),
+    )  # fmt: skip
+    return await _send_until_full(ground, "a full disk", disk, origin, stock, key, around=around)
+
+
+async def _fill_file(ground: Ground, size: int) -> Finding:
+    """A file that may not grow any more: another error of the system, which is no full disk."""
+    place = await _place(ground)
+    stock, key = await _stock(ground, place)
+    around = ("sh", "-c", f'ulimit -f {size // 512}; exec "$@"', "sh")
+    return await _send_until_full(
+        ground, "a file at its greatest size", place, place, stock, key, around=around
+    )
+
+
+async def _place(ground: Ground) -> Path:
+    place = await ground.place("sqlite")
+    if not isinstance(place, Path):
+        raise TypeError("the embedded store is a folder")
+    return place
+
+
+async def _stock(ground: Ground, place: Path) -> tuple[Stock, str]:
+    store = await open_store(place)
+    try:
+        (stock,) = await fill(store, ["acme/widgets"])
+        return stock, await Keys(ground, store).make("acme", scope=Scope.ADMIN)
+    finally:
+        await store.close()
+
+
+async def _send_until_full(
+    ground: Ground,
+    what: str,
+    place: Path,
+    afterwards: Path,
+    stock: Stock,
+    key: str,
+    *,
+    around: Sequence[str],
+) -> Finding:
+    at = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=30)
+    folder = ground.new_folder("events")
+    acknowledged, statuses, reads = 0, Counter[int](), Counter[int]()
+    settings = {"ingest": "true", "log_level": "info"}
+    async with ground.serve(place, around=around, **settings) as running:
+        wire = Wire(running.port)
+        for number in range(1, 200):
+            body = write_events(folder / "batch", number, BATCH, at).read_bytes()
+            kind = b"Content-Type: application/x-ndjson"
+            told = await wire.ask(_LOGS, key, kind, method="POST", body=body)
+            statuses[told.status] += 1
+            if told.status == HTTPStatus.OK:
+                acknowledged += orjson.loads(told.body)["written"]
+            for target in stock.targets().values():
+                reads[
+                    (
+                        await wire.ask(f"{target}{'&' if '?' in target else '?'}u={number}", key)
+                    ).status
+                ] += 1
+            if statuses.total() - statuses[HTTPStatus.OK] > 2:
+                break
+        wire.abort()
+    there = await count_events(ground, afterwards, key, stock)
+    tracebacks = running.log.read_text(encoding="utf-8").count("Traceback")
+    refused = statuses[HTTPStatus.SERVICE_UNAVAILABLE]
+    return Finding(
+        what,
+        f"{acknowledged:,} events acknowledged, {there - 40:,} there afterwards; then {refused} × "
+        f"503, {statuses.total() - refused - statuses[200]} others; reads: {dict(reads)}; "
+        f"{tracebacks} tracebacks logged",
+        "none lost, 503 and nothing else, reads right, a clear error",
+        there - 40 >= acknowledged > 0
+        and refused > 0
+        and set(statuses) == {200, 503}
+        and set(reads) == {200}
+        and not tracebacks,
+        "",
+    )

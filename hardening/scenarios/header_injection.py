@@ -1,0 +1,128 @@
+"""A header or an answer injected through any parameter: none."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from http import HTTPStatus
+from urllib.parse import quote
+
+from hardening.findings import Finding
+from hardening.ground import Ground
+from hardening.stock import Stock, prepared
+from hardening.wire import Told, UnansweredError, Wire, request
+
+_INJECTED = "x-injected"
+_LINES = (
+    "\r\nX-Injected: 1",
+    "\nX-Injected: 1",
+    "\rX-Injected: 1",
+    "\r\n\r\nHTTP/1.1 200 OK\r\nX-Injected: 1\r\nContent-Length: 0\r\n\r\n",
+    "\u560d\u560aX-Injected: 1",
+    "\u2028X-Injected: 1",
+    "\0\r\nX-Injected: 1",
+    '>; rel="next", <https://evil.example/',
+)
+_PARAMETERS = {
+    "events": ("pull_request", "base_ref", "event_type", "received_from", "received_to"),
+    "search": (
+        "test_name",
+        "sort",
+        "direction",
+        "pipeline_name",
+        "pipeline_name_exclude",
+        "job_name",
+        "job_name_exclude",
+    ),
+    "quarantines": ("branch", "test_id", "source"),
+}
+_PAGED = ("cursor", "per_page", "unknown")
+_HEADERS = (
+    "X-Request-Id",
+    "Host",
+    "Origin",
+    "If-None-Match",
+    "X-Forwarded-Host",
+    "X-Forwarded-Proto",
+    "Forwarded",
+    "Authorization",
+)
+
+
+async def run(ground: Ground) -> list[Finding]:
+    place = await ground.place("sqlite")
+    (stock,), key = await prepared(ground, place, ["acme/widgets"])
+    asked, injected, split = 0, [], []
+    async with ground.serve(place, cors_origins="https://ci.example") as running:
+        for data in _requests(stock, key):
+            asked += 1
+            told, more = await _answers(running.port, data)
+            heads = [told, *more]
+            if any(name == _INJECTED or "evil" in value for name, value in _fields(heads)):
+                injected.append(repr(data[:200]))
+            if any(each.status == HTTPStatus.OK for each in more):
+                split.append(repr(data[:200]))
+    return [
+        Finding(
+            "injection into headers",
+            f"{asked} requests: {len(injected)} with an injected header or link, {len(split)} "
+            "with a second answer",
+            "0, 0",
+            not injected and not split,
+            "; ".join([*injected, *split][:2]),
+        )
+    ]
+
+
+def _fields(heads: list[Told]) -> Iterator[tuple[str, str]]:
+    for told in heads:
+        # The caller's own query comes back in links, where it stays encoded.
+        yield from ((name, "" if name == "link" else value) for name, value in told.headers)
+        links = [value for name, value in told.headers if name == "link"]
+        yield from (
+            ("link", link) for value in links for link in value.split(", <") if _leaves(link)
+        )
+
+
+def _leaves(link: str) -> bool:
+    return "//evil" in link.partition("?")[0]
+
+
+def _requests(stock: Stock, key: str) -> Iterator[bytes]:
+    targets = stock.targets()
+    for text in _LINES:
+        encoded = {quote(text, safe=""), quote(text, safe="").lower(), quote(quote(text, safe=""))}
+        for value in sorted(encoded):
+            for operation, target in targets.items():
+                path, _, query = target.partition("?")
+                parts = path.split("/")
+                for at in range(2, len(parts)):
+                    changed = "/".join([*parts[:at], parts[at] + value, *parts[at + 1 :]])
+                    yield request(f"{changed}?{query}", key)
+                for name in (*_PARAMETERS.get(operation, ()), *_PAGED):
+                    yield request(f"{path}?{query}&{name}={value}", key)
+                    yield request(f"{path}?{query}&{name}{value}=1", key)
+            yield request(f"/v1/nothing{value}", key)
+        for header in _HEADERS:
+            # What a proxy might let through: a break within a value, without the end of the line.
+            sent = text.replace("\r\n\r\n", " ").replace("\r\n", "\r ").encode()
+            yield request(targets["search"], key, header.encode() + b": a" + sent)
+
+
+async def _answers(port: int, data: bytes) -> tuple[Told, list[Told]]:
+    """The answer to a request, and what comes before the answer to a known one behind it."""
+    wire = Wire(port)
+    await wire.send(data)
+    began = time.perf_counter()
+    try:
+        told = await wire.read(began)
+        if not wire.is_open:
+            return told, []
+        # Of the service's own, and easily known: what comes before it was not asked for.
+        await wire.send(request("/health/live", None, method="GET"))
+        behind = await wire.read()
+        return told, [] if behind.body.startswith(b'{"status"') else [behind]
+    except UnansweredError:
+        return Told(0, (), b"", 0.0), []
+    finally:
+        wire.abort()

@@ -1,0 +1,84 @@
+"""A repository that is there and not for this caller, beside one that is not there at all."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+
+from hardening.findings import Finding, median, milliseconds
+from hardening.ground import STORES, Ground
+from hardening.stock import Keys, Stock, fill
+from hardening.wire import Told, Wire
+from indexing.names import RepositoryName
+from indexing.store import open_store
+from tests.source_host import open_host
+
+PAIRS = 1_000
+GREATEST_GAP = 0.001
+# Names of equal length, so that no length tells one from the other.
+PRIVATE = tuple(f"umbrella/private-{number:02}" for number in range(10))
+BESIDE = tuple(f"acme/private-{number:02}" for number in range(10))
+TOKEN = "ghs_theTokenOfSomebodyOnTheHost0123456789"
+
+
+async def run(
+    ground: Ground, *, pairs: int = PAIRS, stores: Sequence[str] = STORES
+) -> list[Finding]:
+    found = []
+    for store in stores:
+        place = await ground.place(store)
+        opened = await open_store(place)
+        try:
+            stocks = await fill(opened, ["acme/widgets", *PRIVATE, *BESIDE])
+            keys = Keys(ground, opened)
+            of_owner, of_one = await keys.make("acme"), await keys.make("acme", "widgets")
+        finally:
+            await opened.close()
+        ground.note(TOKEN)
+        foreign, beside = stocks[1 : 1 + len(PRIVATE)], stocks[1 + len(PRIVATE) :]
+        async with open_host() as host:
+            host.add("acme/widgets", TOKEN)
+            for name in PRIVATE:
+                host.add(name)
+            async with ground.serve(place, host_api_url=host.base) as running:
+                for who, credential, hidden in (
+                    ("a key of another owner", of_owner, foreign),
+                    ("a key of another repository", of_one, beside),
+                    ("a token of the host", TOKEN, foreign),
+                ):
+                    what = f"private beside absent, {who}, {store}"
+                    found.append(await _compare(running.port, credential, hidden, pairs, what))
+    return found
+
+
+async def _compare(
+    port: int, credential: str, hidden: Sequence[Stock], pairs: int, what: str
+) -> Finding:
+    wire = Wire(port)
+    random_ = random.Random(7)
+    times: dict[bool, list[float]] = {True: [], False: []}
+    different = 0
+    for number in range(pairs):
+        private = hidden[number % len(hidden)]
+        absent = RepositoryName(private.name.owner, private.name.name.replace("private", "absents"))
+        operation = random_.choice(list(private.targets()))
+        asked = {
+            True: private.targets()[operation],
+            False: private.targets(spelled=absent)[operation],
+        }
+        told: dict[bool, Told] = {}
+        for is_private in random_.sample([True, False], 2):
+            began = time.perf_counter()
+            told[is_private] = await wire.ask(asked[is_private], credential)
+            times[is_private].append(time.perf_counter() - began)
+        different += told[True].alike != told[False].alike or told[True].status != 404
+    wire.abort()
+    gap = median(times[True]) - median(times[False])
+    return Finding(
+        what,
+        f"{pairs:,} pairs: {different} differ, median gap {milliseconds(gap)} "
+        f"of {milliseconds(median(times[False]))}",
+        f"0, within {milliseconds(GREATEST_GAP)}",
+        different == 0 and abs(gap) < GREATEST_GAP,
+    )

@@ -1,0 +1,112 @@
+"""A key that is revoked while it is used: nothing is answered to it after a minute."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from hardening.findings import Finding
+from hardening.ground import STORES, Ground, Running
+from hardening.stock import Keys, Stock, fill
+from hardening.wire import UnansweredError, Wire
+from indexing.store import open_store
+from tests.places import Place
+
+BOUND = 60.0
+# Longer than the bound, so that what is answered after it shows.
+WATCHED = 75.0
+CLIENTS = 4
+THERE, GONE, HIDDEN = "there", "gone", "out of reach of who revokes"
+HOWS = (THERE, GONE, HIDDEN)
+# A port at which nobody listens.
+NOWHERE = 1
+
+
+@dataclass
+class Case:
+    """Two services over one store, of which one may have seen nothing of the revocation."""
+
+    store: str
+    how: str
+    place: Place
+    services: list[Running]
+    stock: Stock
+    key: str
+    settings: dict[str, str]
+
+
+async def run(
+    ground: Ground, *, watched: float = WATCHED, stores: Sequence[str] = STORES
+) -> list[Finding]:
+    async with AsyncExitStack() as stack:
+        cases = [await _prepare(ground, stack, store, how) for store in stores for how in HOWS]
+        return list(await asyncio.gather(*(_watch(ground, case, watched) for case in cases)))
+
+
+async def _prepare(ground: Ground, stack: AsyncExitStack, store: str, how: str) -> Case:
+    place = await ground.place(store)
+    opened = await open_store(place)
+    try:
+        (stock,) = await fill(opened, ["acme/widgets"])
+        key = await Keys(ground, opened).make("acme", key_id="revoked")
+    finally:
+        await opened.close()
+    redis = stack.enter_context(ground.redis())
+    settings = {"redis_url": redis.url, "log_level": "info"}
+    services = [await stack.enter_async_context(ground.serve(place, **settings)) for _ in range(2)]
+    # Who revokes may not reach the Redis that the services go on using.
+    apart = {"redis_url": f"redis://127.0.0.1:{NOWHERE}/0"} if how == HIDDEN else settings
+    case = Case(store, how, place, services, stock, key, apart)
+    for service in services:
+        wire = Wire(service.port)
+        for target in stock.targets().values():
+            await wire.ask(target, key)
+        wire.abort()
+    if how == GONE:
+        redis.kill()
+    return case
+
+
+async def _watch(ground: Ground, case: Case, watched: float) -> Finding:
+    last = 0.0
+    statuses: set[int] = set()
+    over = asyncio.Event()
+
+    async def go_on(port: int) -> None:
+        nonlocal last
+        wire = Wire(port)
+        targets = list(case.stock.targets().values())
+        while not over.is_set():
+            for target in targets:
+                try:
+                    told = await wire.ask(target, case.key)
+                except UnansweredError:
+                    continue
+                statuses.add(told.status)
+                if told.status == HTTPStatus.OK:
+                    last = time.monotonic()
+            await asyncio.sleep(0.01)
+        wire.abort()
+
+    async with asyncio.TaskGroup() as group:
+        for service in case.services:
+            for _ in range(CLIENTS // 2):
+                group.create_task(go_on(service.port))
+        status, _, said = await ground.command(
+            case.place, "keys", "revoke", "revoked", **case.settings
+        )
+        revoked = time.monotonic()
+        await asyncio.sleep(watched)
+        over.set()
+    took = max(0.0, last - revoked)
+    return Finding(
+        f"revocation under load, {case.store}, Redis {case.how}",
+        f"the last answer {took:.1f} s after it, watched for {watched:.0f} s",
+        f"none after {BOUND:.0f} s",
+        took <= BOUND and status == 0 and statuses <= {200, 403, 503},
+        said.strip()[-200:] if status else "",
+    )

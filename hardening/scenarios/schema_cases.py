@@ -1,0 +1,164 @@
+"""Whatever a client makes up from the OpenAPI document, every answer is one that it tells of."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from multiprocessing import get_context
+from typing import Any, Final
+
+import orjson
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis.checks import CheckFunction, not_a_server_error
+from schemathesis.core.failures import Failure, FailureGroup
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    ignored_auth,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from hardening.findings import Finding
+from hardening.ground import STORES, Ground
+from hardening.stock import prepared, warm
+from service.openapi import build_document
+
+# What is checked of every answer. Left out is the check that everything a schema allows is taken:
+# no schema can say which cursors are authentic, or which of two moments is the later one.
+CHECKS: Final[tuple[CheckFunction, ...]] = (
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+)
+CASES: Final = 10_000
+# Of so many cases one is asked again with bad credentials, which takes two requests more.
+_AUTH_EVERY: Final = 50
+_AIMED_NOT_EVERY: Final = 4
+_SECONDS: Final = 60
+_AT_ONCE: Final = 500
+
+
+@dataclass
+class Tally:
+    """What came of the cases of one operation."""
+
+    statuses: Counter[int] = field(default_factory=Counter)
+    failures: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def cases(self) -> int:
+        return self.statuses.total()
+
+
+def aim(case: schemathesis.Case[Any]) -> None:
+    """Ask about a repository that is there: else hardly any case would come further than that."""
+    parameters = case.path_parameters or {}
+    if "owner" in parameters:
+        parameters["owner"] = "acme"
+        parameters["repository" if "repository" in parameters else "repository_name"] = "widgets"
+
+
+def ask(path: str, services: Sequence[tuple[str, str, str]], cases: int) -> dict[str, Tally]:
+    """Ask so many cases of one operation of every (store, address, key)."""
+    tallies = {store: Tally() for store, _, _ in services}
+
+    def one(case: schemathesis.Case[Any]) -> None:
+        number = max(tally.cases for tally in tallies.values())
+        # The others may come no further than a repository that is not there.
+        if number % _AIMED_NOT_EVERY:
+            aim(case)
+        for store, base, key in services:
+            checks = CHECKS if number % _AUTH_EVERY else (*CHECKS, ignored_auth)
+            _ask_one(case, base, key, checks, tallies[store])
+
+    strategy = _schema()[path]["GET"].as_strategy()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        # A batch at a time, for hypothesis remembers each case of one.
+        while (asked := min(tally.cases for tally in tallies.values())) < cases:
+            chosen = settings(
+                max_examples=min(_AT_ONCE, cases - asked),
+                deadline=None,
+                database=None,
+                phases=[Phase.generate],
+                suppress_health_check=list(HealthCheck),
+            )
+            chosen(given(case=strategy)(one))()
+            print(f"  {path}: {tallies}", file=sys.stderr, flush=True)
+    return tallies
+
+
+def _ask_one(
+    case: schemathesis.Case[Any],
+    base: str,
+    key: str,
+    checks: tuple[CheckFunction, ...],
+    tally: Tally,
+) -> None:
+    headers = {"Authorization": f"Bearer {key}"}
+    response = case.call(base_url=base, headers=headers, timeout=_SECONDS)
+    tally.statuses[response.status_code] += 1
+    try:
+        case.validate_response(response, checks=[*checks], headers=headers)
+    except (Failure, FailureGroup) as failure:
+        reasons = failure.exceptions if isinstance(failure, FailureGroup) else [failure]
+        tally.failures.update(type(reason).__name__ for reason in reasons)
+
+
+def _schema() -> Any:
+    return schemathesis.openapi.from_dict(orjson.loads(build_document(None)))
+
+
+async def run(
+    ground: Ground, *, cases: int = CASES, stores: Sequence[str] = STORES
+) -> list[Finding]:
+    """The same cases are asked over every store, for to make them up takes longest."""
+    services, served = [], []
+    async with AsyncExitStack() as stack:
+        for store in stores:
+            place = await ground.place(store)
+            (stock,), key = await prepared(ground, place, ["acme/widgets"])
+            # With a line for each request the log would be the largest part of it.
+            running = await stack.enter_async_context(ground.serve(place, log_level="info"))
+            await warm(running.port, stock, key)
+            services.append((store, f"http://127.0.0.1:{running.port}", key))
+            served.append(running)
+        # One answer is all there is to the other paths.
+        paths = [path for path in _schema() if path.startswith("/v1/")]
+        pool = stack.enter_context(ProcessPoolExecutor(mp_context=get_context("spawn")))
+        loop = asyncio.get_running_loop()
+        found = await asyncio.gather(
+            *(loop.run_in_executor(pool, ask, path, services, cases) for path in paths)
+        )
+    mistakes = [line for running in served for line in running.mistakes()]
+    return [
+        _judge(store, [tallies[store] for tallies in found], cases, mistakes) for store in stores
+    ]
+
+
+def _judge(store: str, tallies: Sequence[Tally], cases: int, mistakes: Sequence[str]) -> Finding:
+    asked = sum(tally.cases for tally in tallies)
+    codes = sum((tally.statuses for tally in tallies), Counter[int]())
+    failures = sum((tally.failures for tally in tallies), Counter[str]())
+    errors = sum(count for code, count in codes.items() if code >= HTTPStatus.INTERNAL_SERVER_ERROR)
+    least = min(tally.cases for tally in tallies)
+    details = [f"{count:,} × {code}" for code, count in sorted(codes.items())]
+    return Finding(
+        f"made up from the OpenAPI document, {store}",
+        f"{asked:,} cases, {least:,} or more an operation: {errors} × 5xx, "
+        f"{failures.total()} answers that it does not tell of",
+        f"{cases:,} an operation, 0, 0",
+        least >= cases and not (errors or failures or mistakes),
+        ", ".join(details + [f"{count} {name}" for name, count in failures.items()]),
+    )

@@ -1,0 +1,128 @@
+"""After all of it: every credential that was used, looked for in everything that was left."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from urllib.parse import quote
+
+from hardening.bad_credentials import Texts, variants
+from hardening.findings import Finding
+from hardening.ground import STORES, Ground
+from hardening.stock import Keys, fill
+from hardening.wire import Wire, request
+from indexing.models.keys import Scope
+from indexing.store import open_store
+from tests.source_host import open_host
+
+TOKENS = ("ghs_theSecretTokenOfSomebody0123456789", "aTokenOfNoKnownForm.0123456789-abcdefgh")
+_CHUNK = 2**20
+
+
+async def run(ground: Ground, *, stores: Sequence[str] = STORES) -> list[Finding]:
+    await _use(ground, stores)
+    await asyncio.to_thread(ground.write_down_node)
+    credentials = set(ground.ledger.read_text(encoding="utf-8").split())
+    # What the other runs left lies beside this one's.
+    found, files, size = await asyncio.to_thread(search, ground.folder.parent, credentials)
+    return [
+        Finding(
+            "credentials in logs, Redis, database and Elasticsearch",
+            f"{len(credentials)} credentials in 5 writings, {files:,} files, "
+            f"{size / 2**20:,.0f} MiB: {len(found)} found",
+            "0",
+            not found,
+            "; ".join(found[:5]) or "the service has no metrics that could name one",
+        )
+    ]
+
+
+async def _use(ground: Ground, stores: Sequence[str]) -> None:
+    """Use each kind in every place of a request, with every kind of store and a line for each."""
+    for store in stores:
+        place = await ground.place(store)
+        opened = await open_store(place)
+        try:
+            (stock,) = await fill(opened, ["acme/widgets"])
+            key = await Keys(ground, opened).make("acme", scope=Scope.ADMIN)
+        finally:
+            await opened.close()
+        ground.note(*TOKENS)
+        async with AsyncExitStack() as stack:
+            redis = stack.enter_context(ground.redis())
+            host = await stack.enter_async_context(open_host())
+            host.add("acme/widgets", TOKENS[0])
+            running = await stack.enter_async_context(
+                ground.serve(
+                    place,
+                    redis_url=redis.url,
+                    host_api_url=host.base,
+                    ingest="true",
+                    rate_limit="1000000/minute",
+                )
+            )
+            wire = Wire(running.port)
+            for credential in (key, *TOKENS):
+                for target in stock.targets().values():
+                    for _ in range(3):
+                        await wire.ask(target, credential)
+                    await wire.ask(target, credential, b"X-Request-Id: " + credential.encode())
+                for headers in variants(Texts(credential, credential, credential, credential)):
+                    await wire.ask(stock.targets()["events"], None, *headers)
+            # Pasted into an address by mistake: no key of ours shows in the line for it.
+            for target in (f"/v1/{key}", f"/v1/repos/{key}/x/logs?token={key}"):
+                await wire.ask(target, key)
+            await wire.send(request("/v1/x", key, b"Bad header"))
+            redis.kill()
+            await wire.ask(stock.targets()["events"], key)
+            await asyncio.to_thread(redis.start)
+            for credential in (key, *TOKENS):
+                for target in stock.targets().values():
+                    await wire.ask(target, credential)
+            wire.abort()
+            await ground.command(place, "keys", "list")
+
+
+def search(folder: Path, credentials: Iterable[str]) -> tuple[list[str], int, int]:
+    """Where any of them is, in any writing; how many files of how many bytes were looked through.
+
+    The commands of keys are not there to be searched: to print the key is what they are for.
+    """
+    wanted = {writing for text in credentials for writing in writings(text.encode())}
+    if not wanted:
+        raise ValueError("no credential was used")
+    pattern = re.compile(b"|".join(re.escape(text) for text in sorted(wanted)))
+    overlap = max(len(text) for text in wanted)
+    found, files, size = [], 0, 0
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            files += 1
+            size += path.stat().st_size
+            for chunk in _chunks(path, overlap):
+                if match := pattern.search(chunk):
+                    # Only where: what it is must not be in yet another place.
+                    found.append(f"{path.relative_to(folder)} near byte {match.start()}")
+                    break
+    return found, files, size
+
+
+def writings(text: bytes) -> Iterator[bytes]:
+    """As it stands, percent-encoded, in base 64, in hexadecimal and turned round."""
+    yield text
+    yield quote(text).encode()
+    # Without its end, which depends on what follows.
+    yield base64.b64encode(text)[: len(text)]
+    yield text.hex().encode()
+    yield text[::-1]
+
+
+def _chunks(path: Path, overlap: int) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        before = b""
+        while data := file.read(_CHUNK):
+            yield before + data
+            before = data[-overlap:]

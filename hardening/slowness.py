@@ -1,0 +1,72 @@
+"""`python -m hardening.slowness PORT COUNT TARGET`: slow clients until the input ends.
+
+Half of them send a byte now and then, the others never take their answers. The key is in `KEY`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import socket
+import sys
+from contextlib import suppress
+
+from hardening.wire import request
+
+# A byte so often: a client on a line that hardly works.
+_PAUSE = 1.0
+_ARRIVAL = 4.0
+# Pauses after which it asks again all the same.
+_PATIENCE = 90
+
+
+async def ask_slowly(writer: asyncio.StreamWriter, data: bytes) -> None:
+    for at in range(len(data)):
+        if writer.is_closing():
+            return
+        writer.write(data[at : at + 1])
+        await asyncio.sleep(_PAUSE)
+
+
+async def take_slowly(writer: asyncio.StreamWriter, data: bytes) -> None:
+    raw = writer.get_extra_info("socket")
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    transport = writer.transport
+    if isinstance(transport, asyncio.Transport):
+        transport.pause_reading()
+    writer.write(data)
+    for _ in range(_PATIENCE):
+        await asyncio.sleep(_PAUSE)
+        if transport.is_closing():
+            return
+
+
+async def go_on(port: int, number: int, data: bytes, ready: asyncio.Semaphore) -> None:
+    """Be slow, and come again when it is thrown out."""
+    be_slow = take_slowly if number % 2 else ask_slowly
+    # Not all at the same moment: a thousand that come at once are a flood, and not slow.
+    await asyncio.sleep(random.random() * _ARRIVAL)
+    while True:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        ready.release()
+        with suppress(ConnectionError):
+            await be_slow(writer, data)
+        writer.transport.abort()
+
+
+async def run(port: int, count: int, target: str) -> None:
+    data = request(target, os.environ["KEY"], b"X-Padding: " + b"a" * 2_000)
+    ready = asyncio.Semaphore(0)
+    clients = [asyncio.create_task(go_on(port, n, data, ready)) for n in range(count)]
+    for _ in range(count):
+        await ready.acquire()
+    print("ready", flush=True)
+    await asyncio.to_thread(sys.stdin.read)
+    for client in clients:
+        client.cancel()
+    await asyncio.gather(*clients, return_exceptions=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(run(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]))

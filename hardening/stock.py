@@ -1,0 +1,130 @@
+"""What the stores of scenarios hold, so that whose it is shows in every answer."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+
+from hardening.ground import Ground
+from hardening.wire import Wire
+from indexing.identifiers import derive_test_id
+from indexing.models.executions import Conclusion
+from indexing.models.keys import Scope
+from indexing.models.quarantines import QuarantineRequest
+from indexing.names import RepositoryName
+from indexing.store import open_store
+from indexing.store.interface import Store
+from service.auth import make_key
+from tests.builders import make_event, make_executions, make_run
+from tests.places import Place
+
+TESTS = tuple(f"suite.test_{number:02}" for number in range(25))
+EVENTS = 40
+_WARM = 20
+
+
+@dataclass(frozen=True)
+class Stock:
+    """A repository in a store: who it is, its mark, and the ids of what it holds."""
+
+    name: RepositoryName
+    mark: str
+    quarantine_id: str
+
+    @property
+    def test_id(self) -> str:
+        return str(derive_test_id(self.name, TESTS[0]))
+
+    def targets(
+        self, *, spelled: RepositoryName | None = None, of: Stock | None = None
+    ) -> dict[str, str]:
+        """A target of each operation, by that spelling, with the ids of that other one."""
+        name, ids = spelled or self.name, of or self
+        ci = f"/v1/ci/{name.owner}/repositories/{name.name}"
+        return {
+            "events": f"/v1/repos/{name.owner}/{name.name}/logs?per_page=5",
+            "search": f"{ci}/search/tests?test_name=*_1*&sort=test_name",
+            "test": f"{ci}/tests/{ids.test_id}",
+            "quarantines": f"{ci}/quarantines",
+            "quarantine": f"{ci}/quarantines/{ids.quarantine_id}",
+        }
+
+
+@dataclass
+class Keys:
+    """Makes keys in a store, and notes each."""
+
+    ground: Ground
+    store: Store = field(repr=False)
+
+    async def make(
+        self,
+        owner: str,
+        repository: str | None = None,
+        *,
+        scope: Scope = Scope.READ,
+        expires_at: datetime | None = None,
+        key_id: str | None = None,
+    ) -> str:
+        text, record = make_key(
+            key_id=key_id or uuid.uuid4().hex,
+            name="hardening",
+            scope=scope,
+            owner=owner,
+            repository=repository,
+            created_at=datetime.now(UTC) - timedelta(days=1),
+            expires_at=expires_at,
+        )
+        await self.store.add_key(record)
+        self.ground.note(text)
+        return text
+
+
+async def fill(store: Store, names: Sequence[str]) -> list[Stock]:
+    """Fill a store with these repositories, alike but for a mark in everything."""
+    return [
+        await _fill_one(store, RepositoryName(*name.split("/")), number)
+        for number, name in enumerate(names)
+    ]
+
+
+async def _fill_one(store: Store, name: RepositoryName, number: int) -> Stock:
+    mark = f"mark-{number:03}."
+    # Within the range of the log that is read where none is asked for.
+    now = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
+    await store.ensure_repository(name)
+    await store.write_events(
+        [make_event(n, now, repository=name, trigger=mark) for n in range(EVENTS)]
+    )
+    run = make_run(pipeline=mark, job="unit")
+    results = [(test, Conclusion.PASSED) for test in TESTS]
+    await store.write_executions(
+        name, run, make_executions(run, results, now, repository=name, filepath=mark)
+    )
+    await store.refresh_tests(now)
+    request = QuarantineRequest(TESTS[1], mark)
+    quarantine = await store.add_quarantine(name, request, now)
+    return Stock(name, mark, str(quarantine.key.id))
+
+
+async def prepared(ground: Ground, place: Place, names: Sequence[str]) -> tuple[list[Stock], str]:
+    """Fill the store in that place; gives what it holds, and a key of the first owner."""
+    store = await open_store(place)
+    try:
+        stocks = await fill(store, names)
+        return stocks, await Keys(ground, store).make(stocks[0].name.owner)
+    finally:
+        await store.close()
+
+
+async def warm(port: int, stock: Stock, key: str) -> None:
+    """Ask for everything until each was answered at once, as by a service that has run a while."""
+    wire = Wire(port)
+    for target in stock.targets().values():
+        right = 0
+        while right < _WARM:
+            right += (await wire.ask(target, key)).status == HTTPStatus.OK
+    wire.abort()

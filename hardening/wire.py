@@ -1,0 +1,152 @@
+"""A client that sends the bytes it is told to, and sees the bytes that come back."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+# No scenario waits for longer than this for one answer.
+PATIENCE: Final = 60.0
+# Longer than the heads of all answers, whose `Link` repeats a query of 240 KiB four times.
+_HEAD_LIMIT: Final = 4 * 2**20
+# What differs between two answers that are alike.
+_PASSING: Final = frozenset({"date", "x-request-id"})
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One answer, to the byte, and how many seconds it took."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+    seconds: float
+
+    def header(self, name: str) -> str | None:
+        """The value of the first header of that name, in lower case."""
+        return next((value for key, value in self.headers if key == name), None)
+
+    @property
+    def alike(self) -> tuple[int, tuple[tuple[str, str], ...], bytes]:
+        """What two answers share that cannot be told apart."""
+        lasting = tuple(header for header in self.headers if header[0] not in _PASSING)
+        return self.status, lasting, self.body
+
+
+class UnansweredError(Exception):
+    """The connection ended before the answer did; `reset` when it was not even closed in order."""
+
+    def __init__(self, *, reset: bool) -> None:
+        super().__init__("reset" if reset else "closed")
+        self.reset = reset
+
+
+class Wire:
+    """One connection, made when it is needed and kept for as long as the server keeps it."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a connection that the server has not ended."""
+        return self._streams is not None and not self._streams[0].at_eof()
+
+    async def open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if self._streams is None or not self.is_open:
+            self.abort()
+            self._streams = await asyncio.open_connection("127.0.0.1", self.port, limit=_HEAD_LIMIT)
+        return self._streams
+
+    async def ask(
+        self,
+        target: str | bytes,
+        credential: str | None = None,
+        *headers: bytes,
+        method: str = "GET",
+        body: bytes = b"",
+    ) -> Told:
+        """Ask, and wait for the whole answer.
+
+        Raises:
+            UnansweredError: the connection ended first.
+            TimeoutError: nobody waits that long.
+        """
+        began = time.perf_counter()
+        await self.send(request(target, credential, *headers, method=method, body=body))
+        return await self.read(began, bodiless=method == "HEAD")
+
+    async def send(self, data: bytes) -> None:
+        try:
+            _, writer = await self.open()
+            writer.write(data)
+            await writer.drain()
+        except ConnectionError as error:
+            self.abort()
+            raise UnansweredError(reset=isinstance(error, ConnectionResetError)) from error
+
+    async def read(self, began: float | None = None, *, bodiless: bool = False) -> Told:
+        """The next answer.
+
+        Raises:
+            UnansweredError: the connection ended first.
+            TimeoutError: nobody waits that long.
+        """
+        began = time.perf_counter() if began is None else began
+        reader, _ = await self.open()
+        try:
+            async with asyncio.timeout(PATIENCE):
+                head = await reader.readuntil(b"\r\n\r\n")
+                status, headers = read_head(head)
+                length = next((int(v) for k, v in headers if k == "content-length"), 0)
+                has_body = not bodiless and status not in (204, 304)
+                body = await reader.readexactly(length) if has_body else b""
+        except (asyncio.IncompleteReadError, ConnectionError) as error:
+            self.abort()
+            raise UnansweredError(reset=isinstance(error, ConnectionResetError)) from error
+        told = Told(status, headers, body, time.perf_counter() - began)
+        if head.startswith(b"HTTP/1.0") or (told.header("connection") or "").lower() == "close":
+            self.abort()
+        return told
+
+    def abort(self) -> None:
+        """Go away without a word."""
+        if self._streams is not None:
+            self._streams[1].transport.abort()
+            self._streams = None
+
+
+def request(
+    target: str | bytes,
+    credential: str | None = None,
+    *headers: bytes,
+    method: str = "GET",
+    body: bytes = b"",
+) -> bytes:
+    """The bytes of a request; nothing of it is encoded or checked."""
+    lines = [b"%s %s HTTP/1.1" % (method.encode(), as_bytes(target)), b"Host: service.example"]
+    if credential is not None:
+        lines.append(b"Authorization: Bearer " + as_bytes(credential))
+    if body:
+        lines.append(b"Content-Length: %d" % len(body))
+    return b"\r\n".join((*lines, *headers, b"", b"")) + body
+
+
+def read_head(head: bytes) -> tuple[int, tuple[tuple[str, str], ...]]:
+    """Status and headers, names in lower case."""
+    first, *rest = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
+    return int(first.split(" ", 2)[1]), tuple(_fields(rest))
+
+
+def _fields(lines: Iterable[str]) -> Iterable[tuple[str, str]]:
+    for line in lines:
+        name, _, value = line.partition(":")
+        yield name.lower(), value.strip()
+
+
+def as_bytes(text: str | bytes) -> bytes:
+    return text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text

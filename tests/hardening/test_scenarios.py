@@ -1,0 +1,105 @@
+"""The scenarios of `make harden` in small: what is quick and comes out the same every time.
+
+What takes long, or is measured in seconds, is left to `make harden` itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hardening.findings import Finding
+from hardening.ground import Ground
+from hardening.scenarios import (
+    credentials,
+    crossings,
+    cursors,
+    cut_file,
+    full_disk,
+    header_injection,
+    hidden_repositories,
+    numbers_and_texts,
+    redis_faults,
+    schema_cases,
+    search_for_credentials,
+    shared_file,
+    sigterm,
+)
+
+SQLITE = ("sqlite",)
+
+
+@pytest.fixture
+def ground(tmp_path: Path) -> Iterator[Ground]:
+    opened = Ground(tmp_path / "ground" / "one")
+    yield opened
+    opened.close()
+
+
+def assert_all_hold(findings: list[Finding]) -> None:
+    assert findings
+    assert [str(finding) for finding in findings if not finding.holds] == []
+
+
+async def test_every_bad_credential_is_answered_alike(ground: Ground) -> None:
+    assert_all_hold(await credentials.run(ground, stores=SQLITE))
+
+
+async def test_a_hidden_repository_is_to_the_byte_like_an_absent_one(ground: Ground) -> None:
+    findings = await hidden_repositories.run(ground, pairs=40, stores=SQLITE)
+    # The gap in time is for a machine that does nothing else.
+    assert [finding.figure for finding in findings if ": 0 differ" not in finding.figure] == []
+
+
+async def test_no_altered_cursor_is_taken(ground: Ground) -> None:
+    assert_all_hold(await cursors.run(ground, cursors=3, stores=SQLITE))
+
+
+async def test_no_header_is_injected(ground: Ground) -> None:
+    assert_all_hold(await header_injection.run(ground))
+
+
+async def test_numbers_and_texts_are_kept_exactly_or_refused(ground: Ground) -> None:
+    assert_all_hold(await numbers_and_texts.run(ground, stores=SQLITE))
+
+
+async def test_nothing_crosses_between_repositories(ground: Ground) -> None:
+    assert_all_hold(await crossings.run(ground, requests=2_000, stores=SQLITE))
+
+
+async def test_nobody_is_cut_off_by_a_service_that_ends(ground: Ground) -> None:
+    assert_all_hold(await sigterm.run(ground, rounds=2))
+
+
+async def test_no_request_fails_for_redis(ground: Ground) -> None:
+    assert_all_hold(await redis_faults.run(ground, times=2))
+
+
+async def test_two_loads_and_a_reader_share_a_file(ground: Ground) -> None:
+    assert_all_hold(await shared_file.run(ground, events=2_000))
+
+
+async def test_a_full_disk_loses_nothing_that_was_acknowledged(ground: Ground) -> None:
+    assert_all_hold(await full_disk.run(ground, size=2 * 2**20))
+
+
+async def test_a_file_that_was_cut_short_gives_no_wrong_answer(ground: Ground) -> None:
+    assert_all_hold(await cut_file.run(ground, repositories=4, cuts=(100, 0.5)))
+
+
+async def test_whatever_is_made_up_is_answered_as_documented(ground: Ground) -> None:
+    assert_all_hold(await schema_cases.run(ground, cases=10, stores=SQLITE))
+
+
+async def test_no_credential_is_left_behind(ground: Ground) -> None:
+    assert_all_hold(await search_for_credentials.run(ground, stores=SQLITE))
+
+
+def test_a_credential_that_was_left_behind_is_found(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(b"x" * 2**20 + b"mw_secret".hex().encode())
+    found, files, _ = search_for_credentials.search(tmp_path, ["mw_secret"])
+    assert (len(found), files) == (1, 1)
+    found, _, _ = search_for_credentials.search(tmp_path, ["mw_another"])
+    assert found == []

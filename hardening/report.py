@@ -15,6 +15,7 @@ import orjson
 
 from hardening.findings import Finding
 from hardening.ground import ROOT
+from hardening.suite import SCENARIOS
 from tests.servers import jars
 
 PAGE: Final = ROOT / "docs" / "hardening.md"
@@ -65,6 +66,7 @@ def write(findings: Mapping[str, Sequence[Finding]], page: Path = PAGE) -> None:
     """Write the page."""
     lines = [finding for each in findings.values() for finding in each]
     failed = [finding for finding in lines if not finding.holds]
+    missing = [name for name in SCENARIOS if name not in findings]
     rows = [
         f"| {name} | {_cell(finding.what)} | {_cell(finding.figure)} | {_cell(finding.required)} "
         f"| {'yes' if finding.holds else '**no**'} |"
@@ -81,6 +83,7 @@ def write(findings: Mapping[str, Sequence[Finding]], page: Path = PAGE) -> None:
                 f"{describe_versions()}.",
                 "",
                 f"{len(lines) - len(failed)} of {len(lines)} lines hold.",
+                f"Scenarios without a run to its end: {', '.join(missing) or 'none'}.",
                 "",
                 "| scenario | what | figure | required | holds |",
                 "|---|---|---|---|---|",

@@ -18,7 +18,7 @@ from indexing.models.tests import TestQuery
 from indexing.store.elasticsearch.bulk import Operation, send
 from indexing.store.elasticsearch.cluster import routing_of
 from indexing.store.elasticsearch.connection import WRITING, Connection
-from indexing.store.elasticsearch.search_query import make_query
+from indexing.store.elasticsearch.search_query import ORDERS, make_query
 from indexing.store.interface import Reader
 
 # The same documents under a plain key, as one would lay them out without a thought for scale.
@@ -99,7 +99,12 @@ async def compare_work_of_first_searches(
     own, other = [], []
     for number in words:
         query = _query_of(number)
-        body = {"size": 11, "query": make_query(query, routing), "track_total_hits": False}
+        body = {
+            "size": 11,
+            "query": make_query(query, routing),
+            "sort": [{field: "desc"} for field in ORDERS[query.sort]],
+            "track_total_hits": False,
+        }
         own.append(await _work(connection, identities, body, routing))
         other.append(await _work(connection, plain, _plain_body(query), routing))
     return Compared(statistics.median(own), statistics.median(other))

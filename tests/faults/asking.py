@@ -21,8 +21,8 @@ from yarl import URL
 
 # What an answer may take, in seconds.
 IN_TIME = 2.0
-# A machine that is busy with other tests is several times slower than that. What is not held back at
-# all is waited for as long as a write is, which is ten times as long, and longer.
+# A machine that is busy with other tests is several times slower than that. What is not held back
+# at all is waited for as long as a write is: ten times as long, and longer.
 BUSY_FACTOR = 4
 BUSY_ROUND_TRIPS = 50
 # No client waits for longer than this, however late the answer is.

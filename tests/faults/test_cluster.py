@@ -48,7 +48,10 @@ class Three:
         self.running().wait_for("green", len(self.cluster.nodes))
 
     def holder_of(self, index: str) -> Node:
-        """The node that has the first shard of an index that has no copies."""
+        """The node that has the filled shard of an index that has no copies."""
+        # Nodes that came back are given shards of others: none may be on its way meanwhile.
+        self.running().ask("/_cluster/health?wait_for_no_relocating_shards=true&timeout=60s")
+        self.running().ask(f"/{index}/_refresh", "POST")
         _, shards = self.running().ask(f"/_cat/shards/{index}?format=json")
         names = {shard["node"] for shard in shards if int(shard["docs"] or 0)}
         return next(node for node in self.cluster.nodes if node.name in names)

@@ -16,8 +16,9 @@ from indexing.quarantine.decision import Standing, find_evidence
 from indexing.quarantine.ruling import Beginning, Ruling, Standings, rule
 from indexing.store.elasticsearch import bulk, observations
 from indexing.store.elasticsearch.cluster import Cluster
-from indexing.store.elasticsearch.connection import WRITING, Document, Version
+from indexing.store.elasticsearch.connection import Document, Version
 from indexing.store.elasticsearch.recovery import judge_recovery
+from indexing.store.elasticsearch.scanning import scan
 from indexing.store.elasticsearch.scopes import (
     Record,
     Scope,
@@ -154,30 +155,17 @@ async def _standing_until(
 
 async def _read_scopes(cluster: Cluster, routing: str, tests: Sequence[str]) -> list[Scope]:
     """All scopes of these tests that were ever stored."""
-    body: dict[str, Any] = {
+    filters = [{"term": {"repository_id": routing}}, {"terms": {"test_id": list(tests)}}]
+    body = {
         "size": _SCOPES_A_PAGE,
-        "query": {
-            "bool": {
-                "filter": [
-                    {"term": {"repository_id": routing}},
-                    {"terms": {"test_id": list(tests)}},
-                ]
-            }
-        },
+        "query": {"bool": {"filter": filters}},
         "sort": [{"scope": "asc"}],
         "seq_no_primary_term": True,
-        "track_total_hits": False,
     }
     scopes: list[Scope] = []
-    while True:
-        answer = await cluster.connection.search(
-            cluster.layout.quarantines, body, routing=routing, patience=WRITING
-        )
-        hits = answer["hits"]["hits"]
+    async for hits in scan(cluster.connection, cluster.layout.quarantines, body, routing=routing):
         scopes += map(_scope_of, hits)
-        if len(hits) < _SCOPES_A_PAGE:
-            return scopes
-        body["search_after"] = hits[-1]["sort"]
+    return scopes
 
 
 def _scope_of(hit: Mapping[str, Any]) -> Scope:

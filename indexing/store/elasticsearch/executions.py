@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 from indexing.identifiers import derive_run_id, derive_test_id
 from indexing.models.executions import Execution, Run
@@ -25,7 +26,7 @@ from indexing.store.interface import ExecutionCount
 from indexing.timestamps import to_microseconds
 
 # One request asks for so many ids; it has to stay below the 10,000 rows of an answer.
-_IDS_AT_ONCE = 5_000
+_IDS_AT_ONCE: Final = 5_000
 
 
 async def write_executions(
@@ -90,12 +91,12 @@ async def _store(
     return [outcomes.get(number) for number in range(len(executions))]
 
 
+@dataclass(frozen=True, slots=True)
 class _Place:
     """Where an execution stands already; `dropped` when retention left it there unseen."""
 
-    def __init__(self, index: str, *, dropped: bool) -> None:
-        self.index = index
-        self.dropped = dropped
+    index: str
+    dropped: bool
 
 
 async def _find_stored(

@@ -11,8 +11,9 @@ from indexing.models.keys import ApplicationKey, Scope
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.columns import moment_or_none, number_or_none
-from indexing.store.elasticsearch.connection import WRITING, ConflictError
+from indexing.store.elasticsearch.connection import ConflictError
 from indexing.store.elasticsearch.repositories import ensure_repository
+from indexing.store.elasticsearch.scanning import scan
 from indexing.timestamps import from_microseconds, to_microseconds
 
 KIND: Final = "key"
@@ -30,18 +31,14 @@ async def find_key(cluster: Cluster, digest: bytes) -> ApplicationKey | None:
 
 async def list_keys(cluster: Cluster) -> list[ApplicationKey]:
     keys: list[ApplicationKey] = []
-    body: dict[str, Any] = {
+    body = {
         "size": _PAGE,
         "query": {"term": {"kind": KIND}},
         "sort": [{"created_at": "asc"}, {"key_id": "asc"}],
     }
-    while True:
-        answer = await cluster.connection.search(cluster.layout.control, body, patience=WRITING)
-        hits = answer["hits"]["hits"]
+    async for hits in scan(cluster.connection, cluster.layout.control, body):
         keys += [_key_of(hit["_source"]) for hit in hits]
-        if len(hits) < _PAGE:
-            return keys
-        body["search_after"] = hits[-1]["sort"]
+    return keys
 
 
 async def add_key(cluster: Cluster, key: ApplicationKey) -> None:

@@ -12,12 +12,13 @@ from indexing.errors import StoreError
 from indexing.store.elasticsearch import bulk, repositories, stale
 from indexing.store.elasticsearch.bulk import Operation
 from indexing.store.elasticsearch.cluster import Cluster
-from indexing.store.elasticsearch.connection import WRITING
+from indexing.store.elasticsearch.connection import WRITING, Version
 from indexing.store.elasticsearch.control import State, advance
 from indexing.store.elasticsearch.layout import LAYOUT_VERSION
 from indexing.store.elasticsearch.observations import TIME
 from indexing.store.elasticsearch.refresh import refresh_tests
 from indexing.store.elasticsearch.retention import Retention
+from indexing.store.elasticsearch.scanning import scan, scan_groups
 from indexing.store.elasticsearch.setup import create_index
 from indexing.store.elasticsearch.slices import ends_before
 from indexing.store.interface import PruneCount, Steps, StoreStatus
@@ -134,54 +135,38 @@ def _going(retention: Retention, field: str, until: int) -> dict[str, Any]:
 
 async def _mark_touched(cluster: Cluster, going: Mapping[str, Any]) -> dict[str, list[str]]:
     """Mark the tests of these executions; gives them by the routing of their repository."""
-    composite: dict[str, Any] = {
-        "size": _ROWS_A_PAGE,
-        "sources": [{name: {"terms": {"field": name}}} for name in ("repository_id", "test_id")],
-    }
-    body = {
-        "size": 0,
-        "track_total_hits": False,
-        "query": going,
-        "aggs": {"tests": {"composite": composite}},
-    }
     touched: dict[str, list[str]] = {}
-    while True:
-        answer = await cluster.connection.search(cluster.layout.executions, body, patience=WRITING)
-        found = answer.get("aggregations", {}).get("tests", {"buckets": []})
+    async for buckets in scan_groups(
+        cluster.connection,
+        cluster.layout.executions,
+        going,
+        ("repository_id", "test_id"),
+        size=_ROWS_A_PAGE,
+    ):
         page: dict[str, list[str]] = {}
-        for bucket in found["buckets"]:
+        for bucket in buckets:
             key = bucket["key"]
             page.setdefault(key["repository_id"], []).append(key["test_id"])
         for routing, tests in page.items():
             await stale.mark_tests(cluster, stale.new_mark_id(), routing, tests, ahead=True)
             touched.setdefault(routing, []).extend(tests)
-        if "after_key" not in found or len(found["buckets"]) < _ROWS_A_PAGE:
-            return touched
-        composite["after"] = found["after_key"]
+    return touched
 
 
 async def _make_final(cluster: Cluster, touched: Mapping[str, list[str]]) -> None:
     """What automatic quarantines were decided by is going: they cannot be looked at again."""
     for routing, tests in touched.items():
         gone = frozenset(tests)
-        body: dict[str, Any] = {
+        filters = [{"term": {"repository_id": routing}}, {"exists": {"field": "judged_until"}}]
+        body = {
             "size": _ROWS_A_PAGE,
-            "query": {
-                "bool": {
-                    "filter": [
-                        {"term": {"repository_id": routing}},
-                        {"exists": {"field": "judged_until"}},
-                    ]
-                }
-            },
+            "query": {"bool": {"filter": filters}},
             "sort": [{"scope": "asc"}],
             "seq_no_primary_term": True,
         }
-        while True:
-            answer = await cluster.connection.search(
-                cluster.layout.quarantines, body, routing=routing, patience=WRITING
-            )
-            hits = answer["hits"]["hits"]
+        async for hits in scan(
+            cluster.connection, cluster.layout.quarantines, body, routing=routing
+        ):
             operations = [
                 Operation(
                     "index",
@@ -189,15 +174,12 @@ async def _make_final(cluster: Cluster, touched: Mapping[str, list[str]]) -> Non
                     hit["_id"],
                     routing,
                     hit["_source"] | {"judged_until": None},
-                    {"if_seq_no": hit["_seq_no"], "if_primary_term": hit["_primary_term"]},
+                    Version(hit["_seq_no"], hit["_primary_term"]).parameters,
                 )
                 for hit in hits
                 if hit["_source"]["test_id"] in gone
             ]
             await bulk.send(cluster.connection, operations, visible=True)
-            if len(hits) < _ROWS_A_PAGE:
-                break
-            body["search_after"] = hits[-1]["sort"]
 
 
 async def _drop_slices(cluster: Cluster, pattern: str, before: datetime) -> None:
@@ -208,17 +190,14 @@ async def _drop_slices(cluster: Cluster, pattern: str, before: datetime) -> None
 
 async def _drop_runs(cluster: Cluster, before: int) -> None:
     """Forget the runs whose executions are all gone; `last_at` knows nothing of later ones."""
-    old = {"range": {"last_at": {"lt": before}}}
-    body: dict[str, Any] = {
+    body = {
         "size": _ROWS_A_PAGE,
-        "query": old,
+        "query": {"range": {"last_at": {"lt": before}}},
         "sort": [{"last_at": "asc"}, {"repository_id": "asc"}],
     }
     retention = (await cluster.control.read()).retention
     await cluster.connection.refresh(cluster.layout.runs)
-    while True:
-        answer = await cluster.connection.search(cluster.layout.runs, body, patience=WRITING)
-        hits = answer["hits"]["hits"]
+    async for hits in scan(cluster.connection, cluster.layout.runs, body):
         kept = await _find_left(cluster, [hit["_id"] for hit in hits], retention)
         operations = [
             Operation("delete", cluster.layout.runs, hit["_id"], hit["_routing"])
@@ -226,9 +205,6 @@ async def _drop_runs(cluster: Cluster, before: int) -> None:
             if hit["_id"] not in kept
         ]
         await bulk.send(cluster.connection, operations, visible=True)
-        if len(hits) < _ROWS_A_PAGE:
-            return
-        body["search_after"] = hits[-1]["sort"]
 
 
 async def _find_left(cluster: Cluster, runs: Sequence[str], retention: Retention) -> set[str]:
@@ -259,17 +235,13 @@ async def _delete_index(cluster: Cluster, name: str) -> None:
 
 async def _list_repositories(cluster: Cluster) -> list[str]:
     """The routings of all repositories."""
-    body: dict[str, Any] = {
+    body = {
         "size": _ROWS_A_PAGE,
         "query": {"term": {"kind": repositories.KIND}},
         "sort": [{"repository_id": "asc"}],
         "_source": ["repository_id"],
     }
     found: list[str] = []
-    while True:
-        answer = await cluster.connection.search(cluster.layout.control, body, patience=WRITING)
-        hits = answer["hits"]["hits"]
+    async for hits in scan(cluster.connection, cluster.layout.control, body):
         found += (hit["_source"]["repository_id"] for hit in hits)
-        if len(hits) < _ROWS_A_PAGE:
-            return found
-        body["search_after"] = hits[-1]["sort"]
+    return found

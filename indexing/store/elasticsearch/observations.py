@@ -18,9 +18,9 @@ from indexing.models.executions import Conclusion
 from indexing.models.tests import METADATA_FIELDS, TestMetadata
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.columns import pull_of
-from indexing.store.elasticsearch.connection import WRITING
 from indexing.store.elasticsearch.retention import Retention
 from indexing.store.elasticsearch.runs import find_failed
+from indexing.store.elasticsearch.scanning import scan, scan_groups
 from indexing.timestamps import from_microseconds, to_microseconds
 
 TIME: Final = "finished_at"
@@ -95,43 +95,24 @@ async def read_extents(
     if until is not None:
         ended = {"range": {TIME: {"lte": to_microseconds(until)}}}
         clause = {"bool": {"filter": [clause, ended]}}
-    composite: dict[str, Any] = {
-        "size": _BUCKETS_A_PAGE,
-        "sources": [
-            {name: {"terms": {"field": name}}} for name in ("test_id", "pipeline_name", "job_name")
-        ],
-    }
     failed = {"term": {"conclusion": Conclusion.FAILED.value}}
     passed = {"term": {"conclusion": Conclusion.PASSED.value}}
-    body = {
-        "size": 0,
-        "track_total_hits": False,
-        "query": scope.query(clause),
-        "aggs": {
-            "jobs": {
-                "composite": composite,
-                "aggs": {
-                    "newest": {"max": {"field": TIME}},
-                    "failed": {
-                        "filter": failed,
-                        "aggs": {
-                            "first": {"min": {"field": TIME}},
-                            "last": {"max": {"field": TIME}},
-                        },
-                    },
-                    "passed": {"filter": passed, "aggs": {"last": {"max": {"field": TIME}}}},
-                },
-            }
-        },
-    }
+    first, last = {"min": {"field": TIME}}, {"max": {"field": TIME}}
     extents: dict[str, dict[tuple[str, str], Extent]] = {}
-    while True:
-        answer = await cluster.connection.search(
-            cluster.layout.executions, body, routing=scope.routing, patience=WRITING
-        )
-        # With no slice there is nothing to aggregate.
-        found = answer.get("aggregations", {}).get("jobs", {"buckets": []})
-        for bucket in found["buckets"]:
+    async for buckets in scan_groups(
+        cluster.connection,
+        cluster.layout.executions,
+        scope.query(clause),
+        ("test_id", "pipeline_name", "job_name"),
+        size=_BUCKETS_A_PAGE,
+        routing=scope.routing,
+        within={
+            "newest": last,
+            "failed": {"filter": failed, "aggs": {"first": first, "last": last}},
+            "passed": {"filter": passed, "aggs": {"last": last}},
+        },
+    ):
+        for bucket in buckets:
             key = bucket["key"]
             extents.setdefault(key["test_id"], {})[key["pipeline_name"], key["job_name"]] = Extent(
                 bucket["doc_count"],
@@ -140,9 +121,7 @@ async def read_extents(
                 _whole(bucket["failed"]["last"]),
                 _whole(bucket["passed"]["last"]),
             )
-        if "after_key" not in found or len(found["buckets"]) < _BUCKETS_A_PAGE:
-            return extents
-        composite["after"] = found["after_key"]
+    return extents
 
 
 async def read_observations(
@@ -208,23 +187,17 @@ def _around(moment: int) -> dict[str, int]:
 
 async def _read(cluster: Cluster, scope: Scope, clauses: list[dict[str, Any]]) -> list[OnBranch]:
     """Everything that any of the clauses finds."""
-    body: dict[str, Any] = {
+    body = {
         "size": _ROWS_A_PAGE,
         "query": scope.query({"bool": {"should": clauses}}),
         "sort": [{TIME: "asc"}, {"execution_id": "asc"}],
-        "track_total_hits": False,
         "_source": list(_FIELDS),
     }
     sources: list[Mapping[str, Any]] = []
-    while True:
-        answer = await cluster.connection.search(
-            cluster.layout.executions, body, routing=scope.routing, patience=WRITING
-        )
-        hits = answer["hits"]["hits"]
+    async for hits in scan(
+        cluster.connection, cluster.layout.executions, body, routing=scope.routing
+    ):
         sources += (hit["_source"] for hit in hits)
-        if len(hits) < _ROWS_A_PAGE:
-            break
-        body["search_after"] = hits[-1]["sort"]
     failed = await find_failed(cluster, scope.routing, {source["run"] for source in sources})
     # Thousands of them: the event loop has others to serve.
     return await asyncio.to_thread(_observe, sources, failed)

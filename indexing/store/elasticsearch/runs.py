@@ -13,6 +13,7 @@ from indexing.names import RepositoryName
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.connection import WRITING, ConflictError
 from indexing.store.elasticsearch.retention import Retention
+from indexing.store.elasticsearch.scanning import scan_groups
 from indexing.store.elasticsearch.stale import mark_tests, new_mark_id
 
 _TESTS_A_PAGE: Final = 5_000
@@ -96,23 +97,14 @@ async def _count(
 
 
 async def _find_tests(cluster: Cluster, routing: str, query: dict[str, Any]) -> list[str]:
-    composite: dict[str, Any] = {
-        "size": _TESTS_A_PAGE,
-        "sources": [{"test_id": {"terms": {"field": "test_id"}}}],
-    }
-    body = {
-        "size": 0,
-        "track_total_hits": False,
-        "query": query,
-        "aggs": {"tests": {"composite": composite}},
-    }
     tests: list[str] = []
-    while True:
-        answer = await cluster.connection.search(
-            cluster.layout.executions, body, routing=routing, patience=WRITING
-        )
-        found = answer["aggregations"]["tests"]
-        tests += (bucket["key"]["test_id"] for bucket in found["buckets"])
-        if len(found["buckets"]) < _TESTS_A_PAGE:
-            return tests
-        composite["after"] = found["after_key"]
+    async for buckets in scan_groups(
+        cluster.connection,
+        cluster.layout.executions,
+        query,
+        ("test_id",),
+        size=_TESTS_A_PAGE,
+        routing=routing,
+    ):
+        tests += (bucket["key"]["test_id"] for bucket in buckets)
+    return tests

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,7 +18,8 @@ from indexing.names import RepositoryName
 from indexing.store.elasticsearch import bulk
 from indexing.store.elasticsearch.bulk import Operation
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.connection import WRITING, Version
+from indexing.store.elasticsearch.connection import Version
+from indexing.store.elasticsearch.scanning import scan
 
 # Longer than one write takes with every wait for a cluster that puts it off.
 AHEAD_SECONDS: Final = 900
@@ -100,33 +102,30 @@ async def read_marks(cluster: Cluster, routing: str | None) -> tuple[list[Mark],
         "size": _MARKS_A_PAGE,
         "sort": [{"repository_id": "asc"}, {"mark": "asc"}],
         "seq_no_primary_term": True,
-        "track_total_hits": False,
     }
     if routing is not None:
         body["query"] = {"term": {"repository_id": routing}}
     marks: list[Mark] = []
     more = False
     seen = 0
-    while seen < _TESTS_AT_ONCE:
-        answer = await cluster.connection.search(cluster.layout.stale, body, patience=WRITING)
-        hits = answer["hits"]["hits"]
-        for hit in hits:
-            source = hit["_source"]
-            tests = source["tests"]
-            marks.append(
-                Mark(
-                    hit["_id"],
-                    Version(hit["_seq_no"], hit["_primary_term"]),
-                    source["repository_id"],
-                    None if tests is None else frozenset(tests),
-                    source["ahead_until"],
+    async with aclosing(scan(cluster.connection, cluster.layout.stale, body)) as pages:
+        async for hits in pages:
+            for hit in hits:
+                source = hit["_source"]
+                tests = source["tests"]
+                marks.append(
+                    Mark(
+                        hit["_id"],
+                        Version(hit["_seq_no"], hit["_primary_term"]),
+                        source["repository_id"],
+                        None if tests is None else frozenset(tests),
+                        source["ahead_until"],
+                    )
                 )
-            )
-            seen += _TESTS_AT_ONCE if tests is None else len(tests)
-        more = len(hits) == _MARKS_A_PAGE
-        if not more:
-            break
-        body["search_after"] = hits[-1]["sort"]
+                seen += _TESTS_AT_ONCE if tests is None else len(tests)
+            more = len(hits) == _MARKS_A_PAGE
+            if seen >= _TESTS_AT_ONCE:
+                break
     if marks:
         # Not before the marks were read: what was stored in between would be seen by nobody, and
         # its mark taken away.
@@ -147,23 +146,15 @@ async def drop_marks(cluster: Cluster, marks: Sequence[Mark]) -> None:
 async def spell_out(cluster: Cluster, mark: Mark) -> None:
     """Put marks that name its tests in place of one for a whole repository."""
     await cluster.connection.refresh(cluster.layout.tests)
-    body: dict[str, Any] = {
+    body = {
         "size": _TESTS_A_PAGE,
         "query": {"term": {"repository_id": mark.routing}},
         "sort": [{"test_id": "asc"}],
-        "track_total_hits": False,
         "_source": False,
     }
-    while True:
-        answer = await cluster.connection.search(
-            cluster.layout.tests, body, routing=mark.routing, patience=WRITING
-        )
-        hits = answer["hits"]["hits"]
+    async for hits in scan(cluster.connection, cluster.layout.tests, body, routing=mark.routing):
         if hits:
             await mark_tests(cluster, new_mark_id(), mark.routing, [hit["_id"] for hit in hits])
-        if len(hits) < _TESTS_A_PAGE:
-            break
-        body["search_after"] = hits[-1]["sort"]
     await drop_marks(cluster, [mark])
 
 
@@ -171,22 +162,14 @@ async def count_stale(cluster: Cluster) -> int:
     """How many tests wait; those of a mark for a whole repository are all of its tests."""
     tests: dict[str, set[str]] = {}
     whole: set[str] = set()
-    body: dict[str, Any] = {
-        "size": _MARKS_A_PAGE,
-        "sort": [{"repository_id": "asc"}, {"mark": "asc"}],
-    }
-    while True:
-        answer = await cluster.connection.search(cluster.layout.stale, body, patience=WRITING)
-        hits = answer["hits"]["hits"]
+    body = {"size": _MARKS_A_PAGE, "sort": [{"repository_id": "asc"}, {"mark": "asc"}]}
+    async for hits in scan(cluster.connection, cluster.layout.stale, body):
         for hit in hits:
             named: Collection[str] | None = hit["_source"]["tests"]
             if named is None:
                 whole.add(hit["_source"]["repository_id"])
             else:
                 tests.setdefault(hit["_source"]["repository_id"], set()).update(named)
-        if len(hits) < _MARKS_A_PAGE:
-            break
-        body["search_after"] = hits[-1]["sort"]
     counted = sum(len(named) for routing, named in tests.items() if routing not in whole)
     for routing in whole:
         counted += await cluster.connection.count(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from indexing.names import RepositoryName
+from indexing.timestamps import from_microseconds
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -32,12 +34,20 @@ class StoredEvent:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class EventRow:
-    """One event of a page; `body` is its JSON text in UTF-8, finished."""
+class EventRow(NamedTuple):
+    """One event of a page; `body` is its JSON text in UTF-8, finished.
 
-    key: EventKey
+    A page has a hundred of them and is asked for the keys of two: the rest stay as they are stored.
+    """
+
+    received_microseconds: int
+    id: int
     body: bytes
+
+    @property
+    def key(self) -> EventKey:
+        """What orders it."""
+        return EventKey(from_microseconds(self.received_microseconds), self.id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import uuid
 from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from indexing.models.executions import PullRequest
 from indexing.names import RepositoryName
@@ -32,8 +32,7 @@ class TestSort(StrEnum):
     JOB_NAME = "job_name"
 
 
-@dataclass(frozen=True, slots=True)
-class IdentityKey:
+class IdentityKey(NamedTuple):
     """Every column that some order of the search uses; the three names are unique together."""
 
     executions_count: int
@@ -42,11 +41,8 @@ class IdentityKey:
     job_name: str
 
 
-@dataclass(frozen=True, slots=True)
-class TestIdentity:
+class TestIdentity(NamedTuple):
     """One (test, pipeline, job) that runs on the default branch."""
-
-    __test__ = False
 
     identity_id: bytes
     test_id: uuid.UUID

@@ -14,7 +14,8 @@ from indexing import globs
 from indexing.identifiers import derive_identity_id, derive_test_id
 from indexing.models.executions import Conclusion
 from indexing.models.paging import Anchor, Page
-from indexing.models.tests import IdentityKey, TestIdentity, TestQuery, TestSort
+from indexing.models.tests import IdentityKey, TestQuery, TestSort
+from indexing.models.tests import TestIdentity as Row
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
 from tests.builders import (
@@ -40,7 +41,7 @@ PATTERNS = st.text(st.sampled_from(ODD_CHARACTERS + "****????"), min_size=1, max
 )
 
 
-def key_of(row: TestIdentity) -> IdentityKey:
+def key_of(row: Row) -> IdentityKey:
     return row.key
 
 
@@ -98,7 +99,7 @@ async def test_globs_over_thousands_of_names_agree_with_the_oracle(store: Store)
         query = ask(pattern, sort=sort, descending=False)
         expected = sorted(name for name in stored if globs.matches(pattern, name))
 
-        async def read(anchor: Anchor[IdentityKey], query: TestQuery = query) -> Page[TestIdentity]:
+        async def read(anchor: Anchor[IdentityKey], query: TestQuery = query) -> Page[Row]:
             return await store.search_tests(query, anchor, 700)
 
         found = [row.key.test_name for row in await walk_forwards(read, key_of)]
@@ -110,7 +111,7 @@ async def test_globs_over_thousands_of_names_agree_with_the_oracle(store: Store)
 async def test_a_row_carries_the_ids_of_its_test_and_its_identity(store: Store) -> None:
     await load_names(store, ["t"], make_run(pipeline="p", job="j"))
     (row,) = (await store.search_tests(ask(), Anchor(), 1)).rows
-    assert row == TestIdentity(
+    assert row == Row(
         identity_id=derive_identity_id(WIDGETS, "t", "p", "j"),
         test_id=derive_test_id(WIDGETS, "t"),
         key=IdentityKey(1, "t", "p", "j"),
@@ -200,7 +201,7 @@ async def test_a_walk_meets_every_row_once_while_others_are_written(
     query = ask(pattern, sort=sort, descending=bool(limit % 2))
     start = set((await store.search_tests(query, Anchor(), 1_000)).rows)
 
-    async def read(anchor: Anchor[IdentityKey]) -> Page[TestIdentity]:
+    async def read(anchor: Anchor[IdentityKey]) -> Page[Row]:
         return await store.search_tests(query, anchor, limit)
 
     async def write_more() -> None:
@@ -219,7 +220,7 @@ async def test_rows_whose_count_stays_are_met_once_in_the_order_of_counts(store:
         await load_names(store, stored[number * 10 :], make_run(str(number)))
     runs = iter(range(100, 1_000))
 
-    async def read(anchor: Anchor[IdentityKey]) -> Page[TestIdentity]:
+    async def read(anchor: Anchor[IdentityKey]) -> Page[Row]:
         return await store.search_tests(ask(), anchor, 4)
 
     async def write_more() -> None:

@@ -18,7 +18,7 @@ from indexing.store.elasticsearch.repositories import read_known
 from indexing.store.elasticsearch.retention import Retention
 from indexing.store.elasticsearch.slices import slice_of, slices_between
 from indexing.store.interface import EventOutcome
-from indexing.timestamps import from_microseconds, to_microseconds
+from indexing.timestamps import to_microseconds
 
 _TIME: Final = "received_at"
 _ORDER: Final = (_TIME, "id")
@@ -161,5 +161,4 @@ def _query_of(query: EventQuery, retention: Retention) -> dict[str, Any]:
 
 def _row_of(hit: paging.Hit) -> EventRow:
     microseconds, event_id = hit["sort"]
-    key = EventKey(from_microseconds(microseconds), event_id)
-    return EventRow(key, hit["_source"]["body"].encode())
+    return EventRow(microseconds, event_id, hit["_source"]["body"].encode())

@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from indexing.errors import StoreError, StoreUnavailableError
+from indexing.store.sqlite.repositories import ReadingConnection
 from indexing.store.sqlite.schema import ensure_schema
 from indexing.store.sqlite.search import add_functions
-from indexing.store.sqlite.slow_read import BrokenOffError, SlowRead, Work
+from indexing.store.sqlite.slow_read import Brief, BrokenOffError, SlowRead, Work
 
 T = TypeVar("T")
 
@@ -30,6 +31,8 @@ T = TypeVar("T")
 # 3,000. Seconds are for steps that are not alike: one of them matches one name against a glob.
 INLINE_STEPS: Final = 20_000
 INLINE_SECONDS: Final = 0.01
+# Of one that is worth a try, and no more.
+BRIEF_STEPS: Final = 2_000
 _STEPS_PER_CHECK: Final = 100
 
 # A read that takes longer has no reader any more; it would only keep the next one waiting. A full
@@ -73,7 +76,7 @@ class Connections:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._quick = _connect(path, READER_BUSY_SECONDS)
+        self._quick = _connect(path, READER_BUSY_SECONDS, ReadingConnection)
         self._quick.execute("PRAGMA query_only = ON")
         self._slow = ThreadPoolExecutor(SLOW_READERS, "sqlite-reader")
         self._writing = ThreadPoolExecutor(1, "sqlite-writer")
@@ -105,15 +108,18 @@ class Connections:
             number: int = self._quick.execute("PRAGMA data_version").fetchone()[0]
             return number
 
-    async def read(self, *attempts: Work[T]) -> T:
+    async def read(self, *attempts: Work[T] | Brief[T]) -> T:
         """Try each way to the same answer on the event loop, then the last one in a thread."""
         with translated_errors(self._path):
             for attempt in attempts:
                 try:
-                    return self._within_budget(attempt)
+                    if isinstance(attempt, Brief):
+                        return self._within_budget(attempt.work, BRIEF_STEPS)
+                    return self._within_budget(attempt, INLINE_STEPS)
                 except BrokenOffError:
                     continue
-        return await self.read_slowly(attempts[-1])
+        last = attempts[-1]
+        return await self.read_slowly(last.work if isinstance(last, Brief) else last)
 
     async def read_slowly(self, work: Work[T]) -> T:
         """Run a read that is known to be long in a thread, for as long as anybody waits for it."""
@@ -160,17 +166,19 @@ class Connections:
         for connection in self._opened:
             connection.close()
 
-    def _within_budget(self, work: Work[T]) -> T:
+    def _within_budget(self, work: Work[T], steps: int) -> T:
         deadline = time.monotonic() + INLINE_SECONDS
         checks = 0
 
         def spent() -> bool:
             nonlocal checks
             checks += 1
-            return checks > INLINE_STEPS // _STEPS_PER_CHECK or time.monotonic() > deadline
+            return checks > steps // _STEPS_PER_CHECK or time.monotonic() > deadline
 
         self._quick.set_progress_handler(spent, _STEPS_PER_CHECK)
         try:
+            # One snapshot, and one lock of the file, for all that the work asks.
+            self._quick.execute("BEGIN")
             return work(self._quick)
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
@@ -178,6 +186,7 @@ class Connections:
             raise
         finally:
             self._quick.set_progress_handler(None, 0)
+            self._quick.rollback()
 
     async def _in_thread(self, pool: ThreadPoolExecutor, work: Work[T], busy_seconds: float) -> T:
         def run() -> T:
@@ -204,10 +213,12 @@ def translated_errors(path: Path) -> Iterator[None]:
         raise StoreUnavailableError(f"the store {path} failed: {error.strerror}") from error
 
 
-def _connect(path: Path, busy_seconds: float) -> sqlite3.Connection:
+def _connect(
+    path: Path, busy_seconds: float, kind: type[sqlite3.Connection] = sqlite3.Connection
+) -> sqlite3.Connection:
     # Each connection is used by one thread at a time; close() comes from another one.
     connection = sqlite3.connect(
-        path, timeout=busy_seconds, isolation_level=None, check_same_thread=False
+        path, timeout=busy_seconds, isolation_level=None, check_same_thread=False, factory=kind
     )
     connection.execute("PRAGMA foreign_keys = ON")
     # What was acknowledged is on the disk, also when the machine loses its power.

@@ -12,12 +12,14 @@ from indexing.models.paging import Anchor, Page
 from indexing.store.interface import EventOutcome
 from indexing.store.sqlite.keyset import Slice, read_page
 from indexing.store.sqlite.repositories import find_repository_id, require_repository_id
-from indexing.timestamps import from_microseconds, to_microseconds
+from indexing.timestamps import to_microseconds
 
 # Where `prune` notes how far it went.
 PRUNED_BEFORE: Final = "events_pruned_before"
 
 _ORDER: Final = ("received_at", "id")
+# As text, the driver would decode each body only for it to be encoded again.
+_ROW: Final = "received_at, id, CAST(body AS BLOB)"
 
 
 def write_events(
@@ -64,10 +66,7 @@ def list_events(
 
     def fetch(rows: Slice) -> list[EventRow]:
         sql, parameters = _select(query, repository_id, rows)
-        return [
-            EventRow(EventKey(from_microseconds(received_at), event_id), body)
-            for received_at, event_id, body in connection.execute(sql, parameters)
-        ]
+        return list(map(EventRow._make, connection.execute(sql, parameters)))
 
     return read_page(
         fetch, _ORDER, anchor=anchor, key_of=_key_columns, ascending=False, limit=limit
@@ -78,13 +77,14 @@ def _select(query: EventQuery, repository_id: int, rows: Slice) -> tuple[str, li
     """One ordered read of one index for each value of the filter that narrows most, merged.
 
     An index serves its order for a single value only. So several values are one read each, and
-    SQLite merges what is already in order; none reads further than the page goes.
+    SQLite merges what is already in order; none reads further than the page goes. Bodies are
+    looked up last: what is merged is copied on the way.
     """
     column, values, index = _narrowest(query)
     within, within_values = _range(query, rows)
     rest, rest_values = _conditions(query, without=column)
     one = (
-        f"SELECT row_id, received_at, id FROM events INDEXED BY {index}"
+        f"FROM events INDEXED BY {index}"
         f" WHERE repository_id = ?{f' AND {column} = ?' if column else ''}"
         f"{within}{rest} {rows.limited_order}"
     )
@@ -92,9 +92,12 @@ def _select(query: EventQuery, repository_id: int, rows: Slice) -> tuple[str, li
     # A value given twice must not give its rows twice.
     each: list[tuple[Any, ...]] = [(value,) for value in dict.fromkeys(values)] or [()]
     parameters = [p for value in each for p in (repository_id, *value, *common)]
-    found = " UNION ALL ".join(f"SELECT * FROM ({one})" for _ in each)
+    if len(each) == 1:
+        return f"SELECT {_ROW} {one}", parameters
+    keys = f"SELECT * FROM (SELECT row_id, {', '.join(_ORDER)} {one})"
+    found = " UNION ALL ".join([keys] * len(each))
     sql = (
-        "SELECT received_at, id, CAST(body AS BLOB) FROM events JOIN"
+        f"SELECT {_ROW} FROM events JOIN"
         f" (SELECT row_id AS found FROM ({found}) {rows.limited_order})"
         f" ON row_id = found {rows.order}"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from typing import Any
 
 from indexing.errors import UnknownRepositoryError
 from indexing.models.repositories import Repository
@@ -21,9 +22,23 @@ def find_repository(connection: sqlite3.Connection, name: RepositoryName) -> Rep
     return None if row is None else _repository_of(row)
 
 
+class ReadingConnection(sqlite3.Connection):
+    """A connection that writes nothing, and so can remember what no one ever changes."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.repository_ids: dict[str, int] = {}
+
+
 def find_repository_id(connection: sqlite3.Connection, name: RepositoryName) -> int | None:
+    known = connection.repository_ids if isinstance(connection, ReadingConnection) else {}
+    found: int | None = known.get(name.key)
+    if found is not None:
+        return found
     row = connection.execute("SELECT id FROM repositories WHERE key = ?", (name.key,)).fetchone()
-    return None if row is None else row[0]
+    if row is not None:
+        known[name.key] = found = row[0]
+    return found
 
 
 def require_repository_id(connection: sqlite3.Connection, name: RepositoryName) -> int:

@@ -6,6 +6,8 @@ import sqlite3
 import uuid
 from typing import Any, Final
 
+import orjson
+
 from indexing import globs
 from indexing.models.paging import Anchor, Page
 from indexing.models.tests import IdentityKey, TestIdentity, TestQuery, TestSort
@@ -19,6 +21,7 @@ from indexing.store.sqlite.search_plan import (
     candidates,
     filter_condition,
     name_condition,
+    name_range,
     prefix_bounds,
 )
 from indexing.store.sqlite.slow_read import BrokenOffError
@@ -73,16 +76,37 @@ def search_few(
     repository_id = find_repository_id(connection, query.repository)
     if repository_id is None:
         return _EMPTY
-    narrow = candidates(query, repository_id)
-    if narrow is None:
+    between = name_range(query)
+    if between is not None:
+        source = Sql("identities i INDEXED BY identities_by_test_name")
+        narrowed = Sql(f" AND {between.condition.text}", between.condition.values)
+        _check_few(connection, repository_id, source, narrowed)
+        names = Sql("1") if between.exact else name_condition(query)
+    else:
+        names = name_condition(query)
+        narrow = candidates(query, repository_id)
+        if narrow is None:
+            raise BrokenOffError
+        found = connection.execute(f"{narrow.text} LIMIT {FEW + 1}", narrow.values).fetchall()
+        if len(found) > FEW:
+            raise BrokenOffError
+        source = Sql("identities i INDEXED BY identities_by_test")
+        # One parameter, however many they are: SQLite then knows the statement from the last time.
+        tests = orjson.dumps([test for (test,) in found]).decode()
+        narrowed = Sql(" AND i.test IN (SELECT value FROM json_each(?))", (tests,))
+    return _page(connection, query, anchor, limit, repository_id, source, narrowed, names)
+
+
+def _check_few(
+    connection: sqlite3.Connection, repository_id: int, source: Sql, narrowed: Sql
+) -> None:
+    (count,) = connection.execute(
+        f"SELECT count(*) FROM (SELECT 1 FROM {source.text} WHERE repository_id = ?"
+        f" AND executions_count IS NOT NULL{narrowed.text} LIMIT {FEW + 1})",
+        (repository_id, *narrowed.values),
+    ).fetchone()
+    if count > FEW:
         raise BrokenOffError
-    found = connection.execute(f"{narrow.text} LIMIT {FEW + 1}", narrow.values).fetchall()
-    if len(found) > FEW:
-        raise BrokenOffError
-    tests = tuple({test for (test,) in found})
-    source = Sql("identities i INDEXED BY identities_by_test")
-    narrowed = Sql(f" AND i.test IN ({', '.join('?' * len(tests))})", tests)
-    return _page(connection, query, anchor, limit, repository_id, source, narrowed)
 
 
 def find_identity(
@@ -105,9 +129,11 @@ def _page(
     repository_id: int,
     source: Sql,
     narrowed: Sql,
+    names: Sql | None = None,
 ) -> Page[TestIdentity]:
+    """One page; `names` is what is left to be checked of a name where that is not the patterns."""
     columns = ORDERS[query.sort]
-    names = name_condition(query)
+    names = names or name_condition(query)
     filters = filter_condition(query)
 
     def fetch(rows: Slice) -> list[TestIdentity]:

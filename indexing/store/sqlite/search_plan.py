@@ -3,7 +3,7 @@
 There are two ways to a page. *In order*: walk the index of the asked order and keep what matches;
 best where much matches. *By candidates*: look up the few names that can match, by a common
 beginning or by the trigrams they hold, and sort them; best where little matches. Which one is
-best shows only on the way, so the store tries the first within a budget, then the second.
+best shows only on the way, so the store tries one after the other, each within a budget.
 """
 
 from __future__ import annotations
@@ -114,6 +114,36 @@ def prefix_bounds(query: TestQuery) -> tuple[str, str | None] | None:
     return (prefix, upper_bound(prefix)) if prefix else None
 
 
+@dataclass(frozen=True, slots=True)
+class NameRange:
+    """The names between two bounds; `exact` where that is all that the pattern asks for."""
+
+    condition: Sql
+    exact: bool
+
+
+def name_range(query: TestQuery) -> NameRange | None:
+    """The range of names where that alone narrows: one pattern, nothing to look up in its rest.
+
+    A range of names is read faster than the trigrams that begin them are intersected.
+    """
+    bounds = prefix_bounds(query)
+    if bounds is None:
+        return None
+    rest = query.patterns[0][len(bounds[0]) :]
+    if _trigrams(rest):
+        return None
+    return NameRange(_between(*bounds), exact=bool(rest) and not rest.strip("*"))
+
+
+def uses_trigrams(query: TestQuery) -> bool:
+    """Whether candidates are found by the trigrams of any pattern."""
+    return any(
+        not is_literal(pattern) and _trigrams(pattern[len(literal_prefix(pattern)) :])
+        for pattern in query.patterns
+    )
+
+
 def candidates(query: TestQuery, repository_id: int) -> Sql | None:
     """A SELECT of the tests (their `id`) that hold all that match; `None` where nothing narrows."""
     parts: list[str] = []
@@ -126,17 +156,14 @@ def candidates(query: TestQuery, repository_id: int) -> Sql | None:
         if is_literal(pattern):
             continue
         prefix = literal_prefix(pattern)
-        # A range of names is read faster than the trigrams that begin them are intersected.
         trigrams = _trigrams(pattern[len(prefix) :])
         if trigrams:
             parts.append("SELECT rowid FROM test_trigrams WHERE test_trigrams MATCH ?")
             values.append(_match_expression([_mark(repository_id), *trigrams]))
         elif prefix:
-            upper = upper_bound(prefix)
-            parts.append(
-                _BY_NAME.format("test_name >= ?" + ("" if upper is None else " AND test_name < ?"))
-            )
-            values += [repository_id, prefix, *([] if upper is None else [upper])]
+            between = _between(prefix, upper_bound(prefix))
+            parts.append(_BY_NAME.format(between.text))
+            values += [repository_id, *between.values]
         else:
             return None
     return Sql(" UNION ".join(parts), tuple(values))
@@ -166,6 +193,12 @@ _BY_NAME: Final = (
     "SELECT test FROM identities INDEXED BY identities_by_test_name"
     " WHERE repository_id = ? AND executions_count IS NOT NULL AND {}"
 )
+
+
+def _between(lower: str, upper: str | None) -> Sql:
+    if upper is None:
+        return Sql("test_name >= ?", (lower,))
+    return Sql("test_name >= ? AND test_name < ?", (lower, upper))
 
 
 def _trigrams(pattern: str) -> list[str]:

@@ -81,7 +81,7 @@ def _context(
                 host = Host.open(settings.host_api_url, secret, shelf, clock)
                 opened.push_async_callback(host.close)
             rates = None if settings.rate_limit is None else Rates(settings.rate_limit, shelf)
-            front, gate = Front(shelf, clock, rates), Gate()
+            front, gate = Front(shelf, clock, rates), Gate(limited=rates is not None)
             app[CONTEXT] = Context(
                 reader=renewing,
                 writer=renewing,

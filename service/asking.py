@@ -1,4 +1,4 @@
-"""What the store is asked through the cache: each answer read, shaped by its schema and kept once.
+"""What the store is asked through the cache: each answer read, shaped as its schema and kept once.
 
 Knows no request: who asks was let in before.
 """
@@ -20,6 +20,7 @@ from indexing.names import RepositoryName
 from indexing.store.interface import Reader
 from service import problems
 from service.answers import Answer, make_answer, pack_answer, pack_ends, unpack_answer
+from service.bodies import detail_body, quarantine_body, quarantines_body, search_body
 from service.cache.cache import Form, Visit
 from service.cache.questions import (
     Kind,
@@ -38,17 +39,6 @@ from service.positions import (
     IdentityReference,
     place_identity,
 )
-from service.schemas.responses import (
-    QuarantineAnswer,
-    QuarantinesAnswer,
-    TestDetailAnswer,
-    TestPageAnswer,
-)
-
-_TEST: Final = TestDetailAnswer()
-_TESTS: Final = TestPageAnswer()
-_QUARANTINE: Final = QuarantineAnswer()
-_QUARANTINES: Final = QuarantinesAnswer()
 
 _ANSWERS: Final = Form(pack_answer, unpack_answer, lambda answer: answer.size)
 
@@ -81,7 +71,7 @@ async def get_test(
 
     async def read() -> Answer | None:
         found = await reader.get_test(repository, test_id)
-        return None if found is None else make_answer(orjson.dumps(_TEST.dump(found)))
+        return None if found is None else make_answer(detail_body(found))
 
     return await visit.find(ask_test(repository, test_id), read, _ANSWERS)
 
@@ -117,8 +107,8 @@ async def search_tests(
     async def read() -> Answer:
         key = await _find_identity_key(reader, query.repository, position.key)
         page = await reader.search_tests(query, Anchor(key, position.backward), per_page)
-        shown = _TESTS.dump({"size": len(page.rows), "per_page": per_page, "tests": page.rows})
-        return make_answer(orjson.dumps(shown), pack_ends(page, _place_of, IDENTITY_KEYS))
+        body = search_body(page.rows, per_page)
+        return make_answer(body, pack_ends(page, _place_of, IDENTITY_KEYS))
 
     return await _find_some(visit, Kind.SEARCH, query.repository, canonical, read)
 
@@ -139,7 +129,7 @@ async def list_quarantines(
         page = await reader.list_quarantines(query, anchor, limit)
         beside = await _read_neighbours(reader, query, page)
         return make_answer(
-            orjson.dumps(_QUARANTINES.dump({"quarantined_tests": page.rows})),
+            quarantines_body(page.rows),
             pack_ends(page, _key_of, QUARANTINE_KEYS),
             query.now,
             _soonest_end((*page.rows, *beside)),
@@ -168,8 +158,7 @@ async def get_quarantine(
         found = await reader.get_quarantine(repository, quarantine_id, now)
         if found is None:
             return None
-        body = orjson.dumps(_QUARANTINE.dump(found))
-        return make_answer(body, since=now, until=found.expires_at)
+        return make_answer(quarantine_body(found), since=now, until=found.expires_at)
 
     return await visit.find(
         ask_quarantine(repository, quarantine_id),

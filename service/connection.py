@@ -15,6 +15,7 @@ from service import problems
 from service.context import LIFECYCLE, Lifecycle
 from service.request_ids import REQUEST_ID_HEADER, choose_request_id
 from service.response_headers import MARK, RESPONSE_HEADERS
+from service.written import WrittenResponse
 
 # How many connections wait to be accepted: a burst of CI jobs that start together.
 BACKLOG: Final = 1024
@@ -135,15 +136,16 @@ class Connection(RequestHandler):
         self, request: BaseRequest, resp: StreamResponse, start_time: float | None
     ) -> Coroutine[Any, Any, tuple[StreamResponse, bool]]:
         """Send the response; an error page that no middleware saw becomes a problem first."""
-        if isinstance(resp, HTTPException):
-            resp = problems.response(problems.from_http_exception(resp))
-            resp.headers[REQUEST_ID_HEADER] = choose_request_id(request.headers)
+        # Answers that stand are the most there are, and have their headers already.
+        if type(resp) is not WrittenResponse:
+            if isinstance(resp, HTTPException):
+                resp = problems.response(problems.from_http_exception(resp))
+                resp.headers[REQUEST_ID_HEADER] = choose_request_id(request.headers)
+            if MARK not in resp.headers:
+                resp.headers.update(RESPONSE_HEADERS)
         if self._lifecycle.stopping:
             # Said with the answer, so that nobody asks again where nobody answers.
             resp.force_close()
-        # Answers that stand have them already.
-        if MARK not in resp.headers:
-            resp.headers.update(RESPONSE_HEADERS)
         return super().finish_response(request, resp, start_time)
 
 

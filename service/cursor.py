@@ -14,6 +14,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Final, Generic, TypeVar
 
 from indexing.errors import MergewatchError
@@ -71,7 +72,7 @@ class KeyForm(Generic[K]):
     unpack: Callable[[bytes], K]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Seal:
     """What authenticates cursors: a secret, and the store that the rows are in."""
 
@@ -83,7 +84,7 @@ class Seal:
         # The scope's length is fixed, so it cannot flow over into the payload.
         return hmac.digest(self.secret, scope + payload, "sha256")[:_MAC_SIZE]
 
-    @property
+    @cached_property
     def store(self) -> bytes:
         """The store, in few bytes."""
         return hashlib.blake2b(self.store_id.encode(), digest_size=_STORE_SIZE).digest()
@@ -95,8 +96,11 @@ def scope_of(operation: str, repository_key: str, filters: bytes) -> bytes:
     return hashlib.sha256(f"{operation}\0{repository_key}\0".encode() + filters).digest()
 
 
-def write_cursor(seal: Seal, scope: bytes, form: KeyForm[K], position: Position[K]) -> str:
-    """Turn a position into a cursor of at most `CURSOR_MAX_LENGTH` characters."""
+def write_cursor(seal: Seal, scope: bytes, position: Position[bytes]) -> str:
+    """Turn a position into a cursor of at most `CURSOR_MAX_LENGTH` characters.
+
+    Its key is packed already, by the `KeyForm` that the cursor is to be read with.
+    """
     flags = _BACKWARD if position.backward else 0
     parts = [seal.store]
     if position.window is not None:
@@ -105,7 +109,7 @@ def write_cursor(seal: Seal, scope: bytes, form: KeyForm[K], position: Position[
         parts.append(_WINDOW.pack(to_microseconds(start), to_microseconds(end)))
     if position.key is not None:
         flags |= _HAS_KEY
-        parts.append(form.pack(position.key))
+        parts.append(position.key)
     payload = bytes([flags]) + b"".join(parts)
     data = payload + seal.mac(scope, payload)
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()

@@ -27,6 +27,7 @@ from service.conditional import is_known
 from service.rates import Rates
 from service.request_ids import REQUEST_ID_HEADER, choose_request_id
 from service.response_headers import RESPONSE_HEADERS
+from service.written import WrittenResponse, may_be_written, respond_whole, write_head
 
 # Most bodies are the cache's own copies, which are counted there as well.
 STANDING_MAX_BYTES: Final = 32 * 1024 * 1024
@@ -42,7 +43,7 @@ _METHODS: Final = frozenset({"GET", "HEAD"})
 _SECRET_SIZE: Final = 16
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Standing:
     answer: Answer
     headers: CIMultiDict[str]
@@ -50,9 +51,18 @@ class _Standing:
     tokens: Tokens
     caller: str
     until: datetime | None
+    # Written for the second who asks: most answers have no second one.
+    head: bytes | None = None
 
     def holds_at(self, now: datetime) -> bool:
         return self.answer.holds_at(now) and (self.until is None or now < self.until)
+
+    def respond(self, request: BaseRequest) -> StreamResponse:
+        if "If-None-Match" in request.headers or not may_be_written(request):
+            return respond(request, self.answer, self.headers)
+        if self.head is None:
+            self.head = write_head(self.headers, len(self.answer.body))
+        return WrittenResponse(self.head, self.answer.body)
 
 
 class Front:
@@ -85,7 +95,7 @@ class Front:
             if self._rates is not None:
                 await self._rates.spend(request, standing.caller)
             self.hits += 1
-            response = respond(request, standing.answer, standing.headers)
+            response = standing.respond(request)
             response.headers[REQUEST_ID_HEADER] = choose_request_id(request.headers)
             return response
 
@@ -126,17 +136,19 @@ class Front:
         return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
 
 
-def respond(request: BaseRequest, answer: Answer, headers: CIMultiDict[str]) -> web.Response:
+def respond(request: BaseRequest, answer: Answer, headers: CIMultiDict[str]) -> StreamResponse:
     """The response of an answer, or 304 where the client has it already."""
     known = request.headers.getall("If-None-Match", ())
     if known and is_known(known, answer.etag):
         return web.Response(status=304, headers={**PRIVATE, "ETag": answer.etag})
-    return web.Response(body=answer.body, headers=headers)
+    return respond_whole(request, headers, answer.body)
 
 
-def headers_of(answer: Answer, links: CIMultiDict[str] | None = None) -> CIMultiDict[str]:
+def headers_of(links: CIMultiDict[str] | None = None, etag: str | None = None) -> CIMultiDict[str]:
     """The headers of an answer that is sent whole."""
-    headers = CIMultiDict({"Content-Type": "application/json", "ETag": answer.etag, **PRIVATE})
+    headers = CIMultiDict({"Content-Type": "application/json", **PRIVATE})
+    if etag is not None:
+        headers["ETag"] = etag
     headers.extend(RESPONSE_HEADERS)
     if links is not None:
         headers.extend(links)

@@ -23,10 +23,11 @@ OVERLOAD_WAIT_SECONDS: Final = 1
 
 
 class Gate:
-    """The gate of one process."""
+    """The gate of one process; `limited` where callers may ask only so often."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, limited: bool = False) -> None:
         self.turns = Turns()
+        self._limited = limited
 
     def before(self, handler: Handler) -> Handler:
         """What lets requests through to the handler in turn."""
@@ -35,7 +36,7 @@ class Gate:
         async def answer(request: BaseRequest) -> StreamResponse:
             # By what is open, not by what is guarded: the same target can be written in many ways.
             if request.method not in _METHODS or request.raw_path in _UNGUARDED:
-                return await _answer(handler, request)
+                return await self._answer(handler, request)
             # Whoever holds a credential is a tenant, however the header is written; nothing of it
             # is held.
             tenant = hash(request.headers.get("Authorization", "").rpartition(" ")[2])
@@ -50,20 +51,20 @@ class Gate:
                         ),
                     )
             try:
-                return await _answer(handler, request)
+                return await self._answer(handler, request)
             finally:
                 turns.give_back(tenant)
 
         return answer
 
-
-async def _answer(handler: Handler, request: BaseRequest) -> StreamResponse:
-    try:
-        response = await handler(request)
-    except Problem as problem:
-        response = _refuse(request, problem)
-    tell_allowance(request, response)
-    return response
+    async def _answer(self, handler: Handler, request: BaseRequest) -> StreamResponse:
+        try:
+            response = await handler(request)
+        except Problem as problem:
+            response = _refuse(request, problem)
+        if self._limited:
+            tell_allowance(request, response)
+        return response
 
 
 def _refuse(request: BaseRequest, problem: Problem) -> StreamResponse:

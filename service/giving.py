@@ -16,9 +16,9 @@ def give(
     admission: Admission,
     answer: Answer,
     links: CIMultiDict[str] | None = None,
-) -> web.Response:
+) -> web.StreamResponse:
     """The response to a request that was let in."""
-    headers = headers_of(answer, links)
+    headers = headers_of(links, answer.etag)
     # All that an answer comes of, from the credential to the body.
     generations = (CREDENTIALS, EVERYTHING, repository_generation(admission.repository))
     tokens = admission.visit.tokens_of(generations)

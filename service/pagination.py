@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
 
 import orjson
@@ -11,7 +14,6 @@ from aiohttp import web
 from marshmallow import Schema
 from multidict import CIMultiDict
 
-from indexing.models.paging import Anchor
 from indexing.names import RepositoryName
 from service import problems
 from service.answers import Ends
@@ -36,6 +38,10 @@ K = TypeVar("K")
 # Where common clients stop reading a header field, aiohttp's among them, less its name.
 _LONGEST_FIELD: Final = 8_000
 
+# What was read of so many queries is kept, of those that are no longer than this.
+_READ_QUERIES: Final = 2_048
+_SHORT_QUERY: Final = 1_024
+
 # RFC 3986, section 3.2.2, without the characters that no host name has.
 _HOST: Final = re.compile(r"(?:[A-Za-z0-9._\-]{1,255}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
 
@@ -52,13 +58,9 @@ class Walk(Generic[K]):
         """The position that a cursor names; raises what `read_cursor` does."""
         return read_cursor(self.seal, self.scope, self.form, cursor)
 
-    def unpack(self, key: bytes | None) -> K | None:
-        """The key of a row, out of the bytes that a cursor carries."""
-        return None if key is None else self.form.unpack(key)
-
-    def cursor(self, position: Position[K]) -> str:
-        """The cursor of a position."""
-        return write_cursor(self.seal, self.scope, self.form, position)
+    def cursor(self, position: Position[bytes]) -> str:
+        """The cursor of a position whose key is packed."""
+        return write_cursor(self.seal, self.scope, position)
 
 
 def begin_walk(
@@ -68,7 +70,7 @@ def begin_walk(
     operation: Operation,
     repository: RepositoryName,
     form: KeyForm[K],
-) -> tuple[dict[str, Any], Walk[K], Position[K]]:
+) -> tuple[Mapping[str, Any], Walk[K], Position[K]]:
     """Read a list's parameters: gives them, the walk that they ask for, and where it stands.
 
     The size of a page is no part of a walk: it may change on the way.
@@ -77,11 +79,9 @@ def begin_walk(
         Problem: 422 that names every wrong parameter, the cursor too; 409 for a cursor of another
             store.
     """
-    asked, errors = load(schema, raw_query)
-    filters = {
-        name: value for name, value in asked.items() if name not in (CURSOR_FIELD, PER_PAGE_FIELD)
-    }
-    canonical = orjson.dumps(filters, option=orjson.OPT_SORT_KEYS)
+    read = _read_again if len(raw_query) <= _SHORT_QUERY else _read
+    asked, canonical, wrong = read(schema, raw_query)
+    errors = list(wrong)
     walk = Walk(seal, scope_of(operation.value, repository.key, canonical), form)
     position: Position[K] = Position()
     elsewhere = False
@@ -100,6 +100,22 @@ def begin_walk(
     return asked, walk, position
 
 
+def _read(
+    schema: Schema, raw_query: str
+) -> tuple[Mapping[str, Any], bytes, tuple[FieldError, ...]]:
+    """The parameters, the filters among them in canonical form, and what is wrong."""
+    asked, errors = load(schema, raw_query)
+    filters = {
+        name: value for name, value in asked.items() if name not in (CURSOR_FIELD, PER_PAGE_FIELD)
+    }
+    canonical = orjson.dumps(filters, option=orjson.OPT_SORT_KEYS)
+    return MappingProxyType(asked), canonical, tuple(errors)
+
+
+# Who polls asks the same every time, and reading the query is a fifth of an answer.
+_read_again: Final = lru_cache(_READ_QUERIES)(_read)
+
+
 def links(
     request: web.Request,
     public_url: str | None,
@@ -114,18 +130,17 @@ def links(
     Raises:
         Problem: 400 where links have to be made from a `Host` header that is none.
     """
-    found: list[tuple[str, Anchor[K]]] = [("first", Anchor())]
+    found: list[tuple[str, bytes | None, bool]] = [("first", None, False)]
     if ends.has_previous:
         # A page may be empty because its rows are gone: what lies before it is the list's end.
-        found.append(("prev", Anchor(walk.unpack(ends.first), backward=True)))
+        found.append(("prev", ends.first, True))
     if ends.has_next:
-        found.append(("next", Anchor(walk.unpack(ends.last))))
-    found.append(("last", Anchor(backward=True)))
+        found.append(("next", ends.last, False))
+    found.append(("last", None, True))
     before, after = _around_cursor(request, public_url)
     values = [
-        f"<{before}{walk.cursor(Position(anchor.key, anchor.backward, window))}{after}>"
-        f'; rel="{relation}"'
-        for relation, anchor in found
+        f'<{before}{walk.cursor(Position(key, backward, window))}{after}>; rel="{relation}"'
+        for relation, key, backward in found
     ]
     joined = ", ".join(values)
     return CIMultiDict(

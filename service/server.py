@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -37,6 +38,9 @@ LEAVING_SECONDS: Final = 2.0
 # How long requests under way may take to finish after that: ten seconds in all, as orchestrators
 # give.
 SHUTDOWN_SECONDS: Final = 7.0
+
+# So many objects more than were let go of, before Python looks for cycles among the new ones.
+COLLECTED_AFTER: Final = 20_000
 
 _log = structlog.get_logger(__name__)
 
@@ -130,6 +134,17 @@ def _run(settings: Settings, listener: socket.socket, parent: int | None = None)
     uvloop.run(_serve_until_told(settings, listener, parent))
 
 
+def _rest_collector() -> None:
+    """Have Python's cycle collector look less often, and not at what lives as long as the process.
+
+    The cache holds a great many small objects, none of them in a cycle. Looking at all of them
+    takes tens of milliseconds, in which nobody is answered.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(COLLECTED_AFTER, 10, 10)
+
+
 async def _serve_until_told(
     settings: Settings, listener: socket.socket, parent: int | None
 ) -> None:
@@ -142,6 +157,7 @@ async def _serve_until_told(
     store = await open_store(settings.store)
     app = create_app(settings, store)
     runner = await start(app, listener)
+    _rest_collector()
     _log.info("listening", address=http_url(listener), pid=os.getpid())
     try:
         await told.wait()

@@ -20,13 +20,14 @@ from service.answers import pack_ends
 from service.auth import Operation
 from service.context import CONTEXT, admit_to_write
 from service.cursor import Window
-from service.front import PRIVATE
+from service.front import headers_of
 from service.intake import MAX_CONTENT_BYTES
 from service.listing import Listing, open_list
 from service.paths import OWNER, REPOSITORY
 from service.positions import EVENT_KEYS
 from service.schemas.queries import DEFAULT_PER_PAGE, EventsQuery
 from service.schemas.responses import EventIntakeAnswer
+from service.written import respond_whole
 
 PATH: Final = (OWNER, REPOSITORY)
 LIST: Final = Listing(Operation.EVENTS, PATH, EventsQuery(), EVENT_KEYS)
@@ -47,7 +48,7 @@ MAX_LINES: Final = MAX_CONTENT_BYTES // LINE_MIN_BYTES
 _INTAKE: Final = EventIntakeAnswer()
 
 
-async def list_events(request: web.Request) -> web.Response:
+async def list_events(request: web.Request) -> web.StreamResponse:
     """GET /v1/repos/{owner}/{repository}/logs."""
     opened = await open_list(request, LIST)
     context, asked = opened.context, opened.asked
@@ -59,11 +60,8 @@ async def list_events(request: web.Request) -> web.Response:
         make_query(opened.repository, asked, window), opened.anchor, per_page
     )
     ends = pack_ends(page, _key_of, EVENT_KEYS)
-    headers = pagination.links(request, context.public_url, opened.walk, ends, window)
-    headers.extend(PRIVATE)
-    return web.Response(
-        body=page_body(page, per_page), content_type="application/json", headers=headers
-    )
+    link = pagination.links(request, context.public_url, opened.walk, ends, window)
+    return respond_whole(request, headers_of(link), page_body(page, per_page))
 
 
 async def send_events(request: web.Request) -> web.Response:

@@ -27,7 +27,7 @@ LIST: Final = Listing(
 )
 
 
-async def list_quarantines(request: web.Request) -> web.Response:
+async def list_quarantines(request: web.Request) -> web.StreamResponse:
     """GET /v1/ci/{owner}/repositories/{repository}/quarantines.
 
     All of them, and without links, unless `per_page` or `cursor` asks for a page.
@@ -44,7 +44,7 @@ async def list_quarantines(request: web.Request) -> web.Response:
     return give(request, opened.admission, answer, link)
 
 
-async def get_quarantine(request: web.Request) -> web.Response:
+async def get_quarantine(request: web.Request) -> web.StreamResponse:
     """GET /v1/ci/{owner}/repositories/{repository}/quarantines/{quarantine_id}."""
     admission = await admit(
         request,

@@ -24,7 +24,7 @@ DETAIL_PATH: Final = (OWNER, REPOSITORY_NAME, TEST_ID)
 SEARCH: Final = Listing(Operation.SEARCH, (OWNER, REPOSITORY_NAME), TestsQuery(), IDENTITY_KEYS)
 
 
-async def search_tests(request: web.Request) -> web.Response:
+async def search_tests(request: web.Request) -> web.StreamResponse:
     """GET /v1/ci/{owner}/repositories/{repository_name}/search/tests."""
     opened = await open_list(request, SEARCH)
     context, repository, asked = opened.context, opened.repository, opened.asked
@@ -39,7 +39,7 @@ async def search_tests(request: web.Request) -> web.Response:
     return give(request, opened.admission, answer, link)
 
 
-async def get_test(request: web.Request) -> web.Response:
+async def get_test(request: web.Request) -> web.StreamResponse:
     """GET /v1/ci/{owner}/repositories/{repository_name}/tests/{test_id}."""
     admission = await admit(
         request,

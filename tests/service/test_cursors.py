@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -37,7 +38,7 @@ SEAL = Seal(b"k" * 32, "store-1")
 SCOPE = scope_of("events", "acme/widgets", b"{}")
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 CURSOR = write_cursor(
-    SEAL, SCOPE, EVENT_KEYS, Position(EventKey(NOON, 7), window=Window(NOON, NOON))
+    SEAL, SCOPE, Position(EVENT_KEYS.pack(EventKey(NOON, 7)), window=Window(NOON, NOON))
 )
 
 moments = st.datetimes(timezones=st.just(UTC))
@@ -50,7 +51,8 @@ quarantine_keys = st.builds(QuarantineKey, moments, st.uuids())
 
 
 def round_trip(form: KeyForm[Any], position: Position[Any]) -> Position[Any]:
-    text = write_cursor(SEAL, SCOPE, form, position)
+    packed = None if position.key is None else form.pack(position.key)
+    text = write_cursor(SEAL, SCOPE, replace(position, key=packed))
     assert len(text) <= CURSOR_MAX_LENGTH
     assert set(text) <= set(ALPHABET)
     return read_cursor(SEAL, SCOPE, form, text)

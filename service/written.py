@@ -1,0 +1,91 @@
+"""Responses to common requests, as the bytes that they are: their heads cost most of a response.
+
+A head is the bytes of a status line and its fields. It can be written before anybody asks: what is
+said of one request alone, its id among them, is added when it is sent.
+"""
+
+from __future__ import annotations
+
+import time
+from email.utils import formatdate
+from typing import Final
+
+from aiohttp import HttpVersion11
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.web import BaseRequest, Response, StreamResponse
+from multidict import CIMultiDict
+
+_LINE: Final = "\r\n"
+
+
+def respond_whole(request: BaseRequest, headers: CIMultiDict[str], body: bytes) -> StreamResponse:
+    """A 200 with this body and all its fields, but for those that every message has."""
+    if may_be_written(request):
+        return WrittenResponse(write_head(headers, len(body)), body)
+    return Response(body=body, headers=headers)
+
+
+def write_head(headers: CIMultiDict[str], size: int) -> bytes:
+    """The head of a 200 with these fields and a body of so many bytes, but for its end."""
+    return f"HTTP/1.1 200 OK\r\nContent-Length: {size}\r\n{_fields(headers)}".encode()
+
+
+def may_be_written(request: BaseRequest) -> bool:
+    """Whether the request is one that a `WrittenResponse` answers."""
+    return request.method == "GET" and request.version == HttpVersion11
+
+
+class WrittenResponse(StreamResponse):
+    """A 200 to a GET by HTTP/1.1, of a head by `write_head` and the body that it is of."""
+
+    def __init__(self, head: bytes, body: bytes) -> None:
+        super().__init__()
+        self._head = head
+        self._content = body
+        self._stays: bool | None = None
+        self._writer: AbstractStreamWriter | None = None
+
+    @property
+    def keep_alive(self) -> bool | None:
+        return self._stays
+
+    def force_close(self) -> None:
+        self._stays = False
+
+    async def prepare(self, request: BaseRequest) -> AbstractStreamWriter:
+        if self._stays is None:
+            self._stays = request.keep_alive
+        self._writer = request.writer
+        return self._writer
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        if self._writer is None or data:
+            raise RuntimeError("a written response is prepared first, and has its body already")
+        end = "" if self._stays else "Connection: close\r\n"
+        own = f"Date: {_dates.now()}\r\n{end}{_fields(self.headers)}\r\n"
+        await self._writer.write_eof(b"".join((self._head, own.encode(), self._content)))
+
+
+def _fields(headers: CIMultiDict[str]) -> str:
+    text = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+    # A value with a line break in it would be a field of its own.
+    if text.count(_LINE) != len(headers) or text.count("\n") + text.count("\r") != 2 * len(headers):
+        raise ValueError("a header field holds a line break")
+    return text
+
+
+class _Dates:
+    """The date of now as HTTP writes it, worked out once a second."""
+
+    def __init__(self) -> None:
+        self._second = 0
+        self._text = ""
+
+    def now(self) -> str:
+        second = int(time.time())
+        if second != self._second:
+            self._second, self._text = second, formatdate(second, usegmt=True)
+        return self._text
+
+
+_dates: Final = _Dates()

@@ -1,0 +1,140 @@
+"""Responses that are written as bytes: the same messages as aiohttp's own, first and again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from multidict import CIMultiDict
+
+from service.context import LIFECYCLE
+from service.settings import Settings
+from service.written import write_head
+from tests.service.conftest import open_door
+from tests.service.front_door import FrontDoor, operations
+from tests.service.processes import TIMEOUT
+
+LISTS = [operations()[name] for name in ("search", "quarantines", "events")]
+# What is another one with every message.
+OWN = frozenset({"date", "x-request-id"})
+
+
+@pytest.fixture
+async def embedded(tmp_path: Path) -> AsyncIterator[FrontDoor]:
+    async for opened in open_door(Settings(data_dir=tmp_path)):
+        yield opened
+
+
+class Message:
+    """One response as it came over the wire."""
+
+    def __init__(self, head: bytes, body: bytes) -> None:
+        self.status, *fields = head.decode().split("\r\n")
+        self.fields = [tuple(field.split(": ", 1)) for field in fields]
+        self.body = body
+
+    @property
+    def lasting(self) -> list[tuple[str, str]]:
+        """The fields that an answer has whenever it is given."""
+        return sorted(
+            (name.lower(), value) for name, value in self.fields if name.lower() not in OWN
+        )
+
+    def value(self, name: str) -> str | None:
+        found = [value for known, value in self.fields if known.lower() == name]
+        assert len(found) < 2, (name, found)
+        return found[0] if found else None
+
+
+async def exchange(door: FrontDoor, *requests: str, closed: bool = False) -> list[Message]:
+    """Send one request after the other over one connection, which has to be `closed` then."""
+    address = urlsplit(door.base)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    messages = []
+    try:
+        for request in requests:
+            writer.write(request.encode())
+            head = (await reader.readuntil(b"\r\n\r\n"))[:-4]
+            message = Message(head, b"")
+            size = 0 if request.startswith("HEAD") else int(message.value("content-length") or 0)
+            message.body = await reader.readexactly(size)
+            messages.append(message)
+        if closed:
+            assert await asyncio.wait_for(reader.read(), TIMEOUT) == b""
+    finally:
+        writer.close()
+    return messages
+
+
+def ask(door: FrontDoor, path: str, *fields: str, method: str = "GET", version: str = "1.1") -> str:
+    host = urlsplit(door.base).netloc
+    lines = (
+        f"{method} {path} HTTP/{version}",
+        f"Host: {host}",
+        f"Authorization: Bearer {door.key}",
+    )
+    return "\r\n".join((*lines, *fields, "", ""))
+
+
+@pytest.mark.parametrize("path", LISTS)
+async def test_an_answer_says_the_same_first_and_again_and_to_an_older_client(
+    embedded: FrontDoor, path: str
+) -> None:
+    old = ask(embedded, path, "Connection: keep-alive", version="1.0")
+    first, again, older = await exchange(embedded, *[ask(embedded, path)] * 2, old)
+    assert first.status == "HTTP/1.1 200 OK"
+    assert first.lasting == again.lasting
+    assert first.body == again.body == older.body
+    # aiohttp's own response: it knows HTTP/1.0.
+    assert older.status == "HTTP/1.0 200 OK"
+    assert older.lasting == sorted([*first.lasting, ("connection", "keep-alive")])
+    for message in (first, again, older):
+        assert parsedate_to_datetime(message.value("date") or "").tzinfo is not None
+        assert message.value("x-request-id")
+
+
+@pytest.mark.parametrize("path", LISTS)
+async def test_head_says_what_get_says_and_sends_no_body(embedded: FrontDoor, path: str) -> None:
+    got, asked = await exchange(embedded, ask(embedded, path), ask(embedded, path, method="HEAD"))
+    assert asked.lasting == got.lasting
+
+
+async def test_connection_is_closed_when_the_client_asks_for_it(embedded: FrontDoor) -> None:
+    asking = [ask(embedded, LISTS[0]) for _ in range(2)]
+    leaving = ask(embedded, LISTS[0], "Connection: close")
+    *staying, last = await exchange(embedded, *asking, leaving, closed=True)
+    assert [message.value("connection") for message in staying] == [None, None]
+    assert last.value("connection") == "close"
+
+
+async def test_connection_is_closed_when_the_service_is_on_its_way_out(
+    embedded: FrontDoor,
+) -> None:
+    await exchange(embedded, ask(embedded, LISTS[0]))
+    embedded.app[LIFECYCLE].stopping = True
+    (last,) = await exchange(embedded, ask(embedded, LISTS[0]), closed=True)
+    assert last.value("connection") == "close"
+
+
+async def test_own_id_of_a_request_comes_back_with_an_answer_that_stands(
+    embedded: FrontDoor,
+) -> None:
+    mine = ask(embedded, LISTS[0], "X-Request-Id: mine-1")
+    _, again, other = await exchange(embedded, mine, mine, ask(embedded, LISTS[0]))
+    assert again.value("x-request-id") == "mine-1"
+    assert other.value("x-request-id") != "mine-1"
+
+
+@pytest.mark.parametrize("value", ["a\r\nSet-Cookie: b", "a\nb", "a\rb", "a\r\n\r\nb"])
+def test_a_field_with_a_line_break_is_never_written(value: str) -> None:
+    with pytest.raises(ValueError, match="line break"):
+        write_head(CIMultiDict({"Link": value, "ETag": '"x"'}), 1)
+
+
+def test_line_breaks_of_one_field_do_not_make_up_for_another() -> None:
+    with pytest.raises(ValueError, match="line break"):
+        write_head(CIMultiDict({"A": "x\n\r", "B": "y"}), 1)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from typing import Final
 
 from aiohttp.web import BaseRequest, StreamResponse
+from multidict import CIMultiDict
 
 from service import problems
 from service.problems import Problem
 from service.rates import tell_allowance
 from service.request_ids import REQUEST_ID_HEADER, choose_request_id
+from service.response_headers import RESPONSE_HEADERS
 from service.turns import OverloadedError, Turns
+from service.written import WrittenResponse, may_be_written, write_head
 
 Handler = Callable[[BaseRequest], Awaitable[StreamResponse]]
 
@@ -20,6 +24,7 @@ Handler = Callable[[BaseRequest], Awaitable[StreamResponse]]
 _UNGUARDED: Final = frozenset({"/health/live", "/health/ready", "/metrics"})
 _METHODS: Final = frozenset({"GET", "HEAD"})
 OVERLOAD_WAIT_SECONDS: Final = 1
+_STATUS: Final = HTTPStatus.SERVICE_UNAVAILABLE
 
 
 class Gate:
@@ -28,6 +33,15 @@ class Gate:
     def __init__(self, *, limited: bool = False) -> None:
         self.turns = Turns()
         self._limited = limited
+        # There are the most of these when there is the least time for them: it is written once.
+        problem = problems.unavailable(
+            "more is asked than can be answered just now", OVERLOAD_WAIT_SECONDS
+        )
+        self._overload = problem
+        self._body = problems.body(problem)
+        headers = CIMultiDict(problems.response(problem).headers)
+        headers.extend(RESPONSE_HEADERS)
+        self._head = write_head(headers, len(self._body), _STATUS)
 
     def before(self, handler: Handler) -> Handler:
         """What lets requests through to the handler in turn."""
@@ -44,12 +58,7 @@ class Gate:
                 try:
                     await turns.take(tenant)
                 except OverloadedError:
-                    return _refuse(
-                        request,
-                        problems.unavailable(
-                            "more is asked than can be answered just now", OVERLOAD_WAIT_SECONDS
-                        ),
-                    )
+                    return self._refuse_overload(request)
             try:
                 return await self._answer(handler, request)
             finally:
@@ -66,8 +75,16 @@ class Gate:
             tell_allowance(request, response)
         return response
 
+    def _refuse_overload(self, request: BaseRequest) -> StreamResponse:
+        if not may_be_written(request):
+            return _refuse(request, self._overload)
+        return _marked(request, WrittenResponse(self._head, self._body, _STATUS))
+
 
 def _refuse(request: BaseRequest, problem: Problem) -> StreamResponse:
-    response = problems.response(problem)
+    return _marked(request, problems.response(problem))
+
+
+def _marked(request: BaseRequest, response: StreamResponse) -> StreamResponse:
     response.headers[REQUEST_ID_HEADER] = choose_request_id(request.headers)
     return response

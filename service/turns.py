@@ -20,14 +20,15 @@ MAX_RUNNING_OF_ONE: Final = 96
 
 # Long enough for what 64 connections ask at once of what is kept.
 SLICE_SECONDS: Final = 0.01
-# Who is refused hears of it at the next of these ticks, so many at each. A refusal costs some 0.1
-# milliseconds: a tenth of a process goes into refusing at most, whoever asks again at once.
+# Who is refused hears of it at the next of these ticks, so many at each. A refusal costs some 0.04
+# milliseconds: a fifth of a process goes into refusing at most, whoever asks again at once.
 REFUSAL_SECONDS: Final = 0.02
-REFUSED_AT_ONCE: Final = 20
+REFUSED_AT_ONCE: Final = 100
 
-# Who would wait longer in the queue than this is refused on arrival.
+# Who would wait longer in the queue than this is refused on arrival; but the jobs of one large
+# build, started together, may ask what they like.
 MAX_WAIT_SECONDS: Final = 0.5
-MIN_QUEUE: Final = 32
+MIN_QUEUE: Final = 100
 MAX_QUEUE: Final = 2_000
 # How long one takes after the other: a guess, and how it is learnt while some wait.
 _FIRST_GUESS_SECONDS: Final = 0.001

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from email.utils import formatdate
+from http import HTTPStatus
 from typing import Final
 
 from aiohttp import HttpVersion11
@@ -25,9 +26,10 @@ def respond_whole(request: BaseRequest, headers: CIMultiDict[str], body: bytes) 
     return Response(body=body, headers=headers)
 
 
-def write_head(headers: CIMultiDict[str], size: int) -> bytes:
-    """The head of a 200 with these fields and a body of so many bytes, but for its end."""
-    return f"HTTP/1.1 200 OK\r\nContent-Length: {size}\r\n{_fields(headers)}".encode()
+def write_head(headers: CIMultiDict[str], size: int, status: HTTPStatus = HTTPStatus.OK) -> bytes:
+    """The head of a response with these fields and a body of so many bytes, but for its end."""
+    line = f"HTTP/1.1 {status.value} {status.phrase}"
+    return f"{line}\r\nContent-Length: {size}\r\n{_fields(headers)}".encode()
 
 
 def may_be_written(request: BaseRequest) -> bool:
@@ -36,10 +38,10 @@ def may_be_written(request: BaseRequest) -> bool:
 
 
 class WrittenResponse(StreamResponse):
-    """A 200 to a GET by HTTP/1.1, of a head by `write_head` and the body that it is of."""
+    """A response to a GET by HTTP/1.1, of a head by `write_head` and the body that it is of."""
 
-    def __init__(self, head: bytes, body: bytes) -> None:
-        super().__init__()
+    def __init__(self, head: bytes, body: bytes, status: HTTPStatus = HTTPStatus.OK) -> None:
+        super().__init__(status=status)
         self._head = head
         self._content = body
         self._stays: bool | None = None

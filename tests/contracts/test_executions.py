@@ -185,6 +185,15 @@ async def test_a_test_with_nothing_left_leaves_the_search_and_keeps_its_detail(
     assert (found.last_conclusion, found.last_failure_at) == ("unknown", NOON)
 
 
+async def test_nothing_is_left_to_be_worked_out_when_a_prune_is_done(store: Store) -> None:
+    await load(store, make_run(), *((f"t{number}", FAILED) for number in range(30)))
+    await load(store, make_run("2"), ("t1", PASSED), at=72)
+    await store.refresh_tests(NOON)
+    count = await store.prune(after(days=1), NOON)
+    assert count.executions == 30
+    assert (await store.get_status()).stale_tests == 0
+
+
 async def test_a_run_that_failed_as_a_whole_stays_so_when_a_part_of_it_is_dropped(
     store: Store,
 ) -> None:

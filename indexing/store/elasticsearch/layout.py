@@ -58,7 +58,7 @@ QUARANTINES_MAPPING: Final = {
 }
 
 # Runs that ever failed as a whole.
-RUNS_MAPPING: Final = {"repository_id": _KEYWORD, "last_at": _LONG}
+RUNS_MAPPING: Final = {"repository_id": _KEYWORD, "run": _KEYWORD, "last_at": _LONG}
 
 STALE_MAPPING: Final = {"repository_id": _KEYWORD, "mark": _KEYWORD}
 

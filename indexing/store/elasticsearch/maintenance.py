@@ -65,10 +65,8 @@ async def prune(
     await _drop_slices(cluster, layout.events, before)
     await _drop_slices(cluster, layout.executions, before)
     await _drop_runs(cluster, until)
-    for routing, tests in touched.items():
-        for start in range(0, len(tests), _ROWS_A_PAGE):
-            named = tests[start : start + _ROWS_A_PAGE]
-            await stale.mark_tests(cluster, stale.new_mark_id(), routing, named)
+    for announced in touched.values():
+        await stale.confirm(cluster, announced)
     await refresh_tests(cluster, now, progress)
     return count
 
@@ -86,7 +84,7 @@ async def rebuild(cluster: Cluster, now: datetime, progress: Steps | None) -> in
 
     await cluster.control.change(begin)
     for routing in await _list_repositories(cluster):
-        await stale.mark_tests(cluster, f"all-{routing}", routing, None)
+        await stale.mark_repository(cluster, routing)
     count = await refresh_tests(cluster, now, progress)
     await cluster.connection.refresh(index)
     await _swap(cluster, generation)
@@ -133,9 +131,11 @@ def _going(retention: Retention, field: str, until: int) -> dict[str, Any]:
     return {"bool": {"filter": [old], "must_not": retention.hidden(field)}}
 
 
-async def _mark_touched(cluster: Cluster, going: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Mark the tests of these executions; gives them by the routing of their repository."""
-    touched: dict[str, list[str]] = {}
+async def _mark_touched(
+    cluster: Cluster, going: Mapping[str, Any]
+) -> dict[str, list[stale.Announcement]]:
+    """Mark the tests of these executions ahead; gives that by the routing of their repository."""
+    touched: dict[str, list[stale.Announcement]] = {}
     async for buckets in scan_groups(
         cluster.connection,
         cluster.layout.executions,
@@ -148,15 +148,16 @@ async def _mark_touched(cluster: Cluster, going: Mapping[str, Any]) -> dict[str,
             key = bucket["key"]
             page.setdefault(key["repository_id"], []).append(key["test_id"])
         for routing, tests in page.items():
-            await stale.mark_tests(cluster, stale.new_mark_id(), routing, tests, ahead=True)
-            touched.setdefault(routing, []).extend(tests)
+            touched.setdefault(routing, []).extend(await stale.announce(cluster, routing, tests))
     return touched
 
 
-async def _make_final(cluster: Cluster, touched: Mapping[str, list[str]]) -> None:
+async def _make_final(
+    cluster: Cluster, touched: Mapping[str, Sequence[stale.Announcement]]
+) -> None:
     """What automatic quarantines were decided by is going: they cannot be looked at again."""
-    for routing, tests in touched.items():
-        gone = frozenset(tests)
+    for routing, announced in touched.items():
+        gone = {test for each in announced for test in each.tests}
         filters = [{"term": {"repository_id": routing}}, {"exists": {"field": "judged_until"}}]
         body = {
             "size": _ROWS_A_PAGE,
@@ -193,7 +194,7 @@ async def _drop_runs(cluster: Cluster, before: int) -> None:
     body = {
         "size": _ROWS_A_PAGE,
         "query": {"range": {"last_at": {"lt": before}}},
-        "sort": [{"last_at": "asc"}, {"repository_id": "asc"}],
+        "sort": [{"last_at": "asc"}, {"run": "asc"}],
     }
     retention = (await cluster.control.read()).retention
     await cluster.connection.refresh(cluster.layout.runs)

@@ -8,7 +8,7 @@ from datetime import datetime
 from indexing.models.repositories import Repository, RepositoryChange
 from indexing.names import RepositoryName
 from indexing.quarantine.configuration import describe_change
-from indexing.store.elasticsearch.cluster import Cluster
+from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.connection import ConflictError
 from indexing.store.elasticsearch.events import write_events
 from indexing.store.elasticsearch.repositories import (
@@ -29,7 +29,7 @@ async def set_repository(
         if after == before:
             return after
         # The mark comes first: a kill in between leaves work to be done for nothing, never undone.
-        await mark_repository(cluster, before.name, ahead=True)
+        await mark_repository(cluster, routing_of(before.name), ahead=True)
         # What was decided by other settings cannot be looked at again by these. What another
         # branch spoke for can: where the new one says nothing against a test, it is taken back.
         same_branch = after.default_branch == before.default_branch
@@ -44,7 +44,7 @@ async def set_repository(
         except ConflictError:
             continue
         # Whoever worked the tests out in the meantime did so by the old settings.
-        await mark_repository(cluster, before.name)
+        await mark_repository(cluster, routing_of(before.name))
         await announce(cluster, await make_known(cluster, name))
         return after
 

@@ -14,7 +14,7 @@ from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.connection import WRITING, ConflictError
 from indexing.store.elasticsearch.retention import Retention
 from indexing.store.elasticsearch.scanning import scan_groups
-from indexing.store.elasticsearch.stale import mark_tests, new_mark_id
+from indexing.store.elasticsearch.stale import announce, confirm
 
 _TESTS_A_PAGE: Final = 5_000
 
@@ -43,15 +43,8 @@ async def judge_run(
         failed = is_infrastructure_failure(counts[Conclusion.PASSED], counts[Conclusion.FAILED])
         if failed == (stored is not None and stored.source["failed"]):
             return
-        # The tests before the change and after it, as for executions.
-        tests = await _find_tests(cluster, routing, query)
-        marks = [
-            (new_mark_id(), tests[start : start + _TESTS_A_PAGE])
-            for start in range(0, len(tests), _TESTS_A_PAGE)
-        ]
-        for mark, named in marks:
-            await mark_tests(cluster, mark, routing, named, ahead=True)
-        source = {"repository_id": routing, "failed": failed, "last_at": last_at}
+        announced = await announce(cluster, routing, await _find_tests(cluster, routing, query))
+        source = {"repository_id": routing, "run": run_id, "failed": failed, "last_at": last_at}
         try:
             await cluster.connection.put(
                 cluster.layout.runs,
@@ -63,8 +56,7 @@ async def judge_run(
             )
         except ConflictError:
             continue
-        for mark, named in marks:
-            await mark_tests(cluster, mark, routing, named)
+        await confirm(cluster, announced)
         # Once more: who counted in between saw nothing to change, and so did not stop this write.
 
 

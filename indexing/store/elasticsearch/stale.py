@@ -14,10 +14,9 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
 
-from indexing.names import RepositoryName
 from indexing.store.elasticsearch import bulk
 from indexing.store.elasticsearch.bulk import Operation
-from indexing.store.elasticsearch.cluster import Cluster, routing_of
+from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.connection import Version
 from indexing.store.elasticsearch.scanning import scan
 
@@ -82,13 +81,36 @@ def marking(
     return Operation("index", cluster.layout.stale, mark_id, None, source)
 
 
-async def mark_repository(
-    cluster: Cluster, repository: RepositoryName, *, ahead: bool = False
-) -> None:
+async def mark_repository(cluster: Cluster, routing: str, *, ahead: bool = False) -> None:
     """Mark all tests of a repository."""
     # One is enough however often it is asked for.
-    routing = routing_of(repository)
     await mark_tests(cluster, f"all-{routing}", routing, None, ahead=ahead)
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """A mark that was made ahead of a change to these tests."""
+
+    mark_id: str
+    routing: str
+    tests: Sequence[str]
+
+
+async def announce(cluster: Cluster, routing: str, tests: Sequence[str]) -> list[Announcement]:
+    """Mark tests ahead of a change; `confirm` is to be told of it once the change is done."""
+    announced = [
+        Announcement(new_mark_id(), routing, tests[start : start + _TESTS_A_PAGE])
+        for start in range(0, len(tests), _TESTS_A_PAGE)
+    ]
+    for each in announced:
+        await mark_tests(cluster, each.mark_id, routing, each.tests, ahead=True)
+    return announced
+
+
+async def confirm(cluster: Cluster, announced: Iterable[Announcement]) -> None:
+    """Mark the tests once more, after the change: whoever works them out sees it."""
+    for each in announced:
+        await mark_tests(cluster, each.mark_id, each.routing, each.tests)
 
 
 async def read_marks(cluster: Cluster, routing: str | None) -> tuple[list[Mark], bool]:

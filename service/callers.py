@@ -53,6 +53,11 @@ def require_host(host: Host | None, token: str) -> Host:
     return host
 
 
+def name_of_token(host: Host, token: str) -> str:
+    """The name of whoever has that token, whatever it opens."""
+    return f"token {host.identify(token)}"
+
+
 async def find_holder_of_token(host: Host, token: str, name: RepositoryName) -> Caller:
     """Whoever has that token, in regard to that repository alone.
 
@@ -62,7 +67,7 @@ async def find_holder_of_token(host: Host, token: str, name: RepositoryName) -> 
     verdict = await host.check(token, name)
     if verdict.finding is Finding.BAD_CREDENTIAL:
         raise problems.forbidden()
-    caller = f"token {host.identify(token)}"
+    caller = name_of_token(host, token)
     if verdict.finding is Finding.HIDDEN:
         return Caller(caller, Scope.READ, _NOBODY)
     return Caller(caller, Scope.READ, name.owner, name.name, verdict.until)

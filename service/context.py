@@ -32,7 +32,7 @@ from service.cache.questions import (
     ask_repository,
     repository_generation,
 )
-from service.callers import Caller, find_holder_of_token, require_host
+from service.callers import Caller, find_holder_of_token, name_of_token, require_host
 from service.cors import Cors
 from service.cursor import Seal
 from service.front import Front
@@ -159,6 +159,9 @@ async def _identify(
     else:
         host = require_host(context.host, bearer)
         if not errors:
+            # Counted before the host is asked: what it is asked costs more than an answer.
+            if context.rates is not None:
+                await context.rates.spend(request, name_of_token(host, bearer))
             caller = await find_holder_of_token(host, bearer, name)
     # What is wrong with the path is said after the credential is known, and not looked up.
     if not errors:
@@ -170,8 +173,8 @@ async def _identify(
     directory = _Directory(visit, context.reader)
     if digest is not None:
         caller = await authenticate(digest, directory, context.clock())
-    if caller is not None and context.rates is not None:
-        await context.rates.spend(request, caller.name)
+        if context.rates is not None:
+            await context.rates.spend(request, caller.name)
     if errors or caller is None:
         # The host is asked about a repository: a token is not known until there is one.
         raise problems.invalid(errors)

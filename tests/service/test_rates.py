@@ -86,6 +86,20 @@ async def test_a_token_of_the_host_is_counted_over_all_repositories(tmp_path: Pa
             assert statuses == [200, 404, 200, 404, 200, 429]
 
 
+async def test_host_is_asked_nothing_for_a_token_that_has_used_up_its_requests(
+    tmp_path: Path,
+) -> None:
+    async with open_host() as host:
+        settings = Settings(data_dir=tmp_path, rate_limit=f"{QUOTA}/day", host_api_url=host.base)
+        async for door in open_door(settings):
+            statuses = [
+                (await door.get(operations("acme", f"r{number}")["events"], key="made-up")).status
+                for number in range(QUOTA + 3)
+            ]
+        assert statuses == [403] * QUOTA + [429] * 3
+        assert len(host.asked) <= QUOTA
+
+
 async def test_two_processes_count_together_by_redis(tmp_path: Path, redis_url: str) -> None:
     async for one in open_door(settings_of(tmp_path, redis_url)):
         async for other in open_door(settings_of(tmp_path, redis_url)):

@@ -7,7 +7,8 @@ from typing import Any
 
 import orjson
 
-from benchmarks.results import Cost, Figure, Flood, Memory, Results, Round, Speed
+from benchmarks.results import Cost, Figure, Flood, Look, Memory, Results, Round, Speed, Subject
+from benchmarks.running.profile import Profile, Share
 
 
 def write_results(path: Path, results: Results) -> None:
@@ -32,9 +33,15 @@ def decode(value: dict[str, Any]) -> Results:
         costs=tuple(Cost(**found) for found in value["costs"]),
         speeds=tuple(Speed(**found) for found in value["speeds"]),
         reports_ratio=value["reports_ratio"],
+        hottest=tuple(_look(found) for found in value.get("hottest", ())),
         failures=tuple(value["failures"]),
         dates=value["dates"],
     )
+
+
+def _look(value: dict[str, Any]) -> Look:
+    shares = (tuple(Share(**s) for s in value["profile"][name]) for name in ("itself", "within"))
+    return Look(Subject(**value["subject"]), Profile(*shares))
 
 
 def _figure(value: dict[str, Any]) -> Figure:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
+from benchmarks.running.profile import Profile
+
 
 @dataclass(frozen=True, slots=True)
 class Round:
@@ -50,6 +52,23 @@ class Figure:
     def p99(self) -> float:
         """The median over the rounds, in seconds."""
         return median(r.p99 for r in self.rounds)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One operation of one stack, for whoever wants to look into it."""
+
+    operation: str
+    stack: str
+    repeated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Where a stack spends its time on one operation."""
+
+    subject: Subject
+    profile: Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +132,7 @@ class Results:
     speeds: tuple[Speed, ...] = ()
     # What loading the real reports takes, times the least that it could.
     reports_ratio: float | None = None
+    hottest: tuple[Look, ...] = ()
     # What did not come to a figure, and why.
     failures: tuple[str, ...] = ()
     # When each part was measured, in the order of the parts.

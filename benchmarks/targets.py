@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from benchmarks.asking.operations import BY_NAME, EVENT_PAGES, OPERATIONS, SEARCHES, Operation
-from benchmarks.results import Figure, Results, compare
+from benchmarks.results import Figure, Results, Subject, compare
 from benchmarks.stacks import STACKS, CacheKind, Service, StoreKind, name_of
 
 ALONE_MILLISECONDS: Final = 30.0
@@ -25,14 +25,13 @@ _REDIS: Final = name_of(Service.MERGEWATCH, StoreKind.SQLITE, CacheKind.REDIS)
 _ELASTICSEARCH: Final = name_of(Service.MERGEWATCH, StoreKind.ELASTICSEARCH, CacheKind.PROCESS)
 _RAW: Final = name_of(Service.ITSELF, StoreKind.ELASTICSEARCH, CacheKind.NONE)
 
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """What a target is about, for whoever wants to look into it."""
-
-    operation: str
-    stack: str
-    repeated: bool
+# What clients ask most: plugins on every run, of every process or of all that share a Redis; and
+# dashboards, of the store itself.
+HOTTEST: Final = (
+    Subject("detail", _SQLITE, repeated=True),
+    Subject("quarantines", _REDIS, repeated=True),
+    Subject("events-100", _SQLITE, repeated=True),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from benchmarks.asking.operations import BY_NAME
 from benchmarks.load.wrk import under_load
 from benchmarks.parts.bench import Conditions, started
+from benchmarks.results import Subject
 from benchmarks.running.cores import available_cores, divide
 from benchmarks.running.profile import Profile, ProfileError, profile
 from benchmarks.stacks import STACKS
-from benchmarks.targets import Subject
 
 _SECONDS = 4
 

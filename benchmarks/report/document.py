@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks.report import tables
-from benchmarks.results import Results
+from benchmarks.results import Results, Subject
 from benchmarks.running.profile import Profile
-from benchmarks.targets import Subject, Verdict
+from benchmarks.targets import Verdict
 
 THROUGHPUT_CHART = "results-throughput.svg"
 GROWTH_CHART = "results-growth.svg"
@@ -50,7 +50,14 @@ def write_document(
             "## Loading\n\nThe best of three loads each, into a new store.\n\n"
             + tables.speed_table(results.speeds)
         )
+    if results.hottest:
+        parts.append(
+            "## Where the time goes\n\nOn the three hottest paths, by py-spy under the same load; "
+            "`docs/performance.md` says why it stays there."
+        )
+        parts += _profiles({look.subject: look.profile for look in results.hottest})
     if profiles:
+        parts.append("## What dominates where a target does not hold")
         parts += _profiles(profiles)
     return "\n\n".join(parts) + "\n"
 
@@ -101,7 +108,6 @@ def _growth(results: Results) -> Iterator[str]:
 
 
 def _profiles(profiles: Mapping[Subject, Profile]) -> Iterator[str]:
-    yield "## What dominates where a target does not hold"
     for subject, profile in profiles.items():
         cached = "cached" if subject.repeated else "not cached"
         yield f"### {subject.operation}, {subject.stack}, {cached}"

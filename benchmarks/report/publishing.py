@@ -10,11 +10,11 @@ from benchmarks.data.loading import FOLDER
 from benchmarks.data.sizes import FULL, Size
 from benchmarks.report import charts, tables
 from benchmarks.report.document import GROWTH_CHART, THROUGHPUT_CHART, Setting, write_document
-from benchmarks.results import Results
+from benchmarks.results import Results, Subject
 from benchmarks.running.cores import available_cores, divide
 from benchmarks.running.machine import describe_machine, describe_versions
 from benchmarks.running.profile import Profile
-from benchmarks.targets import Subject, Verdict
+from benchmarks.targets import Verdict
 from tests.servers import jars
 
 PAGE: Final = "RESULTS.md"

@@ -11,7 +11,7 @@ from tests.servers.elasticsearch import Node
 from tests.servers.redis import Redis
 
 # As much as a small machine gives; the data of a full run has room in it and in the page cache.
-HEAP = "1g"
+HEAP = "2g"
 
 
 @contextmanager

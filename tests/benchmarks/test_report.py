@@ -10,9 +10,9 @@ from lxml import etree
 from benchmarks.keeping import read_results, write_results
 from benchmarks.report import charts, tables
 from benchmarks.report.document import Setting, write_document
-from benchmarks.results import Cost, Flood, Memory, Results, Speed
+from benchmarks.results import Cost, Flood, Look, Memory, Results, Speed, Subject
 from benchmarks.running.profile import Profile, Share
-from benchmarks.targets import Subject, judge
+from benchmarks.targets import judge
 from tests.benchmarks.figures import OURS, THEIRS, figure_of
 
 RESULTS = Results(
@@ -34,6 +34,12 @@ RESULTS = Results(
         Speed("events", "into SQLite", 15_000),
     ),
     reports_ratio=1.8,
+    hottest=(
+        Look(
+            Subject("detail", OURS, repeated=True),
+            Profile((Share("write in aiohttp/http_writer.py", 0.38),), (Share("answer", 0.7),)),
+        ),
+    ),
     failures=("detail, some stack: 3 errors",),
     dates={"throughput": "2026-11-21"},
 )
@@ -84,6 +90,7 @@ def test_what_has_no_figure_and_what_dominates_are_on_the_page() -> None:
     page = write()
     assert "- detail, some stack: 3 errors" in page
     assert "| `dump in marshmallow/schema.py` | 42% |" in page
+    assert "| `write in aiohttp/http_writer.py` | 38% |" in page
 
 
 def test_memory_is_shown_at_each_tenth() -> None:

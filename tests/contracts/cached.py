@@ -6,6 +6,7 @@ that a body does not have are looked up by its rows' keys.
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -41,6 +42,9 @@ from service.cache.renewing import RenewingStore
 from service.cache.shelf import Shelf
 from service.cursor import Position
 from service.settings import Settings
+
+# Look-ups by the key of a row that are under way together.
+_AT_ONCE = 20
 
 
 class CachedStore(RenewingStore):
@@ -95,7 +99,11 @@ class CachedStore(RenewingStore):
 
         await ask()
         kept = await ask()
-        rows = [await self._identity_of(query.repository, row) for row in _rows(kept, "tests")]
+        rows: list[TestIdentity] = []
+        shown = _rows(kept, "tests")
+        for start in range(0, len(shown), _AT_ONCE):
+            some = shown[start : start + _AT_ONCE]
+            rows += await asyncio.gather(*(self._identity_of(query.repository, r) for r in some))
         return Page(tuple(rows), kept.ends.has_previous, kept.ends.has_next)
 
     async def list_quarantines(

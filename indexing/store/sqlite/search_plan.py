@@ -9,6 +9,7 @@ best shows only on the way, so the store tries one after the other, each within 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Final
 
 from indexing.globs import is_literal, literal_prefix, literal_runs
@@ -136,12 +137,28 @@ def name_range(query: TestQuery) -> NameRange | None:
     return NameRange(_between(*bounds), exact=bool(rest) and not rest.strip("*"))
 
 
-def uses_trigrams(query: TestQuery) -> bool:
-    """Whether candidates are found by the trigrams of any pattern."""
-    return any(
-        not is_literal(pattern) and _trigrams(pattern[len(literal_prefix(pattern)) :])
-        for pattern in query.patterns
-    )
+class Narrowing(Enum):
+    """What candidates are found by, of all patterns that are not whole names."""
+
+    # At least one can match anything.
+    NOTHING = "nothing"
+    RANGES = "ranges"
+    # At least one of them.
+    TRIGRAMS = "trigrams"
+
+
+def find_narrowing(query: TestQuery) -> Narrowing:
+    """What `candidates` would look by."""
+    found = Narrowing.RANGES
+    for pattern in query.patterns:
+        prefix = literal_prefix(pattern)
+        if is_literal(pattern):
+            continue
+        if _trigrams(pattern[len(prefix) :]):
+            found = Narrowing.TRIGRAMS
+        elif not prefix:
+            return Narrowing.NOTHING
+    return found
 
 
 def candidates(query: TestQuery, repository_id: int) -> Sql | None:

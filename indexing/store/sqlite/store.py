@@ -46,7 +46,7 @@ from indexing.store.sqlite import (
     tests,
 )
 from indexing.store.sqlite.connections import Connections
-from indexing.store.sqlite.search_plan import is_heavy, uses_trigrams
+from indexing.store.sqlite.search_plan import Narrowing, find_narrowing, is_heavy
 from indexing.store.sqlite.slow_read import Brief
 
 # Rows of one transaction of long work: some tenths of a second, so that other writers get in.
@@ -125,9 +125,14 @@ class SqliteStore(Store):
             return await self._connections.read_slowly(candidates)
         few = partial(search.search_few, query=query, anchor=anchor, limit=limit)
         in_order = partial(search.search_in_order, query=query, anchor=anchor, limit=limit)
-        # To intersect trigrams takes longer than to find a page of what matches often.
-        first = (Brief(in_order),) if uses_trigrams(query) else ()
-        return await self._connections.read(*first, few, in_order, candidates)
+        match find_narrowing(query):
+            case Narrowing.NOTHING:
+                return await self._connections.read(Brief(in_order))
+            case Narrowing.RANGES:
+                return await self._connections.read(few, in_order, candidates)
+            case Narrowing.TRIGRAMS:
+                # To intersect them takes longer than to find a page of what matches often.
+                return await self._connections.read(Brief(in_order), few, in_order, candidates)
 
     async def find_identity(
         self, repository: RepositoryName, identity_id: bytes

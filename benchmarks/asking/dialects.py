@@ -79,7 +79,7 @@ def ask_elasticsearch(prefix: str) -> Dialect:
         routing = routing_of(asked.repository)
         if operation.kind is Kind.EVENTS:
             names = slices_between(EVENTS_FROM, EVENTS_TO) or ["*"]
-            index = ",".join(f"{layout.events}-{name}" for name in names)
+            index = ",".join(layout.events_of(f"{name}*") for name in names)
             window = {"gte": to_microseconds(EVENTS_FROM), "lt": to_microseconds(EVENTS_TO)}
             filters = [
                 {"term": {"repository_id": routing}},

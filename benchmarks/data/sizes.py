@@ -51,15 +51,15 @@ FULL: Final = Size(
     store=StoreSize("full", tests=100_000, identities=1_000_000, events=100_000),
     operations=None,
     thorough=True,
-    rounds=3,
+    rounds=2,
     warm_up=0.2,
     seconds=1.5,
-    # 500 requests a second for an hour.
-    memory_requests=1_800_000,
+    # 200 requests a second for an hour.
+    memory_requests=720_000,
     growth_events=(10_000, 100_000, 1_000_000, 10_000_000),
     growth_identities=(1_000, 10_000, 100_000, 1_000_000),
-    ingest_events=100_000,
-    ingest_executions=100_000,
+    ingest_events=40_000,
+    ingest_executions=40_000,
 )
 
 QUICK: Final = Size(

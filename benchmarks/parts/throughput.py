@@ -112,8 +112,7 @@ class _Series:
         before = {stack.name: self._bench.ask(stack, paths[stack.name]) for stack in stacks}
         check_agreement(
             self._operation.name,
-            # The store itself gives the one row more that tells whether the list goes on.
-            {s.name: before[s.name].rows for s in stacks if s.service is not Service.ITSELF},
+            {stack.name: self._shown(stack, before[stack.name]) for stack in stacks},
         )
         rounds: dict[str, list[Round]] = {stack.name: [] for stack in stacks}
         answering = list(stacks)
@@ -130,6 +129,13 @@ class _Series:
             for stack in stacks
             if rounds[stack.name]
         ]
+
+    def _shown(self, stack: Stack, answer: Answer) -> int:
+        """How many rows of the answer a page has."""
+        if stack.service is not Service.ITSELF:
+            return answer.rows
+        # The store itself gives the one row more that tells whether the list goes on.
+        return min(answer.rows, self._operation.per_page)
 
     def _measure_round(
         self,

@@ -105,6 +105,21 @@ _SLICED: Final = frozenset({"events", "executions"})
 _SHARDS: Final = {"events": 2, "executions": 2, "identities": 2, "tests": 2}
 
 
+# Documents lie in the order that they are mostly asked for, all of it downwards: a page ends where
+# it is full, and one that lies deep is found by halving.
+_SORTED_BY: Final = {
+    "events": ("received_at", "id"),
+    "identities": ("executions_count", "test_name", "pipeline_name", "job_name"),
+}
+
+
+def _sorted_by(name: str) -> dict[str, Any]:
+    fields = _SORTED_BY.get(name, ())
+    if not fields:
+        return {}
+    return {"index.sort.field": list(fields), "index.sort.order": ["desc"] * len(fields)}
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """The names of all indices of one installation, which begin with its prefix."""
@@ -204,7 +219,10 @@ class Layout:
             "composed_of": [f"{self.prefix}-{name}@default", own],
             "ignore_missing_component_templates": [own],
             "_meta": {"version": LAYOUT_VERSION},
-            "template": {"mappings": {"dynamic": False, "properties": mapping}},
+            "template": {
+                "settings": _sorted_by(name),
+                "mappings": {"dynamic": False, "properties": mapping},
+            },
         }
 
     @property

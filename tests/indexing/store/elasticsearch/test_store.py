@@ -157,7 +157,11 @@ async def test_part_of_an_answer_is_an_error(store: ElasticsearchStore) -> None:
     await load_names(store, ["t"])
     # A field of one slice that cannot be sorted by makes that shard alone fail.
     broken = f"/{cluster_of(store).layout.events_of('2026-08')}"
-    await ask(store, "PUT", broken, {"mappings": {"properties": {"received_at": {"type": "text"}}}})
+    form = {
+        "settings": {"index.sort.field": ["id"], "index.sort.order": ["desc"]},
+        "mappings": {"properties": {"received_at": {"type": "text"}}},
+    }
+    await ask(store, "PUT", broken, form)
     await store.write_events([make_event(1, after(days=-10)), make_event(2)])
     with pytest.raises(StoreError):
         await event_ids(store)

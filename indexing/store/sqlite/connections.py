@@ -9,12 +9,14 @@ The work itself is plain functions over a connection; drivers' errors are transl
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -41,6 +43,8 @@ SLOW_READ_SECONDS: Final = 5.0
 
 # Two cores are what the smallest machine has; a slow read is bound by one each.
 SLOW_READERS: Final = 2
+# They have a tenth of what the event loop has of a core that it uses as well.
+SLOW_NICENESS: Final = 10
 
 # What a connection keeps of the file: the upper pages of the indexes of a store of a million tests,
 # which each search goes through. SQLite's own 2 MiB would have them read anew every time. A map of
@@ -78,7 +82,8 @@ class Connections:
         self._path = path
         self._quick = _connect(path, READER_BUSY_SECONDS, ReadingConnection)
         self._quick.execute("PRAGMA query_only = ON")
-        self._slow = ThreadPoolExecutor(SLOW_READERS, "sqlite-reader")
+        self._turn = asyncio.Lock()
+        self._slow = ThreadPoolExecutor(SLOW_READERS, "sqlite-reader", _give_way)
         self._writing = ThreadPoolExecutor(1, "sqlite-writer")
         self._of_thread = threading.local()
         self._opened: list[sqlite3.Connection] = [self._quick]
@@ -108,17 +113,26 @@ class Connections:
             number: int = self._quick.execute("PRAGMA data_version").fetchone()[0]
             return number
 
-    async def read(self, *attempts: Work[T] | Brief[T]) -> T:
+    async def read(self, first: Work[T] | Brief[T], *others: Work[T]) -> T:
         """Try each way to the same answer on the event loop, then the last one in a thread."""
         with translated_errors(self._path):
-            for attempt in attempts:
-                try:
-                    if isinstance(attempt, Brief):
-                        return self._within_budget(attempt.work, BRIEF_STEPS)
-                    return self._within_budget(attempt, INLINE_STEPS)
-                except BrokenOffError:
-                    continue
-        last = attempts[-1]
+            try:
+                if isinstance(first, Brief):
+                    return self._within_budget(first.work, BRIEF_STEPS)
+                return self._within_budget(first, INLINE_STEPS)
+            except BrokenOffError:
+                pass
+            for attempt in others:
+                # What is not quick has its turns one by one, and all that is goes in between:
+                # many searches at once keep nobody else waiting.
+                async with self._turn:
+                    try:
+                        return self._within_budget(attempt, INLINE_STEPS)
+                    except BrokenOffError:
+                        continue
+                    finally:
+                        await asyncio.sleep(0)
+        last = others[-1] if others else first
         return await self.read_slowly(last.work if isinstance(last, Brief) else last)
 
     async def read_slowly(self, work: Work[T]) -> T:
@@ -198,6 +212,14 @@ class Connections:
             return work(connection)
 
         return await asyncio.get_running_loop().run_in_executor(pool, run)
+
+
+def _give_way() -> None:
+    """Have the event loop come before this thread where they share a core."""
+    if sys.platform == "linux":
+        with suppress(OSError):
+            # There, a thread has a priority of its own.
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), SLOW_NICENESS)
 
 
 @contextmanager

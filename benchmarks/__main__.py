@@ -177,7 +177,7 @@ def _read_options() -> argparse.Namespace:
         "--without", action="append", choices=SERVERS, default=[], help="leave a server out"
     )
     parser.add_argument(
-        "--profiles", type=int, default=6, help="how many failing targets to look into"
+        "--profiles", type=int, default=100, help="how many failing targets to look into"
     )
     return parser.parse_args()
 

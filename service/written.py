@@ -16,8 +16,6 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.web import BaseRequest, Response, StreamResponse
 from multidict import CIMultiDict
 
-_LINE: Final = "\r\n"
-
 
 def respond_whole(request: BaseRequest, headers: CIMultiDict[str], body: bytes) -> StreamResponse:
     """A 200 with this body and all its fields, but for those that every message has."""
@@ -71,7 +69,7 @@ class WrittenResponse(StreamResponse):
 def _fields(headers: CIMultiDict[str]) -> str:
     text = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
     # A value with a line break in it would be a field of its own.
-    if text.count(_LINE) != len(headers) or text.count("\n") + text.count("\r") != 2 * len(headers):
+    if text.count("\r") + text.count("\n") != 2 * len(headers):
         raise ValueError("a header field holds a line break")
     return text
 

@@ -24,7 +24,7 @@ from indexing.errors import StoreError, StoreUnavailableError
 from indexing.store.sqlite.repositories import ReadingConnection
 from indexing.store.sqlite.schema import ensure_schema
 from indexing.store.sqlite.search import add_functions
-from indexing.store.sqlite.slow_read import Brief, BrokenOffError, SlowRead, Work
+from indexing.store.sqlite.slow_read import BrokenOffError, SlowRead, Work
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 # 3,000. Seconds are for steps that are not alike: one of them matches one name against a glob.
 INLINE_STEPS: Final = 20_000
 INLINE_SECONDS: Final = 0.01
-# Of one that is worth a try, and no more.
+# Of a first way that is worth a try, and no more.
 BRIEF_STEPS: Final = 2_000
 _STEPS_PER_CHECK: Final = 100
 
@@ -113,13 +113,14 @@ class Connections:
             number: int = self._quick.execute("PRAGMA data_version").fetchone()[0]
             return number
 
-    async def read(self, first: Work[T] | Brief[T], *others: Work[T]) -> T:
-        """Try each way to the same answer on the event loop, then the last one in a thread."""
+    async def read(self, first: Work[T], *others: Work[T], briefly: bool = False) -> T:
+        """Try each way to the same answer on the event loop, then the last one in a thread.
+
+        `briefly` is for a first way that is the best one where it is short, and no good else.
+        """
         with translated_errors(self._path):
             try:
-                if isinstance(first, Brief):
-                    return self._within_budget(first.work, BRIEF_STEPS)
-                return self._within_budget(first, INLINE_STEPS)
+                return self._within_budget(first, BRIEF_STEPS if briefly else INLINE_STEPS)
             except BrokenOffError:
                 pass
             for attempt in others:
@@ -132,8 +133,7 @@ class Connections:
                         continue
                     finally:
                         await asyncio.sleep(0)
-        last = others[-1] if others else first
-        return await self.read_slowly(last.work if isinstance(last, Brief) else last)
+        return await self.read_slowly(others[-1] if others else first)
 
     async def read_slowly(self, work: Work[T]) -> T:
         """Run a read that is known to be long in a thread, for as long as anybody waits for it."""

@@ -81,9 +81,9 @@ def search_few(
         source = Sql("identities i INDEXED BY identities_by_test_name")
         narrowed = Sql(f" AND {between.condition.text}", between.condition.values)
         _check_few(connection, repository_id, source, narrowed)
-        names = Sql("1") if between.exact else name_condition(query)
+        names = Sql("1") if between.exact else None
     else:
-        names = name_condition(query)
+        names = None
         narrow = candidates(query, repository_id)
         if narrow is None:
             raise BrokenOffError

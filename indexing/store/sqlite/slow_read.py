@@ -5,20 +5,12 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from indexing.errors import StoreUnavailableError
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
-
-
-@dataclass(frozen=True, slots=True)
-class Brief(Generic[T]):
-    """Work that is the best way to its answer where it is short, and not worth waiting for else."""
-
-    work: Work[T]
 
 
 class BrokenOffError(StoreUnavailableError):

@@ -47,7 +47,6 @@ from indexing.store.sqlite import (
 )
 from indexing.store.sqlite.connections import Connections
 from indexing.store.sqlite.search_plan import Narrowing, find_narrowing, is_heavy
-from indexing.store.sqlite.slow_read import Brief
 
 # Rows of one transaction of long work: some tenths of a second, so that other writers get in.
 _TESTS_A_STEP: Final = 200
@@ -127,12 +126,14 @@ class SqliteStore(Store):
         in_order = partial(search.search_in_order, query=query, anchor=anchor, limit=limit)
         match find_narrowing(query):
             case Narrowing.NOTHING:
-                return await self._connections.read(Brief(in_order))
+                return await self._connections.read(in_order, briefly=True)
             case Narrowing.RANGES:
                 return await self._connections.read(few, in_order, candidates)
             case Narrowing.TRIGRAMS:
                 # To intersect them takes longer than to find a page of what matches often.
-                return await self._connections.read(Brief(in_order), few, in_order, candidates)
+                return await self._connections.read(
+                    in_order, few, in_order, candidates, briefly=True
+                )
 
     async def find_identity(
         self, repository: RepositoryName, identity_id: bytes

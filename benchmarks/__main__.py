@@ -29,7 +29,7 @@ from benchmarks.parts.memory import measure_memory
 from benchmarks.parts.profiles import measure_profiles
 from benchmarks.parts.throughput import measure_throughput
 from benchmarks.report.publishing import publish
-from benchmarks.results import Look, Results
+from benchmarks.results import Results
 from benchmarks.running.cores import available_cores, divide
 from benchmarks.running.services import elasticsearch_running, redis_running
 from benchmarks.stacks import Surroundings
@@ -89,11 +89,6 @@ def _ingest(run: Run) -> dict[str, Any]:
     return {"speeds": tuple(measure_ingest(run.size, stores, run.elasticsearch_url))}
 
 
-def _hottest(run: Run) -> dict[str, Any]:
-    found = measure_profiles(run.conditions(), HOTTEST)
-    return {"hottest": tuple(Look(subject, profile) for subject, profile in found.items())}
-
-
 async def _open_new(url: str, folder: Path) -> Any:
     # The name of a temporary folder is one that nobody else has.
     return await open_store(ElasticsearchPlace((url,), f"bench-{folder.name.lower()}"))
@@ -105,7 +100,7 @@ PARTS: Final[dict[str, Callable[[Run], dict[str, Any]]]] = {
     "memory": lambda run: {"memory": measure_memory(run.conditions())},
     "growth": lambda run: {"costs": tuple(measure_growth(run.size, run.load, run.logs))},
     "ingest": _ingest,
-    "hottest": _hottest,
+    "hottest": lambda run: {"hottest": measure_profiles(run.conditions(), HOTTEST)},
     "reports": lambda _run: {"reports_ratio": asyncio.run(load_reports.measure())},
 }
 
@@ -146,7 +141,7 @@ def main() -> int:
         profiles = (
             measure_profiles(run.conditions(), list(dict.fromkeys(failing))[: options.profiles])
             if failing and options.profiles
-            else {}
+            else ()
         )
     publish(size, results, verdicts, profiles)
     return report(verdicts, results.failures, thorough=size.thorough)

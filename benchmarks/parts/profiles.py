@@ -8,17 +8,17 @@ from collections.abc import Iterable
 from benchmarks.asking.operations import BY_NAME
 from benchmarks.load.wrk import under_load
 from benchmarks.parts.bench import Conditions, started
-from benchmarks.results import Subject
+from benchmarks.results import Look, Subject
 from benchmarks.running.cores import available_cores, divide
-from benchmarks.running.profile import Profile, ProfileError, profile
+from benchmarks.running.profile import ProfileError, profile
 from benchmarks.stacks import STACKS
 
 _SECONDS = 4
 
 
-def measure_profiles(conditions: Conditions, subjects: Iterable[Subject]) -> dict[Subject, Profile]:
-    """The profile of each subject; those that cannot be looked into are left out, said why."""
-    found = {}
+def measure_profiles(conditions: Conditions, subjects: Iterable[Subject]) -> tuple[Look, ...]:
+    """A look into each subject; those that cannot be looked into are left out, said why."""
+    found = []
     by_name = {stack.name: stack for stack in STACKS}
     for subject in subjects:
         stack = by_name[subject.stack]
@@ -36,7 +36,7 @@ def measure_profiles(conditions: Conditions, subjects: Iterable[Subject]) -> dic
                 if server.pid is None:
                     continue
                 try:
-                    found[subject] = profile(server.pid, _SECONDS)
+                    found.append(Look(subject, profile(server.pid, _SECONDS)))
                 except ProfileError as error:
                     print(f"  no profile: {error}", file=sys.stderr)
-    return found
+    return tuple(found)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from benchmarks.report import tables
-from benchmarks.results import Results, Subject
-from benchmarks.running.profile import Profile
+from benchmarks.results import Look, Results
 from benchmarks.targets import Verdict
 
 THROUGHPUT_CHART = "results-throughput.svg"
@@ -28,7 +27,7 @@ def write_document(
     setting: Setting,
     results: Results,
     verdicts: Sequence[Verdict],
-    profiles: Mapping[Subject, Profile],
+    failing: Sequence[Look],
 ) -> str:
     """The whole page in Markdown."""
     parts = [
@@ -55,10 +54,10 @@ def write_document(
             "## Where the time goes\n\nOn the three hottest paths, by py-spy under the same load; "
             "`docs/performance.md` says why it stays there."
         )
-        parts += _profiles({look.subject: look.profile for look in results.hottest})
-    if profiles:
+        parts += _looks(results.hottest)
+    if failing:
         parts.append("## What dominates where a target does not hold")
-        parts += _profiles(profiles)
+        parts += _looks(failing)
     return "\n\n".join(parts) + "\n"
 
 
@@ -107,8 +106,9 @@ def _growth(results: Results) -> Iterator[str]:
     yield f"![Costs by size]({GROWTH_CHART})"
 
 
-def _profiles(profiles: Mapping[Subject, Profile]) -> Iterator[str]:
-    for subject, profile in profiles.items():
+def _looks(looks: Sequence[Look]) -> Iterator[str]:
+    for look in looks:
+        subject, profile = look.subject, look.profile
         cached = "cached" if subject.repeated else "not cached"
         yield f"### {subject.operation}, {subject.stack}, {cached}"
         yield tables.table(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -10,10 +10,9 @@ from benchmarks.data.loading import FOLDER
 from benchmarks.data.sizes import FULL, Size
 from benchmarks.report import charts, tables
 from benchmarks.report.document import GROWTH_CHART, THROUGHPUT_CHART, Setting, write_document
-from benchmarks.results import Results, Subject
+from benchmarks.results import Look, Results
 from benchmarks.running.cores import available_cores, divide
 from benchmarks.running.machine import describe_machine, describe_versions
-from benchmarks.running.profile import Profile
 from benchmarks.targets import Verdict
 from tests.servers import jars
 
@@ -24,7 +23,7 @@ def publish(
     size: Size,
     results: Results,
     verdicts: Sequence[Verdict],
-    profiles: Mapping[Subject, Profile],
+    failing: Sequence[Look],
 ) -> Path:
     """Write the page; gives where."""
     folder = Path(__file__).parents[1] if size is FULL else FOLDER / size.name
@@ -39,7 +38,7 @@ def publish(
         ),
     )
     page = folder / PAGE
-    page.write_text(write_document(setting, results, verdicts, profiles), encoding="utf-8")
+    page.write_text(write_document(setting, results, verdicts, failing), encoding="utf-8")
     ratios = tables.ratios_of(results)
     if ratios:
         chart = charts.bars("Requests a second, as a ratio to the floor: one worker", ratios)

@@ -49,7 +49,7 @@ def write() -> str:
     setting = Setting("make bench", "2 cores", "Python 3", "a million tests")
     subject = Subject("detail", OURS, repeated=True)
     profile = Profile((Share("dump in marshmallow/schema.py", 0.42),), ())
-    return write_document(setting, RESULTS, judge(RESULTS), {subject: profile})
+    return write_document(setting, RESULTS, judge(RESULTS), [Look(subject, profile)])
 
 
 def rows_of(page: str, heading: str) -> list[list[str]]:

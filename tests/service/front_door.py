@@ -15,11 +15,14 @@ from typing import Any
 
 import aiohttp
 import orjson
+import pytest
 from aiohttp import web
 from multidict import CIMultiDictProxy
 from yarl import URL
 
 from indexing.models.keys import Scope
+from indexing.models.repositories import Repository
+from indexing.names import RepositoryName
 from indexing.store.interface import Store
 from service.auth import make_key
 from service.settings import Settings
@@ -162,3 +165,19 @@ class FrontDoor:
             pages.append(answer.json[member])
             following = answer.links.get(relation)
         return pages
+
+
+def hold_up(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> tuple[asyncio.Event, asyncio.Event]:
+    """Have whoever looks for a repository arrive, and wait until it is released: both events."""
+    arrived, released = asyncio.Event(), asyncio.Event()
+    find_repository = door.store.find_repository
+
+    async def find_slowly(name: RepositoryName) -> Repository | None:
+        arrived.set()
+        await released.wait()
+        return await find_repository(name)
+
+    monkeypatch.setattr(door.store, "find_repository", find_slowly)
+    return arrived, released

@@ -10,13 +10,11 @@ import pytest
 from yarl import URL
 
 from indexing.errors import StoreError, StoreUnavailableError
-from indexing.models.repositories import Repository
-from indexing.names import RepositoryName
 from service.context import LIFECYCLE
 from service.logs import configure_logging
 from service.problems import TITLES
 from service.settings import LogFormat, LogLevel
-from tests.service.front_door import A_TEST_ID, LOGS, TESTS, FrontDoor
+from tests.service.front_door import A_TEST_ID, LOGS, TESTS, FrontDoor, hold_up
 
 REFUSED = {
     "/nothing": 404,
@@ -198,15 +196,7 @@ async def no_longer_accepts(door: FrontDoor) -> None:
 async def test_a_request_under_way_is_finished_when_the_service_stops(
     door: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arrived, released = asyncio.Event(), asyncio.Event()
-    find_repository = door.store.find_repository
-
-    async def find_slowly(name: RepositoryName) -> Repository | None:
-        arrived.set()
-        await released.wait()
-        return await find_repository(name)
-
-    monkeypatch.setattr(door.store, "find_repository", find_slowly)
+    arrived, released = hold_up(door, monkeypatch)
     asked = asyncio.create_task(door.get(LOGS))
     await arrived.wait()
     stopping = asyncio.create_task(door.runner.cleanup())

@@ -6,25 +6,15 @@ import asyncio
 
 import pytest
 
-from indexing.models.repositories import Repository
-from indexing.names import RepositoryName
 from service import turns
 from service.context import CONTEXT
-from tests.service.front_door import LOGS, FrontDoor
+from tests.service.front_door import LOGS, FrontDoor, hold_up
 
 
 async def test_what_has_no_room_is_a_503_that_says_when_to_come_back(
     door: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    released, arrived = asyncio.Event(), asyncio.Event()
-    find_repository = door.store.find_repository
-
-    async def find_slowly(name: RepositoryName) -> Repository | None:
-        arrived.set()
-        await released.wait()
-        return await find_repository(name)
-
-    monkeypatch.setattr(door.store, "find_repository", find_slowly)
+    arrived, released = hold_up(door, monkeypatch)
     monkeypatch.setattr(turns, "MAX_RUNNING", 1)
     for bound in ("MIN_QUEUE", "MAX_QUEUE"):
         monkeypatch.setattr(turns, bound, 0)

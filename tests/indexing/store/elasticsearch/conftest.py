@@ -1,0 +1,30 @@
+"""A store on a real node, and the same one as another process has it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from indexing.store import ElasticsearchPlace
+from indexing.store.elasticsearch.store import ElasticsearchStore
+from tests.indexing.store.elasticsearch.looking import (
+    open_at,
+)
+
+
+@pytest.fixture
+async def store(elasticsearch_place: ElasticsearchPlace) -> AsyncIterator[ElasticsearchStore]:
+    opened = await open_at(elasticsearch_place)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def other(
+    store: ElasticsearchStore, elasticsearch_place: ElasticsearchPlace
+) -> AsyncIterator[ElasticsearchStore]:
+    """The same store as another process has it."""
+    opened = await open_at(elasticsearch_place)
+    yield opened
+    await opened.close()

@@ -1,0 +1,46 @@
+"""How tests open a store over Elasticsearch, and look into it from outside and inside."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from indexing.models.events import EventQuery
+from indexing.models.paging import Anchor
+from indexing.models.tests import TestQuery
+from indexing.store import ElasticsearchPlace
+from indexing.store.elasticsearch.cluster import Cluster
+from indexing.store.elasticsearch.store import ElasticsearchStore
+from tests.builders import (
+    WIDGETS,
+)
+
+ALL = TestQuery(WIDGETS, ("*",))
+
+
+async def open_at(place: ElasticsearchPlace) -> ElasticsearchStore:
+    return await ElasticsearchStore.open(place.urls, prefix=place.prefix, api_key=place.api_key)
+
+
+def cluster_of(store: ElasticsearchStore) -> Cluster:
+    return store._cluster
+
+
+async def ask(store: ElasticsearchStore, method: str, target: str, body: Any = None) -> Any:
+    return await cluster_of(store).connection.request(method, target, body)
+
+
+async def indices_of(store: ElasticsearchStore, name: str) -> list[str]:
+    pattern = f"{cluster_of(store).layout.prefix}-{name}-*"
+    found = await ask(store, "GET", f"/{pattern}/_settings")
+    return sorted(index.removeprefix(pattern[:-1]) for index in found)
+
+
+async def names(store: ElasticsearchStore, query: TestQuery = ALL) -> list[str]:
+    page = await store.search_tests(query, Anchor(), 1_000)
+    return sorted(row.key.test_name for row in page.rows)
+
+
+async def event_ids(store: ElasticsearchStore) -> list[int]:
+    query = EventQuery(WIDGETS, datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC))
+    return [row.key.id for row in (await store.list_events(query, Anchor(), 100)).rows]

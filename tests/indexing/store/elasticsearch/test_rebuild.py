@@ -1,0 +1,79 @@
+"""Rebuilds of the search that are read, written to, broken off and overtaken."""
+
+from __future__ import annotations
+
+import asyncio
+
+from indexing.errors import StoreError
+from indexing.store.elasticsearch.store import ElasticsearchStore
+from tests.builders import (
+    NOON,
+    load_names,
+    make_run,
+)
+from tests.indexing.store.elasticsearch.looking import (
+    indices_of,
+    names,
+)
+
+
+async def test_searches_are_whole_while_a_rebuild_goes_on(store: ElasticsearchStore) -> None:
+    stored = [f"t{n:03}" for n in range(300)]
+    await load_names(store, stored)
+    before = await indices_of(store, "identities")
+    rebuilding = asyncio.create_task(store.rebuild(NOON))
+    searches = 0
+    while not rebuilding.done():
+        assert await names(store) == stored
+        searches += 1
+    assert (await rebuilding, await names(store)) == (300, stored)
+    assert searches > 1
+    after_it = await indices_of(store, "identities")
+    assert len(after_it) == 1
+    assert after_it != before
+
+
+async def test_what_is_written_during_a_rebuild_is_in_both_generations(
+    store: ElasticsearchStore, other: ElasticsearchStore
+) -> None:
+    await load_names(store, [f"t{n}" for n in range(200)])
+    rebuilding = asyncio.create_task(store.rebuild(NOON))
+    number = 0
+    while not rebuilding.done():
+        await load_names(other, [f"new{number}"], make_run(f"r{number}"))
+        assert f"new{number}" in await names(other)
+        number += 1
+    await rebuilding
+    assert {f"new{n}" for n in range(number)} <= set(await names(store))
+
+
+async def test_a_rebuild_that_was_broken_off_is_done_again_from_the_beginning(
+    store: ElasticsearchStore,
+) -> None:
+    stored = sorted(f"t{n}" for n in range(50))
+    await load_names(store, stored)
+    done = 0
+    for turns in range(1, 200, 7):
+        rebuilding = asyncio.create_task(store.rebuild(NOON))
+        for _ in range(turns * 5):
+            await asyncio.sleep(0)
+        rebuilding.cancel()
+        done += (await asyncio.gather(rebuilding, return_exceptions=True))[0] == 50
+        assert await names(store) == stored
+    assert await store.rebuild(NOON) == 50
+    assert await names(store) == stored
+    assert len(await indices_of(store, "identities")) == 1
+
+
+async def test_of_two_rebuilds_at_once_the_later_one_wins(
+    store: ElasticsearchStore, other: ElasticsearchStore
+) -> None:
+    stored = sorted(f"t{n}" for n in range(100))
+    await load_names(store, stored)
+    ends = await asyncio.gather(store.rebuild(NOON), other.rebuild(NOON), return_exceptions=True)
+    assert any(isinstance(end, int) for end in ends), ends
+    assert all(isinstance(end, int | StoreError) for end in ends), ends
+    assert await names(store) == stored
+    # A step that was under way may have left something of a generation that is gone.
+    assert await store.rebuild(NOON) == 100
+    assert len(await indices_of(store, "identities")) == 1

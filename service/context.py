@@ -175,6 +175,8 @@ async def _identify(
         caller = await authenticate(digest, directory, context.clock())
         if context.rates is not None:
             await context.rates.spend(request, caller.name)
+    if caller is not None and caller.covers(name):
+        context.gate.recognise(bearer)
     if errors or caller is None:
         # The host is asked about a repository: a token is not known until there is one.
         raise problems.invalid(errors)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Hashable
 from http import HTTPStatus
 from typing import Final
 
@@ -10,6 +11,7 @@ from aiohttp.web import BaseRequest, StreamResponse
 from multidict import CIMultiDict
 
 from service import problems
+from service.cache.lru import Lru
 from service.problems import Problem
 from service.rates import tell_allowance
 from service.request_ids import REQUEST_ID_HEADER, choose_request_id
@@ -26,6 +28,12 @@ _METHODS: Final = frozenset({"GET", "HEAD"})
 OVERLOAD_WAIT_SECONDS: Final = 1
 _STATUS: Final = HTTPStatus.SERVICE_UNAVAILABLE
 
+# For how long a credential that was good has a queue of its own, and 8,000 of them at most.
+KNOWN_SECONDS: Final = 3_600.0
+_KNOWN_MAX_BYTES: Final = 16 * 1024 * 1024
+# All the others share one: whoever makes credentials up gets no more turns by making up more.
+_STRANGERS: Final = "strangers"
+
 
 class Gate:
     """The gate of one process; `limited` where callers may ask only so often."""
@@ -33,6 +41,7 @@ class Gate:
     def __init__(self, *, limited: bool = False) -> None:
         self.turns = Turns()
         self._limited = limited
+        self._known: Lru[int] = Lru(_KNOWN_MAX_BYTES)
         # There are the most of these when there is the least time for them: it is written once.
         problem = problems.unavailable(
             "more is asked than can be answered just now", OVERLOAD_WAIT_SECONDS
@@ -51,9 +60,7 @@ class Gate:
             # By what is open, not by what is guarded: the same target can be written in many ways.
             if request.method not in _METHODS or request.raw_path in _UNGUARDED:
                 return await self._answer(handler, request)
-            # Whoever holds a credential is a tenant, however the header is written; nothing of it
-            # is held.
-            tenant = hash(request.headers.get("Authorization", "").rpartition(" ")[2])
+            tenant = self._tenant_of(request)
             if not turns.take_now(tenant):
                 try:
                     await turns.take(tenant)
@@ -65,6 +72,16 @@ class Gate:
                 turns.give_back(tenant)
 
         return answer
+
+    def recognise(self, credential: str) -> None:
+        """Give a queue of its own to a credential that was found good."""
+        tenant = hash(credential)
+        self._known.keep(tenant, tenant, 0, time.monotonic() + KNOWN_SECONDS)
+
+    def _tenant_of(self, request: BaseRequest) -> Hashable:
+        """Whose turn it takes: however the header is written, and nothing of it is held."""
+        tenant = hash(request.headers.get("Authorization", "").rpartition(" ")[2])
+        return _STRANGERS if self._known.find(tenant) is None else tenant
 
     async def _answer(self, handler: Handler, request: BaseRequest) -> StreamResponse:
         try:

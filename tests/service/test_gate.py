@@ -6,8 +6,11 @@ import asyncio
 
 import pytest
 
+from indexing.models.keys import ApplicationKey, Scope
 from service import turns
+from service.auth import make_key
 from service.context import CONTEXT
+from tests.builders import NOON
 from tests.service.front_door import LOGS, FrontDoor, hold_up
 
 
@@ -34,3 +37,34 @@ async def test_what_has_no_room_is_a_503_that_says_when_to_come_back(
     released.set()
     assert (await first).status == 200
     assert (await door.get(LOGS)).status == 200
+
+
+def make_up_key() -> str:
+    """One of the right form that nobody was given."""
+    text, _ = make_key(
+        key_id="none", name="", scope=Scope.READ, owner="acme", repository=None, created_at=NOON
+    )
+    return text
+
+
+async def test_made_up_credentials_share_one_queue(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (await door.get(LOGS)).status == 200
+    arrived, released = asyncio.Event(), asyncio.Event()
+    find_key = door.store.find_key
+
+    async def find_slowly(digest: bytes) -> ApplicationKey | None:
+        arrived.set()
+        await released.wait()
+        return await find_key(digest)
+
+    monkeypatch.setattr(door.store, "find_key", find_slowly)
+    monkeypatch.setattr(turns, "MAX_RUNNING", 2)
+    monkeypatch.setattr(turns, "MAX_RUNNING_OF_ONE", 1)
+    flood = [asyncio.create_task(door.get(LOGS, key=make_up_key())) for _ in range(5)]
+    await arrived.wait()
+    # Were each of them a tenant, two would be under way, and nobody else before they end.
+    assert (await asyncio.wait_for(door.get(LOGS), 10)).status == 200
+    released.set()
+    assert {(await answer).status for answer in flood} == {403}

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Final
+from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 import structlog
 from aiohttp.abc import AbstractAccessLogger
@@ -19,8 +20,12 @@ from service.settings import LogFormat, LogLevel
 # Set once by the edge for each request, in that request's own context.
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 
-# An application key, and what the largest host calls its tokens.
+# An application key, and what the largest host calls its tokens; for a path in its plainest form,
+# where no letter of a key is written as a percent-encoded one.
 _KEY: Final = re.compile("(mw_|gh[a-z]_|github_pat_)[0-9A-Za-z_]+")
+
+# What stands for itself in a path, by RFC 3986, section 3.3.
+_PATH_CHARACTERS: Final = "/:@!$&'()*+,;="
 
 ACCESS_LOGGER: Final = "service.access"
 
@@ -93,9 +98,15 @@ class AccessLog(AbstractAccessLogger):
             extra={
                 "method": request.method,
                 # A key that somebody pasted into a URL is still a key.
-                "path": _KEY.sub(r"\1…", request.rel_url.raw_path),
+                "path": _mask(request.rel_url.raw_path),
                 "status": response.status,
                 "milliseconds": round(time * 1000, 3),
                 "request_id": response.headers.get("X-Request-Id"),
             },
         )
+
+
+def _mask(path: str) -> str:
+    plain = quote_from_bytes(unquote_to_bytes(path), safe=_PATH_CHARACTERS)
+    masked, keys = _KEY.subn(r"\1…", plain)
+    return masked if keys else path

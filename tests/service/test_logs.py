@@ -7,8 +7,11 @@ import logging
 import orjson
 import pytest
 import structlog
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
+from yarl import URL
 
-from service.logs import configure_logging, request_id
+from service.logs import ACCESS_LOGGER, AccessLog, configure_logging, request_id
 from service.settings import LogFormat, LogLevel
 
 
@@ -58,3 +61,27 @@ def test_what_a_stranger_sent_cannot_begin_a_line_of_its_own(
     configure_logging(LogLevel.INFO, LogFormat.JSON)
     structlog.get_logger("a").info("seen", path='/a\n{"event":"forged"}')
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def log_of(capsys: pytest.CaptureFixture[str], target: str) -> str:
+    """The path as it is logged."""
+    configure_logging(LogLevel.DEBUG, LogFormat.JSON)
+    request = make_mocked_request("GET", "/").clone(rel_url=URL(target, encoded=True))
+    AccessLog(logging.getLogger(ACCESS_LOGGER), "").log(request, web.Response(), 0.001)
+    return str(orjson.loads(capsys.readouterr().err)["path"])
+
+
+@pytest.mark.parametrize("pasted", ["mw_{}", "mw%5f{}", "%6D%77_{}", "x/mw_{}.json", "gh%73_{}"])
+def test_no_writing_of_a_key_in_a_path_is_logged(
+    capsys: pytest.CaptureFixture[str], pasted: str
+) -> None:
+    logged = log_of(capsys, f"/v1/{pasted.format('S3cr3t')}?x=y")
+    assert logged.startswith("/v1/")
+    assert "S3cr3t" not in logged
+
+
+@pytest.mark.parametrize("path", ["/v1/a-b/c.d/~e", "/a%2Fb/%0D%0A", "/%C3%A9/%FF", "/a:b@c;d=e"])
+def test_another_path_is_logged_as_it_was_sent(
+    capsys: pytest.CaptureFixture[str], path: str
+) -> None:
+    assert log_of(capsys, path) == path

@@ -97,6 +97,17 @@ class Cache:
             found = await self._fills.share((question.name, tokens), run)
         return found
 
+    async def read(self, question: Question, read: Callable[[], Awaitable[V | None]]) -> V | None:
+        """Read the store once for all who wait for a reading to begin, and keep nothing.
+
+        Without tokens nothing tells whether what a reading under way will give is still true.
+        """
+
+        async def run() -> V | None:
+            return await read()
+
+        return await self._fills.share_next((question.name, None), run)
+
     def _keep_copy(
         self, question: Question, tokens: Tokens, value: V, form: Form[V], seconds: float
     ) -> None:
@@ -145,7 +156,7 @@ class Visit:
         if tokens is None:
             tokens = await self._settle(question.generations)
         if tokens is None:
-            return await read()
+            return await self._cache.read(question, read)
         # What is kept under a name was made by the one form of its kind.
         copy = cast("V | None", self._cache.find_copy(question, tokens))
         if copy is not None and holds(copy):

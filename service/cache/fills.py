@@ -42,6 +42,19 @@ class Fills:
                 self._forget(name, fill.task)
                 fill.task.cancel()
 
+    async def share_next(self, name: Hashable, work: Callable[[], Coroutine[Any, Any, V]]) -> V:
+        """The outcome of a work of that name that begins no sooner than now."""
+        own = False
+
+        async def run() -> V:
+            nonlocal own
+            own = True
+            return await work()
+
+        found = await self.share(name, run)
+        # What was under way already ended just now: whatever is under way next began after this.
+        return found if own else await self.share(name, run)
+
     def _forget(self, name: Hashable, task: asyncio.Task[Any]) -> None:
         # Another reading may have begun under that name since.
         if name in self._under_way and self._under_way[name].task is task:

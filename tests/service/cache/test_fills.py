@@ -89,3 +89,17 @@ async def test_a_failure_is_everybodys_and_is_not_kept(reading: Reading) -> None
     assert [type(outcome) for outcome in outcomes] == [ValueError] * 3
     reading.error = None
     assert await fills.share("a", reading) == 2
+
+
+async def test_who_asks_for_the_next_one_shares_it_with_all_who_came_meanwhile(
+    reading: Reading,
+) -> None:
+    fills = Fills()
+    first = asyncio.create_task(fills.share_next("a", reading))
+    await turns()
+    later = [asyncio.create_task(fills.share_next("a", reading)) for _ in range(500)]
+    await turns()
+    assert reading.begun == 1
+    reading.go.set()
+    assert await first == 1
+    assert await asyncio.gather(*later) == [2] * 500

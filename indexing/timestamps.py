@@ -66,3 +66,13 @@ def to_microseconds(moment: datetime) -> int:
 def from_microseconds(count: int) -> datetime:
     """The moment that `to_microseconds` made this number of."""
     return EPOCH + timedelta(microseconds=count)
+
+
+def microseconds_or_none(moment: datetime | None) -> int | None:
+    """The microseconds of a moment, if there is one."""
+    return None if moment is None else to_microseconds(moment)
+
+
+def moment_or_none(number: int | None) -> datetime | None:
+    """The moment of so many microseconds, if there is one."""
+    return None if number is None else from_microseconds(number)

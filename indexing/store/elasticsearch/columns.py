@@ -4,19 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from datetime import datetime
 from typing import Any
 
 from indexing.models.executions import PullRequest
-from indexing.timestamps import from_microseconds, to_microseconds
-
-
-def number_or_none(moment: datetime | None) -> int | None:
-    return None if moment is None else to_microseconds(moment)
-
-
-def moment_or_none(number: int | None) -> datetime | None:
-    return None if number is None else from_microseconds(number)
 
 
 def pull_document(pull: PullRequest | None) -> dict[str, Any] | None:

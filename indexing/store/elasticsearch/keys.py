@@ -10,11 +10,15 @@ from typing import Any, Final
 from indexing.models.keys import ApplicationKey, Scope
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.cluster import Cluster
-from indexing.store.elasticsearch.columns import moment_or_none, number_or_none
 from indexing.store.elasticsearch.connection import ConflictError
 from indexing.store.elasticsearch.repositories import ensure_repository
 from indexing.store.elasticsearch.scanning import scan
-from indexing.timestamps import from_microseconds, to_microseconds
+from indexing.timestamps import (
+    from_microseconds,
+    microseconds_or_none,
+    moment_or_none,
+    to_microseconds,
+)
 
 KIND: Final = "key"
 _PAGE: Final = 1_000
@@ -81,8 +85,8 @@ def _source_of(key: ApplicationKey) -> dict[str, Any]:
         "owner": key.owner,
         "repository": key.repository,
         "created_at": to_microseconds(key.created_at),
-        "expires_at": number_or_none(key.expires_at),
-        "revoked_at": number_or_none(key.revoked_at),
+        "expires_at": microseconds_or_none(key.expires_at),
+        "revoked_at": microseconds_or_none(key.revoked_at),
     }
 
 

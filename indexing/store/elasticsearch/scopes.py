@@ -21,9 +21,13 @@ from indexing.models.quarantines import (
 )
 from indexing.store.elasticsearch.bulk import Operation
 from indexing.store.elasticsearch.cluster import Cluster
-from indexing.store.elasticsearch.columns import moment_or_none, number_or_none
 from indexing.store.elasticsearch.connection import WRITING, Document, Version
-from indexing.timestamps import from_microseconds, to_microseconds
+from indexing.timestamps import (
+    from_microseconds,
+    microseconds_or_none,
+    moment_or_none,
+    to_microseconds,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +191,7 @@ def _source_of(scope: Scope) -> dict[str, Any]:
         "test_name": scope.test_name,
         "branch": scope.branch,
         "ended": scope.ended,
-        "answered_until": number_or_none(scope.answered_until),
+        "answered_until": microseconds_or_none(scope.answered_until),
     }
     record = scope.record
     if record is not None:
@@ -197,9 +201,9 @@ def _source_of(scope: Scope) -> dict[str, Any]:
             "source": record.source.value,
             "created_at": to_microseconds(record.created_at),
             "owner": record.owner,
-            "expires_at": number_or_none(record.expires_at),
+            "expires_at": microseconds_or_none(record.expires_at),
             "is_recovered": record.is_recovered,
-            "judged_until": number_or_none(record.judged_until),
+            "judged_until": microseconds_or_none(record.judged_until),
             "settings_version": record.settings_version,
         }
     return source

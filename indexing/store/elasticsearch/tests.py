@@ -17,13 +17,9 @@ from indexing.models.tests import (
 )
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.columns import (
-    moment_or_none,
-    number_or_none,
-    pull_document,
-    pull_of,
-)
+from indexing.store.elasticsearch.columns import pull_document, pull_of
 from indexing.store.elasticsearch.repositories import document_id, repository_of
+from indexing.timestamps import microseconds_or_none, moment_or_none
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +86,11 @@ def source_of(test: StoredTest, test_id: str, routing: str) -> dict[str, Any]:
         "failure_ratio": health.failure_ratio,
         "flakiness_ratio": health.flakiness_ratio,
         "success_ratio": health.success_ratio,
-        "first_failure_at": number_or_none(health.first_failure_at),
+        "first_failure_at": microseconds_or_none(health.first_failure_at),
         "first_failure_commit": health.first_failure_commit,
         "first_failure_pull": pull_document(health.first_failure_pull),
-        "last_failure_at": number_or_none(health.last_failure_at),
-        "last_success_at": number_or_none(health.last_success_at),
+        "last_failure_at": microseconds_or_none(health.last_failure_at),
+        "last_success_at": microseconds_or_none(health.last_success_at),
         "metadata": {name: getattr(test.metadata, name) for name in METADATA_FIELDS},
         "identities": test.identities,
     }

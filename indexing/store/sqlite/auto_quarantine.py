@@ -14,8 +14,7 @@ from indexing.identifiers import derive_quarantine_id
 from indexing.models.quarantines import QuarantineSource
 from indexing.quarantine.decision import Standing
 from indexing.quarantine.ruling import Standings, conclude, rule
-from indexing.store.sqlite.columns import moment_or_none
-from indexing.timestamps import from_microseconds, to_microseconds
+from indexing.timestamps import from_microseconds, moment_or_none, to_microseconds
 
 # How the unique index over scopes spells every branch.
 _EVERY_BRANCH: Final = "ifnull(branch, char(0)) = char(0) AND removed_at IS NULL"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Final
 
 import orjson
 
 from indexing.models.executions import Conclusion, PullRequest
-from indexing.timestamps import from_microseconds, to_microseconds
 
 # A conclusion is part of an index over every execution: a small number keeps that narrow.
 CONCLUSION_NUMBERS: Final = {
@@ -17,14 +15,6 @@ CONCLUSION_NUMBERS: Final = {
     Conclusion.SKIPPED: 2,
 }
 CONCLUSIONS: Final = {number: conclusion for conclusion, number in CONCLUSION_NUMBERS.items()}
-
-
-def moment_or_none(number: int | None) -> datetime | None:
-    return None if number is None else from_microseconds(number)
-
-
-def number_from(moment: datetime | None) -> int | None:
-    return None if moment is None else to_microseconds(moment)
 
 
 def text_of_pull(pull: PullRequest | None) -> str:

@@ -8,9 +8,13 @@ from typing import Any
 
 from indexing.models.keys import ApplicationKey, Scope
 from indexing.names import RepositoryName
-from indexing.store.sqlite.columns import moment_or_none, number_from
 from indexing.store.sqlite.repositories import ensure_repository
-from indexing.timestamps import from_microseconds, to_microseconds
+from indexing.timestamps import (
+    from_microseconds,
+    microseconds_or_none,
+    moment_or_none,
+    to_microseconds,
+)
 
 _COLUMNS = "id, name, scope, owner, repository, digest, created_at, expires_at, revoked_at"
 
@@ -40,8 +44,8 @@ def add_key(connection: sqlite3.Connection, key: ApplicationKey) -> None:
             key.repository,
             key.digest,
             to_microseconds(key.created_at),
-            number_from(key.expires_at),
-            number_from(key.revoked_at),
+            microseconds_or_none(key.expires_at),
+            microseconds_or_none(key.revoked_at),
         ),
     )
 

@@ -19,11 +19,15 @@ from indexing.models.quarantines import (
 )
 from indexing.names import RepositoryName
 from indexing.store.sqlite.auto_quarantine import end_expired
-from indexing.store.sqlite.columns import moment_or_none, number_from
 from indexing.store.sqlite.keyset import Slice, read_page
 from indexing.store.sqlite.refresh import find_last_evidence, refresh_quarantines
 from indexing.store.sqlite.repositories import ensure_repository, require_repository_id
-from indexing.timestamps import from_microseconds, to_microseconds
+from indexing.timestamps import (
+    from_microseconds,
+    microseconds_or_none,
+    moment_or_none,
+    to_microseconds,
+)
 
 _COLUMNS: Final = (
     "q.id, q.test_name, q.reason, q.branch, q.source, q.owner, q.created_at, q.expires_at,"
@@ -115,7 +119,7 @@ def add_quarantine(
             request.source.value,
             request.owner,
             began,
-            number_from(request.expires_at),
+            microseconds_or_none(request.expires_at),
         ),
     )
     test = connection.execute("SELECT id FROM tests WHERE test_id = ?", (test_id,)).fetchone()

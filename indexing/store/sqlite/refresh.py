@@ -23,12 +23,11 @@ from indexing.store.sqlite.auto_quarantine import apply_rules
 from indexing.store.sqlite.columns import (
     CONCLUSION_NUMBERS,
     CONCLUSIONS,
-    number_from,
     pull_of_text,
     text_of_pull,
 )
 from indexing.store.sqlite.tests import HEALTH_COLUMNS, health_of
-from indexing.timestamps import from_microseconds, to_microseconds
+from indexing.timestamps import from_microseconds, microseconds_or_none, to_microseconds
 
 _PASSED: Final = CONCLUSION_NUMBERS[Conclusion.PASSED]
 _FAILED: Final = CONCLUSION_NUMBERS[Conclusion.FAILED]
@@ -211,11 +210,11 @@ def _store_judgement(connection: sqlite3.Connection, test: int, judgement: Judge
             health.failure_ratio,
             health.flakiness_ratio,
             health.success_ratio,
-            number_from(health.first_failure_at),
+            microseconds_or_none(health.first_failure_at),
             health.first_failure_commit,
             text_of_pull(health.first_failure_pull) or None,
-            number_from(health.last_failure_at),
-            number_from(health.last_success_at),
+            microseconds_or_none(health.last_failure_at),
+            microseconds_or_none(health.last_success_at),
             metadata.framework,
             metadata.framework_version,
             metadata.language,

@@ -15,7 +15,8 @@ from indexing.models.tests import (
     TestMetadata,
 )
 from indexing.names import RepositoryName
-from indexing.store.sqlite.columns import moment_or_none, pull_of_text
+from indexing.store.sqlite.columns import pull_of_text
+from indexing.timestamps import moment_or_none
 
 HEALTH_COLUMNS: Final = (
     "health_status",

@@ -46,7 +46,9 @@ def serve(data: Path) -> None:
 
 
 def main() -> int:
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # SIGINT too: whoever starts this in the background of a script may have it ignored.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     try:
         serve(Path(*sys.argv[1:2]) if sys.argv[1:] else CACHE / "data")
     except KeyboardInterrupt:

@@ -156,9 +156,9 @@ def _judge_repository(body: bytes, asked: RepositoryName | Moved) -> Finding | T
         same = shown.get("id") == asked.repository_id
     else:
         same = shown["full_name"].lower() == asked.key
-    permissions = shown.get("permissions")
-    may_pull = permissions.get("pull", True) if isinstance(permissions, dict) else True
-    return Finding.READABLE if same and may_pull is True else Finding.HIDDEN
+    # What it says of `permissions` is a user's: to the token of an installation, all of them are
+    # false of a repository that it reads. To be shown the repository is to read it.
+    return Finding.READABLE if same else Finding.HIDDEN
 
 
 def _judge_redirect(location: str) -> Finding | Moved:

@@ -162,18 +162,20 @@ async def test_a_redirect_to_anything_else_opens_nothing(
     assert len(host.asked) == 1
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b'{"id": 2, "full_name": "acme/other"}',
-        b'{"id": 2, "full_name": "acme/widgets", "permissions": {"pull": false}}',
-    ],
-)
 async def test_another_repository_than_the_asked_one_opens_nothing(
-    door: FrontDoor, host: SourceHost, body: bytes
+    door: FrontDoor, host: SourceHost
 ) -> None:
-    host.saying = Saying(200, body=body)
+    host.saying = Saying(200, body=b'{"id": 2, "full_name": "acme/other"}')
     assert await status(door) == 404
+
+
+async def test_the_token_of_an_installation_reads_what_it_is_shown(
+    door: FrontDoor, host: SourceHost
+) -> None:
+    # Such a token is no user's, and has none of a user's permissions.
+    permissions = b'"permissions": {"admin": false, "push": false, "pull": false}'
+    host.saying = Saying(200, body=b'{"id": 2, "full_name": "acme/widgets", %s}' % permissions)
+    assert await status(door) == 200
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>Welcome", b"[]", b"{}", b"x" * 300_000])

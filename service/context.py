@@ -159,10 +159,7 @@ async def _identify(
     else:
         host = require_host(context.host, bearer)
         if not errors:
-            # Counted before the host is asked: what it is asked costs more than an answer.
-            if context.rates is not None:
-                await context.rates.spend(request, name_of_token(host, bearer))
-            caller = await find_holder_of_token(host, bearer, name)
+            caller = await _ask_host(request, host, bearer, name)
     # What is wrong with the path is said after the credential is known, and not looked up.
     if not errors:
         generations += (EVERYTHING, repository_generation(name))
@@ -181,3 +178,17 @@ async def _identify(
         # The host is asked about a repository: a token is not known until there is one.
         raise problems.invalid(errors)
     return caller, name, directory
+
+
+async def _ask_host(
+    request: web.Request, host: Host, token: str, repository: RepositoryName
+) -> Caller:
+    """Whoever has that token. What the host does not know is nobody's, and counted nowhere."""
+    rates = request.app[CONTEXT].rates
+    if rates is None:
+        return await find_holder_of_token(host, token, repository)
+    # Before the host is asked: what it is asked costs more than an answer.
+    await rates.require_some(request, name_of_token(host, token))
+    caller = await find_holder_of_token(host, token, repository)
+    await rates.spend(request, caller.name)
+    return caller

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from aiohttp import web
 from aiohttp.web import BaseRequest, StreamResponse
 from limits import RateLimitItem, parse
-from limits.aio.storage import MemoryStorage
+from limits.aio.storage import Storage
 from limits.aio.strategies import FixedWindowRateLimiter
 
 from service import problems
@@ -25,7 +25,8 @@ POLICY_HEADER: Final = "RateLimit-Policy"
 LIMIT_HEADER: Final = "RateLimit"
 _POLICY: Final = '"credential"'
 
-_COUNTS_MAX_BYTES: Final = 4 * 1024 * 1024
+# Some 15,000 callers.
+_COUNTS_MAX_BYTES: Final = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,15 @@ class Rates:
         if not allowed:
             raise problems.too_many(seconds)
 
+    async def require_some(self, request: BaseRequest, caller: str) -> None:
+        """Count nothing, and refuse a caller of whom this process knows that nothing is left.
+
+        Raises:
+            Problem: 429.
+        """
+        if not await self._limiter.test(self._item, caller):
+            await self.spend(request, caller)
+
 
 def tell_allowance(request: BaseRequest, response: StreamResponse) -> None:
     """Say in the response what the caller has left, where that was counted."""
@@ -78,29 +88,62 @@ def tell_allowance(request: BaseRequest, response: StreamResponse) -> None:
         response.headers.update(allowance.headers)
 
 
-class _Counts(MemoryStorage):
-    """Counts that processes share where they can, and this process' own where they cannot."""
+class _Counts(Storage):
+    """Counts that processes share where they can, and this process' own where they cannot.
+
+    Of more callers than there is room for, those who asked longest ago begin anew.
+    """
+
+    STORAGE_SCHEME = None
 
     def __init__(self, shelf: Shelf) -> None:
         super().__init__()
         self._shelf = shelf
-        self._shared: Lru[tuple[int, float]] = Lru(_COUNTS_MAX_BYTES)
+        self._shared: Lru[_Count] = Lru(_COUNTS_MAX_BYTES)
+        self._own: Lru[_Count] = Lru(_COUNTS_MAX_BYTES)
 
-    async def incr(self, key: str, expiry: float, amount: int = 1) -> int:
+    @property
+    def base_exceptions(self) -> tuple[type[Exception], ...]:
+        return ()
+
+    async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
         found = await self._shelf.count(key, expiry, amount)
-        if found is None:
-            self._shared.drop(key)
-            return await super().incr(key, expiry, amount)
-        count, seconds = found
-        # What is asked for next is what this caller has left: no second way to Redis for that.
-        ends = time.time() + seconds
-        self._shared.keep(key, (count, ends), 0, time.monotonic() + seconds)
-        return count
+        now = time.monotonic()
+        if found is not None:
+            # What is asked for next is what this caller has left: no second way to Redis for that.
+            counted = _Count(found[0], now + found[1])
+            self._shared.keep(key, counted, len(key), counted.ends)
+            return counted.number
+        self._shared.drop(key)
+        before = self._own.find(key) or _Count(0, now + expiry)
+        counted = _Count(before.number + amount, before.ends)
+        self._own.keep(key, counted, len(key), counted.ends)
+        return counted.number
 
     async def get(self, key: str) -> int:
-        shared = self._shared.find(key)
-        return await super().get(key) if shared is None else shared[0]
+        counted = self._find(key)
+        return 0 if counted is None else counted.number
 
     async def get_expiry(self, key: str) -> float:
-        shared = self._shared.find(key)
-        return await super().get_expiry(key) if shared is None else shared[1]
+        counted = self._find(key)
+        return time.time() + (0 if counted is None else counted.ends - time.monotonic())
+
+    async def check(self) -> bool:
+        return True
+
+    async def reset(self) -> None:
+        self._shared = Lru(_COUNTS_MAX_BYTES)
+        self._own = Lru(_COUNTS_MAX_BYTES)
+
+    async def clear(self, key: str) -> None:
+        self._shared.drop(key)
+        self._own.drop(key)
+
+    def _find(self, key: str) -> _Count | None:
+        return self._shared.find(key) or self._own.find(key)
+
+
+class _Count(NamedTuple):
+    number: int
+    # On the monotonic clock.
+    ends: float

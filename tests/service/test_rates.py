@@ -90,14 +90,24 @@ async def test_host_is_asked_nothing_for_a_token_that_has_used_up_its_requests(
     tmp_path: Path,
 ) -> None:
     async with open_host() as host:
+        host.add("acme/widgets", "token")
         settings = Settings(data_dir=tmp_path, rate_limit=f"{QUOTA}/day", host_api_url=host.base)
         async for door in open_door(settings):
             statuses = [
-                (await door.get(operations("acme", f"r{number}")["events"], key="made-up")).status
+                (await door.get(operations("acme", f"r{number}")["events"], key="token")).status
                 for number in range(QUOTA + 3)
             ]
-        assert statuses == [403] * QUOTA + [429] * 3
-        assert len(host.asked) <= QUOTA
+        assert statuses == [404] * QUOTA + [429] * 3
+        assert len(host.asked) == QUOTA
+
+
+async def test_a_token_that_the_host_does_not_know_is_counted_nowhere(tmp_path: Path) -> None:
+    async with open_host() as host:
+        settings = Settings(data_dir=tmp_path, rate_limit=f"{QUOTA}/day", host_api_url=host.base)
+        async for door in open_door(settings):
+            answers = [await door.get(LOGS, key="made-up") for _ in range(QUOTA * 2)]
+        assert {answer.status for answer in answers} == {403}
+        assert not any("RateLimit" in answer.headers for answer in answers)
 
 
 async def test_two_processes_count_together_by_redis(tmp_path: Path, redis_url: str) -> None:

@@ -158,7 +158,7 @@ _WRITE_ANSWERS: Final[Mapping[str, type[Schema]]] = {
 _STATUSES: Final = (400, 403, 404, 409, 422, 429, 503)
 _WRITE_STATUSES: Final = (400, 403, 404, 413, 415, 422, 429, 503)
 _PROBLEM_HEADERS: Final = {
-    429: ("Retry-After", LIMIT_HEADER, POLICY_HEADER),
+    429: ("Retry-After",),
     503: ("Retry-After",),
 }
 
@@ -335,7 +335,9 @@ def _operation(described: Described, converter: OpenAPIConverter) -> dict[str, A
     if described.tagged:
         operation["responses"]["304"] = {
             "description": "The client has the answer already.",
-            "headers": _header_references(["X-Request-Id", *PRIVATE, "ETag"]),
+            "headers": _header_references(
+                ["X-Request-Id", LIMIT_HEADER, POLICY_HEADER, *PRIVATE, "ETag"]
+            ),
         }
     return operation
 
@@ -346,7 +348,7 @@ def _problems(statuses: Sequence[int]) -> dict[str, Any]:
             TITLES[status],
             "InvalidRequest" if status == 422 else "Problem",
             PROBLEM_TYPE,
-            ["X-Request-Id", *_PROBLEM_HEADERS.get(status, ())],
+            ["X-Request-Id", LIMIT_HEADER, POLICY_HEADER, *_PROBLEM_HEADERS.get(status, ())],
         )
         for status in statuses
     }

@@ -22,7 +22,8 @@ from indexing.health.thresholds import (
 )
 from service.cli import main
 from service.connection import HEAD_SECONDS, SEND_SECONDS
-from service.host.client import MAX_CONNECTIONS, TOTAL_SECONDS
+from service.host.checks import MAX_ASKED, MAX_ASKED_OF_UNKNOWN
+from service.host.client import TOTAL_SECONDS
 from service.host.verdicts import (
     GRANT_LIFETIME,
     MAX_WAIT_SECONDS,
@@ -117,7 +118,7 @@ BOUNDS = (
     f"up to {OUTAGE_LIFETIME.seconds // 60} minutes since the host last said so",
     f"nothing for {TOTAL_SECONDS} seconds",
     f"`Retry-After`, {MIN_WAIT_SECONDS} to {MAX_WAIT_SECONDS} seconds",
-    f"at most {MAX_CONNECTIONS} in all",
+    f"at most {MAX_ASKED} in all, {MAX_ASKED_OF_UNKNOWN} of them",
     f"{MAX_GLOB_COST} wildcards a request",
     f"{HEAD_SECONDS:.0f} seconds for a request's head, {SEND_SECONDS:.0f} for a body",
     f"{BODY_SECONDS:.0f} for a body and for a reader that stopped",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -29,9 +31,17 @@ _TOKEN: Final = re.compile(rf"[A-Za-z0-9\-._~+/]{{1,{TOKEN_MAX_LENGTH}}}=*")
 # After so many silences in a row nobody waits for the next one.
 MAX_SILENCES: Final = 3
 REST_SECONDS: Final = 1.0
-# Questions that wait for the host at once: a third of what may be under way (`service.turns`), so
+# Questions that the host is asked at a time. Hosts ask that they come one after the other rather
+# than all at once. Some are for tokens that were good the last time: whoever makes tokens up takes
+# no more than the others.
+MAX_ASKED: Final = 16
+MAX_ASKED_OF_UNKNOWN: Final = 12
+# How long a question may wait for its turn. That is no silence of the host's.
+TURN_SECONDS: Final = 0.5
+# Questions that are asked or wait for it: a third of what may be under way (`service.turns`), so
 # that a host that is slow does not take the service from those who have a key.
 MAX_WAITING: Final = 48
+MAX_WAITING_OF_UNKNOWN: Final = 36
 
 _LIMITED_BYTES: Final = 4 * 1024 * 1024
 
@@ -53,6 +63,8 @@ class Host:
         self._clock = clock
         self._checks = Fills()
         self._waiting = 0
+        self._turns = asyncio.Semaphore(MAX_ASKED)
+        self._turns_of_unknown = asyncio.Semaphore(MAX_ASKED_OF_UNKNOWN)
         self._silences = 0
         self._rests_until = 0.0
         self._limited: Lru[datetime] = Lru(_LIMITED_BYTES)
@@ -98,7 +110,10 @@ class Host:
         bad = await self._memory.find(of_token, now)
         if bad is not None and bad.is_fresh(now):
             return bad
-        found = self._trouble_ahead(of_token, now) or await self._ask(token, repository)
+        known = remembered is not None and remembered.finding is Finding.READABLE
+        found: Finding | Trouble | None = self._trouble_ahead(of_token, now, known=known)
+        if found is None:
+            found = await self._ask(token, repository, known=known)
         if isinstance(found, Finding):
             verdict = Verdict(found, now)
             self._memory.keep(of_token if found is Finding.BAD_CREDENTIAL else name, verdict)
@@ -110,19 +125,25 @@ class Host:
             return remembered
         return found
 
-    def _trouble_ahead(self, of_token: str, now: datetime) -> Trouble | None:
+    def _trouble_ahead(self, of_token: str, now: datetime, *, known: bool) -> Trouble | None:
         """What is known without asking: the token's limit was met, or the host is silent."""
         until = self._limited.find(of_token)
         if until is not None and until > now:
             return Trouble(max(1, round((until - now).total_seconds())))
-        if self._waiting >= MAX_WAITING or time.monotonic() < self._rests_until:
+        most = MAX_WAITING if known else MAX_WAITING_OF_UNKNOWN
+        if self._waiting >= most or time.monotonic() < self._rests_until:
             return Trouble(TROUBLE_WAIT_SECONDS)
         return None
 
-    async def _ask(self, token: str, repository: RepositoryName) -> Finding | Trouble:
+    async def _ask(
+        self, token: str, repository: RepositoryName, *, known: bool
+    ) -> Finding | Trouble:
         self._waiting += 1
         try:
-            found = await self._client.find(token, repository)
+            async with self._turn(known=known):
+                found = await self._client.find(token, repository)
+        except TimeoutError:
+            return Trouble(TROUBLE_WAIT_SECONDS)
         finally:
             self._waiting -= 1
         if found is None:
@@ -132,6 +153,20 @@ class Host:
             return Trouble(TROUBLE_WAIT_SECONDS)
         self._silences = 0
         return found
+
+    @asynccontextmanager
+    async def _turn(self, *, known: bool) -> AsyncIterator[None]:
+        """Wait for a turn, and have it until the context is left.
+
+        Raises:
+            TimeoutError: none came in time.
+        """
+        async with AsyncExitStack() as taken:
+            async with asyncio.timeout(TURN_SECONDS):
+                if not known:
+                    await taken.enter_async_context(self._turns_of_unknown)
+                await taken.enter_async_context(self._turns)
+            yield
 
 
 def _is_later(one: Verdict | None, other: Verdict) -> bool:

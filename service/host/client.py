@@ -27,8 +27,6 @@ from service.host.verdicts import (
 # within two seconds.
 TOTAL_SECONDS: Final = 1.5
 CONNECT_SECONDS: Final = 0.5
-# At a time. Hosts ask that questions come one after the other rather than all at once.
-MAX_CONNECTIONS: Final = 16
 # A repository is described in some 20 KB.
 MAX_ANSWER_BYTES: Final = 256 * 1024
 
@@ -57,7 +55,8 @@ class HostClient:
     def open(cls, base_url: str, clock: Callable[[], datetime]) -> HostClient:
         """A client to be closed; takes no proxy and no credential from the environment."""
         session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=MAX_CONNECTIONS),
+            # Whoever asks has waited for a turn: nobody waits here as well.
+            connector=aiohttp.TCPConnector(limit=0),
             # One caller's cookies would go out with another one's token.
             cookie_jar=aiohttp.DummyCookieJar(),
             headers=_HEADERS,

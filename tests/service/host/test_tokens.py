@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis as Client
 
-from service.host.checks import MAX_SILENCES
+from service.host import client
+from service.host.checks import MAX_ASKED_OF_UNKNOWN, MAX_SILENCES, MAX_WAITING_OF_UNKNOWN
 from service.host.client import TOTAL_SECONDS
 from service.host.verdicts import GRANT_LIFETIME, OUTAGE_LIFETIME, REFUSAL_LIFETIME
 from service.logs import configure_logging
@@ -372,6 +373,33 @@ async def test_what_is_shared_tells_nothing_of_a_token(tmp_path: Path, host: Sou
     for text in (*held, *held.values()):
         assert TOKEN not in text
         assert "bad-token" not in text
+
+
+async def test_made_up_tokens_leave_turns_for_those_that_were_good(
+    tmp_path: Path, host: SourceHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # On any machine, what is held back is held back for as long as this test wants.
+    monkeypatch.setattr(client, "TOTAL_SECONDS", 60.0)
+    settings = Settings(data_dir=tmp_path, host_api_url=host.base)
+    async for door in open_door(settings):
+        assert await status(door) == 200
+        door.clock.now += GRANT_LIFETIME
+        host.open.clear()
+        flood = [
+            asyncio.create_task(status(door, f"made-up-{number}"))
+            for number in range(MAX_WAITING_OF_UNKNOWN)
+        ]
+        done = asyncio.as_completed(flood)
+        first = [await next(done) for _ in range(len(flood) - MAX_ASKED_OF_UNKNOWN)]
+        assert {*first} == {503}
+        good = asyncio.create_task(status(door))
+        host.arrived.clear()
+        await host.arrived.wait()
+        host.open.set()
+        assert await good == 200
+        assert {await rest for rest in done} == {403}
+        # To wait for a turn is no silence of the host's.
+        assert await status(door, "made-up") == 403
 
 
 async def read_all(url: str) -> dict[str, str]:

@@ -20,7 +20,7 @@ from service.edge import edge
 from service.front import Front
 from service.gate import Gate
 from service.host.checks import Host
-from service.intake import Intake
+from service.intake import Intake, to_the_end
 from service.metrics import Metrics
 from service.openapi import build_document
 from service.rates import Rates
@@ -60,9 +60,10 @@ def create_app(settings: Settings, store: Store, *, clock: Clock = utc_now) -> w
 
 
 def _add_writes(router: web.UrlDispatcher) -> None:
-    router.add_post(f"{_REPOSITORY}/logs", events.send_events)
-    router.add_post(f"{_CI}/{{repository:[^/]*}}/traces", traces.send_traces)
-    router.add_post(f"{_REPOSITORY}/ci/traces", traces.send_traces)
+    send_events, send_traces = to_the_end(events.send_events), to_the_end(traces.send_traces)
+    router.add_post(f"{_REPOSITORY}/logs", send_events)
+    router.add_post(f"{_CI}/{{repository:[^/]*}}/traces", send_traces)
+    router.add_post(f"{_REPOSITORY}/ci/traces", send_traces)
 
 
 def _context(

@@ -10,6 +10,7 @@ from typing import Final
 from aiohttp.web import BaseRequest, StreamResponse
 from multidict import CIMultiDict
 
+from indexing.lanes import ASKER
 from service import problems
 from service.cache.lru import Lru
 from service.problems import Problem
@@ -66,6 +67,8 @@ class Gate:
                     await turns.take(tenant)
                 except OverloadedError:
                     return self._refuse_overload(request)
+            # What has to wait inside waits behind its own as well.
+            ASKER.set(tenant)
             try:
                 return await self._answer(handler, request)
             finally:

@@ -6,13 +6,15 @@ What a body says is not looked at here.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
-from contextlib import asynccontextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final, TypeVar
 
 from aiohttp import web
 
 from indexing.ingest.compression import CompressionError, inflate_gzip
+from indexing.lanes import Lanes
 from service import problems
 
 T = TypeVar("T")
@@ -28,19 +30,42 @@ MAX_HELD_BYTES: Final = 128 * 1024 * 1024
 # silent hold would otherwise be held for ever, and honest ones be told to come again.
 BODY_SECONDS: Final = 60.0
 
+# Of those, by one credential: it leaves room for others, whatever it does.
+MAX_HELD_BYTES_OF_ONE: Final = 64 * 1024 * 1024
+
 # Bodies being unpacked and read: each takes several times its size, and there are two cores.
 READ_AT_ONCE: Final = 2
+# How long a body that has arrived may wait for that: exporters of spans give up after ten.
+TURN_SECONDS: Final = 5.0
 
 _GZIP_NAMES: Final = frozenset({"gzip", "x-gzip"})
 _PIECE_BYTES: Final = 64 * 1024
+
+
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def to_the_end(handler: _Handler) -> _Handler:
+    """Have a handler do what it has begun, though its client goes away meanwhile."""
+    # Once the client is gone, nobody else refers to it.
+    begun: set[asyncio.Future[web.StreamResponse]] = set()
+
+    async def run(request: web.Request) -> web.StreamResponse:
+        work = asyncio.ensure_future(handler(request))
+        begun.add(work)
+        work.add_done_callback(begun.discard)
+        return await asyncio.shield(work)
+
+    return run
 
 
 class Intake:
     """What one process takes in at a time; anything beyond is told to come again."""
 
     def __init__(self) -> None:
-        self._held = 0
+        self._held: Counter[Hashable] = Counter()
         self._turns = asyncio.Semaphore(READ_AT_ONCE)
+        self._lanes = Lanes(READ_AT_ONCE)
 
     @asynccontextmanager
     async def receive(self, request: web.Request, kinds: Collection[str]) -> AsyncIterator[Body]:
@@ -50,8 +75,9 @@ class Intake:
 
         Raises:
             Problem: 415 for its kind or packing, 413 for its size, 400 when it does not arrive,
-                503 when too much is held already.
+                503 when too much is held already, or waits to be read.
         """
+        sender = hash(request.headers.get("Authorization"))
         kind = _check_kind(request, kinds)
         packed = _check_packing(request)
         if (request.content_length or 0) > MAX_BODY_BYTES:
@@ -62,15 +88,32 @@ class Intake:
             async for piece in _receive(request):
                 pieces.append(piece)
                 held += len(piece)
-                self._held += len(piece)
+                self._held[sender] += len(piece)
                 if held > MAX_BODY_BYTES:
                     raise _body_too_large()
-                if self._held > MAX_HELD_BYTES:
-                    raise problems.unavailable("too much is being sent at once")
-            async with self._turns:
+                if (
+                    self._held[sender] > MAX_HELD_BYTES_OF_ONE
+                    or self._held.total() > MAX_HELD_BYTES
+                ):
+                    raise _too_much_at_once()
+            async with self._turn(sender):
                 yield Body(kind, b"".join(pieces), packed)
         finally:
-            self._held -= held
+            self._held[sender] -= held
+            if not self._held[sender]:
+                del self._held[sender]
+
+    @asynccontextmanager
+    async def _turn(self, sender: Hashable) -> AsyncIterator[None]:
+        """Wait for a turn behind no more than one body of each other, and have it."""
+        async with AsyncExitStack() as taken:
+            try:
+                async with asyncio.timeout(TURN_SECONDS):
+                    await taken.enter_async_context(self._lanes.take(sender))
+                    await taken.enter_async_context(self._turns)
+            except TimeoutError as error:
+                raise _too_much_at_once() from error
+            yield
 
 
 class Body:
@@ -140,6 +183,10 @@ def _check_packing(request: web.Request) -> bool:
         "the Content-Encoding of the request body has to be gzip or none",
         {"Accept-Encoding": "gzip, identity"},
     )
+
+
+def _too_much_at_once() -> problems.Problem:
+    return problems.unavailable("too much is being sent at once")
 
 
 def _body_too_large() -> problems.Problem:

@@ -96,7 +96,8 @@ def bind(host: str, port: int) -> socket.socket:
 
 async def start(app: web.Application, listener: socket.socket) -> web.AppRunner:
     """Answer on a bound socket until the runner is cleaned up."""
-    runner = web.AppRunner(app, shutdown_timeout=SHUTDOWN_SECONDS)
+    # Who goes away leaves room: nothing is read for nobody.
+    runner = web.AppRunner(app, shutdown_timeout=SHUTDOWN_SECONDS, handler_cancellation=True)
     try:
         await runner.setup()
         _guard(app, runner)

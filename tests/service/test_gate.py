@@ -68,3 +68,14 @@ async def test_made_up_credentials_share_one_queue(
     assert (await asyncio.wait_for(door.get(LOGS), 10)).status == 200
     released.set()
     assert {(await answer).status for answer in flood} == {403}
+
+
+async def test_who_goes_away_leaves_room(door: FrontDoor, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrived, released = hold_up(door, monkeypatch)
+    monkeypatch.setattr(turns, "MAX_RUNNING", 1)
+    gone = asyncio.create_task(door.get(LOGS))
+    await arrived.wait()
+    gone.cancel()
+    # It would wait for as long as the store keeps the other one.
+    assert (await asyncio.wait_for(door.get("/openapi.json"), 10)).status == 200
+    assert not released.is_set()

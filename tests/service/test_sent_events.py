@@ -151,3 +151,27 @@ async def test_with_the_setting_other_methods_are_told_all_three(open_: FrontDoo
     answer = await open_.get(LOGS, method="DELETE")
     assert answer.status == 405
     assert {*answer.headers["Allow"].split(",")} == {"GET", "HEAD", "POST"}
+
+
+async def test_what_has_begun_to_be_written_is_written_though_its_sender_goes_away(
+    open_: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_events = open_.store.write_events
+    arrived, released, written = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def write_slowly(*about: Any) -> Any:
+        arrived.set()
+        await released.wait()
+        outcomes = await write_events(*about)
+        written.set()
+        return outcomes
+
+    monkeypatch.setattr(open_.store, "write_events", write_slowly)
+    gone = asyncio.create_task(open_.post(LOGS, make_line(1), NDJSON))
+    await arrived.wait()
+    gone.cancel()
+    # The connection is closed before anything else is let in.
+    await open_.get("/health/live")
+    released.set()
+    await asyncio.wait_for(written.wait(), 10)
+    assert [event["id"] for event in (await open_.get(LOGS)).json["events"]] == [1]

@@ -19,7 +19,7 @@ from yarl import URL
 from indexing.errors import StoreUnavailableError
 from indexing.models.keys import Scope
 from indexing.otlp.requests import MAX_SPANS
-from service.intake import MAX_BODY_BYTES, MAX_CONTENT_BYTES
+from service.intake import MAX_BODY_BYTES, MAX_CONTENT_BYTES, READ_AT_ONCE
 from service.settings import Settings
 from tests.builders import FOREIGN, NOON
 from tests.service.conftest import open_door
@@ -270,6 +270,53 @@ async def test_more_than_a_process_holds_at_once_is_told_to_come_again(
         patched.setattr("service.intake.MAX_HELD_BYTES", len(body))
         assert (await open_.post(TRACES, body, PROTOBUF)).status == 200
         assert (await open_.post(TRACES, body, PROTOBUF)).status == 200
+
+
+async def test_one_credential_leaves_room_for_the_bodies_of_others(
+    open_: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = write(make_request([make_span("a")]), PROTOBUF)
+    other = await open_.new_key(Scope.INGEST)
+    monkeypatch.setattr("service.intake.MAX_HELD_BYTES", 3 * len(body))
+    monkeypatch.setattr("service.intake.MAX_HELD_BYTES_OF_ONE", 2 * len(body))
+    arrived, released = asyncio.Event(), asyncio.Event()
+    refresh_tests = open_.store.refresh_tests
+
+    async def refresh_slowly(*about: Any, **rest: Any) -> int:
+        arrived.set()
+        await released.wait()
+        return await refresh_tests(*about, **rest)
+
+    monkeypatch.setattr(open_.store, "refresh_tests", refresh_slowly)
+    flood = [asyncio.create_task(open_.post(TRACES, body, PROTOBUF)) for _ in range(6)]
+    done = asyncio.as_completed(flood)
+    for _ in range(4):
+        assert_refused(await next(done), 503)
+    one_of_another = asyncio.create_task(open_.post(TRACES, body, PROTOBUF, key=other))
+    await arrived.wait()
+    released.set()
+    assert [(await answer).status for answer in (*done, one_of_another)] == [200] * 3
+
+
+async def test_a_body_waits_for_its_turn_so_long_and_no_longer(
+    open_: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = write(make_request([make_span("a")]), PROTOBUF)
+    monkeypatch.setattr("service.intake.TURN_SECONDS", 0.05)
+    released = asyncio.Event()
+    refresh_tests = open_.store.refresh_tests
+
+    async def refresh_slowly(*about: Any, **rest: Any) -> int:
+        await released.wait()
+        return await refresh_tests(*about, **rest)
+
+    monkeypatch.setattr(open_.store, "refresh_tests", refresh_slowly)
+    sent = [
+        asyncio.create_task(open_.post(TRACES, body, PROTOBUF)) for _ in range(READ_AT_ONCE + 1)
+    ]
+    assert_refused(await next(asyncio.as_completed(sent)), 503)
+    released.set()
+    assert sorted([(await answer).status for answer in sent]) == [200] * READ_AT_ONCE + [503]
 
 
 async def test_more_spans_than_one_request_may_hold_are_refused(open_: FrontDoor) -> None:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from indexing.errors import StoreError, StoreUnavailableError
+from indexing.lanes import ASKER, Lanes
 from indexing.store.sqlite.repositories import ReadingConnection
 from indexing.store.sqlite.schema import ensure_schema
 from indexing.store.sqlite.search import add_functions
@@ -43,6 +44,8 @@ SLOW_READ_SECONDS: Final = 5.0
 
 # Two cores are what the smallest machine has; a slow read is bound by one each.
 SLOW_READERS: Final = 2
+# Of one who asks, in the queue for them: the next one waits for no more than these.
+SLOW_READS_OF_ONE: Final = 4
 # They have a tenth of what the event loop has of a core that it uses as well.
 SLOW_NICENESS: Final = 10
 
@@ -83,6 +86,8 @@ class Connections:
         self._quick = _connect(path, READER_BUSY_SECONDS, ReadingConnection)
         self._quick.execute("PRAGMA query_only = ON")
         self._turn = asyncio.Lock()
+        self._lanes_to_turn = Lanes(1)
+        self._lanes_to_slow = Lanes(SLOW_READS_OF_ONE)
         self._slow = ThreadPoolExecutor(SLOW_READERS, "sqlite-reader", _give_way)
         self._writing = ThreadPoolExecutor(1, "sqlite-writer")
         self._of_thread = threading.local()
@@ -126,7 +131,7 @@ class Connections:
             for attempt in others:
                 # What is not quick has its turns one by one, and all that is goes in between:
                 # many searches at once keep nobody else waiting.
-                async with self._turn:
+                async with self._lanes_to_turn.take(ASKER.get()), self._turn:
                     try:
                         return self._within_budget(attempt, INLINE_STEPS)
                     except BrokenOffError:
@@ -142,7 +147,8 @@ class Connections:
         timer = asyncio.get_running_loop().call_later(SLOW_READ_SECONDS, read.break_off)
         try:
             with translated_errors(self._path):
-                return await self._in_thread(self._slow, read, READER_BUSY_SECONDS)
+                async with self._lanes_to_slow.take(ASKER.get()):
+                    return await self._in_thread(self._slow, read, READER_BUSY_SECONDS)
         finally:
             timer.cancel()
             self._slow_reads.discard(read)

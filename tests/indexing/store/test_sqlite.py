@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import os
 import sqlite3
+import threading
 import time
 from functools import partial
 from pathlib import Path
@@ -18,11 +19,12 @@ from hypothesis import strategies as st
 from indexing import globs
 from indexing.errors import StoreError, StoreUnavailableError, StoreVersionError
 from indexing.identifiers import derive_test_id
+from indexing.lanes import ASKER
 from indexing.models.paging import Anchor
 from indexing.models.tests import TestQuery, TestSort
 from indexing.names import RepositoryName
 from indexing.store import open_store
-from indexing.store.sqlite.connections import Connections
+from indexing.store.sqlite.connections import SLOW_READS_OF_ONE, Connections
 from indexing.store.sqlite.search import search_candidates, search_in_order
 from indexing.store.sqlite.search_plan import upper_bound
 from tests.builders import NOON, WIDGETS, load_names
@@ -130,6 +132,30 @@ async def test_a_read_that_takes_too_long_is_broken_off(
     connections = Connections.open(tmp_path / "mergewatch.db")
     with pytest.raises(StoreUnavailableError, match="too long"):
         await connections.read(lambda c: c.execute(ENDLESS).fetchone())
+    await connections.close()
+
+
+async def test_slow_reads_of_one_keep_another_waiting_for_a_few_only(tmp_path: Path) -> None:
+    connections = Connections.open(tmp_path / "mergewatch.db")
+    begun: list[str] = []
+    go_on = threading.Event()
+
+    async def read(asker: str) -> None:
+        ASKER.set(asker)
+
+        def work(_: sqlite3.Connection) -> None:
+            begun.append(asker)
+            go_on.wait()
+
+        await connections.read_slowly(work)
+
+    flood = [asyncio.create_task(read("flood")) for _ in range(30)]
+    await asyncio.sleep(0)
+    other = asyncio.create_task(read("other"))
+    await asyncio.sleep(0)
+    go_on.set()
+    await asyncio.gather(other, *flood)
+    assert begun.index("other") <= SLOW_READS_OF_ONE
     await connections.close()
 
 

@@ -69,7 +69,11 @@ async def _ask_all(
     port: int, stock: Stock, each: Sequence[tuple[bytes, ...]], what: str
 ) -> Finding:
     reads = list(stock.targets().values())
-    writes = ["/v1/repos/acme/widgets/logs", "/v1/ci/acme/repositories/widgets/traces"]
+    writes = [
+        "/v1/repos/acme/widgets/logs",
+        "/v1/ci/acme/repositories/widgets/traces",
+        "/v1/repos/acme/widgets/ci/traces",
+    ]
     questions = [("GET", target, b"") for target in reads]
     questions += [("POST", target, b"{}") for target in writes]
     wire = Wire(port)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from http import HTTPStatus
 from urllib.parse import quote
@@ -52,23 +51,23 @@ _HEADERS = (
 async def run(ground: Ground) -> list[Finding]:
     place = await ground.place("sqlite")
     (stock,), key = await prepared(ground, place, ["acme/widgets"])
-    asked, injected, split = 0, [], []
+    asked, unanswered, injected, split = 0, 0, [], []
     async with ground.serve(place, cors_origins="https://ci.example") as running:
         for data in _requests(stock, key):
             asked += 1
-            told, more = await _answers(running.port, data)
-            heads = [told, *more]
-            if any(name == _INJECTED or "evil" in value for name, value in _fields(heads)):
+            answers = await _answers(running.port, data)
+            unanswered += not answers
+            if any(name == _INJECTED or "evil" in value for name, value in _fields(answers)):
                 injected.append(repr(data[:200]))
-            if any(each.status == HTTPStatus.OK for each in more):
+            if len(answers) > 1:
                 split.append(repr(data[:200]))
     return [
         Finding(
             "injection into headers",
-            f"{asked} requests: {len(injected)} with an injected header or link, {len(split)} "
-            "with a second answer",
-            "0, 0",
-            not injected and not split,
+            f"{asked:,} requests: {len(injected)} with an injected header or link, {len(split)} "
+            f"with a second answer, {unanswered} without one",
+            "0, 0, 0",
+            not injected and not split and not unanswered,
             "; ".join([*injected, *split][:2]),
         )
     ]
@@ -109,20 +108,21 @@ def _requests(stock: Stock, key: str) -> Iterator[bytes]:
             yield request(targets["search"], key, header.encode() + b": a" + sent)
 
 
-async def _answers(port: int, data: bytes) -> tuple[Told, list[Told]]:
+async def _answers(port: int, data: bytes) -> list[Told]:
     """The answer to a request, and what comes before the answer to a known one behind it."""
     wire = Wire(port)
-    await wire.send(data)
-    began = time.perf_counter()
+    answers = []
     try:
-        told = await wire.read(began)
-        if not wire.is_open:
-            return told, []
-        # Of the service's own, and easily known: what comes before it was not asked for.
-        await wire.send(request("/health/live", None, method="GET"))
-        behind = await wire.read()
-        return told, [] if behind.body.startswith(b'{"status"') else [behind]
+        await wire.send(data)
+        answers.append(await wire.read())
+        if wire.is_open:
+            # Of the service's own, and easily known: what comes before it was not asked for.
+            await wire.send(request("/health/live"))
+            behind = await wire.read()
+            if not (behind.status == HTTPStatus.OK and behind.body.startswith(b'{"status"')):
+                answers.append(behind)
     except UnansweredError:
-        return Told(0, (), b"", 0.0), []
+        pass
     finally:
         wire.abort()
+    return answers

@@ -6,7 +6,7 @@ import asyncio
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -29,7 +29,9 @@ from schemathesis.specs.openapi.checks import (
 
 from hardening.findings import Finding
 from hardening.ground import STORES, Ground
-from hardening.stock import prepared, warm
+from hardening.stock import Keys, Stock, fill, warm
+from indexing.models.keys import Scope
+from indexing.store import open_store
 from service.openapi import build_document
 
 # What is checked of every answer. Left out is the check that everything a schema allows is taken:
@@ -61,28 +63,37 @@ class Tally:
         return self.statuses.total()
 
 
-def aim(case: schemathesis.Case[Any]) -> None:
-    """Ask about a repository that is there: else hardly any case would come further than that."""
+@schemathesis.serializer("application/x-protobuf", "application/x-ndjson", "text/*")
+def _as_it_is(_: Any, value: Any) -> bytes:
+    """A body of a kind that has no structure to the document."""
+    return value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
+
+
+def aim(case: schemathesis.Case[Any], there: Mapping[str, str]) -> None:
+    """Ask about what is there: else hardly any case would come further than that it is not."""
     parameters = case.path_parameters or {}
-    if "owner" in parameters:
-        parameters["owner"] = "acme"
-        parameters["repository" if "repository" in parameters else "repository_name"] = "widgets"
+    parameters.update({name: there[name] for name in parameters if name in there})
 
 
-def ask(path: str, services: Sequence[tuple[str, str, str]], cases: int) -> dict[str, Tally]:
-    """Ask so many cases of one operation of every (store, address, key)."""
-    tallies = {store: Tally() for store, _, _ in services}
+def ask(
+    path: str,
+    method: str,
+    services: Sequence[tuple[str, str, str, Mapping[str, str]]],
+    cases: int,
+) -> dict[str, Tally]:
+    """Ask so many cases of one operation of every (store, address, key, path's parameters)."""
+    tallies = {store: Tally() for store, *_ in services}
 
     def one(case: schemathesis.Case[Any]) -> None:
         number = max(tally.cases for tally in tallies.values())
-        # The others may come no further than a repository that is not there.
-        if number % _AIMED_NOT_EVERY:
-            aim(case)
-        for store, base, key in services:
+        for store, base, key, there in services:
+            # The others may come no further than a repository that is not there.
+            if number % _AIMED_NOT_EVERY:
+                aim(case, there)
             checks = CHECKS if number % _AUTH_EVERY else (*CHECKS, ignored_auth)
             _ask_one(case, base, key, checks, tallies[store])
 
-    strategy = _schema()[path]["GET"].as_strategy()
+    strategy = _schema()[path][method].as_strategy()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         # A batch at a time, for hypothesis remembers each case of one.
@@ -95,7 +106,7 @@ def ask(path: str, services: Sequence[tuple[str, str, str]], cases: int) -> dict
                 suppress_health_check=list(HealthCheck),
             )
             chosen(given(case=strategy)(one))()
-            print(f"  {path}: {tallies}", file=sys.stderr, flush=True)
+            print(f"  {method} {path}: {tallies}", file=sys.stderr, flush=True)
     return tallies
 
 
@@ -117,7 +128,7 @@ def _ask_one(
 
 
 def _schema() -> Any:
-    return schemathesis.openapi.from_dict(orjson.loads(build_document(None)))
+    return schemathesis.openapi.from_dict(orjson.loads(build_document(None, ingest=True)))
 
 
 async def run(
@@ -128,23 +139,48 @@ async def run(
     async with AsyncExitStack() as stack:
         for store in stores:
             place = await ground.place(store)
-            (stock,), key = await prepared(ground, place, ["acme/widgets"])
+            opened = await open_store(place)
+            try:
+                (stock,) = await fill(opened, ["acme/widgets"])
+                key = await Keys(ground, opened).make("acme", scope=Scope.ADMIN)
+            finally:
+                await opened.close()
             # With a line for each request the log would be the largest part of it.
-            running = await stack.enter_async_context(ground.serve(place, log_level="info"))
+            running = await stack.enter_async_context(
+                ground.serve(place, log_level="info", ingest="true")
+            )
             await warm(running.port, stock, key)
-            services.append((store, f"http://127.0.0.1:{running.port}", key))
+            services.append((store, f"http://127.0.0.1:{running.port}", key, _there(stock)))
             served.append(running)
         # One answer is all there is to the other paths.
-        paths = [path for path in _schema() if path.startswith("/v1/")]
+        operations = [
+            (path, method.upper())
+            for path, methods in _schema().items()
+            if path.startswith("/v1/")
+            for method in methods
+        ]
         pool = stack.enter_context(ProcessPoolExecutor(mp_context=get_context("spawn")))
         loop = asyncio.get_running_loop()
         found = await asyncio.gather(
-            *(loop.run_in_executor(pool, ask, path, services, cases) for path in paths)
+            *(
+                loop.run_in_executor(pool, ask, path, method, services, cases)
+                for path, method in operations
+            )
         )
     mistakes = [line for running in served for line in running.mistakes()]
     return [
         _judge(store, [tallies[store] for tallies in found], cases, mistakes) for store in stores
     ]
+
+
+def _there(stock: Stock) -> dict[str, str]:
+    return {
+        "owner": stock.name.owner,
+        "repository": stock.name.name,
+        "repository_name": stock.name.name,
+        "test_id": stock.test_id,
+        "quarantine_id": stock.quarantine_id,
+    }
 
 
 def _judge(store: str, tallies: Sequence[Tally], cases: int, mistakes: Sequence[str]) -> Finding:

@@ -82,7 +82,9 @@ async def test_two_loads_and_a_reader_share_a_file(ground: Ground) -> None:
 
 
 async def test_a_full_disk_loses_nothing_that_was_acknowledged(ground: Ground) -> None:
-    assert_all_hold(await full_disk.run(ground, size=2 * 2**20))
+    findings = await full_disk.run(ground, size=2 * 2**20)
+    # Not everybody may mount a disk; a file that may not grow any more is tried everywhere.
+    assert_all_hold([finding for finding in findings if finding.figure != full_disk.NOT_RUN])
 
 
 async def test_a_file_that_was_cut_short_gives_no_wrong_answer(ground: Ground) -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import socket
+import struct
+import sys
 from collections.abc import Coroutine, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import structlog
@@ -34,6 +38,9 @@ SEND_MIN_BYTES: Final = 200_000
 
 # How often one that leaves looks whether anybody is left.
 LEAVING_POLL_SECONDS: Final = 0.02
+
+_SO_ATTACH_FILTER: Final = 26
+_BPF_RETURN: Final = 0x06
 
 _log = structlog.get_logger(__name__)
 
@@ -178,16 +185,21 @@ class Site(web.BaseSite):
         for _ in range(ACCEPTED_AT_ONCE - 1):
             self._others.append(await listen(self._socket.dup()))
 
-    async def leave(self, seconds: float) -> None:
-        """Let nobody in any more, and wait until all were answered and are gone, or so long."""
+    async def leave(self, seconds: float, *, alone: bool) -> None:
+        """Let nobody in any more, and wait until all were answered and are gone, or so long.
+
+        `alone` tells that no other process goes on letting people in at the same socket.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         self._lifecycle.stopping = True
         with self._socket.dup() as door:
+            if alone:
+                turn_away(door)
             for server in (self._server, *self._others):
                 if server is not None:
                     server.close()
-            # The loop closes its own first: whoever comes between that and the last look is let in.
+            # The loop closes its own first.
             await asyncio.sleep(0)
             waiting = list(_accept_all(door))
         for accepted in waiting:
@@ -209,6 +221,23 @@ class Site(web.BaseSite):
             raise RuntimeError("the runner was not set up")
         loop = asyncio.get_running_loop()
         return Connection(server, self._lifecycle, loop=loop, **self._limits)
+
+
+def turn_away(listener: socket.socket) -> None:
+    """Have nobody connect to the socket any more, whoever has a copy of it.
+
+    The kernel connects whom nobody has accepted yet, and resets them when the socket is closed.
+    Between the last look for such and the end there is always a moment: a filter that drops every
+    packet has nobody come in it. Who asked to connect asks again a second later, and is refused.
+    """
+    if sys.platform != "linux":
+        return
+    # One instruction of the classic packet filter, which keeps no byte: see socket(7).
+    program = ctypes.create_string_buffer(struct.pack("HBBI", _BPF_RETURN, 0, 0, 0))
+    with suppress(OSError):
+        listener.setsockopt(
+            socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("HP", 1, ctypes.addressof(program))
+        )
 
 
 def _accept_all(listener: socket.socket) -> Iterator[socket.socket]:

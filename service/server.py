@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import os
+import select
 import signal
 import socket
 import sys
@@ -151,6 +152,11 @@ def _tune_interpreter() -> None:
     gc.set_threshold(COLLECTED_AFTER, 10, 10)
 
 
+def _is_readable(descriptor: int) -> bool:
+    """Whether there is something to read, or nobody left to write."""
+    return bool(select.select([descriptor], [], [], 0)[0])
+
+
 async def _serve_until_told(
     settings: Settings, listener: socket.socket, parent: int | None
 ) -> None:
@@ -170,8 +176,10 @@ async def _serve_until_told(
     finally:
         if parent is not None:
             loop.remove_reader(parent)
+        # One worker that is told to end alone leaves the others their socket.
+        alone = parent is None or _is_readable(parent)
         for site in runner.sites:
             if isinstance(site, Site):
-                await site.leave(LEAVING_SECONDS)
+                await site.leave(LEAVING_SECONDS, alone=alone)
         await runner.cleanup()
     _log.info("stopped", pid=os.getpid())

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from service.connection import turn_away
 from service.server import ServeError, bind
 from tests.service.processes import TIMEOUT, Start, port_of
 
@@ -82,6 +83,17 @@ def test_a_worker_that_dies_is_replaced(start: Start) -> None:
     assert service.stop() == 0
 
 
+def test_a_worker_that_is_told_to_end_leaves_the_others_their_socket(start: Start) -> None:
+    service = start(MERGEWATCH_WORKERS="2")
+    first = service.next_line("listening")
+    service.next_line("listening")
+    os.kill(first["pid"], signal.SIGTERM)
+    assert service.next_line("stopped")["pid"] == first["pid"]
+    # Nobody is turned away: each of these is another connection.
+    assert {status_of(port_of(first)) for _ in range(20)} == {200}
+    assert service.stop() == 0
+
+
 def test_workers_do_not_outlive_their_supervisor(start: Start) -> None:
     service = start(MERGEWATCH_WORKERS="2")
     pids = {service.next_line("listening")["pid"] for _ in range(2)}
@@ -96,6 +108,23 @@ def test_workers_that_cannot_start_are_given_up_on(start: Start, tmp_path: Path)
     assert service.process.returncode == 1
     assert "Traceback" not in written
     assert "worker cannot start" in written
+
+
+def test_who_has_connected_is_let_in_and_nobody_connects_after_that() -> None:
+    with bind("127.0.0.1", 0) as listener:
+        address = listener.getsockname()
+        with socket.create_connection(address, timeout=TIMEOUT) as before:
+            turn_away(listener)
+            with pytest.raises(TimeoutError):
+                socket.create_connection(address, timeout=0.2)
+            accepted, peer = listener.accept()
+            with accepted:
+                assert peer == before.getsockname()
+                before.sendall(b"still there")
+                accepted.settimeout(TIMEOUT)
+                assert accepted.recv(100) == b"still there"
+            with pytest.raises(BlockingIOError):
+                listener.accept()
 
 
 def test_a_port_in_use_is_one_clear_line() -> None:

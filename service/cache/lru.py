@@ -45,6 +45,7 @@ class Lru(Generic[V]):
     def keep(self, name: Hashable, value: V, size: int, deadline: float) -> None:
         """Hold a value of `size` bytes until the deadline or until others need the room."""
         self.drop(name)
+        self._drop_outlived()
         cost = size + OVERHEAD
         if cost > self._max_size:
             return
@@ -59,3 +60,12 @@ class Lru(Generic[V]):
         held = self._held.pop(name, None)
         if held is not None:
             self._size -= held[2]
+
+    def _drop_outlived(self) -> None:
+        """Let go of values at the end of the line whose time is over, as far as they go."""
+        now = time.monotonic()
+        while self._held:
+            name, (_, deadline, _) = next(iter(self._held.items()))
+            if deadline > now:
+                break
+            self.drop(name)

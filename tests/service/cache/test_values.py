@@ -140,6 +140,14 @@ def test_a_value_whose_time_is_over_is_gone() -> None:
     assert (len(lru), lru.size) == (0, 0)
 
 
+def test_values_whose_time_is_over_make_room_though_nobody_asks_for_them() -> None:
+    lru: Lru[str] = Lru(10_000_000)
+    for number in range(100):
+        lru.keep(number, "a", 1, time.monotonic())
+    lru.keep("b", "b", 1, time.monotonic() + 60)
+    assert len(lru) == 1
+
+
 @pytest.mark.parametrize(
     ("fields", "known"),
     [

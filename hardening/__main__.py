@@ -1,4 +1,4 @@
-"""`python -m hardening [NAME...]`: runs scenarios, prints a line each, fails when one fails."""
+"""`python -m hardening [NAME...]`: runs scenarios, fails when one fails, ends with their lines."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def run(ground: Ground, names: Sequence[str], results: Path) -> dict[str, 
                 findings[name] = [Finding(name, "broken off", "an end", holds=False, cause=cause)]
             report.keep(results, name, findings[name])
             for finding in findings[name]:
-                print(f"{name}: {finding}", flush=True)
+                print(f"{name}: {finding}", file=sys.stderr, flush=True)
             print(f"  ({name} took {time.monotonic() - began:.0f} s)", file=sys.stderr, flush=True)
     finally:
         ground.close()
@@ -54,6 +54,9 @@ def main() -> None:
     results = given.folder / "results"
     findings = uvloop.run(run(ground, given.names or list(SCENARIOS), results))
     report.write(report.read_kept(results, SCENARIOS))
+    for name, each in findings.items():
+        for finding in each:
+            print(f"{name}: {finding}")
     sys.exit(not all(finding.holds for each in findings.values() for finding in each))
 
 

@@ -33,6 +33,7 @@ _TICK = 0.01
 # As many as proxies and clients have open at most; a request that finds none free is not sent.
 _CONNECTIONS = 2_000
 _SENT_AT_LEAST = 0.95
+_FIRST_NUMBER = 1_000_000
 # Why refusals of what costs least come late: what a process has time for is what it has.
 _SHORT: Final = (
     "to refuse costs a process half of what such an answer costs, so it has no time to refuse four "
@@ -86,7 +87,8 @@ async def run(ground: Ground, *, seconds: float = SECONDS, tests: int = TESTS) -
         ("searches", _search, ""),
         ("short answers", _detail, _SHORT),
     ):
-        targets = (target_of(stock, number) for number in count())
+        # All of one length: the longer a pattern, the more it costs.
+        targets = (target_of(stock, number) for number in count(_FIRST_NUMBER))
         async with ground.serve(place, log_level="info") as running:
             found += await _try(
                 f"{FACTOR} times overload by {what}", running, keys, targets, seconds, late

@@ -7,7 +7,7 @@ import ctypes
 import socket
 import struct
 import sys
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -39,8 +39,21 @@ SEND_MIN_BYTES: Final = 200_000
 # How often one that leaves looks whether anybody is left.
 LEAVING_POLL_SECONDS: Final = 0.02
 
+# How long those who are half-way through connecting have for the other half.
+ARRIVING_SECONDS: Final = 0.2
+
+# Of the classic packet filter, see socket(7) and bpf(4): each an operation, how many of the next
+# to leave out where a comparison holds and where it does not, and a number.
 _SO_ATTACH_FILTER: Final = 26
-_BPF_RETURN: Final = 0x06
+_DROP_FIRST_PACKETS: Final = (
+    # The flags of the TCP header; of these SYN and ACK; are they SYN alone?
+    struct.pack("HBBI", 0x30, 0, 0, 13),
+    struct.pack("HBBI", 0x54, 0, 0, 0x12),
+    struct.pack("HBBI", 0x15, 0, 1, 0x02),
+    # Keep no byte of it; or else keep all.
+    struct.pack("HBBI", 0x06, 0, 0, 0),
+    struct.pack("HBBI", 0x06, 0, 0, 0xFFFF_FFFF),
+)
 
 _log = structlog.get_logger(__name__)
 
@@ -185,25 +198,29 @@ class Site(web.BaseSite):
         for _ in range(ACCEPTED_AT_ONCE - 1):
             self._others.append(await listen(self._socket.dup()))
 
-    async def leave(self, seconds: float, *, alone: bool) -> None:
+    async def leave(self, seconds: float, is_last: Callable[[], bool]) -> None:
         """Let nobody in any more, and wait until all were answered and are gone, or so long.
 
-        `alone` tells that no other process goes on letting people in at the same socket.
+        `is_last` tells whether no other process goes on letting people in at the same socket.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         self._lifecycle.stopping = True
         with self._socket.dup() as door:
-            if alone:
-                turn_away(door)
             for server in (self._server, *self._others):
                 if server is not None:
                     server.close()
-            # The loop closes its own first.
-            await asyncio.sleep(0)
-            waiting = list(_accept_all(door))
-        for accepted in waiting:
-            await loop.connect_accepted_socket(self._connection, accepted)
+            # Whom the kernel has connected is let in: a socket that is closed resets them.
+            arrived_by = loop.time() + ARRIVING_SECONDS
+            is_turning_away = False
+            while loop.time() < arrived_by:
+                if not is_turning_away and is_last():
+                    turn_away(door)
+                    is_turning_away = True
+                # The loop closes its own first.
+                await asyncio.sleep(LEAVING_POLL_SECONDS)
+                for accepted in _accept_all(door):
+                    await loop.connect_accepted_socket(self._connection, accepted)
         while loop.time() < deadline:
             answering = self._runner.server
             if answering is None or not answering.connections:
@@ -224,19 +241,22 @@ class Site(web.BaseSite):
 
 
 def turn_away(listener: socket.socket) -> None:
-    """Have nobody connect to the socket any more, whoever has a copy of it.
+    """Have nobody begin to connect to the socket any more, whoever has a copy of it.
 
-    The kernel connects whom nobody has accepted yet, and resets them when the socket is closed.
-    Between the last look for such and the end there is always a moment: a filter that drops every
-    packet has nobody come in it. Who asked to connect asks again a second later, and is refused.
+    The kernel connects whom nobody has accepted yet, and between the last look for such and the
+    end of a socket there is always a moment. A filter that drops the first packet of a connection
+    has nobody come in it: who asks to connect asks again a second later, and is refused. Those who
+    are half-way through go on.
     """
     if sys.platform != "linux":
         return
-    # One instruction of the classic packet filter, which keeps no byte: see socket(7).
-    program = ctypes.create_string_buffer(struct.pack("HBBI", _BPF_RETURN, 0, 0, 0))
+    program = ctypes.create_string_buffer(b"".join(_DROP_FIRST_PACKETS))
+    length = len(_DROP_FIRST_PACKETS)
     with suppress(OSError):
         listener.setsockopt(
-            socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("HP", 1, ctypes.addressof(program))
+            socket.SOL_SOCKET,
+            _SO_ATTACH_FILTER,
+            struct.pack("HP", length, ctypes.addressof(program)),
         )
 
 

@@ -176,10 +176,9 @@ async def _serve_until_told(
     finally:
         if parent is not None:
             loop.remove_reader(parent)
-        # One worker that is told to end alone leaves the others their socket.
-        alone = parent is None or _is_readable(parent)
         for site in runner.sites:
             if isinstance(site, Site):
-                await site.leave(LEAVING_SECONDS, alone=alone)
+                # A worker whose supervisor goes on leaves the others their socket.
+                await site.leave(LEAVING_SECONDS, lambda: parent is None or _is_readable(parent))
         await runner.cleanup()
     _log.info("stopped", pid=os.getpid())

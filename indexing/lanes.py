@@ -28,13 +28,21 @@ class Lanes:
         return len(self._lanes)
 
     @asynccontextmanager
-    async def take(self, asker: Hashable) -> AsyncIterator[None]:
-        """Wait for room in the lane of that asker, and have it until the context is left."""
+    async def take(self, asker: Hashable, *, within: float | None = None) -> AsyncIterator[None]:
+        """Wait for room in the lane of that asker, and have it until the context is left.
+
+        Raises:
+            TimeoutError: there is none within so many seconds.
+        """
         lane = self._lanes.setdefault(asker, asyncio.Semaphore(self._width))
         self._users[asker] += 1
         try:
-            async with lane:
+            async with asyncio.timeout(within):
+                await lane.acquire()
+            try:
                 yield
+            finally:
+                lane.release()
         finally:
             self._users[asker] -= 1
             if not self._users[asker]:

@@ -20,7 +20,7 @@ from service.edge import edge
 from service.front import Front
 from service.gate import Gate
 from service.host.checks import Host
-from service.intake import Intake, to_the_end
+from service.intake import Intake
 from service.metrics import Metrics
 from service.openapi import build_document
 from service.rates import Rates
@@ -60,10 +60,9 @@ def create_app(settings: Settings, store: Store, *, clock: Clock = utc_now) -> w
 
 
 def _add_writes(router: web.UrlDispatcher) -> None:
-    send_events, send_traces = to_the_end(events.send_events), to_the_end(traces.send_traces)
-    router.add_post(f"{_REPOSITORY}/logs", send_events)
-    router.add_post(f"{_CI}/{{repository:[^/]*}}/traces", send_traces)
-    router.add_post(f"{_REPOSITORY}/ci/traces", send_traces)
+    router.add_post(f"{_REPOSITORY}/logs", events.send_events)
+    router.add_post(f"{_CI}/{{repository:[^/]*}}/traces", traces.send_traces)
+    router.add_post(f"{_REPOSITORY}/ci/traces", traces.send_traces)
 
 
 def _context(
@@ -82,6 +81,8 @@ def _context(
                 host = Host.open(settings.host_api_url, secret, shelf, clock)
                 opened.push_async_callback(host.close)
             rates = None if settings.rate_limit is None else Rates(settings.rate_limit, shelf)
+            intake = Intake()
+            opened.push_async_callback(intake.close)
             front, gate = Front(shelf, clock, rates), Gate(limited=rates is not None)
             app[CONTEXT] = Context(
                 reader=renewing,
@@ -93,7 +94,7 @@ def _context(
                 rates=rates,
                 cors=Cors(settings.cors_origins) if settings.cors_origins else None,
                 metrics=Metrics(front, gate.turns) if settings.metrics else None,
-                intake=Intake(),
+                intake=intake,
                 clock=clock,
                 seal=Seal(secret, identity.store_id),
                 public_url=settings.public_url,

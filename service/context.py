@@ -173,7 +173,7 @@ async def _identify(
         if context.rates is not None:
             await context.rates.spend(request, caller.name)
     if caller is not None and caller.covers(name):
-        context.gate.recognise(bearer)
+        context.gate.recognise(request)
     if errors or caller is None:
         # The host is asked about a repository: a token is not known until there is one.
         raise problems.invalid(errors)

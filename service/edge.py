@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 import structlog
 from aiohttp import web
 
 from indexing.errors import StaleKeyError, StoreUnavailableError
 from service import problems
+from service.context import CONTEXT
 from service.logs import request_id
 from service.problems import Problem
 from service.request_ids import REQUEST_ID_HEADER, choose_request_id
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_READS: Final = frozenset({"GET", "HEAD"})
 
 _log = structlog.get_logger(__name__)
 
@@ -21,6 +25,13 @@ _log = structlog.get_logger(__name__)
 @web.middleware
 async def edge(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Answer with the handler's response, or with the problem that it raised."""
+    if request.method in _READS:
+        return await _answer(request, handler)
+    # What is sent in is dealt with to the end, though its sender goes away meanwhile.
+    return await request.app[CONTEXT].intake.attend(_answer(request, handler))
+
+
+async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
     current = choose_request_id(request.headers)
     request_id.set(current)
     try:

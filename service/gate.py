@@ -12,6 +12,7 @@ from multidict import CIMultiDict
 
 from indexing.lanes import ASKER
 from service import problems
+from service.auth import hash_credential
 from service.cache.lru import Lru
 from service.problems import Problem
 from service.rates import tell_allowance
@@ -76,14 +77,14 @@ class Gate:
 
         return answer
 
-    def recognise(self, credential: str) -> None:
+    def recognise(self, request: BaseRequest) -> None:
         """Give a queue of its own to a credential that was found good."""
-        tenant = hash(credential)
+        tenant = hash_credential(request.headers)
         self._known.keep(tenant, tenant, 0, time.monotonic() + KNOWN_SECONDS)
 
     def _tenant_of(self, request: BaseRequest) -> Hashable:
-        """Whose turn it takes: however the header is written, and nothing of it is held."""
-        tenant = hash(request.headers.get("Authorization", "").rpartition(" ")[2])
+        """Whose turn it takes."""
+        tenant = hash_credential(request.headers)
         return _STRANGERS if self._known.find(tenant) is None else tenant
 
     async def _answer(self, handler: Handler, request: BaseRequest) -> StreamResponse:

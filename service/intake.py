@@ -7,15 +7,23 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Iterator
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Coroutine,
+    Hashable,
+    Iterator,
+)
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from aiohttp import web
 
 from indexing.ingest.compression import CompressionError, inflate_gzip
 from indexing.lanes import Lanes
 from service import problems
+from service.auth import hash_credential
 
 T = TypeVar("T")
 
@@ -38,25 +46,11 @@ READ_AT_ONCE: Final = 2
 # How long a body that has arrived may wait for that: exporters of spans give up after ten.
 TURN_SECONDS: Final = 5.0
 
+# How long it is finished for at the end, after all whose sender is still there has been.
+FINISH_SECONDS: Final = 1.0
+
 _GZIP_NAMES: Final = frozenset({"gzip", "x-gzip"})
 _PIECE_BYTES: Final = 64 * 1024
-
-
-_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-def to_the_end(handler: _Handler) -> _Handler:
-    """Have a handler do what it has begun, though its client goes away meanwhile."""
-    # Once the client is gone, nobody else refers to it.
-    begun: set[asyncio.Future[web.StreamResponse]] = set()
-
-    async def run(request: web.Request) -> web.StreamResponse:
-        work = asyncio.ensure_future(handler(request))
-        begun.add(work)
-        work.add_done_callback(begun.discard)
-        return await asyncio.shield(work)
-
-    return run
 
 
 class Intake:
@@ -66,6 +60,23 @@ class Intake:
         self._held: Counter[Hashable] = Counter()
         self._turns = asyncio.Semaphore(READ_AT_ONCE)
         self._lanes = Lanes(READ_AT_ONCE)
+        self._attended: set[asyncio.Task[Any]] = set()
+
+    async def attend(self, work: Coroutine[Any, Any, T]) -> T:
+        """Have the work done to its end, though whoever waits for it goes away."""
+        task = asyncio.create_task(work)
+        self._attended.add(task)
+        task.add_done_callback(self._attended.discard)
+        return await asyncio.shield(task)
+
+    async def close(self) -> None:
+        """Wait a moment for what nobody waits for any more, then break it off."""
+        if self._attended:
+            _, late = await asyncio.wait(self._attended, timeout=FINISH_SECONDS)
+            for task in late:
+                task.cancel()
+            if late:
+                await asyncio.wait(late)
 
     @asynccontextmanager
     async def receive(self, request: web.Request, kinds: Collection[str]) -> AsyncIterator[Body]:
@@ -77,7 +88,7 @@ class Intake:
             Problem: 415 for its kind or packing, 413 for its size, 400 when it does not arrive,
                 503 when too much is held already, or waits to be read.
         """
-        sender = hash(request.headers.get("Authorization"))
+        sender = hash_credential(request.headers)
         kind = _check_kind(request, kinds)
         packed = _check_packing(request)
         if (request.content_length or 0) > MAX_BODY_BYTES:
@@ -105,7 +116,7 @@ class Intake:
 
     @asynccontextmanager
     async def _turn(self, sender: Hashable) -> AsyncIterator[None]:
-        """Wait for a turn behind no more than one body of each other, and have it."""
+        """Wait for a turn behind no more than a lane of each other, and have it."""
         async with AsyncExitStack() as taken:
             try:
                 async with asyncio.timeout(TURN_SECONDS):

@@ -107,6 +107,8 @@ class AccessLog(AbstractAccessLogger):
 
 
 def _mask(path: str) -> str:
-    plain = quote_from_bytes(unquote_to_bytes(path), safe=_PATH_CHARACTERS)
+    # As bytes: what is not UTF-8 may have come as surrogates.
+    sent = unquote_to_bytes(path.encode("utf-8", "surrogateescape"))
+    plain = quote_from_bytes(sent, safe=_PATH_CHARACTERS)
     masked, keys = _KEY.subn(r"\1…", plain)
     return masked if keys else path

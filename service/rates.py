@@ -64,21 +64,26 @@ class Rates:
             Problem: 429 when there is nothing left.
         """
         allowed = await self._limiter.hit(self._item, caller)
-        stats = await self._limiter.get_window_stats(self._item, caller)
-        window = self._item.get_expiry()
-        seconds = min(window, max(1, round(stats.reset_time - time.time())))
-        request[ALLOWANCE] = Allowance(self._item.amount, window, stats.remaining, seconds)
+        allowance = await self._note(request, caller)
         if not allowed:
-            raise problems.too_many(seconds)
+            raise problems.too_many(allowance.seconds)
 
     async def require_some(self, request: BaseRequest, caller: str) -> None:
-        """Count nothing, and refuse a caller of whom this process knows that nothing is left.
+        """Refuse a caller of whom this process knows that nothing is left; count nothing.
 
         Raises:
             Problem: 429.
         """
         if not await self._limiter.test(self._item, caller):
-            await self.spend(request, caller)
+            raise problems.too_many((await self._note(request, caller)).seconds)
+
+    async def _note(self, request: BaseRequest, caller: str) -> Allowance:
+        stats = await self._limiter.get_window_stats(self._item, caller)
+        window = self._item.get_expiry()
+        seconds = min(window, max(1, round(stats.reset_time - time.time())))
+        allowance = Allowance(self._item.amount, window, stats.remaining, seconds)
+        request[ALLOWANCE] = allowance
+        return allowance
 
 
 def tell_allowance(request: BaseRequest, response: StreamResponse) -> None:

@@ -78,29 +78,28 @@ async def _watch(ground: Ground, case: Case, watched: float) -> Finding:
                 group.create_task(load.go_on(service.port))
         # What is kept of the key is made now, as late as can be.
         await asyncio.sleep(_BEFORE)
-        answered = load.statuses[HTTPStatus.OK]
-        load.statuses.clear()
+        before = load.take()
         began = time.monotonic()
         status, _, said = await ground.command(
             case.place, "keys", "revoke", "revoked", **case.settings
         )
         await asyncio.sleep(watched - _AT_THE_END)
-        strange = {*load.statuses} - {200, 403, 503}
-        load.statuses.clear()
+        meanwhile = load.take()
         await asyncio.sleep(_AT_THE_END)
         load.over.set()
+    afterwards = load.take()
     took = max(0.0, load.last - began)
     return Finding(
         f"revocation under load, {case.store}, Redis {case.how}",
-        f"{answered} answers before it; the last one {took:.1f} s after it was begun, watched for "
-        f"{watched:.0f} s; then {load.statuses[HTTPStatus.FORBIDDEN]} × 403 and nothing else",
-        f"none after {BOUND:.0f} s",
-        answered > 0
+        f"before it {before}; the last answer {took:.1f} s after it was begun, watched for "
+        f"{watched:.0f} s; in the end {afterwards}",
+        f"200 alone before it, none after {BOUND:.0f} s, 403 alone in the end",
+        {*before} == {HTTPStatus.OK}
         and took <= BOUND
         and status == 0
-        and not strange
-        and {*load.statuses} == {HTTPStatus.FORBIDDEN},
-        said.strip()[-200:] if status else "",
+        and {*meanwhile} <= {200, 403, 503}
+        and {*afterwards} == {HTTPStatus.FORBIDDEN},
+        said.strip()[-200:] if status else f"meanwhile: {meanwhile}",
     )
 
 
@@ -112,6 +111,11 @@ class _Load:
         self.over = asyncio.Event()
         self.last = 0.0
         self.statuses: Counter[int] = Counter()
+
+    def take(self) -> dict[int, int]:
+        """How many of each status there were since this was asked last."""
+        taken, self.statuses = dict(self.statuses), Counter()
+        return taken
 
     async def go_on(self, port: int) -> None:
         wire = Wire(port)

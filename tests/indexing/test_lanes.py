@@ -48,3 +48,15 @@ async def test_who_gives_up_waiting_leaves_nothing() -> None:
     assert len(lanes) == 0
     async with lanes.take("one"):
         assert len(lanes) == 1
+
+
+async def test_there_is_a_time_for_which_one_waits() -> None:
+    lanes = Lanes(1)
+    async with lanes.take("one"):
+        with pytest.raises(TimeoutError):
+            async with lanes.take("one", within=0.01):
+                raise AssertionError("there was no room")
+    assert len(lanes) == 0
+    async with lanes.take("one", within=0.01):
+        # For as long as it takes: only waiting is bounded.
+        await asyncio.sleep(0.02)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
 from collections.abc import AsyncIterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
 import pytest
 from openapi_schema_validator import OAS31Validator
 
+from indexing.errors import StoreUnavailableError
 from indexing.ingest.events import QUICK_LINE_BYTES
 from indexing.models.keys import Scope
+from indexing.store import open_store
 from indexing.timestamps import format_timestamp
 from service.routes.events import MAX_LINES, TOLD_REFUSALS
 from service.settings import Settings
@@ -153,25 +156,88 @@ async def test_with_the_setting_other_methods_are_told_all_three(open_: FrontDoo
     assert {*answer.headers["Allow"].split(",")} == {"GET", "HEAD", "POST"}
 
 
-async def test_what_has_begun_to_be_written_is_written_though_its_sender_goes_away(
-    open_: FrontDoor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_events = open_.store.write_events
-    arrived, released, written = asyncio.Event(), asyncio.Event(), asyncio.Event()
+@dataclass
+class Held:
+    """A call of the store that waits until it is let go."""
+
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)
+    released: asyncio.Event = field(default_factory=asyncio.Event)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@pytest.fixture
+def held(open_: FrontDoor, monkeypatch: pytest.MonkeyPatch) -> Held:
+    held, write_events = Held(), open_.store.write_events
 
     async def write_slowly(*about: Any) -> Any:
-        arrived.set()
-        await released.wait()
-        outcomes = await write_events(*about)
-        written.set()
-        return outcomes
+        held.arrived.set()
+        await held.released.wait()
+        try:
+            return await write_events(*about)
+        finally:
+            held.ended.set()
 
     monkeypatch.setattr(open_.store, "write_events", write_slowly)
-    gone = asyncio.create_task(open_.post(LOGS, make_line(1), NDJSON))
-    await arrived.wait()
+    return held
+
+
+async def go_away(door: FrontDoor, held: Held) -> None:
+    """Send an event, and go away while it is written."""
+    gone = asyncio.create_task(door.post(LOGS, make_line(1), NDJSON))
+    await held.arrived.wait()
     gone.cancel()
     # The connection is closed before anything else is let in.
-    await open_.get("/health/live")
-    released.set()
-    await asyncio.wait_for(written.wait(), 10)
+    await door.get("/health/live")
+
+
+async def test_what_has_begun_to_be_written_is_written_though_its_sender_goes_away(
+    open_: FrontDoor, held: Held
+) -> None:
+    await go_away(open_, held)
+    held.released.set()
+    await asyncio.wait_for(held.ended.wait(), 10)
     assert [event["id"] for event in (await open_.get(LOGS)).json["events"]] == [1]
+
+
+async def test_a_service_that_ends_finishes_what_nobody_waits_for(
+    open_: FrontDoor, held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.intake.FINISH_SECONDS", 60.0)
+    await go_away(open_, held)
+    ending = asyncio.create_task(open_.runner.cleanup())
+    await asyncio.sleep(0)
+    held.released.set()
+    await ending
+    store = await open_store(open_.settings.store)
+    assert (await store.get_status()).events == 1
+    await store.close()
+
+
+async def test_a_service_that_ends_does_not_wait_for_ever(
+    open_: FrontDoor, held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.intake.FINISH_SECONDS", 0.01)
+    await go_away(open_, held)
+    await asyncio.wait_for(open_.runner.cleanup(), 60)
+    assert not held.ended.is_set()
+
+
+async def test_an_error_that_nobody_waits_for_is_told_as_any_other(
+    open_: FrontDoor, held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stray: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, about: stray.append(about))
+
+    async def fail(*_: object) -> None:
+        held.arrived.set()
+        await held.released.wait()
+        held.ended.set()
+        raise StoreUnavailableError("database is locked")
+
+    monkeypatch.setattr(open_.store, "write_events", fail)
+    await go_away(open_, held)
+    held.released.set()
+    await held.ended.wait()
+    await open_.get("/health/live")
+    gc.collect()
+    assert stray == []

@@ -44,7 +44,7 @@ SLOW_READ_SECONDS: Final = 5.0
 
 # Two cores are what the smallest machine has; a slow read is bound by one each.
 SLOW_READERS: Final = 2
-# Of one who asks, in the queue for them: the next one waits for no more than these.
+# Of each who asks, in the queue for them: whoever comes waits for no more of anybody else.
 SLOW_READS_OF_ONE: Final = 4
 # They have a tenth of what the event loop has of a core that it uses as well.
 SLOW_NICENESS: Final = 10
@@ -146,9 +146,14 @@ class Connections:
         self._slow_reads.add(read)
         timer = asyncio.get_running_loop().call_later(SLOW_READ_SECONDS, read.break_off)
         try:
-            with translated_errors(self._path):
-                async with self._lanes_to_slow.take(ASKER.get()):
+            async with self._lanes_to_slow.take(ASKER.get(), within=SLOW_READ_SECONDS):
+                # The store may have been closed meanwhile.
+                if read.is_broken_off:
+                    raise BrokenOffError
+                with translated_errors(self._path):
                     return await self._in_thread(self._slow, read, READER_BUSY_SECONDS)
+        except TimeoutError as error:
+            raise BrokenOffError from error
         finally:
             timer.cancel()
             self._slow_reads.discard(read)

@@ -55,6 +55,11 @@ class SlowRead(Generic[T]):
             with self._lock:
                 self._connection = None
 
+    @property
+    def is_broken_off(self) -> bool:
+        """Whether `break_off` was called."""
+        return self._broken_off
+
     def break_off(self) -> None:
         """End the work as soon as may be; nothing happens to work that is done."""
         with self._lock:

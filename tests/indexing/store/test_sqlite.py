@@ -24,9 +24,10 @@ from indexing.models.paging import Anchor
 from indexing.models.tests import TestQuery, TestSort
 from indexing.names import RepositoryName
 from indexing.store import open_store
-from indexing.store.sqlite.connections import SLOW_READS_OF_ONE, Connections
+from indexing.store.sqlite.connections import SLOW_READERS, SLOW_READS_OF_ONE, Connections
 from indexing.store.sqlite.search import search_candidates, search_in_order
 from indexing.store.sqlite.search_plan import upper_bound
+from indexing.store.sqlite.slow_read import BrokenOffError
 from tests.builders import NOON, WIDGETS, load_names
 
 CHARACTERS = "ab[]\\{}^%_\"'é\u0301🧪\ufffd\ufffe\uffff"
@@ -78,16 +79,23 @@ def test_the_upper_bound_is_the_next_text_there_is(prefix: str, bound: str | Non
     assert upper_bound(prefix) == bound
 
 
+@pytest.fixture
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that gives way to a busy machine takes as long as it takes."""
+    monkeypatch.setattr("indexing.store.sqlite.connections.SLOW_READ_SECONDS", 600.0)
+
+
+@pytest.mark.usefixtures("patience")
 async def test_a_long_read_leaves_the_event_loop_free(tmp_path: Path) -> None:
     connections = Connections.open(tmp_path / "mergewatch.db")
-    long = ENDLESS.replace("FROM n)", "FROM n WHERE i < 3000000)")
+    long = ENDLESS.replace("FROM n)", "FROM n WHERE i < 1000000)")
     reading = asyncio.create_task(connections.read(lambda c: c.execute(long).fetchone()[0]))
     quick = 0
     while not reading.done():
         assert await connections.read(lambda c: c.execute("SELECT 1").fetchone()[0]) == 1
         quick += 1
         await asyncio.sleep(0)
-    assert await reading == 3_000_000
+    assert await reading == 1_000_000
     assert quick > 10
     await connections.close()
 
@@ -98,6 +106,7 @@ LONG_NAME = "a" * 7_990
 HEAVY_PATTERNS = ["*" + "a" * 2_000 + "b*", "*" + "a?" * 1_000 + "b*"]
 
 
+@pytest.mark.usefixtures("patience")
 @pytest.mark.parametrize("pattern", HEAVY_PATTERNS)
 async def test_a_heavy_pattern_holds_the_event_loop_no_longer_than_a_name(
     tmp_path: Path, pattern: str
@@ -155,17 +164,22 @@ async def test_slow_reads_of_one_keep_another_waiting_for_a_few_only(tmp_path: P
     await asyncio.sleep(0)
     go_on.set()
     await asyncio.gather(other, *flood)
-    assert begun.index("other") <= SLOW_READS_OF_ONE
+    # A thread may take one up before another says that it has.
+    assert begun.index("other") <= SLOW_READS_OF_ONE + SLOW_READERS
     await connections.close()
 
 
 async def test_closing_does_not_wait_for_slow_reads(tmp_path: Path) -> None:
     connections = Connections.open(tmp_path / "mergewatch.db")
-    reading = asyncio.create_task(connections.read(lambda c: c.execute(ENDLESS).fetchone()))
+    # More than are in the queue for threads.
+    readings = [
+        asyncio.create_task(connections.read(lambda c: c.execute(ENDLESS).fetchone()))
+        for _ in range(SLOW_READS_OF_ONE + 3)
+    ]
     await asyncio.sleep(0)
     await connections.close()
-    with pytest.raises(StoreUnavailableError):
-        await reading
+    outcomes = await asyncio.gather(*readings, return_exceptions=True)
+    assert {type(outcome) for outcome in outcomes} <= {BrokenOffError, asyncio.CancelledError}
 
 
 async def test_tables_of_another_version_are_refused(tmp_path: Path) -> None:

@@ -25,8 +25,9 @@ SEARCH = "/v1/ci/acme/repositories/widgets/search/tests"
 _BATCH = 10_000
 # `*` sixteen times is the most that a pattern may have, 500 wildcards the most that a request may.
 _NAMED = "*a" * 16 + "*b"
-_DEAREST = "*a" * 15 + "*b{}"
-_MANY = 31
+_DEAREST = "*a" * 15 + "*b"
+# So many ways to end it that no index knows: of two letters there are no trigrams.
+_ENDS = "cdefghijklmnopqrstuvwxyz0123456"
 
 
 async def run(
@@ -46,17 +47,18 @@ async def run(
             ):
                 times, statuses = [], set()
                 for number in range(rounds):
-                    query = f"test_name={quote(pattern.format(number))}"
+                    # Each is asked for once: an answer that is kept costs nothing.
+                    query = f"test_name={quote(pattern)}&per_page={number + 1}"
                     told = await wire.ask(f"{SEARCH}?{query}", key)
                     times.append(told.seconds)
                     statuses.add(told.status)
                 others = statuses - {expected}
                 found.append(_judge(f"{what}, {store}", tests, times, healthy, expected, others))
-            query = "&".join(f"test_name={quote(_DEAREST.format(n))}" for n in range(_MANY))
+            query = "&".join(f"test_name={quote(_DEAREST + end)}" for end in _ENDS)
             told = await wire.ask(f"{SEARCH}?{query}", key)
             found.append(
                 Finding(
-                    f"{_MANY} such patterns at once, {store}",
+                    f"{len(_ENDS)} such patterns at once, {store}",
                     f"{told.status} after {milliseconds(told.seconds)}",
                     f"200 or 503 within {SLOW_READ_SECONDS:.0f} s, the service's own limit",
                     told.status in (HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE)

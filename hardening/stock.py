@@ -110,12 +110,14 @@ async def _fill_one(store: Store, name: RepositoryName, number: int) -> Stock:
     return Stock(name, mark, str(quarantine.key.id))
 
 
-async def prepared(ground: Ground, place: Place, names: Sequence[str]) -> tuple[list[Stock], str]:
+async def prepared(
+    ground: Ground, place: Place, names: Sequence[str], *, scope: Scope = Scope.READ
+) -> tuple[list[Stock], str]:
     """Fill the store in that place; gives what it holds, and a key of the first owner."""
     store = await open_store(place)
     try:
         stocks = await fill(store, names)
-        return stocks, await Keys(ground, store).make(stocks[0].name.owner)
+        return stocks, await Keys(ground, store).make(stocks[0].name.owner, scope=scope)
     finally:
         await store.close()
 

@@ -15,10 +15,9 @@ import orjson
 from hardening.findings import Finding
 from hardening.ground import Ground
 from hardening.scenarios.shared_file import count_events, write_events
-from hardening.stock import Keys, Stock, fill
+from hardening.stock import Stock, prepared
 from hardening.wire import Wire
 from indexing.models.keys import Scope
-from indexing.store import open_store
 
 SIZE = 6 * 2**20
 BATCH = 2_000
@@ -56,7 +55,7 @@ def can_mount() -> bool:
 async def _fill_disk(ground: Ground, size: int) -> Finding:
     """A real disk without space."""
     origin, disk = await _place(ground), ground.new_folder("disk")
-    stock, key = await _stock(ground, origin)
+    (stock,), key = await prepared(ground, origin, ["acme/widgets"], scope=Scope.ADMIN)
     around = (
         *_NAMESPACE, "sh", "-c", _SCRIPT, "sh", str(size), str(disk), str(origin),
     )  # fmt: skip
@@ -66,7 +65,7 @@ async def _fill_disk(ground: Ground, size: int) -> Finding:
 async def _fill_file(ground: Ground, size: int) -> Finding:
     """A file that may not grow any more: another error of the system, which is no full disk."""
     place = await _place(ground)
-    stock, key = await _stock(ground, place)
+    (stock,), key = await prepared(ground, place, ["acme/widgets"], scope=Scope.ADMIN)
     around = ("sh", "-c", f'ulimit -f {size // 512}; exec "$@"', "sh")
     return await _send_until_full(
         ground, "a file at its greatest size", place, place, stock, key, around=around
@@ -78,15 +77,6 @@ async def _place(ground: Ground) -> Path:
     if not isinstance(place, Path):
         raise TypeError("the embedded store is a folder")
     return place
-
-
-async def _stock(ground: Ground, place: Path) -> tuple[Stock, str]:
-    store = await open_store(place)
-    try:
-        (stock,) = await fill(store, ["acme/widgets"])
-        return stock, await Keys(ground, store).make("acme", scope=Scope.ADMIN)
-    finally:
-        await store.close()
 
 
 async def _send_until_full(

@@ -10,10 +10,9 @@ import orjson
 
 from hardening.findings import Finding
 from hardening.ground import STORES, Ground
-from hardening.stock import Keys, Stock, fill
+from hardening.stock import Stock, prepared
 from hardening.wire import Told, Wire
 from indexing.models.keys import Scope
-from indexing.store import open_store
 from indexing.timestamps import format_timestamp
 
 KEPT = (0, 2**53 - 1, 2**53, 2**53 + 1, 2**63 - 1)
@@ -58,12 +57,7 @@ async def run(ground: Ground, *, stores: Sequence[str] = STORES) -> list[Finding
     found = []
     for store in stores:
         place = await ground.place(store)
-        opened = await open_store(place)
-        try:
-            (stock,) = await fill(opened, ["acme/widgets"])
-            key = await Keys(ground, opened).make("acme", scope=Scope.ADMIN)
-        finally:
-            await opened.close()
+        (stock,), key = await prepared(ground, place, ["acme/widgets"], scope=Scope.ADMIN)
         async with ground.serve(place, ingest="true") as running:
             wire = Wire(running.port)
             found.append(await _numbers(wire, key, store))

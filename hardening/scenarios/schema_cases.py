@@ -29,9 +29,8 @@ from schemathesis.specs.openapi.checks import (
 
 from hardening.findings import Finding
 from hardening.ground import STORES, Ground
-from hardening.stock import Keys, Stock, fill, warm
+from hardening.stock import Stock, prepared, warm
 from indexing.models.keys import Scope
-from indexing.store import open_store
 from service.openapi import build_document
 
 # What is checked of every answer. Left out is the check that everything a schema allows is taken:
@@ -139,12 +138,7 @@ async def run(
     async with AsyncExitStack() as stack:
         for store in stores:
             place = await ground.place(store)
-            opened = await open_store(place)
-            try:
-                (stock,) = await fill(opened, ["acme/widgets"])
-                key = await Keys(ground, opened).make("acme", scope=Scope.ADMIN)
-            finally:
-                await opened.close()
+            (stock,), key = await prepared(ground, place, ["acme/widgets"], scope=Scope.ADMIN)
             # With a line for each request the log would be the largest part of it.
             running = await stack.enter_async_context(
                 ground.serve(place, log_level="info", ingest="true")

@@ -13,10 +13,9 @@ from urllib.parse import quote
 from hardening.bad_credentials import Texts, variants
 from hardening.findings import Finding
 from hardening.ground import STORES, Ground
-from hardening.stock import Keys, fill
+from hardening.stock import prepared
 from hardening.wire import Wire, request
 from indexing.models.keys import Scope
-from indexing.store import open_store
 from tests.source_host import open_host
 
 TOKENS = ("ghs_theSecretTokenOfSomebody0123456789", "aTokenOfNoKnownForm.0123456789-abcdefgh")
@@ -45,12 +44,7 @@ async def _use(ground: Ground, stores: Sequence[str]) -> None:
     """Use each kind in every place of a request, with every kind of store and a line for each."""
     for store in stores:
         place = await ground.place(store)
-        opened = await open_store(place)
-        try:
-            (stock,) = await fill(opened, ["acme/widgets"])
-            key = await Keys(ground, opened).make("acme", scope=Scope.ADMIN)
-        finally:
-            await opened.close()
+        (stock,), key = await prepared(ground, place, ["acme/widgets"], scope=Scope.ADMIN)
         ground.note(*TOKENS)
         async with AsyncExitStack() as stack:
             redis = stack.enter_context(ground.redis())

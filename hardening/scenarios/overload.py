@@ -34,11 +34,12 @@ _TICK = 0.01
 _CONNECTIONS = 2_000
 _SENT_AT_LEAST = 0.95
 _FIRST_NUMBER = 1_000_000
-# Why refusals of what costs least come late: what a process has time for is what it has.
+# Why this cannot be had with answers that cost least.
 _SHORT: Final = (
-    "to refuse costs a process half of what such an answer costs, so it has no time to refuse four "
-    "times as many as it can answer: they wait for their refusals. What asks that much has to be "
-    "held off by the proxy, or shared by more workers"
+    "such an answer takes a process a sixth of a millisecond, so all connections at once fit into "
+    "its queue of half a second, and to refuse would take it half as long: whoever asks for more "
+    "waits, and so do the refusals. What asks five times as much has to be held off by the proxy, "
+    "or shared by more workers"
 )
 
 
@@ -130,6 +131,7 @@ async def _try(
     sent = overload.asked - load.unsent
     third = max(1, len(memory) // 3)
     growth = median(memory[-third:]) / median(memory[third : 2 * third])
+    enough = sent >= _SENT_AT_LEAST * overload.asked
     strange = {code for code in load.statuses if code not in (200, 503)}
     return [
         Finding(
@@ -138,12 +140,9 @@ async def _try(
             f"{goodput / best:.0%} of the better one, in {seconds:.0f} s at "
             f"{sent / seconds:.0f} sent of {overload.asked / seconds:.0f} a second",
             f"{LEAST_GOODPUT:.0%} of the peak",
-            goodput >= LEAST_GOODPUT * best
-            and not strange
-            and not load.unanswered
-            and sent >= _SENT_AT_LEAST * overload.asked,
+            goodput >= LEAST_GOODPUT * best and not strange and not load.unanswered and enough,
             f"answers: {dict(load.statuses)}, {load.unanswered} without one"
-            + (f"; with {_CONNECTIONS:,} under way, no more could be sent" if load.unsent else ""),
+            + ("" if enough else f"; with {_CONNECTIONS:,} under way, no more was sent: {late}"),
         ),
         Finding(
             f"{what}: refusals",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
 from service.cache.fills import Fills
 from service.cache.lru import Lru
@@ -72,15 +72,12 @@ class Cache:
         self,
         question: Question,
         tokens: Tokens,
-        read: Callable[[], Awaitable[V | None]],
+        read: Callable[[], Coroutine[Any, Any, V | None]],
         form: Form[V],
     ) -> V | None:
         """Read the store once for all who ask that now, and keep what it has."""
-        own = False
 
         async def run() -> V | None:
-            nonlocal own
-            own = True
             began = time.monotonic()
             value = await read()
             if value is not None:
@@ -91,22 +88,18 @@ class Cache:
                     self.shelf.put(question.name, tokens, form.pack(value), seconds)
             return value
 
-        found = await self._fills.share((question.name, tokens), run)
-        if found is None and not own:
-            # That reading began before this request; what is absent makes no token void.
-            found = await self._fills.share((question.name, tokens), run)
-        return found
+        # A reading that began before this request may have missed what is there by now: what is
+        # absent makes no token void.
+        return await self._fills.share((question.name, tokens), run, _is_there)
 
-    async def read(self, question: Question, read: Callable[[], Awaitable[V | None]]) -> V | None:
+    async def read(
+        self, question: Question, read: Callable[[], Coroutine[Any, Any, V | None]]
+    ) -> V | None:
         """Read the store once for all who wait for a reading to begin, and keep nothing.
 
         Without tokens nothing tells whether what a reading under way will give is still true.
         """
-
-        async def run() -> V | None:
-            return await read()
-
-        return await self._fills.share_next((question.name, None), run)
+        return await self._fills.share((question.name, None), read, lambda _: False)
 
     def _keep_copy(
         self, question: Question, tokens: Tokens, value: V, form: Form[V], seconds: float
@@ -114,6 +107,10 @@ class Cache:
         deadline = time.monotonic() + min(seconds, self.shelf.copy_lifetime)
         size = len(question.name) + form.size(value)
         self._copies.keep(question.name, _Copy(value, tokens), size, deadline)
+
+
+def _is_there(value: object) -> bool:
+    return value is not None
 
 
 def _always(_value: object) -> bool:
@@ -141,7 +138,7 @@ class Visit:
     async def find(
         self,
         question: Question,
-        read: Callable[[], Awaitable[V | None]],
+        read: Callable[[], Coroutine[Any, Any, V | None]],
         form: Form[V],
         holds: Callable[[V], bool] = _always,
     ) -> V | None:

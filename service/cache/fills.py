@@ -27,9 +27,25 @@ class Fills:
     def __init__(self) -> None:
         self._under_way: dict[Hashable, _Fill[Any]] = {}
 
-    async def share(self, name: Hashable, work: Callable[[], Coroutine[Any, Any, V]]) -> V:
-        """The outcome of the work of that name: of what is under way already, or begun now."""
-        fill: _Fill[V] | None = self._under_way.get(name)
+    async def share(
+        self,
+        name: Hashable,
+        work: Callable[[], Coroutine[Any, Any, V]],
+        holds: Callable[[V], bool] = lambda _: True,
+    ) -> V:
+        """The outcome of the work of that name: of what is under way already, or begun now.
+
+        What had begun before this counts only where it `holds`; else the next one does.
+        """
+        had_begun = self._find(name) is not None
+        found = await self._join(name, work)
+        if had_begun and not holds(found):
+            # That one has just ended: whatever is under way by now began after this.
+            return await self._join(name, work)
+        return found
+
+    async def _join(self, name: Hashable, work: Callable[[], Coroutine[Any, Any, V]]) -> V:
+        fill: _Fill[V] | None = self._find(name)
         if fill is None:
             fill = self._under_way[name] = _Fill(work())
             fill.task.add_done_callback(partial(self._forget, name))
@@ -42,18 +58,10 @@ class Fills:
                 self._forget(name, fill.task)
                 fill.task.cancel()
 
-    async def share_next(self, name: Hashable, work: Callable[[], Coroutine[Any, Any, V]]) -> V:
-        """The outcome of a work of that name that begins no sooner than now."""
-        own = False
-
-        async def run() -> V:
-            nonlocal own
-            own = True
-            return await work()
-
-        found = await self.share(name, run)
-        # What was under way already ended just now: whatever is under way next began after this.
-        return found if own else await self.share(name, run)
+    def _find(self, name: Hashable) -> _Fill[Any] | None:
+        fill = self._under_way.get(name)
+        # One that has just ended is there until the loop comes to forgetting it.
+        return None if fill is None or fill.task.done() else fill
 
     def _forget(self, name: Hashable, task: asyncio.Task[Any]) -> None:
         # Another reading may have begun under that name since.

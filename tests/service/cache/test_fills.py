@@ -95,11 +95,31 @@ async def test_who_asks_for_the_next_one_shares_it_with_all_who_came_meanwhile(
     reading: Reading,
 ) -> None:
     fills = Fills()
-    first = asyncio.create_task(fills.share_next("a", reading))
+    first = asyncio.create_task(fills.share("a", reading, lambda _: False))
     await turns()
-    later = [asyncio.create_task(fills.share_next("a", reading)) for _ in range(500)]
+    later = [asyncio.create_task(fills.share("a", reading, lambda _: False)) for _ in range(500)]
     await turns()
     assert reading.begun == 1
     reading.go.set()
     assert await first == 1
     assert await asyncio.gather(*later) == [2] * 500
+
+
+async def test_who_asks_as_one_ends_is_given_the_next_one() -> None:
+    fills, asked, begun = Fills(), asyncio.Event(), 0
+
+    async def read() -> int:
+        nonlocal begun
+        begun += 1
+        # Who waits for this goes on before anything hears of the end.
+        asked.set()
+        return begun
+
+    async def ask() -> int:
+        await asked.wait()
+        return await fills.share("a", read, lambda _: False)
+
+    later = asyncio.create_task(ask())
+    await asyncio.sleep(0)
+    assert await fills.share("a", read) == 1
+    assert (await later, begun) == (2, 2)

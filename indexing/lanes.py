@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Hashable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
 from typing import Final
 
@@ -28,22 +28,30 @@ class Lanes:
         return len(self._lanes)
 
     @asynccontextmanager
-    async def take(self, asker: Hashable, *, within: float | None = None) -> AsyncIterator[None]:
-        """Wait for room in the lane of that asker, and have it until the context is left.
-
-        Raises:
-            TimeoutError: there is none within so many seconds.
-        """
+    async def take(self, asker: Hashable) -> AsyncIterator[None]:
+        """Wait for room in the lane of that asker, and have it until the context is left."""
         lane = self._lanes.setdefault(asker, asyncio.Semaphore(self._width))
         self._users[asker] += 1
         try:
-            async with asyncio.timeout(within):
-                await lane.acquire()
-            try:
+            async with lane:
                 yield
-            finally:
-                lane.release()
         finally:
             self._users[asker] -= 1
             if not self._users[asker]:
                 del self._users[asker], self._lanes[asker]
+
+
+@asynccontextmanager
+async def take_within(
+    seconds: float, *rooms: AbstractAsyncContextManager[None]
+) -> AsyncIterator[None]:
+    """Wait for room in each of these in turn, and have it all until the context is left.
+
+    Raises:
+        TimeoutError: that takes longer than so many seconds.
+    """
+    async with AsyncExitStack() as taken:
+        async with asyncio.timeout(seconds):
+            for room in rooms:
+                await taken.enter_async_context(room)
+        yield

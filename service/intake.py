@@ -21,7 +21,7 @@ from typing import Any, Final, TypeVar
 from aiohttp import web
 
 from indexing.ingest.compression import CompressionError, inflate_gzip
-from indexing.lanes import Lanes
+from indexing.lanes import Lanes, take_within
 from service import problems
 from service.auth import hash_credential
 
@@ -107,24 +107,17 @@ class Intake:
                     or self._held.total() > MAX_HELD_BYTES
                 ):
                     raise _too_much_at_once()
-            async with self._turn(sender):
+            turn = take_within(TURN_SECONDS, self._lanes.take(sender), self._turns)
+            async with AsyncExitStack() as taken:
+                try:
+                    await taken.enter_async_context(turn)
+                except TimeoutError as error:
+                    raise _too_much_at_once() from error
                 yield Body(kind, b"".join(pieces), packed)
         finally:
             self._held[sender] -= held
             if not self._held[sender]:
                 del self._held[sender]
-
-    @asynccontextmanager
-    async def _turn(self, sender: Hashable) -> AsyncIterator[None]:
-        """Wait for a turn behind no more than a lane of each other, and have it."""
-        async with AsyncExitStack() as taken:
-            try:
-                async with asyncio.timeout(TURN_SECONDS):
-                    await taken.enter_async_context(self._lanes.take(sender))
-                    await taken.enter_async_context(self._turns)
-            except TimeoutError as error:
-                raise _too_much_at_once() from error
-            yield
 
 
 class Body:

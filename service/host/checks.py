@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
 
+from indexing.lanes import take_within
 from indexing.names import RepositoryName
 from service import problems
 from service.cache.fills import Fills
@@ -111,9 +111,9 @@ class Host:
         if bad is not None and bad.is_fresh(now):
             return bad
         known = remembered is not None and remembered.finding is Finding.READABLE
-        found: Finding | Trouble | None = self._trouble_ahead(of_token, now, known=known)
-        if found is None:
-            found = await self._ask(token, repository, known=known)
+        found = self._trouble_ahead(of_token, now, known=known) or await self._ask(
+            token, repository, known=known
+        )
         if isinstance(found, Finding):
             verdict = Verdict(found, now)
             self._memory.keep(of_token if found is Finding.BAD_CREDENTIAL else name, verdict)
@@ -138,9 +138,10 @@ class Host:
     async def _ask(
         self, token: str, repository: RepositoryName, *, known: bool
     ) -> Finding | Trouble:
+        reserved = () if known else (self._turns_of_unknown,)
         self._waiting += 1
         try:
-            async with self._turn(known=known):
+            async with take_within(TURN_SECONDS, *reserved, self._turns):
                 found = await self._client.find(token, repository)
         except TimeoutError:
             return Trouble(TROUBLE_WAIT_SECONDS)
@@ -153,20 +154,6 @@ class Host:
             return Trouble(TROUBLE_WAIT_SECONDS)
         self._silences = 0
         return found
-
-    @asynccontextmanager
-    async def _turn(self, *, known: bool) -> AsyncIterator[None]:
-        """Wait for a turn, and have it until the context is left.
-
-        Raises:
-            TimeoutError: none came in time.
-        """
-        async with AsyncExitStack() as taken:
-            async with asyncio.timeout(TURN_SECONDS):
-                if not known:
-                    await taken.enter_async_context(self._turns_of_unknown)
-                await taken.enter_async_context(self._turns)
-            yield
 
 
 def _is_later(one: Verdict | None, other: Verdict) -> bool:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from indexing.lanes import Lanes
+from indexing.lanes import Lanes, take_within
 
 
 async def turns() -> None:
@@ -54,9 +54,9 @@ async def test_there_is_a_time_for_which_one_waits() -> None:
     lanes = Lanes(1)
     async with lanes.take("one"):
         with pytest.raises(TimeoutError):
-            async with lanes.take("one", within=0.01):
+            async with take_within(0.01, lanes.take("one")):
                 raise AssertionError("there was no room")
     assert len(lanes) == 0
-    async with lanes.take("one", within=0.01):
+    async with take_within(0.01, lanes.take("one")):
         # For as long as it takes: only waiting is bounded.
         await asyncio.sleep(0.02)

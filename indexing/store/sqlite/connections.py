@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from indexing.errors import StoreError, StoreUnavailableError
-from indexing.lanes import ASKER, Lanes
+from indexing.lanes import ASKER, Lanes, take_within
 from indexing.store.sqlite.repositories import ReadingConnection
 from indexing.store.sqlite.schema import ensure_schema
 from indexing.store.sqlite.search import add_functions
@@ -146,7 +146,7 @@ class Connections:
         self._slow_reads.add(read)
         timer = asyncio.get_running_loop().call_later(SLOW_READ_SECONDS, read.break_off)
         try:
-            async with self._lanes_to_slow.take(ASKER.get(), within=SLOW_READ_SECONDS):
+            async with take_within(SLOW_READ_SECONDS, self._lanes_to_slow.take(ASKER.get())):
                 # The store may have been closed meanwhile.
                 if read.is_broken_off:
                     raise BrokenOffError

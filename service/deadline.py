@@ -9,12 +9,11 @@ from typing import Final
 from aiohttp import web
 
 from indexing.errors import StoreUnavailableError
+from service.methods import READS
 
 # A client is told to come again before two seconds are over, however the time was spent: each
 # question to a slow store may be answered within its own limit, and all of them together not.
 READ_SECONDS: Final = 1.8
-
-_READS: Final = frozenset({"GET", "HEAD"})
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -26,7 +25,7 @@ async def answer_in_time(request: web.Request, handler: Handler) -> web.StreamRe
     Raises:
         StoreUnavailableError: then.
     """
-    if request.method not in _READS:
+    if request.method not in READS:
         return await handler(request)
     try:
         async with asyncio.timeout(READ_SECONDS) as limit:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Final
 
 import structlog
 from aiohttp import web
@@ -12,12 +11,11 @@ from indexing.errors import StaleKeyError, StoreUnavailableError
 from service import problems
 from service.context import CONTEXT
 from service.logs import request_id
+from service.methods import READS
 from service.problems import Problem
 from service.request_ids import REQUEST_ID_HEADER, choose_request_id
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-_READS: Final = frozenset({"GET", "HEAD"})
 
 _log = structlog.get_logger(__name__)
 
@@ -25,7 +23,7 @@ _log = structlog.get_logger(__name__)
 @web.middleware
 async def edge(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Answer with the handler's response, or with the problem that it raised."""
-    if request.method in _READS:
+    if request.method in READS:
         return await _answer(request, handler)
     # What is sent in is dealt with to the end, though its sender goes away meanwhile.
     return await request.app[CONTEXT].intake.attend(_answer(request, handler))

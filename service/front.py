@@ -24,6 +24,7 @@ from service.cache.lru import Lru
 from service.cache.questions import STANDING_LIFETIME
 from service.cache.shelf import Shelf, Tokens
 from service.conditional import is_known
+from service.methods import READS
 from service.rates import Rates
 from service.request_ids import REQUEST_ID_HEADER, choose_request_id
 from service.response_headers import RESPONSE_HEADERS
@@ -39,7 +40,6 @@ PRIVATE: Final[Mapping[str, str]] = {
 }
 
 Handler = Callable[[BaseRequest], Awaitable[StreamResponse]]
-_METHODS: Final = frozenset({"GET", "HEAD"})
 _SECRET_SIZE: Final = 16
 
 
@@ -127,7 +127,7 @@ class Front:
         if (
             len(credentials) != 1
             or len(hosts) != 1
-            or request.method not in _METHODS
+            or request.method not in READS
             or "Expect" in headers
         ):
             return None

@@ -14,6 +14,7 @@ from indexing.lanes import ASKER
 from service import problems
 from service.auth import hash_credential
 from service.cache.lru import Lru
+from service.methods import READS
 from service.problems import Problem
 from service.rates import tell_allowance
 from service.request_ids import REQUEST_ID_HEADER, choose_request_id
@@ -26,7 +27,6 @@ Handler = Callable[[BaseRequest], Awaitable[StreamResponse]]
 # Reads alone: what is sent in has bounds of its own (`service.intake`), and takes as long as its
 # sender. Whatever watches the process is answered in any case.
 _UNGUARDED: Final = frozenset({"/health/live", "/health/ready", "/metrics"})
-_METHODS: Final = frozenset({"GET", "HEAD"})
 OVERLOAD_WAIT_SECONDS: Final = 1
 _STATUS: Final = HTTPStatus.SERVICE_UNAVAILABLE
 
@@ -60,7 +60,7 @@ class Gate:
 
         async def answer(request: BaseRequest) -> StreamResponse:
             # By what is open, not by what is guarded: the same target can be written in many ways.
-            if request.method not in _METHODS or request.raw_path in _UNGUARDED:
+            if request.method not in READS or request.raw_path in _UNGUARDED:
                 return await self._answer(handler, request)
             tenant = self._tenant_of(request)
             if not turns.take_now(tenant):

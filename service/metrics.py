@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 
 from service.auth import Operation
 from service.front import Front
+from service.methods import READS
 from service.turns import Turns
 
 Handler = Callable[[BaseRequest], Awaitable[StreamResponse]]
@@ -26,7 +27,6 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 # From an answer out of the cache to one that nobody waits for any longer.
 _BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 _OTHER: Final = "other"
-_READS: Final = frozenset({"GET", "HEAD"})
 _OPERATIONS: Final = (
     (re.compile(r"/v1/repos/[^/]*/[^/]*/logs"), Operation.EVENTS, Operation.SEND_EVENTS),
     (re.compile(r"/v1/ci/[^/]*/repositories/[^/]*/search/tests"), Operation.SEARCH, None),
@@ -43,7 +43,7 @@ def name_operation(method: str, path: str) -> str:
     bare = path.partition("?")[0]
     for pattern, read, write in _OPERATIONS:
         if pattern.fullmatch(bare):
-            found = read if method in _READS else write if method == "POST" else None
+            found = read if method in READS else write if method == "POST" else None
             return _OTHER if found is None else found.value
     return _OTHER
 

@@ -157,10 +157,9 @@ _WRITE_ANSWERS: Final[Mapping[str, type[Schema]]] = {
 # 429 is for a limit that whoever runs the service, or a proxy before it, may set.
 _STATUSES: Final = (400, 403, 404, 409, 422, 429, 503)
 _WRITE_STATUSES: Final = (400, 403, 404, 413, 415, 422, 429, 503)
-_PROBLEM_HEADERS: Final = {
-    429: ("Retry-After",),
-    503: ("Retry-After",),
-}
+_TOLD_WHEN: Final = frozenset({429, 503})
+# Of every answer to a credential.
+_EVERYWHERE: Final = ("X-Request-Id", LIMIT_HEADER, POLICY_HEADER)
 
 _HEADERS: Final[Mapping[str, Any]] = {
     "X-Request-Id": {
@@ -308,7 +307,7 @@ def _operation(described: Described, converter: OpenAPIConverter) -> dict[str, A
         }
         for parameter in described.path
     ]
-    headers = ["X-Request-Id", LIMIT_HEADER, POLICY_HEADER]
+    headers = [*_EVERYWHERE]
     if described.body is None:
         headers += PRIVATE
     if described.tagged:
@@ -335,9 +334,7 @@ def _operation(described: Described, converter: OpenAPIConverter) -> dict[str, A
     if described.tagged:
         operation["responses"]["304"] = {
             "description": "The client has the answer already.",
-            "headers": _header_references(
-                ["X-Request-Id", LIMIT_HEADER, POLICY_HEADER, *PRIVATE, "ETag"]
-            ),
+            "headers": _header_references([*_EVERYWHERE, *PRIVATE, "ETag"]),
         }
     return operation
 
@@ -348,7 +345,7 @@ def _problems(statuses: Sequence[int]) -> dict[str, Any]:
             TITLES[status],
             "InvalidRequest" if status == 422 else "Problem",
             PROBLEM_TYPE,
-            ["X-Request-Id", LIMIT_HEADER, POLICY_HEADER, *_PROBLEM_HEADERS.get(status, ())],
+            [*_EVERYWHERE, *(["Retry-After"] if status in _TOLD_WHEN else [])],
         )
         for status in statuses
     }

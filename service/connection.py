@@ -212,11 +212,9 @@ class Site(web.BaseSite):
                     server.close()
             # Whom the kernel has connected is let in: a socket that is closed resets them.
             arrived_by = loop.time() + ARRIVING_SECONDS
-            is_turning_away = False
             while loop.time() < arrived_by:
-                if not is_turning_away and is_last():
+                if is_last():
                     turn_away(door)
-                    is_turning_away = True
                 # The loop closes its own first.
                 await asyncio.sleep(LEAVING_POLL_SECONDS)
                 for accepted in _accept_all(door):
@@ -251,13 +249,9 @@ def turn_away(listener: socket.socket) -> None:
     if sys.platform != "linux":
         return
     program = ctypes.create_string_buffer(b"".join(_DROP_FIRST_PACKETS))
-    length = len(_DROP_FIRST_PACKETS)
+    told = struct.pack("HP", len(_DROP_FIRST_PACKETS), ctypes.addressof(program))
     with suppress(OSError):
-        listener.setsockopt(
-            socket.SOL_SOCKET,
-            _SO_ATTACH_FILTER,
-            struct.pack("HP", length, ctypes.addressof(program)),
-        )
+        listener.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, told)
 
 
 def _accept_all(listener: socket.socket) -> Iterator[socket.socket]:

@@ -111,13 +111,20 @@ async def _fill_one(store: Store, name: RepositoryName, number: int) -> Stock:
 
 
 async def prepared(
-    ground: Ground, place: Place, names: Sequence[str], *, scope: Scope = Scope.READ
+    ground: Ground,
+    place: Place,
+    names: Sequence[str],
+    *,
+    scope: Scope = Scope.READ,
+    key_id: str | None = None,
 ) -> tuple[list[Stock], str]:
     """Fill the store in that place; gives what it holds, and a key of the first owner."""
     store = await open_store(place)
     try:
         stocks = await fill(store, names)
-        return stocks, await Keys(ground, store).make(stocks[0].name.owner, scope=scope)
+        return stocks, await Keys(ground, store).make(
+            stocks[0].name.owner, scope=scope, key_id=key_id
+        )
     finally:
         await store.close()
 

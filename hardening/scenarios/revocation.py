@@ -12,9 +12,8 @@ from http import HTTPStatus
 
 from hardening.findings import Finding
 from hardening.ground import STORES, Ground, Running
-from hardening.stock import Keys, Stock, fill
+from hardening.stock import Stock, prepared
 from hardening.wire import UnansweredError, Wire
-from indexing.store import open_store
 from tests.places import Place
 
 BOUND = 60.0
@@ -53,12 +52,7 @@ async def run(
 
 async def _prepare(ground: Ground, stack: AsyncExitStack, store: str, how: str) -> Case:
     place = await ground.place(store)
-    opened = await open_store(place)
-    try:
-        (stock,) = await fill(opened, ["acme/widgets"])
-        key = await Keys(ground, opened).make("acme", key_id="revoked")
-    finally:
-        await opened.close()
+    (stock,), key = await prepared(ground, place, ["acme/widgets"], key_id="revoked")
     redis = stack.enter_context(ground.redis())
     settings = {"redis_url": redis.url, "log_level": "info"}
     services = [await stack.enter_async_context(ground.serve(place, **settings)) for _ in range(2)]

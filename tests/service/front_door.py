@@ -21,8 +21,6 @@ from multidict import CIMultiDictProxy
 from yarl import URL
 
 from indexing.models.keys import Scope
-from indexing.models.repositories import Repository
-from indexing.names import RepositoryName
 from indexing.store.interface import Store
 from service.auth import make_key
 from service.settings import Settings
@@ -167,17 +165,28 @@ class FrontDoor:
         return pages
 
 
+@dataclass(frozen=True)
+class Held:
+    """Calls of the store that wait until they are released."""
+
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)
+    released: asyncio.Event = field(default_factory=asyncio.Event)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+
 def hold_up(
-    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
-) -> tuple[asyncio.Event, asyncio.Event]:
-    """Have whoever looks for a repository arrive, and wait until it is released: both events."""
-    arrived, released = asyncio.Event(), asyncio.Event()
-    find_repository = door.store.find_repository
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch, method: str = "find_repository"
+) -> Held:
+    """Hold up whoever calls that method of the store."""
+    held, call = Held(), getattr(door.store, method)
 
-    async def find_slowly(name: RepositoryName) -> Repository | None:
-        arrived.set()
-        await released.wait()
-        return await find_repository(name)
+    async def call_slowly(*about: Any, **rest: Any) -> Any:
+        held.arrived.set()
+        await held.released.wait()
+        try:
+            return await call(*about, **rest)
+        finally:
+            held.ended.set()
 
-    monkeypatch.setattr(door.store, "find_repository", find_slowly)
-    return arrived, released
+    monkeypatch.setattr(door.store, method, call_slowly)
+    return held

@@ -196,11 +196,11 @@ async def no_longer_accepts(door: FrontDoor) -> None:
 async def test_a_request_under_way_is_finished_when_the_service_stops(
     door: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arrived, released = hold_up(door, monkeypatch)
+    held = hold_up(door, monkeypatch)
     asked = asyncio.create_task(door.get(LOGS))
-    await arrived.wait()
+    await held.arrived.wait()
     stopping = asyncio.create_task(door.runner.cleanup())
     await no_longer_accepts(door)
-    released.set()
+    held.released.set()
     assert (await asked).status == 200
     await stopping

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from indexing.models.keys import ApplicationKey, Scope
+from indexing.models.keys import Scope
 from service import turns
 from service.auth import make_key
 from service.context import CONTEXT
@@ -17,12 +17,12 @@ from tests.service.front_door import LOGS, FrontDoor, hold_up
 async def test_what_has_no_room_is_a_503_that_says_when_to_come_back(
     door: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arrived, released = hold_up(door, monkeypatch)
+    held = hold_up(door, monkeypatch)
     monkeypatch.setattr(turns, "MAX_RUNNING", 1)
     for bound in ("MIN_QUEUE", "MAX_QUEUE"):
         monkeypatch.setattr(turns, bound, 0)
     first = asyncio.create_task(door.get(LOGS))
-    await arrived.wait()
+    await held.arrived.wait()
 
     refused = await door.get(LOGS, **{"X-Request-Id": "mine"})
     assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
@@ -34,7 +34,7 @@ async def test_what_has_no_room_is_a_503_that_says_when_to_come_back(
     # Another spelling of the same target has to wait as well.
     assert (await door.get(LOGS.replace("/v1/", "/%761/"))).status == 503
 
-    released.set()
+    held.released.set()
     assert (await first).status == 200
     assert (await door.get(LOGS)).status == 200
 
@@ -51,31 +51,23 @@ async def test_made_up_credentials_share_one_queue(
     door: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert (await door.get(LOGS)).status == 200
-    arrived, released = asyncio.Event(), asyncio.Event()
-    find_key = door.store.find_key
-
-    async def find_slowly(digest: bytes) -> ApplicationKey | None:
-        arrived.set()
-        await released.wait()
-        return await find_key(digest)
-
-    monkeypatch.setattr(door.store, "find_key", find_slowly)
+    held = hold_up(door, monkeypatch, "find_key")
     monkeypatch.setattr(turns, "MAX_RUNNING", 2)
     monkeypatch.setattr(turns, "MAX_RUNNING_OF_ONE", 1)
     flood = [asyncio.create_task(door.get(LOGS, key=make_up_key())) for _ in range(5)]
-    await arrived.wait()
+    await held.arrived.wait()
     # Were each of them a tenant, two would be under way, and nobody else before they end.
     assert (await asyncio.wait_for(door.get(LOGS), 10)).status == 200
-    released.set()
+    held.released.set()
     assert {(await answer).status for answer in flood} == {403}
 
 
 async def test_who_goes_away_leaves_room(door: FrontDoor, monkeypatch: pytest.MonkeyPatch) -> None:
-    arrived, released = hold_up(door, monkeypatch)
+    held = hold_up(door, monkeypatch)
     monkeypatch.setattr(turns, "MAX_RUNNING", 1)
     gone = asyncio.create_task(door.get(LOGS))
-    await arrived.wait()
+    await held.arrived.wait()
     gone.cancel()
     # It would wait for as long as the store keeps the other one.
     assert (await asyncio.wait_for(door.get("/openapi.json"), 10)).status == 200
-    assert not released.is_set()
+    assert not held.released.is_set()

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import gzip
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -22,7 +22,7 @@ from service.routes.events import MAX_LINES, TOLD_REFUSALS
 from service.settings import Settings
 from tests.builders import NOON, after
 from tests.service.conftest import open_door
-from tests.service.front_door import LOGS, FrontDoor
+from tests.service.front_door import LOGS, FrontDoor, Held, hold_up
 from tests.service.test_edge import assert_problem
 
 NDJSON = "application/x-ndjson"
@@ -156,29 +156,9 @@ async def test_with_the_setting_other_methods_are_told_all_three(open_: FrontDoo
     assert {*answer.headers["Allow"].split(",")} == {"GET", "HEAD", "POST"}
 
 
-@dataclass
-class Held:
-    """A call of the store that waits until it is let go."""
-
-    arrived: asyncio.Event = field(default_factory=asyncio.Event)
-    released: asyncio.Event = field(default_factory=asyncio.Event)
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
-
-
 @pytest.fixture
 def held(open_: FrontDoor, monkeypatch: pytest.MonkeyPatch) -> Held:
-    held, write_events = Held(), open_.store.write_events
-
-    async def write_slowly(*about: Any) -> Any:
-        held.arrived.set()
-        await held.released.wait()
-        try:
-            return await write_events(*about)
-        finally:
-            held.ended.set()
-
-    monkeypatch.setattr(open_.store, "write_events", write_slowly)
-    return held
+    return hold_up(open_, monkeypatch, "write_events")
 
 
 async def go_away(door: FrontDoor, held: Held) -> None:
@@ -223,18 +203,16 @@ async def test_a_service_that_ends_does_not_wait_for_ever(
 
 
 async def test_an_error_that_nobody_waits_for_is_told_as_any_other(
-    open_: FrontDoor, held: Held, monkeypatch: pytest.MonkeyPatch
+    open_: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stray: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, about: stray.append(about))
 
     async def fail(*_: object) -> None:
-        held.arrived.set()
-        await held.released.wait()
-        held.ended.set()
         raise StoreUnavailableError("database is locked")
 
     monkeypatch.setattr(open_.store, "write_events", fail)
+    held = hold_up(open_, monkeypatch, "write_events")
     await go_away(open_, held)
     held.released.set()
     await held.ended.wait()

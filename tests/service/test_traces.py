@@ -23,7 +23,7 @@ from service.intake import MAX_BODY_BYTES, MAX_CONTENT_BYTES, READ_AT_ONCE
 from service.settings import Settings
 from tests.builders import FOREIGN, NOON
 from tests.service.conftest import open_door
-from tests.service.front_door import LOGS, SEARCH, TESTS, Answer, FrontDoor
+from tests.service.front_door import LOGS, SEARCH, TESTS, Answer, FrontDoor, hold_up
 from tests.service.test_edge import assert_problem, exchange
 from tests.spans import JSON, PROTOBUF, make_request, make_span, write
 
@@ -280,23 +280,15 @@ async def test_one_credential_leaves_room_for_the_bodies_of_others(
     monkeypatch.setattr("service.intake.MAX_HELD_BYTES", 3 * len(body))
     monkeypatch.setattr("service.intake.MAX_HELD_BYTES_OF_ONE", 2 * len(body))
     monkeypatch.setattr("service.intake.TURN_SECONDS", 600.0)
-    arrived, released = asyncio.Event(), asyncio.Event()
-    refresh_tests = open_.store.refresh_tests
-
-    async def refresh_slowly(*about: Any, **rest: Any) -> int:
-        arrived.set()
-        await released.wait()
-        return await refresh_tests(*about, **rest)
-
-    monkeypatch.setattr(open_.store, "refresh_tests", refresh_slowly)
+    held = hold_up(open_, monkeypatch, "refresh_tests")
     flood = [asyncio.create_task(open_.post(TRACES, body, PROTOBUF)) for _ in range(6)]
     done = asyncio.as_completed(flood)
     for _ in range(4):
         # A third one would be held until its turn comes.
         assert_refused(await asyncio.wait_for(next(done), 60), 503)
     one_of_another = asyncio.create_task(open_.post(TRACES, body, PROTOBUF, key=other))
-    await arrived.wait()
-    released.set()
+    await held.arrived.wait()
+    held.released.set()
     assert [(await answer).status for answer in (*done, one_of_another)] == [200] * 3
 
 
@@ -305,19 +297,12 @@ async def test_a_body_waits_for_its_turn_so_long_and_no_longer(
 ) -> None:
     body = write(make_request([make_span("a")]), PROTOBUF)
     monkeypatch.setattr("service.intake.TURN_SECONDS", 0.05)
-    released = asyncio.Event()
-    refresh_tests = open_.store.refresh_tests
-
-    async def refresh_slowly(*about: Any, **rest: Any) -> int:
-        await released.wait()
-        return await refresh_tests(*about, **rest)
-
-    monkeypatch.setattr(open_.store, "refresh_tests", refresh_slowly)
+    held = hold_up(open_, monkeypatch, "refresh_tests")
     sent = [
         asyncio.create_task(open_.post(TRACES, body, PROTOBUF)) for _ in range(READ_AT_ONCE + 1)
     ]
     assert_refused(await next(asyncio.as_completed(sent)), 503)
-    released.set()
+    held.released.set()
     assert sorted([(await answer).status for answer in sent]) == [200] * READ_AT_ONCE + [503]
 
 

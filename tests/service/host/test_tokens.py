@@ -1,49 +1,26 @@
-"""Tokens of the host, through the front door: what each answer of the host opens, and how long."""
+"""Tokens of the host, through the front door: what each answer of the host opens."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from redis.asyncio import Redis as Client
 
 from service.host import client
 from service.host.checks import MAX_ASKED_OF_UNKNOWN, MAX_SILENCES, MAX_WAITING_OF_UNKNOWN
 from service.host.client import TOTAL_SECONDS
-from service.host.verdicts import GRANT_LIFETIME, OUTAGE_LIFETIME, REFUSAL_LIFETIME
+from service.host.verdicts import GRANT_LIFETIME
 from service.logs import configure_logging
 from service.settings import LogFormat, LogLevel, Settings
 from tests.builders import FOREIGN, NOON, after
-from tests.servers.redis import Redis
 from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, TESTS, FrontDoor, operations
-from tests.source_host import Saying, SourceHost, open_host
+from tests.service.host.asking import GOOD, TOKEN, status
+from tests.source_host import Saying, SourceHost
 
-TOKEN = "ghs_a.token-of/a+host~1="
 NAMES = tuple(operations())
-GOOD = Saying(200, body=b'{"id": 1, "full_name": "Acme/Widgets"}')
-JUST_BEFORE = timedelta(microseconds=1)
-
-
-@pytest.fixture
-async def host() -> AsyncIterator[SourceHost]:
-    async with open_host() as opened:
-        opened.add("Acme/Widgets", TOKEN)
-        yield opened
-
-
-@pytest.fixture
-async def door(tmp_path: Path, host: SourceHost) -> AsyncIterator[FrontDoor]:
-    settings = Settings(data_dir=tmp_path, host_api_url=host.base)
-    async for opened in open_door(settings):
-        yield opened
-
-
-async def status(door: FrontDoor, token: str = TOKEN, target: str = LOGS) -> int:
-    return (await door.get(target, key=token)).status
 
 
 @pytest.mark.parametrize("operation", NAMES)
@@ -244,80 +221,6 @@ async def test_a_silent_host_is_given_up_on_while_the_caller_still_waits(
     assert len(host.asked) == asked
 
 
-async def test_a_grant_is_remembered_for_its_time(door: FrontDoor, host: SourceHost) -> None:
-    assert await status(door) == 200
-    host.readable[TOKEN].clear()
-    door.clock.now = NOON + GRANT_LIFETIME - JUST_BEFORE
-    assert await status(door, target=f"{LOGS}?per_page=1") == 200
-    assert len(host.asked) == 1
-    door.clock.now = NOON + GRANT_LIFETIME
-    assert await status(door) == 404
-
-
-async def test_a_kept_answer_ends_with_the_grant_that_it_was_given_by(
-    door: FrontDoor, host: SourceHost
-) -> None:
-    quarantines = operations()["quarantines"]
-    assert await status(door, target=quarantines) == 200
-    host.readable[TOKEN].clear()
-    door.clock.now = NOON + GRANT_LIFETIME
-    assert await status(door, target=quarantines) == 404
-
-
-@pytest.mark.parametrize("known", [True, False], ids=["hidden", "bad"])
-async def test_a_refusal_is_remembered_for_less_long(
-    door: FrontDoor, host: SourceHost, known: bool
-) -> None:
-    if known:
-        host.readable[TOKEN].clear()
-    else:
-        del host.readable[TOKEN]
-    refused = 404 if known else 403
-    assert await status(door) == refused
-    host.add("Acme/Widgets", TOKEN)
-    door.clock.now = NOON + REFUSAL_LIFETIME - JUST_BEFORE
-    assert await status(door) == refused
-    door.clock.now = NOON + REFUSAL_LIFETIME
-    assert await status(door) == 200
-
-
-async def test_a_bad_token_is_asked_about_once_for_all_repositories(
-    door: FrontDoor, host: SourceHost
-) -> None:
-    for repository in ("widgets", "gadgets", "nothing"):
-        assert await status(door, "bad", operations("acme", repository)["events"]) == 403
-    assert len(host.asked) == 1
-
-
-async def test_while_the_host_is_down_a_grant_counts_for_longer_and_nothing_else_does(
-    door: FrontDoor, host: SourceHost
-) -> None:
-    host.readable["hidden"] = set()
-    assert (await status(door), await status(door, "hidden")) == (200, 404)
-    host.saying = Saying(500)
-    door.clock.now = NOON + OUTAGE_LIFETIME - JUST_BEFORE
-    assert (await status(door), await status(door, "hidden")) == (200, 503)
-    assert await status(door, target=operations("acme", "gadgets")["events"]) == 503
-    door.clock.now = NOON + OUTAGE_LIFETIME
-    assert await status(door) == 503
-
-
-@pytest.mark.parametrize("known", [True, False], ids=["hidden", "bad"])
-async def test_a_grant_does_not_come_back_after_a_refusal(
-    door: FrontDoor, host: SourceHost, known: bool
-) -> None:
-    assert await status(door) == 200
-    if known:
-        host.readable[TOKEN].clear()
-    else:
-        del host.readable[TOKEN]
-    door.clock.now = NOON + GRANT_LIFETIME
-    assert await status(door) in {403, 404}
-    host.saying = Saying(500)
-    door.clock.now = NOON + GRANT_LIFETIME + REFUSAL_LIFETIME
-    assert await status(door) == 503
-
-
 async def test_one_question_at_a_time_for_all_who_ask_the_same(
     door: FrontDoor, host: SourceHost
 ) -> None:
@@ -351,30 +254,6 @@ async def test_a_token_is_in_no_log_and_in_no_answer(
     assert TOKEN not in written
 
 
-async def test_processes_share_verdicts_by_redis(
-    tmp_path: Path, host: SourceHost, redis_url: str
-) -> None:
-    settings = Settings(data_dir=tmp_path, host_api_url=host.base, redis_url=redis_url)
-    async for one in open_door(settings):
-        async for other in open_door(settings):
-            assert (await status(one), await status(one, "bad")) == (200, 403)
-            asked = len(host.asked)
-            assert (await status(other), await status(other, "bad")) == (200, 403)
-            assert len(host.asked) == asked
-
-
-async def test_what_is_shared_tells_nothing_of_a_token(tmp_path: Path, host: SourceHost) -> None:
-    with Redis(tmp_path / "redis") as redis:
-        settings = Settings(data_dir=tmp_path, host_api_url=host.base, redis_url=redis.url)
-        async for door in open_door(settings):
-            assert (await status(door), await status(door, "bad-token")) == (200, 403)
-            held = await read_all(redis.url)
-    assert any("host::" in name for name in held)
-    for text in (*held, *held.values()):
-        assert TOKEN not in text
-        assert "bad-token" not in text
-
-
 async def test_made_up_tokens_leave_turns_for_those_that_were_good(
     tmp_path: Path, host: SourceHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -400,9 +279,3 @@ async def test_made_up_tokens_leave_turns_for_those_that_were_good(
         assert {await rest for rest in done} == {403}
         # To wait for a turn is no silence of the host's.
         assert await status(door, "made-up") == 403
-
-
-async def read_all(url: str) -> dict[str, str]:
-    async with Client.from_url(url) as client:
-        names = [bytes(name).decode() async for name in client.scan_iter()]
-        return {name: repr(await client.get(name)) for name in names}

@@ -11,9 +11,7 @@ from indexing.models.tests import TestQuery
 from indexing.store import ElasticsearchPlace
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.store import ElasticsearchStore
-from tests.builders import (
-    WIDGETS,
-)
+from tests.builders import WIDGETS
 
 ALL = TestQuery(WIDGETS, ("*",))
 

@@ -6,15 +6,8 @@ import asyncio
 
 from indexing.errors import StoreError
 from indexing.store.elasticsearch.store import ElasticsearchStore
-from tests.builders import (
-    NOON,
-    load_names,
-    make_run,
-)
-from tests.indexing.store.elasticsearch.looking import (
-    indices_of,
-    names,
-)
+from tests.builders import NOON, load_names, make_run
+from tests.indexing.store.elasticsearch.looking import indices_of, names
 
 
 async def test_searches_are_whole_while_a_rebuild_goes_on(store: ElasticsearchStore) -> None:

@@ -16,19 +16,8 @@ from indexing.store.elasticsearch.control import Control
 from indexing.store.elasticsearch.layout import Layout
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from indexing.store.interface import EventOutcome
-from tests.builders import (
-    WIDGETS,
-    after,
-    load_names,
-    make_event,
-)
-from tests.indexing.store.elasticsearch.looking import (
-    ask,
-    cluster_of,
-    event_ids,
-    names,
-    open_at,
-)
+from tests.builders import WIDGETS, after, load_names, make_event
+from tests.indexing.store.elasticsearch.looking import ask, cluster_of, event_ids, names, open_at
 
 
 async def test_processes_that_start_together_agree(elasticsearch_place: ElasticsearchPlace) -> None:

@@ -5,13 +5,15 @@ SHELL := /bin/sh
 PYTHON ?= python3
 # The version of uv that is fetched where the machine has none.
 UV_VERSION := 0.13.9
+# How many processes run the tests side by side.
+PROCESSES ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null || echo .tools/uv/bin/uv)
 export UV_PROJECT_ENVIRONMENT := $(VENV)
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: help install run services test kills harden check format bench bench-quick example-report clean
+.PHONY: help install run services test test-quick kills harden check format bench bench-quick example-report clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,8 +35,11 @@ run: install ## Load the examples when the store is empty, print a key and curl 
 services: install ## Run a local Elasticsearch and Redis until Ctrl-C, and print the settings for them.
 	@exec $(BIN)/python -m tests.servers.local
 
-test: install ## Run every test.
-	$(BIN)/pytest
+test: install ## Run every test, in two processes.
+	$(BIN)/pytest --numprocesses=$(PROCESSES) --dist=worksteal --durations=20 $(ARGUMENTS)
+
+test-quick: install ## Run the tests that start no server and no other process, and take no time.
+	$(BIN)/pytest --quick --numprocesses=$(PROCESSES) --dist=worksteal -rfE --durations=5 $(ARGUMENTS)
 
 kills: install ## Kill loads a hundred times over each store, and hold what comes of each to a clean one.
 	MERGEWATCH_TEST_KILLS=50 $(BIN)/pytest --durations=0 tests/kills

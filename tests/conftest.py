@@ -1,34 +1,40 @@
-"""The servers that tests share: each is started when the first test asks for it, once a session.
+"""The servers that tests share: each process of a run starts one when its first test asks for it.
 
 A server that runs already is used instead where the environment names it, which saves the start:
 `MERGEWATCH_TEST_ELASTICSEARCH_URL`, `MERGEWATCH_TEST_REDIS_URL`.
-Nothing is skipped: what is missing is an error.
+What is missing is an error; only `--quick` skips a test that asks for a server.
 """
 
 from __future__ import annotations
 
-import contextlib
-import http.client
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from indexing.store import ElasticsearchPlace
 from tests.servers.elasticsearch import Node
+from tests.servers.folder import server_folder
+from tests.servers.indices import Indices
 from tests.servers.redis import Redis
+
+pytest_plugins = ["tests.quick"]
+
+# The machine may have other work: how long an example takes says nothing of the code.
+settings.register_profile("mergewatch", deadline=None)
+settings.load_profile("mergewatch")
 
 
 @pytest.fixture(scope="session")
-def elasticsearch_url() -> Iterator[str]:
-    """One node for all tests; each names indices of its own."""
+def elasticsearch_url(without_servers: None) -> Iterator[str]:
+    """One node for all tests of this process."""
     yield from _running("MERGEWATCH_TEST_ELASTICSEARCH_URL", Node)
 
 
 @pytest.fixture(scope="session")
-def redis_url() -> Iterator[str]:
+def redis_url(without_servers: None) -> Iterator[str]:
     """One server for all tests; what harms it starts a server of its own."""
     yield from _running("MERGEWATCH_TEST_REDIS_URL", Redis)
 
@@ -38,24 +44,44 @@ def _running(variable: str, server: type[Node | Redis]) -> Iterator[str]:
     if url:
         yield url
         return
-    with (
-        tempfile.TemporaryDirectory(prefix="mergewatch-") as folder,
-        server(Path(folder)) as started,
-    ):
+    with server_folder() as folder, server(Path(folder)) as started:
         yield started.url
 
 
+@pytest.fixture(scope="session")
+def shared_indices(elasticsearch_url: str) -> Iterator[Indices]:
+    """The indices that the tests of this process share, one after another."""
+    yield from _closing(Indices(elasticsearch_url, f"test-{os.getpid()}-shared"))
+
+
+@pytest.fixture(scope="session")
+def fresh_indices(elasticsearch_url: str) -> Iterator[Indices]:
+    """Indices that are dropped after every test."""
+    yield from _closing(Indices(elasticsearch_url, f"test-{os.getpid()}-fresh"))
+
+
+def _closing(indices: Indices) -> Iterator[Indices]:
+    yield indices
+    indices.close()
+
+
 @pytest.fixture
-def elasticsearch_place(elasticsearch_url: str) -> ElasticsearchPlace:
-    """A place in the shared node with nothing in it, the same for every test of this process."""
-    place = ElasticsearchPlace((elasticsearch_url,), f"test-{os.getpid()}")
-    empty(place)
-    return place
+def elasticsearch_place(request: pytest.FixtureRequest) -> ElasticsearchPlace:
+    """A place in the shared node: a new store, or nothing at all for tests that ask for that.
+
+    `pytest.mark.fresh_indices` is for tests that are about indices: that create, change, rebuild
+    or count them.
+    """
+    if request.node.get_closest_marker("fresh_indices"):
+        empty: ElasticsearchPlace = request.getfixturevalue("empty_elasticsearch_place")
+        return empty
+    indices: Indices = request.getfixturevalue("shared_indices")
+    indices.renew()
+    return indices.place
 
 
-def empty(place: ElasticsearchPlace) -> None:
-    """Leave nothing in that place."""
-    server = http.client.HTTPConnection(place.urls[0].removeprefix("http://"))
-    with contextlib.closing(server):
-        server.request("DELETE", f"/{place.prefix}-*")
-        assert server.getresponse().status == http.HTTPStatus.OK
+@pytest.fixture
+def empty_elasticsearch_place(fresh_indices: Indices) -> ElasticsearchPlace:
+    """A place in the shared node with nothing in it."""
+    fresh_indices.drop()
+    return fresh_indices.place

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from indexing.store import ElasticsearchPlace
 from tests.faults.stock import fill
 from tests.servers.elasticsearch import Node
+from tests.servers.folder import server_folder
 
 PREFIX = "faults"
 
@@ -36,7 +36,7 @@ class Stocked:
 @pytest.fixture(scope="session")
 def stocked() -> Iterator[Stocked]:
     with (
-        tempfile.TemporaryDirectory(prefix="mergewatch-faults-") as folder,
+        server_folder() as folder,
         Node(Path(folder)) as node,
     ):
         key = asyncio.run(fill(ElasticsearchPlace((node.url,), PREFIX)))

@@ -15,16 +15,16 @@ from pathlib import Path
 
 import pytest
 
-from indexing.store import ElasticsearchPlace, open_store
+from indexing.store import open_store
 from indexing.store.elasticsearch.bulk import Operation, send
 from indexing.store.elasticsearch.connection import Connection
 from indexing.store.elasticsearch.layout import Layout
 from indexing.store.interface import StoreStatus
 from tests.builders import NOON
-from tests.conftest import empty
 from tests.kills.commands import kill, run
 from tests.kills.loads import LOADS, Load
 from tests.places import Place
+from tests.servers.indices import Indices
 from tests.whole_state import read_all, read_status
 
 # Confirmed kills of each load over each store.
@@ -39,11 +39,11 @@ MakePlace = Callable[[], Place]
 def make_place(request: pytest.FixtureRequest, tmp_path: Path) -> MakePlace:
     """Gives the place of a store with nothing in it; the one before is gone then."""
     if request.param == "elasticsearch":
-        place: ElasticsearchPlace = request.getfixturevalue("elasticsearch_place")
+        indices: Indices = request.getfixturevalue("fresh_indices")
 
         def make_empty() -> Place:
-            empty(place)
-            return place
+            indices.drop()
+            return indices.place
 
         return make_empty
 

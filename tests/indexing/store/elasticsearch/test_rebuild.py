@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from indexing.errors import StoreError
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from tests.builders import NOON, load_names, make_run
 from tests.indexing.store.elasticsearch.looking import indices_of, names
+
+pytestmark = pytest.mark.fresh_indices
 
 
 async def test_searches_are_whole_while_a_rebuild_goes_on(store: ElasticsearchStore) -> None:

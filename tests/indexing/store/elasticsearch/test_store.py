@@ -19,6 +19,8 @@ from indexing.store.interface import EventOutcome
 from tests.builders import WIDGETS, after, load_names, make_event
 from tests.indexing.store.elasticsearch.looking import ask, cluster_of, event_ids, names, open_at
 
+pytestmark = pytest.mark.fresh_indices
+
 
 async def test_processes_that_start_together_agree(elasticsearch_place: ElasticsearchPlace) -> None:
     opened = await asyncio.gather(*(open_at(elasticsearch_place) for _ in range(5)))

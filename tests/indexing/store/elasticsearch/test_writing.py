@@ -38,6 +38,7 @@ from tests.indexing.store.elasticsearch.looking import (
 PASSED = Conclusion.PASSED
 
 
+@pytest.mark.fresh_indices
 async def test_retention_drops_whole_slices_and_hides_the_rest(store: ElasticsearchStore) -> None:
     await store.ensure_repository(WIDGETS)
     moments = [after(days=days) for days in (-70, -40, -10, 0)]

@@ -1,0 +1,64 @@
+"""`pytest --quick`: the tests that start no process and are not marked `slow`.
+
+Nothing lists those tests. A test that starts a process (Elasticsearch, Redis, the service, any
+command), or asks for a server that runs already, is skipped at that moment.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+SKIPPED = "--quick starts no process"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--quick", action="store_true", help="leave out what is slow or starts a process"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--quick"):
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    config.hook.pytest_deselected(items=slow)
+    items[:] = [item for item in items if not item.get_closest_marker("slow")]
+
+
+@pytest.fixture(scope="session")
+def without_servers(request: pytest.FixtureRequest) -> None:
+    """Skip the test that asks for a server, where none may be used."""
+    if request.config.getoption("--quick"):
+        pytest.skip(SKIPPED)
+
+
+class _Guard:
+    """Skips the running test when it starts a process."""
+
+    def __init__(self) -> None:
+        self.running = False
+
+    def __call__(self, event: str, _: tuple[object, ...]) -> None:
+        if self.running and event == "subprocess.Popen":
+            pytest.skip(SKIPPED)
+
+
+_GUARD = _Guard()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--quick"):
+        # Nobody can remove an audit hook; this one lasts as long as the process.
+        sys.addaudithook(_GUARD)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Iterator[None]:
+    _GUARD.running = True
+    try:
+        return (yield)
+    finally:
+        _GUARD.running = False

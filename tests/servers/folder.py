@@ -1,0 +1,18 @@
+"""Where a server that lives no longer than a run of tests keeps its data."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Final
+
+MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a new folder of this user is made in it
+# A container may have a few megabytes there.
+ENOUGH_BYTES: Final = 2 * 2**30
+
+
+def server_folder() -> tempfile.TemporaryDirectory[str]:
+    """A new folder, in memory where there is room: a node waits for the disk at every write."""
+    in_memory = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= ENOUGH_BYTES
+    return tempfile.TemporaryDirectory(prefix="mergewatch-", dir=MEMORY if in_memory else None)

@@ -1,0 +1,186 @@
+"""The indices that all tests of a run share, emptied between two tests.
+
+To create the indices takes a second or two; to delete a few documents takes milliseconds. A test
+must not see what the test before left behind: it finds the indices, settings, mappings, aliases and
+templates of a new store, and no document but the store's own. Where anything else was changed,
+everything is dropped and created anew. Monthly slices may stay, empty.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from indexing.store import ElasticsearchPlace, open_store
+from indexing.store.elasticsearch.control import STORE_DOCUMENT, new_state
+from indexing.store.elasticsearch.layout import Layout
+from indexing.store.elasticsearch.setup import FIRST_GENERATION
+from tests.servers.process import DEADLINE, POLL
+
+# The slices that are created with the store, to learn what a slice looks like. Most tests write to
+# this month.
+MONTH: Final = "2026-09"
+# Every later test searches the slices that stay.
+MOST_SLICES: Final = 12
+# The most hits that one search returns.
+PAGE: Final = 10_000
+# Settings in which two indices of the same template differ.
+OWN_SETTINGS: Final = ("uuid", "creation_date", "provided_name")
+
+# State, aliases, mappings and settings of an index.
+Form = dict[str, Any]
+
+
+class IndicesError(RuntimeError):
+    """The node refused a request."""
+
+
+class Indices:
+    """All indices and templates of one prefix."""
+
+    def __init__(self, url: str, prefix: str) -> None:
+        self.place: Final = ElasticsearchPlace((url,), prefix)
+        self._layout: Final = Layout(prefix)
+        address = urlsplit(url)
+        assert address.hostname is not None
+        self._connection = http.client.HTTPConnection(
+            address.hostname, address.port, timeout=DEADLINE
+        )
+        # What a new store has: the form of each index, and the templates.
+        self._forms: dict[str, Form] = {}
+        self._templates: Any = None
+
+    def close(self) -> None:
+        """Drop everything, and disconnect."""
+        with closing(self._connection):
+            self.drop()
+            self._delete_templates()
+
+    def drop(self) -> None:
+        """Leave nothing that a new store would not replace: its templates stay."""
+        self._ask("DELETE", f"/{self._layout.prefix}-*?expand_wildcards=all")
+        self._forms = {}
+        names = {template["name"] for found in self._find_templates() for template in found}
+        if not names <= self._layout.templates.keys() | self._layout.components.keys():
+            self._delete_templates()
+
+    def _delete_templates(self) -> None:
+        for kind in ("_index_template", "_component_template"):
+            self._ask("DELETE", f"/{kind}/{self._layout.prefix}-*", allow=HTTPStatus.NOT_FOUND)
+
+    def renew(self) -> None:
+        """Make it a new store: by deleting documents where that is enough."""
+        self._wait_for_writes()
+        if self._forms and self._keep_unchanged():
+            self._delete_documents()
+            path = f"/{self._layout.control}/_create/{STORE_DOCUMENT}?refresh=true"
+            self._ask("PUT", path, json.dumps(new_state(FIRST_GENERATION)))
+        else:
+            self.drop()
+            self._create()
+
+    def _create(self) -> None:
+        # The event loop of the test may be running in this thread.
+        with ThreadPoolExecutor(1) as other_thread:
+            other_thread.submit(lambda: asyncio.run(self._open_once())).result()
+        for index in self._samples():
+            self._ask("PUT", f"/{index}", "{}")
+        self._ask("GET", f"/_cluster/health/{self._layout.prefix}-*?wait_for_status=green")
+        self._forms = self._find_forms()
+        self._templates = self._find_templates()
+
+    async def _open_once(self) -> None:
+        store = await open_store(self.place)
+        await store.close()
+
+    def _samples(self) -> tuple[str, str]:
+        return self._layout.events_of(MONTH), self._layout.executions_of(MONTH)
+
+    def _keep_unchanged(self) -> bool:
+        """Delete slices that should not stay; whether all that is left is as in a new store."""
+        if self._find_templates() != self._templates:
+            return False
+        found = self._find_forms()
+        slices = {name for name in found if name not in self._forms}
+        if any(found.get(name) != form for name, form in self._forms.items()):
+            return False
+        good = {
+            name
+            for sample, pattern in zip(self._samples(), self._patterns(), strict=True)
+            for name in slices
+            if name.startswith(pattern) and found[name] == self._forms[sample]
+        }
+        doomed = slices - good if len(good) <= MOST_SLICES else slices
+        if doomed:
+            self._ask("DELETE", "/" + ",".join(sorted(doomed)))
+        return True
+
+    def _patterns(self) -> tuple[str, str]:
+        return self._layout.events_of(""), self._layout.executions_of("")
+
+    def _find_forms(self) -> dict[str, Form]:
+        fields = ",".join(
+            f"metadata.indices.*.{name}" for name in ("state", "aliases", "mappings", "settings")
+        )
+        path = f"/_cluster/state/metadata/{self._layout.prefix}-*?filter_path={fields}"
+        found = self._ask("GET", path + "&expand_wildcards=all").get("metadata", {"indices": {}})
+        for form in found["indices"].values():
+            for name in OWN_SETTINGS:
+                form["settings"]["index"].pop(name, None)
+        forms: dict[str, Form] = found["indices"]
+        return forms
+
+    def _find_templates(self) -> tuple[Any, Any]:
+        pattern, none = f"{self._layout.prefix}-*", HTTPStatus.NOT_FOUND
+        return (
+            self._ask("GET", f"/_index_template/{pattern}", allow=none)["index_templates"],
+            self._ask("GET", f"/_component_template/{pattern}", allow=none)["component_templates"],
+        )
+
+    def _wait_for_writes(self) -> None:
+        """Wait until no write goes on that a test before has given up."""
+        deadline = time.monotonic() + DEADLINE
+        path = "/_tasks?actions=indices:data/write/bulk&detailed&filter_path=**.description"
+        while f"[{self._layout.prefix}-" in json.dumps(self._ask("GET", path)):
+            if time.monotonic() > deadline:
+                raise IndicesError("the writes of the test before do not end")
+            time.sleep(POLL)
+
+    def _delete_documents(self) -> None:
+        """Delete every document, and see that none is left.
+
+        Raises:
+            IndicesError: something else writes to these indices.
+        """
+        prefix = self._layout.prefix
+        self._ask("POST", f"/{prefix}-*/_refresh")
+        search = f"/{prefix}-*/_search?size={PAGE}&_source=false&filter_path=hits.hits"
+        while hits := self._ask("POST", search, '{"sort":"_doc"}').get("hits", {}).get("hits"):
+            lines = [json.dumps({"delete": _place_of(hit)}) for hit in hits]
+            done = self._ask("POST", "/_bulk?refresh=true", "\n".join([*lines, ""]))
+            results = {item["delete"].get("result") for item in done["items"]}
+            if results != {"deleted"}:
+                raise IndicesError(f"documents could not be deleted: {results}")
+
+    def _ask(
+        self, method: str, path: str, body: str | None = None, *, allow: HTTPStatus | None = None
+    ) -> Any:
+        self._connection.request(method, path, body, {"Content-Type": "application/json"})
+        with self._connection.getresponse() as response:
+            answer = json.loads(response.read())
+        if response.status >= HTTPStatus.BAD_REQUEST and response.status != allow:
+            raise IndicesError(f"{method} {path}: {response.status} {answer}")
+        return answer
+
+
+def _place_of(hit: Mapping[str, Any]) -> dict[str, str]:
+    place = {"_index": hit["_index"], "_id": hit["_id"]}
+    return place | ({"routing": hit["_routing"]} if "_routing" in hit else {})

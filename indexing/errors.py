@@ -19,8 +19,8 @@ class StoreUnavailableError(StoreError):
     """The store cannot be reached, is locked, damaged or out of room: later may be better."""
 
 
-class StoreVersionError(StoreError):
-    """The store was written by another version of this project."""
+class StoreVersionError(StoreUnavailableError):
+    """The store is of a version that this program cannot use: an operator has to act."""
 
 
 class UnknownRepositoryError(StoreError):

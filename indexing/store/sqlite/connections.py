@@ -23,7 +23,7 @@ from typing import Any, Final, TypeVar
 from indexing.errors import StoreError, StoreUnavailableError
 from indexing.lanes import ASKER, Lanes, take_within
 from indexing.store.sqlite.repositories import ReadingConnection
-from indexing.store.sqlite.schema import ensure_schema
+from indexing.store.sqlite.schema import ensure_schema, require_version
 from indexing.store.sqlite.search import add_functions
 from indexing.store.sqlite.slow_read import BrokenOffError, SlowRead, Work
 
@@ -96,7 +96,7 @@ class Connections:
 
     @classmethod
     def open(cls, path: Path) -> Connections:
-        """Open the file, made with its folder and tables where it is missing.
+        """Open the file; make it where it is missing, upgrade it where it is of an older version.
 
         Raises:
             StoreError: it cannot be used; the text says why.
@@ -166,11 +166,16 @@ class Connections:
             return await self._in_thread(self._slow, work, READER_BUSY_SECONDS)
 
     async def write(self, work: Work[T]) -> T:
-        """Run one write transaction, whole or not at all."""
+        """Run one write transaction, whole or not at all.
+
+        Raises:
+            StoreVersionError: another release has upgraded the file since it was opened.
+        """
 
         def transaction(connection: sqlite3.Connection) -> T:
             connection.execute("BEGIN IMMEDIATE")
             try:
+                require_version(connection)
                 result = work(connection)
                 connection.execute("COMMIT")
             except BaseException:

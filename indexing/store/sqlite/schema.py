@@ -1,247 +1,177 @@
-"""The tables of the embedded store, and how a file comes to have them.
+"""Which version the tables of a file have, and how a file comes to have the newest one.
 
-Times are microseconds since 1970. Ids of rows are private to the file; what the interface calls
-an id has a column of its own.
+`PRAGMA user_version` is the version. The migrations are in `migrations`.
 """
 
 from __future__ import annotations
 
-import secrets
+import logging
 import sqlite3
-import uuid
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from indexing.errors import StoreVersionError
+from indexing.store.sqlite.migrations import MIGRATIONS, Migration
+from indexing.store.sqlite.migrations.version_2 import APPLICATION_ID
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = len(MIGRATIONS)
 
-_TABLES: Final = """
-CREATE TABLE meta (
-    name TEXT PRIMARY KEY,
-    value BLOB NOT NULL
-) STRICT, WITHOUT ROWID;
+# How often a process that waits for a migration, or is busy with one, says so.
+_WAITING_SECONDS: Final = 5
+_PROGRESS_SECONDS: Final = 10.0
+# Steps of SQLite's virtual machine between two looks at the clock: a tenth of a second or less.
+_STEPS_PER_LOOK: Final = 1_000_000
 
-CREATE TABLE repositories (
-    id INTEGER PRIMARY KEY,
-    key TEXT NOT NULL UNIQUE,
-    owner TEXT NOT NULL,
-    name TEXT NOT NULL,
-    default_branch TEXT NOT NULL,
-    flaky_detection INTEGER NOT NULL,
-    auto_quarantine INTEGER NOT NULL,
-    ignore_broken_on_default_branch INTEGER NOT NULL
-) STRICT;
-
-CREATE TABLE application_keys (
-    id TEXT PRIMARY KEY,
-    digest BLOB NOT NULL UNIQUE,
-    name TEXT NOT NULL,
-    scope TEXT NOT NULL,
-    owner TEXT NOT NULL,
-    repository TEXT,
-    created_at INTEGER NOT NULL,
-    expires_at INTEGER,
-    revoked_at INTEGER
-) STRICT;
-
--- Each filter of the log has an index that goes on in the order of the log, so that a page is read
--- off one of them from its first row to its last, however deep it lies.
-CREATE TABLE events (
-    row_id INTEGER PRIMARY KEY,
-    repository_id INTEGER NOT NULL REFERENCES repositories (id),
-    received_at INTEGER NOT NULL,
-    id INTEGER NOT NULL,
-    type TEXT NOT NULL,
-    pull_request INTEGER,
-    base_ref TEXT,
-    body TEXT NOT NULL
-) STRICT;
-CREATE UNIQUE INDEX events_by_time ON events (repository_id, received_at, id);
-CREATE INDEX events_by_type ON events (repository_id, type, received_at, id);
-CREATE INDEX events_by_pull_request ON events (repository_id, pull_request, received_at, id)
-    WHERE pull_request IS NOT NULL;
-CREATE INDEX events_by_base_ref ON events (repository_id, base_ref, received_at, id)
-    WHERE base_ref IS NOT NULL;
-
-CREATE TABLE branches (
-    id INTEGER PRIMARY KEY,
-    repository_id INTEGER NOT NULL REFERENCES repositories (id),
-    name TEXT NOT NULL,
-    UNIQUE (repository_id, name)
-) STRICT;
-
--- pull_number and pull are part of what tells runs apart, so neither may be null there.
-CREATE TABLE runs (
-    id INTEGER PRIMARY KEY,
-    repository_id INTEGER NOT NULL REFERENCES repositories (id),
-    run_id TEXT NOT NULL,
-    attempt INTEGER NOT NULL,
-    pipeline_name TEXT NOT NULL,
-    job_name TEXT NOT NULL,
-    branch INTEGER NOT NULL REFERENCES branches (id),
-    commit_sha TEXT NOT NULL,
-    pull_number INTEGER NOT NULL,
-    pull TEXT NOT NULL,
-    infrastructure_failure INTEGER NOT NULL DEFAULT 0,
-    UNIQUE (repository_id, run_id, attempt, pipeline_name, job_name,
-            branch, commit_sha, pull_number, pull)
-) STRICT;
-
-CREATE TABLE tests (
-    id INTEGER PRIMARY KEY,
-    test_id BLOB NOT NULL UNIQUE,
-    repository_id INTEGER NOT NULL REFERENCES repositories (id),
-    test_name TEXT NOT NULL,
-    health_status TEXT NOT NULL DEFAULT 'unknown',
-    last_conclusion TEXT NOT NULL DEFAULT 'unknown',
-    failure_ratio REAL NOT NULL DEFAULT 0,
-    flakiness_ratio REAL NOT NULL DEFAULT 0,
-    success_ratio REAL NOT NULL DEFAULT 0,
-    first_failure_at INTEGER,
-    first_failure_commit TEXT,
-    first_failure_pull TEXT,
-    last_failure_at INTEGER,
-    last_success_at INTEGER,
-    framework TEXT,
-    framework_version TEXT,
-    language TEXT,
-    filepath TEXT,
-    function_name TEXT
-) STRICT;
-
--- executions_count is null for what never ran on the default branch, which no search shows.
-CREATE TABLE identities (
-    id INTEGER PRIMARY KEY,
-    identity_id BLOB NOT NULL UNIQUE,
-    repository_id INTEGER NOT NULL REFERENCES repositories (id),
-    test INTEGER NOT NULL REFERENCES tests (id),
-    test_name TEXT NOT NULL,
-    pipeline_name TEXT NOT NULL,
-    job_name TEXT NOT NULL,
-    executions_count INTEGER
-) STRICT;
-CREATE INDEX identities_by_test ON identities (test);
-CREATE INDEX identities_by_executions_count
-    ON identities (repository_id, executions_count, test_name, pipeline_name, job_name)
-    WHERE executions_count IS NOT NULL;
-CREATE INDEX identities_by_test_name
-    ON identities (repository_id, test_name, pipeline_name, job_name)
-    WHERE executions_count IS NOT NULL;
-CREATE INDEX identities_by_pipeline_name
-    ON identities (repository_id, pipeline_name, test_name, job_name)
-    WHERE executions_count IS NOT NULL;
-CREATE INDEX identities_by_job_name
-    ON identities (repository_id, job_name, test_name, pipeline_name)
-    WHERE executions_count IS NOT NULL;
-
--- Which three code points follow each other in which names; see search_plan.
-CREATE VIRTUAL TABLE test_trigrams USING fts5 (
-    name, content = '', columnsize = 0, detail = none, tokenize = 'trigram case_sensitive 1'
-);
-
-CREATE TABLE executions (
-    id INTEGER PRIMARY KEY,
-    execution_id BLOB NOT NULL UNIQUE,
-    identity INTEGER NOT NULL REFERENCES identities (id),
-    run INTEGER NOT NULL REFERENCES runs (id),
-    branch INTEGER NOT NULL REFERENCES branches (id),
-    conclusion INTEGER NOT NULL,
-    needed_retries INTEGER NOT NULL,
-    finished_at INTEGER NOT NULL,
-    duration REAL,
-    framework TEXT,
-    framework_version TEXT,
-    language TEXT,
-    filepath TEXT,
-    function_name TEXT,
-    failure_type TEXT,
-    failure_message TEXT
-) STRICT;
-CREATE INDEX executions_by_identity ON executions (identity, branch, conclusion, finished_at);
-CREATE INDEX executions_by_run ON executions (run, conclusion);
-CREATE INDEX executions_by_time ON executions (finished_at);
-
--- Tests whose executions changed since what is derived of them was worked out. A row is added with
--- the change and dropped with the result, so that no kill can lose one.
-CREATE TABLE stale_tests (
-    test INTEGER PRIMARY KEY REFERENCES tests (id)
-) STRICT;
-
--- judged_until is the newest finish time that an automatic quarantine was decided by; null for
--- what people made and for decisions that are final. evidence_until, of an ended quarantine, is
--- how far the evidence reached that its end has answered.
-CREATE TABLE quarantines (
-    id BLOB PRIMARY KEY,
-    repository_id INTEGER NOT NULL REFERENCES repositories (id),
-    test_id BLOB NOT NULL,
-    test_name TEXT NOT NULL,
-    reason TEXT NOT NULL,
-    branch TEXT,
-    source TEXT NOT NULL,
-    owner TEXT,
-    created_at INTEGER NOT NULL,
-    expires_at INTEGER,
-    removed_at INTEGER,
-    is_recovered INTEGER NOT NULL DEFAULT 0,
-    judged_until INTEGER,
-    evidence_until INTEGER
-) STRICT;
-CREATE UNIQUE INDEX quarantines_by_scope ON quarantines (test_id, ifnull(branch, char(0)))
-    WHERE removed_at IS NULL;
-CREATE INDEX quarantines_by_time ON quarantines (repository_id, created_at, id)
-    WHERE removed_at IS NULL;
-CREATE INDEX quarantines_ended ON quarantines (test_id, branch)
-    WHERE removed_at IS NOT NULL;
-"""
+_log = logging.getLogger(__name__)
 
 
-def ensure_schema(connection: sqlite3.Connection) -> None:
-    """Lay the tables out in an empty file; several processes may do so at once.
+def ensure_schema(
+    connection: sqlite3.Connection, migrations: Sequence[Migration] = MIGRATIONS
+) -> None:
+    """Bring the file to the newest version; several processes may do so at once.
+
+    One of them migrates, the others wait for it. A process that is killed leaves the file as it
+    was. The connection is of no further use: it does not enforce foreign keys any more.
 
     Raises:
-        StoreVersionError: the file holds tables of another version.
+        StoreVersionError: the file is of a newer version, or not one of this application.
     """
-    if _version_of(connection) == SCHEMA_VERSION:
+    newest = len(migrations)
+    if _require_known(connection, newest) == newest and _journal_mode(connection) == "wal":
         return
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("BEGIN IMMEDIATE")
+    connection.execute("PRAGMA foreign_keys = OFF")
+    _begin_alone(connection, newest)
     try:
-        found = _version_of(connection)
-        if found == 0:
-            for statement in _statements(_TABLES):
-                connection.execute(statement)
-            connection.executemany(
-                "INSERT INTO meta (name, value) VALUES (?, ?)",
-                [
-                    ("store_id", uuid.uuid4().hex.encode()),
-                    ("cursor_secret", secrets.token_bytes(32)),
-                ],
-            )
-            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        elif found != SCHEMA_VERSION:
-            raise StoreVersionError(
-                f"the store has tables of version {found}; this program reads {SCHEMA_VERSION}"
-            )
+        # Another process may have been faster.
+        found = _require_known(connection, newest)
+        if found < newest:
+            _migrate(connection, found, migrations)
         connection.execute("COMMIT")
     except BaseException:
         connection.execute("ROLLBACK")
         raise
 
 
-def _version_of(connection: sqlite3.Connection) -> int:
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+def read_version(connection: sqlite3.Connection) -> int:
+    """The version of the file's tables; 0 for a file with nothing in it.
+
+    Raises:
+        StoreVersionError: the file is a database of another application.
+    """
+    version = _pragma(connection, "user_version")
+    application = _pragma(connection, "application_id")
+    if application == APPLICATION_ID or (application == 0 and _is_early(connection, version)):
+        return version
+    raise StoreVersionError(
+        f"{_path_of(connection)} is an SQLite database, but not a store of mergewatch"
+    )
+
+
+def require_version(connection: sqlite3.Connection) -> None:
+    """Raise `StoreVersionError` where another release has migrated the file meanwhile."""
+    version = _pragma(connection, "user_version")
+    if version != SCHEMA_VERSION:
+        raise StoreVersionError(
+            f"the store {_path_of(connection)} is of version {version} now, this process works on"
+            f" version {SCHEMA_VERSION}: another release has upgraded it. Restart this process"
+            " with that release"
+        )
+
+
+def _is_early(connection: sqlite3.Connection, version: int) -> bool:
+    """Whether a file without an application id is a new one, or one of version 1."""
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    if version == 0:
+        return not tables
+    return version == 1 and {"meta", "events", "identities", "executions"} <= tables
+
+
+def _require_known(connection: sqlite3.Connection, newest: int) -> int:
+    version = read_version(connection)
+    if version > newest:
+        raise StoreVersionError(
+            f"the store {_path_of(connection)} is of version {version}; this release of mergewatch"
+            f" knows versions up to {newest}. Run the release that upgraded the store, or restore"
+            " a backup that was made before"
+        )
     return version
 
 
-def _statements(script: str) -> list[str]:
-    """The statements one by one: `executescript` would commit behind the transaction's back."""
-    statements: list[str] = []
-    pending = ""
-    for line in script.splitlines():
-        if line.lstrip().startswith("--"):
-            continue
-        pending += line + "\n"
-        if sqlite3.complete_statement(pending) and pending.strip():
-            statements.append(pending)
-            pending = ""
-    return statements
+def _begin_alone(connection: sqlite3.Connection, newest: int) -> None:
+    """Begin the one write transaction of the file, however long another process has it."""
+    connection.execute(f"PRAGMA busy_timeout = {_WAITING_SECONDS * 1000}")
+    began = time.monotonic()
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                raise
+            _log.warning(
+                "waiting for another process that upgrades or writes the store %s, before it can"
+                " be opened as version %d; %.0f s so far",
+                _path_of(connection),
+                newest,
+                time.monotonic() - began,
+            )
+        else:
+            return
+
+
+def _migrate(connection: sqlite3.Connection, found: int, migrations: Sequence[Migration]) -> None:
+    newest = len(migrations)
+    began = time.monotonic()
+    if found:
+        _log.warning(
+            "upgrading the store %s from version %d to %d", _path_of(connection), found, newest
+        )
+    for version in range(found + 1, newest + 1):
+        with _progress(connection, version, newest):
+            migrations[version - 1](connection)
+        connection.execute(f"PRAGMA user_version = {version}")
+    if found:
+        seconds = time.monotonic() - began
+        _log.warning("upgraded the store to version %d in %.1f s", newest, seconds)
+
+
+@contextmanager
+def _progress(connection: sqlite3.Connection, version: int, newest: int) -> Iterator[None]:
+    """Log now and then that a migration goes on, for as long as it takes."""
+    began = last = time.monotonic()
+
+    def look() -> int:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= _PROGRESS_SECONDS:
+            last = now
+            _log.warning(
+                "upgrading the store to version %d of %d; %.0f s so far",
+                version,
+                newest,
+                now - began,
+            )
+        return 0
+
+    connection.set_progress_handler(look, _STEPS_PER_LOOK)
+    try:
+        yield
+    finally:
+        connection.set_progress_handler(None, 0)
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    value: int = connection.execute(f"PRAGMA {name}").fetchone()[0]
+    return value
+
+
+def _journal_mode(connection: sqlite3.Connection) -> str:
+    mode: str = connection.execute("PRAGMA journal_mode").fetchone()[0]
+    return mode
+
+
+def _path_of(connection: sqlite3.Connection) -> str:
+    path: str = connection.execute("PRAGMA database_list").fetchone()[2]
+    return path

@@ -1,0 +1,17 @@
+"""Version 2: the file says which application it belongs to.
+
+SQLite keeps an application id in the header of a file for this. With it, `file` names the store,
+and a database of another application that is put in its place is refused, not written to.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final
+
+# "mrgw". https://www.sqlite.org/pragma.html#pragma_application_id
+APPLICATION_ID: Final = 0x6D726777
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")

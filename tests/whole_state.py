@@ -28,7 +28,7 @@ DETAILS_AT_ONCE = 16
 FROM, TO = datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
 OF_SETTINGS = b'"type":"ci_insights.auto_quarantine.'
 # Backends have versions of their own.
-NOT_COMPARED = frozenset({"backend", "version"})
+NOT_COMPARED = frozenset({"backend", "version", "known_version"})
 
 
 async def read_all(place: Place, repositories: Sequence[RepositoryName]) -> list[str]:

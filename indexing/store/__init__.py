@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from indexing.store.interface import Store
+
+# The embedded store, in its folder.
+STORE_FILE: Final = "mergewatch.db"
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +21,18 @@ class ElasticsearchPlace:
     api_key: str | None = field(default=None, repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """The version of a store that is there, and the newest that this program knows."""
+
+    stored: int
+    known: int
+
+
 async def open_store(place: Path | ElasticsearchPlace) -> Store:
-    """Open the embedded store in that folder, or the one in that cluster; made where missing.
+    """Open the embedded store in that folder, or the one in that cluster.
+
+    A store that is missing is made; one of an earlier version is upgraded.
 
     Raises:
         StoreError: the folder or the file in it, or the cluster, cannot be used; the text says why.
@@ -30,4 +44,23 @@ async def open_store(place: Path | ElasticsearchPlace) -> Store:
         return await ElasticsearchStore.open(place.urls, prefix=place.prefix, api_key=place.api_key)
     from indexing.store.sqlite.store import SqliteStore
 
-    return await SqliteStore.open(place / "mergewatch.db")
+    return await SqliteStore.open(place / STORE_FILE)
+
+
+async def find_versions(place: Path | ElasticsearchPlace) -> Versions | None:
+    """Look which version the store there has, and leave it as it is; `None` where there is none.
+
+    Raises:
+        StoreError: it cannot be read.
+    """
+    if isinstance(place, ElasticsearchPlace):
+        from indexing.store.elasticsearch.layout import LAYOUT_VERSION
+        from indexing.store.elasticsearch.setup import find_version
+
+        version = await find_version(place.urls, prefix=place.prefix, api_key=place.api_key)
+        return None if version is None else Versions(version, LAYOUT_VERSION)
+    from indexing.store.sqlite.connections import find_schema_version
+    from indexing.store.sqlite.schema import SCHEMA_VERSION
+
+    stored = find_schema_version(place / STORE_FILE)
+    return None if stored is None else Versions(stored, SCHEMA_VERSION)

@@ -74,10 +74,14 @@ class PruneCount:
 
 @dataclass(frozen=True, slots=True)
 class StoreStatus:
-    """What a store holds; `stale_tests` wait for `Writer.refresh_tests`."""
+    """What a store holds; `stale_tests` wait for `Writer.refresh_tests`.
+
+    `version` is that of its tables or indices, `known_version` the newest that this program knows.
+    """
 
     backend: str
     version: int
+    known_version: int
     repositories: int
     events: int
     tests: int

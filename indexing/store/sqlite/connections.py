@@ -23,7 +23,7 @@ from typing import Any, Final, TypeVar
 from indexing.errors import StoreError, StoreUnavailableError
 from indexing.lanes import ASKER, Lanes, take_within
 from indexing.store.sqlite.repositories import ReadingConnection
-from indexing.store.sqlite.schema import ensure_schema, require_version
+from indexing.store.sqlite.schema import ensure_schema, read_version, require_version
 from indexing.store.sqlite.search import add_functions
 from indexing.store.sqlite.slow_read import BrokenOffError, SlowRead, Work
 
@@ -228,6 +228,18 @@ class Connections:
             return work(connection)
 
         return await asyncio.get_running_loop().run_in_executor(pool, run)
+
+
+def find_schema_version(path: Path) -> int | None:
+    """The version of the tables of a file, which is left as it is; `None` where there are none."""
+    if not path.exists():
+        return None
+    with translated_errors(path):
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)
+        try:
+            return read_version(connection) or None
+        finally:
+            connection.close()
 
 
 def _give_way() -> None:

@@ -8,7 +8,7 @@ from typing import Final
 
 from indexing.store.interface import StoreIdentity, StoreStatus
 from indexing.store.sqlite.events import PRUNED_BEFORE
-from indexing.store.sqlite.schema import SCHEMA_VERSION
+from indexing.store.sqlite.schema import SCHEMA_VERSION, read_version
 from indexing.store.sqlite.search_plan import indexed_text
 from indexing.timestamps import to_microseconds
 
@@ -33,7 +33,12 @@ def get_status(connection: sqlite3.Connection) -> StoreStatus:
         name: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
         for name, table in _COUNTED.items()
     }
-    return StoreStatus(backend="sqlite", version=SCHEMA_VERSION, **counts)
+    return StoreStatus(
+        backend="sqlite",
+        version=read_version(connection),
+        known_version=SCHEMA_VERSION,
+        **counts,
+    )
 
 
 def prune_events(connection: sqlite3.Connection, before: datetime, limit: int) -> int:

@@ -39,13 +39,13 @@ def ensure_schema(
         StoreVersionError: the file is of a newer version, or not one of this application.
     """
     newest = len(migrations)
-    if _require_known(connection, newest) == newest and _journal_mode(connection) == "wal":
+    if require_known(connection, newest) == newest and _journal_mode(connection) == "wal":
         return
     connection.execute("PRAGMA foreign_keys = OFF")
     _begin_alone(connection, newest)
     try:
         # Another process may have been faster.
-        found = _require_known(connection, newest)
+        found = require_known(connection, newest)
         if found < newest:
             _migrate(connection, found, migrations)
         connection.execute("COMMIT")
@@ -88,7 +88,8 @@ def _is_early(connection: sqlite3.Connection, version: int) -> bool:
     return version == 1 and {"meta", "events", "identities", "executions"} <= tables
 
 
-def _require_known(connection: sqlite3.Connection, newest: int) -> int:
+def require_known(connection: sqlite3.Connection, newest: int = SCHEMA_VERSION) -> int:
+    """The version of the file's tables; raises `StoreVersionError` where it is not known."""
     version = read_version(connection)
     if version > newest:
         raise StoreVersionError(

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from indexing import globs
-from indexing.errors import StoreError, StoreUnavailableError, StoreVersionError
+from indexing.errors import StoreError, StoreUnavailableError
 from indexing.identifiers import derive_test_id
 from indexing.lanes import ASKER
 from indexing.models.paging import Anchor
@@ -180,15 +180,6 @@ async def test_closing_does_not_wait_for_slow_reads(tmp_path: Path) -> None:
     await connections.close()
     outcomes = await asyncio.gather(*readings, return_exceptions=True)
     assert {type(outcome) for outcome in outcomes} <= {BrokenOffError, asyncio.CancelledError}
-
-
-async def test_tables_of_another_version_are_refused(tmp_path: Path) -> None:
-    await (await open_store(tmp_path)).close()
-    with sqlite3.connect(tmp_path / "mergewatch.db") as connection:
-        connection.execute("PRAGMA user_version = 99")
-    connection.close()
-    with pytest.raises(StoreVersionError, match="version 99"):
-        await open_store(tmp_path)
 
 
 async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:

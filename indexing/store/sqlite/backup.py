@@ -1,0 +1,209 @@
+"""Copies of the embedded store: made while it is in use, checked, and put back in its place.
+
+A copy is made of one snapshot of the file, so it holds every transaction that was committed before
+the backup began. In WAL mode a reader holds no writer up; the log of the store grows meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from fcntl import LOCK_EX, LOCK_NB, lockf
+from pathlib import Path
+from typing import Final
+
+from indexing.errors import StoreError
+from indexing.store.sqlite.connections import translated_errors
+from indexing.store.sqlite.schema import require_known
+
+# Pages of one step: 4 MiB, between two reports of progress.
+_PAGES_PER_STEP: Final = 1_024
+# Steps of SQLite's virtual machine between two reports of a check.
+_STEPS_PER_REPORT: Final = 10_000_000
+
+# SQLite's own locks: who has the database open holds some byte of this range in WAL mode.
+# https://www.sqlite.org/src/file/src/os.h
+_SHARED_FIRST: Final = 0x40000002
+_SHARED_SIZE: Final = 510
+
+_SIDE_FILES: Final = ("-wal", "-shm", "-journal")
+
+# Told what is done, how many bytes of it, and of how many where that is known.
+Progress = Callable[[str, int, int | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A checked copy: the version of its tables, and its size in bytes."""
+
+    version: int
+    size: int
+
+
+def back_up(store: Path, target: Path, *, overwrite: bool, progress: Progress) -> Copy:
+    """Write a consistent, checked copy of the store, in one file that only its owner may read.
+
+    Nothing stands under the name of `target` before the copy is whole, checked and on the disk.
+
+    Raises:
+        StoreError: the copy could not be made; the text says why.
+    """
+    if not store.is_file():
+        raise StoreError(f"there is no store at {store}")
+    _check_target(store, target, overwrite=overwrite)
+    with _beside(target) as partial:
+        with translated_errors(store), closing(_open(store, "rw")) as source:
+            require_known(source)
+            _copy(source, partial, progress)
+        copy = check(partial, progress)
+        if not overwrite and target.exists():
+            raise StoreError(f"{target} exists meanwhile")
+        _put(partial, target)
+    return copy
+
+
+def restore(backup: Path, store: Path, *, overwrite: bool, progress: Progress) -> Path | None:
+    """Put a checked copy of a backup in the place of the store, which nobody may have open.
+
+    Gives where the store that stood there was moved to, if one did.
+
+    Raises:
+        StoreError: the backup is damaged, or the store is in use; nothing was changed.
+    """
+    if not backup.is_file():
+        raise StoreError(f"there is no file {backup}")
+    if store.exists() and not overwrite:
+        raise StoreError(f"there is a store at {store} already")
+    with translated_errors(store):
+        store.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _beside(store) as partial:
+        # A folder that was copied as it is has its newest transactions in the log beside it.
+        mode = "rw" if backup.with_name(f"{backup.name}-wal").exists() else "ro&immutable=1"
+        with translated_errors(backup), closing(_open(backup, mode)) as source:
+            require_known(source)
+            _copy(source, partial, progress)
+        check(partial, progress)
+        with translated_errors(store), _held_alone(store):
+            kept = _move_aside(store)
+            _put(partial, store)
+    return kept
+
+
+def check(path: Path, progress: Progress) -> Copy:
+    """Read all of a file that nobody writes to.
+
+    Raises:
+        StoreError: it is damaged, not a store, or one of a newer version.
+    """
+    size = path.stat().st_size
+    with translated_errors(path), closing(_open(path, "ro&immutable=1")) as connection:
+        version = require_known(connection)
+        if version == 0:
+            raise StoreError(f"{path} is empty")
+        # SQLite does not say how far a check is: that it goes on is all that can be reported.
+        connection.set_progress_handler(lambda: progress("checking", size, None), _STEPS_PER_REPORT)
+        (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+        if found != "ok":
+            raise StoreError(f"{path} is damaged: {found}")
+    return Copy(version, size)
+
+
+def _check_target(store: Path, target: Path, *, overwrite: bool) -> None:
+    if target.exists():
+        if target.samefile(store):
+            raise StoreError(f"{target} is the store itself")
+        if not overwrite:
+            raise StoreError(f"{target} exists already")
+    if target.is_dir():
+        raise StoreError(f"{target} is a folder")
+    if not target.parent.is_dir():
+        raise StoreError(f"there is no folder {target.parent}")
+
+
+def _open(path: Path, mode: str) -> sqlite3.Connection:
+    return sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None
+    )
+
+
+def _copy(source: sqlite3.Connection, target: Path, progress: Progress) -> None:
+    (page_size,) = source.execute("PRAGMA page_size").fetchone()
+    # The transaction holds one snapshot through all steps, so no write makes the copy begin anew.
+    source.execute("BEGIN")
+    source.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    with closing(_open(target, "rw")) as copy:
+        copy.execute("PRAGMA journal_mode = OFF")
+        copy.execute("PRAGMA synchronous = OFF")
+
+        def report(_status: int, left: int, total: int) -> None:
+            progress("copying", (total - left) * page_size, total * page_size)
+
+        source.backup(copy, pages=_PAGES_PER_STEP, progress=report, sleep=0)
+    source.execute("COMMIT")
+
+
+@contextmanager
+def _beside(target: Path) -> Iterator[Path]:
+    """Make a new file in the same folder, which is gone afterwards unless it was renamed."""
+    path = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
+    with translated_errors(path):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    try:
+        yield path
+    finally:
+        for end in ("", *_SIDE_FILES):
+            with suppress(FileNotFoundError):
+                path.with_name(path.name + end).unlink()
+
+
+def _put(partial: Path, target: Path) -> None:
+    """Rename a file so that it is whole under its new name, also after a loss of power."""
+    with translated_errors(target):
+        _sync(partial)
+        partial.replace(target)
+        _sync(target.parent)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _held_alone(store: Path) -> Iterator[None]:
+    """Hold the lock that keeps every other process from the file, damaged or not.
+
+    Raises:
+        StoreError: some process has it open.
+    """
+    if not store.exists():
+        yield
+        return
+    with store.open("r+b") as file:
+        try:
+            lockf(file, LOCK_EX | LOCK_NB, _SHARED_SIZE, _SHARED_FIRST)
+        except OSError as error:
+            raise StoreError(
+                f"the store {store} is in use: stop every process that works on it first"
+            ) from error
+        yield
+
+
+def _move_aside(store: Path) -> Path | None:
+    """Rename the store, with what belongs to it; also what a killed restore left of one."""
+    moment = datetime.now().astimezone().strftime("%Y%m%dT%H%M%S")
+    kept = store.with_name(f"{store.name}.replaced-{moment}-{secrets.token_hex(2)}")
+    moved = None
+    for end in ("", *_SIDE_FILES):
+        with suppress(FileNotFoundError):
+            store.with_name(store.name + end).rename(kept.with_name(kept.name + end))
+            moved = kept
+    return moved

@@ -1,0 +1,100 @@
+"""`mergewatch index backup` and `restore`: copies of the embedded store."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+import click
+
+from indexing.store import STORE_FILE, ElasticsearchPlace
+from service.cli.output import Meter, progress_meters
+from service.settings import load_settings
+
+_MEBIBYTE: Final = 1024 * 1024
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--force", is_flag=True, help="Overwrite FILE where it exists.")
+def backup(file: Path, force: bool) -> None:
+    """Write a consistent copy of the embedded store to FILE, while the service runs.
+
+    The copy holds everything that was acknowledged before the command began. It is checked before
+    it gets its name. It holds the secret of cursors and the hashes of keys: only its owner may
+    read it.
+    """
+    from indexing.store.sqlite.backup import back_up
+
+    store = _embedded_store("backed up")
+    with _reported() as progress:
+        copy = back_up(store, file, overwrite=force, progress=progress)
+    click.echo(
+        f"backed up {copy.size / _MEBIBYTE:,.1f} MiB of version {copy.version} to {file}", err=True
+    )
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--force", is_flag=True, help="Replace the store that is there; it is kept aside.")
+def restore(file: Path, force: bool) -> None:
+    """Put the backup FILE in the place of the embedded store.
+
+    Stop every process that works on the store first. The backup is checked before anything is
+    changed, and stays as it is.
+    """
+    from indexing.store.sqlite.backup import restore as put_back
+
+    store = _embedded_store("restored")
+    with _reported() as progress:
+        kept = put_back(file, store, overwrite=force, progress=progress)
+    if kept is not None:
+        click.echo(f"the former store is kept as {kept}", err=True)
+    click.echo(f"restored {store} from {file}", err=True)
+
+
+def _embedded_store(done: str) -> Path:
+    place = load_settings().store
+    if isinstance(place, ElasticsearchPlace):
+        raise click.UsageError(
+            f"MERGEWATCH_ELASTICSEARCH_URL is set, and Elasticsearch is {done} by its own"
+            f" snapshots. Take or restore one of the indices {place.prefix}-*, without the global"
+            " state; docs/operations.md has the requests"
+        )
+    return place / STORE_FILE
+
+
+@contextmanager
+def _reported() -> Iterator[Callable[[str, int, int | None], None]]:
+    """Show how far the work is; where SIGTERM ends it, nothing half done is left behind."""
+    meters: dict[str, Meter] = {}
+    with _ended_by_sigterm(), progress_meters() as make:
+
+        def show(what: str, done: int, total: int | None) -> None:
+            if what not in meters:
+                meters[what] = make(what, "MiB")
+            whole = None if total is None else total // _MEBIBYTE
+            meters[what](done // _MEBIBYTE, whole)
+
+        yield show
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    def end(_number: int, _frame: FrameType | None) -> None:
+        sys.exit(128 + signal.SIGTERM)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    former = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, former)

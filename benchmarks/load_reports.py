@@ -68,7 +68,7 @@ def _now() -> datetime:
 
 
 def read_requests() -> list[ReportRequest]:
-    found = list(read_manifest(SAMPLES / "manifest.csv", REPOSITORY))
+    found = list(read_manifest(SAMPLES / "manifest.csv", REPOSITORY, clock=_now))
     return [request for request in found if isinstance(request, ReportRequest)]
 
 

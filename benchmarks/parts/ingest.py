@@ -110,15 +110,19 @@ async def _speeds(kind: str, count: int, ways: Mapping[str, Way]) -> list[Speed]
 
 async def _load_events(sink: object, *, lines: Sequence[Line]) -> None:
     # Of a writer, this load calls the two methods that `Discarding` has.
-    count = await ingest_events(cast(Writer, sink), lines, source="made up", refuse=print)
+    count = await ingest_events(
+        cast(Writer, sink), lines, source="made up", refuse=print, clock=_now
+    )
     if count.written != len(lines):
         raise RuntimeError(f"{count.written} of {len(lines)} events were written")
 
 
 async def _load_reports(sink: object, *, reports: Sequence[ReportRequest]) -> None:
-    await ingest_reports(
-        cast(ExecutionSink, sink), reports, refuse=print, clock=lambda: datetime.now(UTC)
-    )
+    await ingest_reports(cast(ExecutionSink, sink), reports, refuse=print, clock=_now)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
 
 
 async def _timed(load: Load, sink: object) -> float:

@@ -77,7 +77,9 @@ async def _load_events(store: Store, amount: int) -> tuple[int, int]:
 
 async def _load_reports(store: Store, amount: int) -> tuple[int, int]:
     await store.set_repository(LAMMPS, RepositoryChange(default_branch="develop"), _now())
-    found = [r for r in read_manifest(_MANIFEST, LAMMPS) if isinstance(r, ReportRequest)]
+    found = [
+        r for r in read_manifest(_MANIFEST, LAMMPS, clock=_now) if isinstance(r, ReportRequest)
+    ]
     half = amount // 2
     first = await _ingest(store, found[:half])
     early = most_memory()

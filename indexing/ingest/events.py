@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import Final
 
+from indexing.accepted_times import check_accepted
+from indexing.errors import InvalidValueError
 from indexing.events.parsing import ParsedEvent, RefusedEventError, parse_event
 from indexing.ingest.counts import IngestCount, Progress
 from indexing.ingest.dead_letter import RefusedLine
@@ -41,19 +44,21 @@ async def ingest_events(
     *,
     source: str,
     refuse: Callable[[RefusedLine], None],
+    clock: Callable[[], datetime],
     progress: Progress | None = None,
     only: RepositoryName | None = None,
 ) -> IngestCount:
     """Store the event of each line; empty lines are passed over.
 
     Every refused line goes to `refuse`, and the rest lands. `source` is what such lines are said
-    to come from. With `only`, events of any other repository are refused too. `progress` is told
-    after each batch.
+    to come from. `clock` gives the time, in UTC, that no event may be dated more than a day ahead
+    of. With `only`, events of any other repository are refused too. `progress` is told after each
+    batch.
 
     Raises:
         StoreError: the store gave up; the batches before this one are stored.
     """
-    ingest = _Ingest(writer, source, refuse, only)
+    ingest = _Ingest(writer, source, refuse, clock, only)
     for line in lines:
         await ingest.take(line)
         if ingest.is_full:
@@ -74,12 +79,14 @@ class _Ingest:
         writer: Writer,
         source: str,
         refuse: Callable[[RefusedLine], None],
+        clock: Callable[[], datetime],
         only: RepositoryName | None,
     ) -> None:
         self.count = IngestCount()
         self._writer = writer
         self._source = source
         self._refuse = refuse
+        self._clock = clock
         self._only = only
         self._batch: list[tuple[Line, ParsedEvent]] = []
         self._bytes = 0
@@ -127,6 +134,10 @@ class _Ingest:
         event = parse_event(line.data)
         if self._only is not None and event.repository.key != self._only.key:
             raise RefusedEventError((f"repository: only events of {self._only} are taken here",))
+        try:
+            check_accepted(event.key.received_at, self._clock())
+        except InvalidValueError as error:
+            raise RefusedEventError((f"received_at: {error}",)) from error
         return event
 
     async def _spell(self, name: RepositoryName) -> RepositoryName:

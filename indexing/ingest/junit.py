@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, Protocol
 
+from indexing.accepted_times import AcceptedTimes, accepted_times, check_accepted
 from indexing.errors import InvalidValueError
 from indexing.identifiers import derive_identity_id, derive_junit_execution_id
 from indexing.ingest.counts import IngestCount
@@ -18,6 +19,7 @@ from indexing.models.executions import MAX_ATTEMPT, Execution, Run
 from indexing.models.repositories import Repository
 from indexing.names import RepositoryName, check_stored_name
 from indexing.store.interface import ExecutionCount, Steps
+from indexing.timestamps import format_timestamp
 
 # One transaction of the store: large enough that its fixed cost does not show, small enough that
 # readers wait for milliseconds.
@@ -86,6 +88,14 @@ def check_run(run: Run) -> Run:
     return run
 
 
+def check_started_at(started_at: datetime | None, now: datetime) -> datetime | None:
+    """Give it back, or raise `InvalidValueError` where it is outside the accepted range."""
+    try:
+        return None if started_at is None else check_accepted(started_at, now)
+    except InvalidValueError as error:
+        raise InvalidValueError(f"started_at {error}") from error
+
+
 async def ingest_reports(
     sink: ExecutionSink,
     requests: Iterable[ReportRequest | Refusal],
@@ -97,8 +107,9 @@ async def ingest_reports(
 ) -> IngestCount:
     """Write the executions of all reports, and refresh what is derived of them at the end.
 
-    `clock` gives the time, in UTC, that automatic quarantines are made at. `progress` is told
-    after each file, `judged` of the tests that are worked out anew when all are written.
+    `clock` gives the time, in UTC, that automatic quarantines are made at and that dates are
+    checked against. `progress` is told after each file, `judged` of the tests that are worked out
+    anew when all are written.
 
     A file that cannot be read as a whole leaves nothing and counts as one read and one refused;
     so does a `Refusal` among the requests. A case that cannot be stored is refused alone.
@@ -108,7 +119,7 @@ async def ingest_reports(
         StoreError: the store failed; what was written before stays.
     """
     todo = [found for request in requests for found in _expand(request)]
-    ingest = _Ingest(sink, refuse)
+    ingest = _Ingest(sink, refuse, clock)
     for done, item in enumerate(todo, start=1):
         if isinstance(item, Refusal):
             ingest.refuse(item)
@@ -125,9 +136,15 @@ async def ingest_reports(
 class _Ingest:
     """One call's worth of state: what was counted, and which repositories were made known."""
 
-    def __init__(self, sink: ExecutionSink, refuse: Callable[[Refusal], None]) -> None:
+    def __init__(
+        self,
+        sink: ExecutionSink,
+        refuse: Callable[[Refusal], None],
+        clock: Callable[[], datetime],
+    ) -> None:
         self.count = IngestCount()
         self._sink = sink
+        self._clock = clock
         self._report_refusal = refuse
         self._known: dict[str, RepositoryName] = {}
 
@@ -142,7 +159,10 @@ class _Ingest:
 
     async def take(self, request: ReportRequest) -> None:
         try:
+            now = self._clock()
             check_run(request.run)
+            check_started_at(request.started_at, now)
+            times = accepted_times(now)
             file = ReportFile.examine(request.path)
             await self._ensure_repository(request.repository)
             batch: list[Execution] = []
@@ -150,7 +170,11 @@ class _Ingest:
                 if isinstance(case, RefusedCase):
                     self.refuse(Refusal(name_file(request.path), case.line, case.reason))
                     continue
-                batch.append(_to_execution(request, file, case, ordinal))
+                finished_at = _choose_time(request, file, case, times)
+                if finished_at is None:
+                    self.refuse(_refuse_undated(request, file, case))
+                    continue
+                batch.append(_to_execution(request, file, case, ordinal, finished_at))
                 if len(batch) == BATCH_EXECUTIONS:
                     await self._write(request, batch)
                     batch = []
@@ -176,8 +200,35 @@ class _Ingest:
         )
 
 
+def _choose_time(
+    request: ReportRequest, file: ReportFile, case: ReportCase, times: AcceptedTimes
+) -> datetime | None:
+    """Give the first source whose time is accepted, or nothing where there is none."""
+    if request.started_at is not None:
+        return request.started_at
+    for moment in (case.timestamp, file.modified_at):
+        if moment is not None and times.covers(moment):
+            return moment
+    return None
+
+
+def _refuse_undated(request: ReportRequest, file: ReportFile, case: ReportCase) -> Refusal:
+    stated = "none" if case.timestamp is None else format_timestamp(case.timestamp)
+    return Refusal(
+        name_file(request.path),
+        case.line,
+        f"no usable time: the report states {stated}, and the file was modified at"
+        f" {format_timestamp(file.modified_at)}; both have to be from 2000 on and at most a day"
+        " ahead. Give the time as --started-at",
+    )
+
+
 def _to_execution(
-    request: ReportRequest, file: ReportFile, case: ReportCase, ordinal: int
+    request: ReportRequest,
+    file: ReportFile,
+    case: ReportCase,
+    ordinal: int,
+    finished_at: datetime,
 ) -> Execution:
     run = request.run
     identity = derive_identity_id(
@@ -187,7 +238,7 @@ def _to_execution(
         id=derive_junit_execution_id(identity, run.run_id, run.attempt, file.digest, ordinal),
         test_name=case.test_name,
         conclusion=case.conclusion,
-        finished_at=request.started_at or case.timestamp or file.modified_at,
+        finished_at=finished_at,
         needed_retries=case.needed_retries,
         duration=case.duration,
         framework=request.framework,

@@ -7,10 +7,12 @@ import csv
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final, TypeVar
 
+from indexing.accepted_times import check_accepted
 from indexing.errors import InvalidValueError
 from indexing.ingest.junit import Refusal, ReportRequest, check_run, name_file
 from indexing.junit.pull_requests import parse_pull_request
@@ -41,22 +43,23 @@ def read_manifest(
     path: Path,
     repository: RepositoryName,
     *,
+    clock: Callable[[], datetime],
     framework: str | None = None,
     framework_version: str | None = None,
     language: str | None = None,
 ) -> Iterator[ReportRequest | Refusal]:
     """Give a request for each row, or in its place why there is none.
 
-    Files are relative to the manifest. A blank `started_at`,
-    `attempt` or `pull_request` says nothing. Columns of other names are passed over. A manifest
-    that cannot be read at all gives one refusal.
+    Files are relative to the manifest. A blank `started_at`, `attempt` or `pull_request` says
+    nothing. A `started_at` is checked against `clock`, in UTC. Columns of other names are passed
+    over. A manifest that cannot be read at all gives one refusal.
     """
     shown = name_file(path)
     try:
         with path.open("rb") as stream:
             for line, row in _read_rows(stream):
                 try:
-                    request = _to_request(path.parent, repository, _check_row(row))
+                    request = _to_request(path.parent, repository, _check_row(row), clock())
                 except InvalidValueError as error:
                     yield Refusal(shown, line, str(error))
                 else:
@@ -138,7 +141,9 @@ def _check_row(row: Mapping[str, str] | csv.Error) -> Mapping[str, str]:
     return {name: _in_column(name, check_text, row.get(name, "")) for name in used}
 
 
-def _to_request(folder: Path, repository: RepositoryName, row: Mapping[str, str]) -> ReportRequest:
+def _to_request(
+    folder: Path, repository: RepositoryName, row: Mapping[str, str], now: datetime
+) -> ReportRequest:
     number, pull = None, None
     if row["pull_request"].strip():
         number, pull = _in_column("pull_request", parse_pull_request, row["pull_request"])
@@ -157,7 +162,9 @@ def _to_request(folder: Path, repository: RepositoryName, row: Mapping[str, str]
         path=_in_column("file", partial(_locate, folder), row["file"]),
         repository=repository,
         run=check_run(run),
-        started_at=_in_column("started_at", parse_timestamp, started_at) if started_at else None,
+        started_at=_in_column("started_at", partial(_parse_start, now), started_at)
+        if started_at
+        else None,
     )
 
 
@@ -167,6 +174,10 @@ def _in_column(name: str, parse: Callable[[str], Parsed], text: str) -> Parsed:
         return parse(text)
     except InvalidValueError as error:
         raise InvalidValueError(f"{name}: {error}") from error
+
+
+def _parse_start(now: datetime, text: str) -> datetime:
+    return check_accepted(parse_timestamp(text), now)
 
 
 def _parse_attempt(text: str) -> int:

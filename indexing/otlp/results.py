@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from indexing.errors import InvalidValueError
@@ -30,9 +31,11 @@ class Results:
 
 
 def read_results(
-    repository: RepositoryName, spans: Iterable[ReceivedSpan | DamagedSpan]
+    repository: RepositoryName, spans: Iterable[ReceivedSpan | DamagedSpan], *, now: datetime
 ) -> Results:
     """Sort the spans of a request; those that are no tests are passed over.
+
+    `now` is the time that no span may have ended more than a day ahead of.
 
     Raises:
         RequestError: the request that the spans are read from turns out to be unreadable, or to
@@ -45,7 +48,7 @@ def read_results(
         try:
             if isinstance(received, DamagedSpan):
                 raise InvalidValueError(received.reason)
-            found = to_execution(repository, received)
+            found = to_execution(repository, received, now)
         except InvalidValueError as error:
             first, count = reasons.get(str(error), (received.place, 0))
             reasons[str(error)] = first, count + 1

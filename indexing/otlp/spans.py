@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from indexing.accepted_times import check_accepted
 from indexing.errors import InvalidValueError
 from indexing.identifiers import MAX_INTEGER, derive_identity_id, derive_otlp_execution_id
 from indexing.junit.cases import (
@@ -94,8 +95,12 @@ class _Facts:
             raise InvalidValueError(f"{alternatives[0]} {error}") from error
 
 
-def to_execution(repository: RepositoryName, span: ReceivedSpan) -> tuple[Run, Execution] | None:
+def to_execution(
+    repository: RepositoryName, span: ReceivedSpan, now: datetime
+) -> tuple[Run, Execution] | None:
     """Give what a span tells of; nothing where it is no test, but what one ran in or did.
+
+    `now` is what the span's end is checked against.
 
     Raises:
         InvalidValueError: it is a test that cannot be stored; the text names what is wrong.
@@ -116,7 +121,7 @@ def to_execution(repository: RepositoryName, span: ReceivedSpan) -> tuple[Run, E
         id=derive_otlp_execution_id(identity, trace_id, span_id),
         test_name=test_name,
         conclusion=conclusion,
-        finished_at=_read_end(span),
+        finished_at=_read_end(span, now),
         needed_retries=conclusion is Conclusion.PASSED
         and facts.get(names.TEST_NEEDED_RETRIES) is True,
         duration=_read_duration(span),
@@ -213,12 +218,15 @@ def _read_failure(facts: _Facts, span: ReceivedSpan) -> tuple[str | None, str | 
     )
 
 
-def _read_end(span: ReceivedSpan) -> datetime:
+def _read_end(span: ReceivedSpan, now: datetime) -> datetime:
     if not 0 < span.ended <= _MAX_NANOSECONDS:
         raise InvalidValueError(
             "endTimeUnixNano must be a number of nanoseconds since 1970, up to the year 2262"
         )
-    return from_microseconds(span.ended // 1_000)
+    try:
+        return check_accepted(from_microseconds(span.ended // 1_000), now)
+    except InvalidValueError as error:
+        raise InvalidValueError(f"endTimeUnixNano {error}") from error
 
 
 def _read_duration(span: ReceivedSpan) -> float | None:

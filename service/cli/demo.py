@@ -124,7 +124,11 @@ async def _load(store: Store, examples: Path) -> None:
 async def _load_events(store: Store, path: Path) -> IngestCount:
     with open_source(str(path)) as source:
         return await ingest_events(
-            store, source.lines(), source=source.name, refuse=lambda line: _fail(str(line))
+            store,
+            source.lines(),
+            source=source.name,
+            refuse=lambda line: _fail(str(line)),
+            clock=now,
         )
 
 
@@ -136,7 +140,7 @@ async def _load_reports(store: Store, examples: Path, example: _Example) -> Inge
     with progress_meters() as meters:
         return await ingest_reports(
             store,
-            read_manifest(manifest, example.repository),
+            read_manifest(manifest, example.repository, clock=now),
             refuse=_refuse_report,
             clock=now,
             progress=meters(str(example.repository), "reports"),

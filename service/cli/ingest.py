@@ -15,7 +15,7 @@ from indexing.ingest.sources import Source, SourceError, open_source
 from indexing.store.interface import Store
 from service.cli.junit import junit
 from service.cli.output import RefusalList, finish_ingest, progress_meters
-from service.cli.running import with_store
+from service.cli.running import now, with_store
 
 
 @click.group()
@@ -71,7 +71,7 @@ async def _load_source(
             meter(source.bytes_read, source.size)
 
         return await ingest_events(
-            store, source.lines(), source=source.name, refuse=refuse, progress=show
+            store, source.lines(), source=source.name, refuse=refuse, clock=now, progress=show
         )
 
 

@@ -12,12 +12,14 @@ from typing import Any
 
 import click
 
+from indexing.errors import InvalidValueError
 from indexing.ingest.counts import IngestCount
 from indexing.ingest.junit import (
     ExecutionSink,
     Refusal,
     ReportProgress,
     ReportRequest,
+    check_started_at,
     ingest_reports,
 )
 from indexing.ingest.manifest import read_manifest
@@ -93,11 +95,11 @@ def junit(
     if manifest is not None:
         _refuse_options_beside_a_manifest(paths, of_run)
         repository = choose_repository(repository, facts)
-        requests = list(read_manifest(manifest, repository, **about_tests))
+        requests = list(read_manifest(manifest, repository, clock=now, **about_tests))
     else:
         missing = () if paths else ("PATH (or --manifest)",)
         repository, run = make_run({**of_run, "repository": repository}, facts, missing)
-        started_at: datetime | None = of_run["started_at"]
+        started_at = _check_start(of_run["started_at"])
         requests = [
             ReportRequest(path, repository, run, started_at=started_at, **about_tests)
             for path in paths
@@ -150,6 +152,13 @@ async def _ingest(
         progress=display.reports,
         judged=display.judged,
     )
+
+
+def _check_start(started_at: datetime | None) -> datetime | None:
+    try:
+        return check_started_at(started_at, now())
+    except InvalidValueError as error:
+        raise click.UsageError(str(error).replace("started_at", "--started-at", 1)) from error
 
 
 def _refuse_half_of_an_upload(settings: Settings) -> None:

@@ -81,6 +81,7 @@ async def send_events(request: web.Request) -> web.Response:
             split_lines(content),
             source="the request body",
             refuse=refuse,
+            clock=context.clock,
             only=repository,
         )
     answer = _INTAKE.dump(

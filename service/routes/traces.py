@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
@@ -39,14 +40,14 @@ async def send_traces(request: web.Request) -> web.Response:
     context = request.app[CONTEXT]
     repository = await admit_to_write(request, Operation.SEND_TRACES, PATH)
     async with context.intake.receive(request, KINDS) as body:
-        results = await body.read(partial(_read_traces, repository, body.kind))
+        results = await body.read(partial(_read_traces, repository, body.kind, context.clock()))
         await ingest_results(context.writer, repository, results.runs, clock=context.clock)
     return _answer_traces(results, body.kind)
 
 
-def _read_traces(repository: RepositoryName, kind: str, content: bytes) -> Results:
+def _read_traces(repository: RepositoryName, kind: str, now: datetime, content: bytes) -> Results:
     try:
-        return read_results(repository, _READERS[kind](content))
+        return read_results(repository, _READERS[kind](content), now=now)
     except RequestTooLargeError as error:
         raise problems.too_large(str(error)) from error
     except RequestError as error:

@@ -98,6 +98,19 @@ async def test_what_is_refused_is_told_with_its_place_and_the_rest_lands(
     OAS31Validator({"$ref": "#/components/schemas/EventIntake", **schema}).validate(answer.json)
 
 
+async def test_an_event_of_a_wrong_clock_is_refused_by_name(open_: FrontDoor) -> None:
+    lines = [
+        make_line(1, received_at="1999-12-31T23:59:59Z"),
+        make_line(2, received_at=format_timestamp(after(days=2))),
+        make_line(3),
+    ]
+    answer = await open_.post(LOGS, b"".join(lines), NDJSON)
+    assert {name: answer.json[name] for name in counts(0, 0, 0, 0)} == counts(3, 1, 0, 2)
+    reasons = [refusal["reason"] for refusal in answer.json["refusals"]]
+    assert reasons[0] == "received_at: is before 2000-01-01T00:00:00Z"
+    assert reasons[1].startswith("received_at: is more than a day ahead of this machine's clock")
+
+
 async def test_the_first_refusals_are_told_and_all_are_counted(open_: FrontDoor) -> None:
     answer = await open_.post(LOGS, b"no\n" * (TOLD_REFUSALS + 7), NDJSON)
     assert answer.json["refused"] == TOLD_REFUSALS + 7

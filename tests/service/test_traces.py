@@ -19,9 +19,10 @@ from yarl import URL
 from indexing.errors import StoreUnavailableError
 from indexing.models.keys import Scope
 from indexing.otlp.requests import MAX_SPANS
+from indexing.timestamps import format_timestamp
 from service.intake import MAX_BODY_BYTES, MAX_CONTENT_BYTES, READ_AT_ONCE
 from service.settings import Settings
-from tests.builders import FOREIGN, NOON
+from tests.builders import FOREIGN, NOON, after
 from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, SEARCH, TESTS, Answer, FrontDoor, hold_up
 from tests.service.test_edge import assert_problem, exchange
@@ -98,6 +99,29 @@ async def test_what_is_rejected_is_told_and_the_rest_lands(open_: FrontDoor, kin
     assert "spans[1]: test.case.result.status must be passed, failed or skipped" in why
     assert "spans[2]: traceId" in why
     assert await names_of(open_) == ["a"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("end", [1, 2**63 - 1])
+async def test_a_span_of_a_wrong_clock_is_rejected_and_blinds_no_test(
+    open_: FrontDoor, kind: str, end: int
+) -> None:
+    results = [make_span("a", "failed", at) for at in (after(hours=-1), NOON)]
+    request = make_request([*results, make_span("a", "skipped", end_time_unix_nano=end)])
+    count, why = rejected(await open_.post(TRACES, write(request, kind), kind), kind)
+    assert count == 1
+    assert "spans[2]: endTimeUnixNano is " in why
+    (test,) = (await open_.get(f"{SEARCH}?test_name=a")).json["tests"]
+    detail = (await open_.get(f"{TESTS}/{test['test_id']}")).json
+    assert (detail["last_conclusion"], detail["failure_ratio"]) == ("failed", 1.0)
+    assert detail["first_failure_at"] == format_timestamp(after(hours=-1))
+
+
+async def test_the_day_ahead_is_counted_by_the_clock_of_the_service(open_: FrontDoor) -> None:
+    tomorrow = write(make_request([make_span("a", at=after(hours=25))]), PROTOBUF)
+    assert rejected(await open_.post(TRACES, tomorrow, PROTOBUF), PROTOBUF)[0] == 1
+    open_.clock.now = after(hours=1)
+    assert rejected(await open_.post(TRACES, tomorrow, PROTOBUF), PROTOBUF)[0] == 0
 
 
 async def test_what_is_no_test_is_neither_stored_nor_rejected(open_: FrontDoor) -> None:

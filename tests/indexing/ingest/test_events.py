@@ -35,6 +35,11 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
     await opened.close()
 
 
+def clock() -> datetime:
+    """The day after the sample events."""
+    return datetime(2026, 11, 4, tzinfo=UTC)
+
+
 def an_event(**members: Any) -> dict[str, Any]:
     event: dict[str, Any] = shapes.plain(shapes.event_shape("action.comment"))
     return {**event, **members}
@@ -55,7 +60,7 @@ async def load(
 ) -> tuple[IngestCount, list[RefusedLine]]:
     refused: list[RefusedLine] = []
     count = await ingest_events(
-        store, to_lines(rows), source="rows", refuse=refused.append, only=only
+        store, to_lines(rows), source="rows", refuse=refused.append, clock=clock, only=only
     )
     return count, refused
 
@@ -114,6 +119,30 @@ async def test_refused_lines_are_told_and_the_rest_lands(store: Store) -> None:
     assert str(refused[1]) == "rows, line 5: type: 'nope' is none of the 41 event types"
 
 
+@pytest.mark.parametrize(
+    ("received_at", "reason"),
+    [
+        ("1999-12-31T23:59:59.999999Z", "received_at: is before 2000-01-01T00:00:00Z"),
+        (
+            "2026-11-05T00:00:00.000001Z",
+            "received_at: is more than a day ahead of this machine's clock (2026-11-04T00:00:00Z)",
+        ),
+    ],
+)
+async def test_an_event_of_a_wrong_clock_is_refused_by_name(
+    store: Store, received_at: str, reason: str
+) -> None:
+    count, refused = await load(store, [an_event(received_at=received_at), an_event()])
+    assert count == IngestCount(read=2, written=1, refused=1)
+    assert refused[0].reasons == (reason,)
+
+
+@pytest.mark.parametrize("received_at", ["2000-01-01T00:00:00Z", "2026-11-05T00:00:00Z"])
+async def test_both_ends_of_the_accepted_times_are_accepted(store: Store, received_at: str) -> None:
+    count, _ = await load(store, [an_event(received_at=received_at)])
+    assert count.written == 1
+
+
 async def test_a_refused_event_makes_no_repository_known(store: Store) -> None:
     await load(store, [an_event(repository="ghost/town", type="nope")])
     assert await store.find_repository(RepositoryName("ghost", "town")) is None
@@ -137,7 +166,7 @@ async def test_events_of_other_repositories_are_refused_where_one_is_asked_for(
 async def test_a_line_that_the_source_could_not_read_is_refused(store: Store) -> None:
     broken = Line(number=7, offset=90, data=b"", defect="the gzip data ends too early")
     refused: list[RefusedLine] = []
-    count = await ingest_events(store, [broken], source="x.gz", refuse=refused.append)
+    count = await ingest_events(store, [broken], source="x.gz", refuse=refused.append, clock=clock)
     assert count == IngestCount(read=1, refused=1)
     assert refused == [RefusedLine("x.gz", broken, ("the gzip data ends too early",))]
 
@@ -149,7 +178,9 @@ async def test_progress_is_told_after_each_batch(store: Store) -> None:
         told.append((lines, offset))
 
     lines = to_lines(an_event(id=number) for number in range(2 * BATCH_EVENTS + 5))
-    await ingest_events(store, lines, source="rows", refuse=nothing_is_refused, progress=tell)
+    await ingest_events(
+        store, lines, source="rows", refuse=nothing_is_refused, clock=clock, progress=tell
+    )
     ends = [lines[2 * BATCH_EVENTS - 1], lines[BATCH_EVENTS - 1]]
     assert told == [(end.number, end.offset + len(end.data)) for end in reversed(ends)]
 
@@ -163,8 +194,10 @@ async def test_a_load_that_broke_off_is_finished_by_a_rerun(store: Store) -> Non
 
     lines = to_lines(an_event(id=number) for number in range(BATCH_EVENTS + 5))
     with pytest.raises(KilledError):
-        await ingest_events(store, lines, source="rows", refuse=nothing_is_refused, progress=kill)
-    count = await ingest_events(store, lines, source="rows", refuse=nothing_is_refused)
+        await ingest_events(
+            store, lines, source="rows", refuse=nothing_is_refused, clock=clock, progress=kill
+        )
+    count = await ingest_events(store, lines, source="rows", refuse=nothing_is_refused, clock=clock)
     assert count == IngestCount(read=BATCH_EVENTS + 5, written=5, unchanged=BATCH_EVENTS)
 
 

@@ -226,13 +226,54 @@ async def test_the_time_is_the_given_one_then_the_reports_then_the_files(
     assert own.health.last_failure_at == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     assert none.health.last_failure_at == datetime.fromtimestamp(1_700_000_000.5, UTC)
 
-    os.utime(path, (1_800_000_000, 1_800_000_000))
+    os.utime(path, (1_760_000_000, 1_760_000_000))
     count, _ = await ingest(store, request_for(path, at=None))
     assert count.unchanged == 2
     assert (await find(store, "none")).health.last_failure_at == none.health.last_failure_at
 
     await ingest(store, request_for(path, make_run("2")))
     assert (await find(store, "own")).health.last_failure_at == NOON
+
+
+@pytest.mark.parametrize("stated", ["0001-01-01T00:00:00", "1999-12-31", "2262-04-11T23:47:16"])
+async def test_a_wrong_time_within_a_report_counts_as_missing(
+    store: Store, folder: Path, stated: str
+) -> None:
+    path = folder / "a.xml"
+    path.write_text(
+        f'<testsuite timestamp="{stated}"><testcase name="t"><error/></testcase></testsuite>'
+    )
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+    await ingest(store, request_for(path, at=None))
+    found = await find(store, "t")
+    assert found.health.first_failure_at == datetime.fromtimestamp(1_700_000_000, UTC)
+
+
+@pytest.mark.parametrize("modified", [0, 4_000_000_000])
+async def test_a_case_without_any_usable_time_is_refused(
+    store: Store, folder: Path, modified: int
+) -> None:
+    path = folder / "a.xml"
+    path.write_text(
+        '<testsuite><testcase name="own" timestamp="2026-01-02T03:04:05"/>\n'
+        '<testcase name="none"/></testsuite>'
+    )
+    os.utime(path, (modified, modified))
+    count, refused = await ingest(store, request_for(path, at=None))
+    assert count == IngestCount(read=2, written=1, refused=1)
+    assert refused[0].line == 2
+    assert "no usable time" in refused[0].reason
+    assert "--started-at" in refused[0].reason
+
+
+@pytest.mark.parametrize("started_at", [datetime(1970, 1, 1, tzinfo=UTC), after(days=1.001)])
+async def test_a_wrong_start_refuses_the_report_and_is_named(
+    store: Store, folder: Path, started_at: datetime
+) -> None:
+    path = write_report(folder / "a.xml", "t")
+    count, refused = await ingest(store, request_for(path, at=started_at))
+    assert count == IngestCount(read=1, refused=1)
+    assert refused[0].reason.startswith("started_at is ")
 
 
 async def test_what_the_job_and_the_case_know_is_shown_of_the_test(

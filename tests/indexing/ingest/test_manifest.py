@@ -33,7 +33,7 @@ def read(folder: Path, *lines: str | bytes) -> list[ReportRequest | Refusal]:
     manifest.write_bytes(
         b"\n".join(line.encode() if isinstance(line, str) else line for line in lines)
     )
-    return list(read_manifest(manifest, WIDGETS, framework="ctest"))
+    return list(read_manifest(manifest, WIDGETS, clock=after, framework="ctest"))
 
 
 def refuse(folder: Path, *lines: str | bytes) -> tuple[int | None, str]:
@@ -78,6 +78,8 @@ def test_more_columns_in_any_order_blank_cells_and_quotes_are_read(tmp_path: Pat
         (ROW.replace("unit", ""), "job_name must not be empty"),
         (ROW.replace("unit", "x" * 8_001), "job_name must have at most"),
         (ROW.replace("12:00:00Z", "12:00:00"), "started_at: must be an RFC 3339"),
+        (ROW.replace("2026-01-31", "1999-12-31"), "started_at: is before 2000-01-01"),
+        (ROW.replace("2026-01-31", "2262-01-31"), "started_at: is more than a day ahead"),
         (ROW.replace("c0ffee", "a\0b"), "commit: must not hold a NUL"),
         (ROW.encode().replace(b"main", b"\xff"), "branch: must not hold"),
         (ROW.replace("unit", '"un"it'), "not a row of CSV"),
@@ -115,9 +117,9 @@ def test_a_manifest_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     assert "begin with a row of columns" in refuse(tmp_path, "")[1]
     assert "missing" in refuse(tmp_path, b"\x7fELF\0\1")[1]
     assert refuse(tmp_path, COLUMNS, "x" * (LINE_MAX_BYTES + 1))[0] == 2
-    (refusal,) = read_manifest(tmp_path / "none.csv", WIDGETS)
+    (refusal,) = read_manifest(tmp_path / "none.csv", WIDGETS, clock=after)
     assert refusal == Refusal(str(tmp_path / "none.csv"), None, "there is no such file")
-    (refusal,) = read_manifest(tmp_path, WIDGETS)
+    (refusal,) = read_manifest(tmp_path, WIDGETS, clock=after)
     assert isinstance(refusal, Refusal)
 
 
@@ -142,7 +144,9 @@ async def test_a_real_project_goes_all_the_way(tmp_path: Path) -> None:
         await store.set_repository(
             repository, RepositoryChange(default_branch="preview", auto_quarantine=True), NOON
         )
-        requests = read_manifest(SAMPLES / "lammps-regression" / "manifest.csv", repository)
+        requests = read_manifest(
+            SAMPLES / "lammps-regression" / "manifest.csv", repository, clock=after
+        )
         done = await ingest_reports(
             store, requests, refuse=lambda refusal: pytest.fail(refusal.reason), clock=after
         )

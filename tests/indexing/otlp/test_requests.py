@@ -28,8 +28,10 @@ from indexing.otlp.requests import (
     RequestTooLargeError,
 )
 from indexing.otlp.results import MAX_RUNS, read_results
-from tests.builders import WIDGETS
+from tests.builders import NOON, WIDGETS
 from tests.spans import RESOURCE, make_request, make_span, write_json
+
+END = 1_780_000_000 * 10**9
 
 PLACE = "resourceSpans[0].scopeSpans[0].spans"
 
@@ -98,7 +100,7 @@ def test_json_ids_are_hexadecimal_in_either_case() -> None:
 @pytest.mark.parametrize("wrong", ["xyz", 7, None, [], "AAAAAAAAAAAAAAAAAAAAAQ=="])
 def test_a_json_id_that_is_none_rejects_its_span_alone(wrong: Any) -> None:
     found = read_one_json(traceId=wrong, endTimeUnixNano="1", attributes=_case())
-    results = read_results(WIDGETS, [found])
+    results = read_results(WIDGETS, [found], now=NOON)
     assert (results.rejected, results.runs) == (1, {})
 
 
@@ -135,14 +137,14 @@ def test_a_json_span_that_is_none_is_damaged_and_told_where(members: dict[str, A
 
 
 def test_a_lone_surrogate_rejects_its_span_alone() -> None:
-    member = b'"traceId":"%032d","spanId":"%016d","endTimeUnixNano":1' % (1, 1)
+    member = b'"traceId":"%032d","spanId":"%016d","endTimeUnixNano":%d' % (1, 1, END)
     case = b'"attributes":[{"key":"test.scope","value":{"stringValue":"case"}}]'
     spans = b",".join(b'{"name":"%s",%s,%s}' % (name, member, case) for name in (b"\\ud800", b"a"))
     resource = orjson.dumps(
         {"attributes": [{"key": k, "value": {"stringValue": str(v)}} for k, v in RESOURCE.items()]}
     )
     body = b'{"resourceSpans":[{"resource":%s,"scopeSpans":[{"spans":[%s]}]}]}' % (resource, spans)
-    results = read_results(WIDGETS, read_json(body))
+    results = read_results(WIDGETS, read_json(body), now=NOON)
     assert [[each.test_name for each in runs] for runs in results.runs.values()] == [["a"]]
     assert results.complaint == f"{PLACE}[0]: the name of the test must not hold a lone surrogate"
 
@@ -270,13 +272,13 @@ def test_a_request_of_too_many_runs_is_refused() -> None:
     ]
     body = make_request(spans).SerializeToString()
     with pytest.raises(RequestTooLargeError, match="runs"):
-        read_results(WIDGETS, read_protobuf(body))
+        read_results(WIDGETS, read_protobuf(body), now=NOON)
 
 
 def test_what_was_rejected_is_told_once_for_each_reason() -> None:
     spans = [make_span(""), make_span("a"), make_span(""), make_span("b", trace_id=bytes(16))]
     body = make_request(spans).SerializeToString()
-    results = read_results(RepositoryName("acme", "widgets"), read_protobuf(body))
+    results = read_results(RepositoryName("acme", "widgets"), read_protobuf(body), now=NOON)
     assert [len(executions) for executions in results.runs.values()] == [1]
     assert results.rejected == 3
     assert results.complaint == (
@@ -310,7 +312,7 @@ def test_no_json_span_breaks_the_reader(value: Any) -> None:
     body = write_spans(span)
     for found in read_json(body):
         assert isinstance(found, ReceivedSpan | DamagedSpan)
-    read_results(WIDGETS, read_json(body))
+    read_results(WIDGETS, read_json(body), now=NOON)
 
 
 @given(st.binary(max_size=100))
@@ -318,4 +320,4 @@ def test_no_span_of_garbage_breaks_the_reader(garbage: bytes) -> None:
     wrapped = _nest(b"\x12" + bytes((len(garbage),)) + garbage)
     for body in (garbage, wrapped):
         with suppress(RequestError):
-            read_results(WIDGETS, read_protobuf(body))
+            read_results(WIDGETS, read_protobuf(body), now=NOON)

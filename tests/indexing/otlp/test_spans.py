@@ -15,7 +15,7 @@ from indexing.names import STORED_NAME_MAX_BYTES
 from indexing.otlp.protobuf import read_protobuf
 from indexing.otlp.requests import ReceivedSpan
 from indexing.otlp.spans import to_execution
-from tests.builders import NOON, WIDGETS
+from tests.builders import NOON, WIDGETS, after
 from tests.spans import RESOURCE, make_attributes, make_request, make_span
 
 PULL: dict[str, Any] = {
@@ -30,7 +30,7 @@ PULL: dict[str, Any] = {
 def read(span: Span, **resource: Any) -> tuple[Run, Execution] | None:
     (received,) = read_protobuf(make_request([span], resource).SerializeToString())
     assert isinstance(received, ReceivedSpan), received
-    return to_execution(WIDGETS, received)
+    return to_execution(WIDGETS, received, NOON)
 
 
 def read_run(**resource: Any) -> Run:
@@ -230,6 +230,9 @@ def test_times_are_to_the_microsecond_and_a_start_after_the_end_gives_no_duratio
         ({"span_id": bytes(8)}, "spanId must be 8 bytes"),
         ({"end_time_unix_nano": 0}, "endTimeUnixNano must be"),
         ({"end_time_unix_nano": 2**64 - 1}, "endTimeUnixNano must be"),
+        ({"end_time_unix_nano": 1}, "endTimeUnixNano is before 2000-01-01"),
+        ({"end_time_unix_nano": 2**63 - 1}, "endTimeUnixNano is more than a day ahead"),
+        ({"at": after(days=1, microseconds=1)}, "endTimeUnixNano is more than a day ahead"),
         ({"result": "broken"}, "test.case.result.status must be passed, failed or skipped"),
         ({"attributes": {"test.framework": "a\0"}}, "test.framework must not hold a NUL"),
     ],

@@ -167,6 +167,8 @@ def test_a_report_that_cannot_be_read_is_named_and_the_others_land(
         ((*RUN, "--manifest=m.csv"), "--branch"),
         (("r.xml", *RUN, "--attempt=0"), "--attempt"),
         (("r.xml", *RUN, "--started-at=2026-11-01T00:00:00"), "--started-at"),
+        (("r.xml", *RUN, "--started-at=1999-12-31"), "--started-at is before 2000-01-01"),
+        (("r.xml", *RUN, "--started-at=2262-04-11"), "--started-at is more than a day ahead"),
         (("r.xml", *RUN, "--pull-request=some"), "--pull-request"),
         (("r.xml", *RUN, "--job=" + "x" * 8_001), "--job"),
     ],

@@ -1,0 +1,52 @@
+"""Which dates of events and executions are accepted. Pure: `now` is the caller's clock.
+
+One wrong clock must not blind a test. Health is judged over the window that ends with a test's
+newest execution, so an execution dated in the far future would leave every real one outside; one
+dated 1970 would be the first failure for ever.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from indexing.errors import InvalidValueError
+from indexing.timestamps import format_timestamp
+
+# A machine that lost its clock starts at 1970 or 1980. Nothing that runs CI today is older than
+# this.
+EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
+
+# A local time that was taken for UTC is at most 14 hours ahead. A day covers that and some drift.
+MAX_AHEAD: Final = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedTimes:
+    """The accepted range, both ends included."""
+
+    earliest: datetime
+    latest: datetime
+
+    def covers(self, moment: datetime) -> bool:
+        return self.earliest <= moment <= self.latest
+
+
+def accepted_times(now: datetime) -> AcceptedTimes:
+    """The range that is accepted at `now`."""
+    return AcceptedTimes(EARLIEST, now + MAX_AHEAD)
+
+
+def check_accepted(moment: datetime, now: datetime) -> datetime:
+    """Give the moment back.
+
+    Raises:
+        InvalidValueError: it lies outside the accepted range; the text says on which side.
+    """
+    if moment < EARLIEST:
+        raise InvalidValueError(f"is before {format_timestamp(EARLIEST)}")
+    if moment > now + MAX_AHEAD:
+        ahead = format_timestamp(now.replace(microsecond=0))
+        raise InvalidValueError(f"is more than a day ahead of this machine's clock ({ahead})")
+    return moment

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from indexing.ingest.counts import IngestCount
@@ -31,10 +31,28 @@ async def ingest_results(
     if not runs:
         return count
     await writer.ensure_repository(repository)
-    for run, executions in runs.items():
-        for start in range(0, len(executions), BATCH_EXECUTIONS):
-            batch = executions[start : start + BATCH_EXECUTIONS]
-            done = await writer.write_executions(repository, run, batch)
-            count += IngestCount(len(batch), done.written, done.unchanged)
+    for batch in _batches(runs):
+        done = await writer.write_results(repository, batch)
+        count += IngestCount(done.written + done.unchanged, done.written, done.unchanged)
     await writer.refresh_tests(clock(), repository=repository)
     return count
+
+
+def _batches(
+    runs: Mapping[Run, Sequence[Execution]],
+) -> Iterator[Mapping[Run, Sequence[Execution]]]:
+    """All of it in portions of at most `BATCH_EXECUTIONS`, each of as many runs as fit."""
+    batch: dict[Run, Sequence[Execution]] = {}
+    size = 0
+    for run, executions in runs.items():
+        start = 0
+        while start < len(executions):
+            some = executions[start : start + BATCH_EXECUTIONS - size]
+            batch[run] = some
+            start += len(some)
+            size += len(some)
+            if size == BATCH_EXECUTIONS:
+                yield batch
+                batch, size = {}, 0
+    if batch:
+        yield batch

@@ -10,7 +10,7 @@ what it was asked for or raises: never a part of it as if it were the whole.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -27,6 +27,7 @@ from indexing.models.quarantines import (
     QuarantineRequest,
 )
 from indexing.models.repositories import Repository, RepositoryChange
+from indexing.models.selections import ExecutionSelection, SelectionExtent
 from indexing.models.tests import IdentityKey, TestDetail, TestIdentity, TestQuery
 from indexing.names import RepositoryName
 
@@ -69,6 +70,14 @@ class PruneCount:
     """How many rows retention dropped."""
 
     events: int
+    executions: int
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetCount:
+    """What was removed; `tests` is 0 where no test of that name was known."""
+
+    tests: int
     executions: int
 
 
@@ -151,6 +160,9 @@ class Reader(Protocol):
     async def get_test(self, repository: RepositoryName, test_id: uuid.UUID) -> TestDetail | None:
         """The test of that id, when it is one of this repository."""
 
+    async def measure_executions(self, selection: ExecutionSelection) -> SelectionExtent:
+        """What `Writer.remove_executions` would remove; may take as long as a scan."""
+
     async def list_quarantines(
         self, query: QuarantineQuery, anchor: Anchor[QuarantineKey], limit: int | None
     ) -> Page[Quarantine]:
@@ -198,9 +210,17 @@ class Writer(Protocol):
     async def write_executions(
         self, repository: RepositoryName, run: Run, executions: Sequence[Execution]
     ) -> ExecutionCount:
-        """Store executions of one run; one that is stored already stays as it is.
+        """`write_results` of one run."""
 
-        Their tests, the unchanged ones too, are stale until `refresh_tests`.
+    async def write_results(
+        self, repository: RepositoryName, results: Mapping[Run, Sequence[Execution]]
+    ) -> ExecutionCount:
+        """Store executions of some runs; one that is stored already stays as it is.
+
+        Their tests, the unchanged ones too, are stale until `refresh_tests`. The cost is linear in
+        what is given, also where the runs differ by their commits alone and much is stored of
+        them already; save that a job which turns into or out of a failure of the infrastructure
+        makes all of its tests stale.
 
         Raises:
             UnknownRepositoryError: `ensure_repository` was not called for it.
@@ -227,6 +247,37 @@ class Writer(Protocol):
         taken back as if it had never been. So results that were there before any decision end in
         the same quarantines, whatever the order and the calls that they came in. A decision is
         final once a setting of the repository changes or retention drops results of the test.
+        """
+
+    async def remove_executions(
+        self, selection: ExecutionSelection, now: datetime, progress: Steps | None = None
+    ) -> int:
+        """Remove the selected executions as if they had never come; returns how many they were.
+
+        Goes in steps, each of them atomic. Then what they bore on is worked out anew, as by
+        `refresh_tests(now)`: whether their jobs failed as a whole, and their tests, with first and
+        last failure and success as far as executions are stored. An automatic quarantine that they
+        were the reason for is taken back. Tests that are left with nothing stay known.
+
+        Where the selection is of what is dated outside a range, first and last failures and
+        successes outside it go too, whether or not the executions behind them are stored; and
+        evidence of quarantines that lies after it counts as evidence until `now`.
+
+        Loading the same executions again brings everything back. A call that was cut short has
+        done a part of it; repeating it does the rest.
+        """
+
+    async def forget_test(
+        self,
+        repository: RepositoryName,
+        test_name: str,
+        now: datetime,
+        progress: Steps | None = None,
+    ) -> ForgetCount:
+        """Remove a test: its executions, as by `remove_executions`, its identities, and itself.
+
+        Automatic quarantines in force of it go too, as they follow from its executions. Those that
+        people made stay, and so does what is remembered of ended ones.
         """
 
     async def add_quarantine(

@@ -12,7 +12,7 @@ cancelled may have committed. Which calls change what is answered:
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Hashable, Iterable, Sequence
+from collections.abc import AsyncIterator, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from typing import Protocol
@@ -28,11 +28,13 @@ from indexing.models.quarantines import (
     QuarantineRequest,
 )
 from indexing.models.repositories import Repository, RepositoryChange
+from indexing.models.selections import ExecutionSelection, SelectionExtent
 from indexing.models.tests import IdentityKey, TestDetail, TestIdentity, TestQuery
 from indexing.names import RepositoryName
 from indexing.store.interface import (
     EventOutcome,
     ExecutionCount,
+    ForgetCount,
     PruneCount,
     Steps,
     Store,
@@ -80,6 +82,12 @@ class RenewingStore(Store):
         async with self._changing(repository):
             return await self._store.write_executions(repository, run, executions)
 
+    async def write_results(
+        self, repository: RepositoryName, results: Mapping[Run, Sequence[Execution]]
+    ) -> ExecutionCount:
+        async with self._changing(repository):
+            return await self._store.write_results(repository, results)
+
     async def refresh_tests(
         self,
         now: datetime,
@@ -88,6 +96,22 @@ class RenewingStore(Store):
     ) -> int:
         async with self._changing(repository):
             return await self._store.refresh_tests(now, progress, repository)
+
+    async def remove_executions(
+        self, selection: ExecutionSelection, now: datetime, progress: Steps | None = None
+    ) -> int:
+        async with self._changing(selection.repository):
+            return await self._store.remove_executions(selection, now, progress)
+
+    async def forget_test(
+        self,
+        repository: RepositoryName,
+        test_name: str,
+        now: datetime,
+        progress: Steps | None = None,
+    ) -> ForgetCount:
+        async with self._changing(repository):
+            return await self._store.forget_test(repository, test_name, now, progress)
 
     async def add_quarantine(
         self, repository: RepositoryName, request: QuarantineRequest, now: datetime
@@ -163,6 +187,9 @@ class RenewingStore(Store):
 
     async def get_test(self, repository: RepositoryName, test_id: uuid.UUID) -> TestDetail | None:
         return await self._store.get_test(repository, test_id)
+
+    async def measure_executions(self, selection: ExecutionSelection) -> SelectionExtent:
+        return await self._store.measure_executions(selection)
 
     async def list_quarantines(
         self, query: QuarantineQuery, anchor: Anchor[QuarantineKey], limit: int | None

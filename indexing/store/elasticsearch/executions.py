@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from indexing.store.elasticsearch.connection import WRITING
 from indexing.store.elasticsearch.observations import TIME
 from indexing.store.elasticsearch.repositories import read_known
 from indexing.store.elasticsearch.retention import Retention
-from indexing.store.elasticsearch.runs import judge_run
+from indexing.store.elasticsearch.runs import judge_runs
 from indexing.store.elasticsearch.slices import slice_of
 from indexing.store.elasticsearch.stale import mark_tests, marking, new_mark_id
 from indexing.store.elasticsearch.tests import StoredTest, source_of
@@ -29,18 +29,36 @@ from indexing.timestamps import to_microseconds
 _IDS_AT_ONCE: Final = 5_000
 
 
-async def write_executions(
-    cluster: Cluster, repository: RepositoryName, run: Run, executions: Sequence[Execution]
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """An execution with the run that it is of."""
+
+    run: Run
+    execution: Execution
+
+
+async def write_results(
+    cluster: Cluster,
+    repository: RepositoryName,
+    results: Mapping[Run, Sequence[Execution]],
 ) -> ExecutionCount:
     retention = (await read_known(cluster, [repository])).retention
-    if not executions:
+    given = [
+        _Result(run, execution) for run, executions in results.items() for execution in executions
+    ]
+    if not given:
         return ExecutionCount(0, 0)
     routing = routing_of(repository)
-    names = {str(derive_test_id(repository, e.test_name)): e.test_name for e in executions}
+    names = {
+        str(derive_test_id(repository, each.execution.test_name)): each.execution.test_name
+        for each in given
+    }
     mark = new_mark_id()
     await _announce(cluster, mark, routing, names)
-    outcomes = await _store(cluster, repository, run, executions, retention)
-    await judge_run(cluster, repository, run, retention)
+    outcomes = await _store(cluster, repository, given, retention)
+    # Runs that differ by their commits alone are judged together.
+    jobs = {derive_run_id(repository, run).hex() for run in results}
+    await judge_runs(cluster, routing, jobs, retention)
     await mark_tests(cluster, mark, routing, names)
     written = sum(outcome is not None and outcome.done for outcome in outcomes)
     unchanged = sum(outcome is None or outcome.conflicts for outcome in outcomes)
@@ -68,8 +86,7 @@ async def _announce(cluster: Cluster, mark: str, routing: str, names: dict[str, 
 async def _store(
     cluster: Cluster,
     repository: RepositoryName,
-    run: Run,
-    executions: Sequence[Execution],
+    results: Sequence[_Result],
     retention: Retention,
 ) -> list[Outcome | None]:
     """Store what is new; `None` for what is there already.
@@ -77,18 +94,17 @@ async def _store(
     The slice goes by the time of an execution, which a second load may give otherwise: so what is
     there is looked for in all slices, and within one no id can be written twice.
     """
+    executions = [result.execution for result in results]
     there = await _find_stored(cluster, repository, executions, retention)
     operations: dict[int, Operation] = {}
-    for number, execution in enumerate(executions):
-        place = there.get(execution.id.hex())
+    for number, result in enumerate(results):
+        place = there.get(result.execution.id.hex())
         if place is not None and not place.dropped:
             continue
-        operations[number] = _operation_of(
-            cluster, repository, run, execution, retention.epoch, place
-        )
+        operations[number] = _operation_of(cluster, repository, result, retention.epoch, place)
     sent = await bulk.send(cluster.connection, list(operations.values()), visible=False)
     outcomes = dict(zip(operations, sent, strict=True))
-    return [outcomes.get(number) for number in range(len(executions))]
+    return [outcomes.get(number) for number in range(len(results))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +147,11 @@ async def _find_stored(
 def _operation_of(
     cluster: Cluster,
     repository: RepositoryName,
-    run: Run,
-    execution: Execution,
+    result: _Result,
     epoch: int,
     place: _Place | None,
 ) -> Operation:
+    run, execution = result.run, result.execution
     routing = routing_of(repository)
     index = cluster.layout.executions_of(slice_of(execution.finished_at))
     overwrites = place is not None and place.index == index

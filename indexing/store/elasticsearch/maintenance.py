@@ -83,7 +83,7 @@ async def rebuild(cluster: Cluster, now: datetime, progress: Steps | None) -> in
         return replace(state, identities=read, building=generation)
 
     await cluster.control.change(begin)
-    for routing in await _list_repositories(cluster):
+    for routing in await list_repositories(cluster):
         await stale.mark_repository(cluster, routing)
     count = await refresh_tests(cluster, now, progress)
     await cluster.connection.refresh(index)
@@ -234,7 +234,7 @@ async def _delete_index(cluster: Cluster, name: str) -> None:
     await cluster.connection.request("DELETE", f"/{name}?ignore_unavailable=true", patience=WRITING)
 
 
-async def _list_repositories(cluster: Cluster) -> list[str]:
+async def list_repositories(cluster: Cluster) -> list[str]:
     """The routings of all repositories."""
     body = {
         "size": _ROWS_A_PAGE,

@@ -27,6 +27,7 @@ from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.connection import INDEX_GONE, Document
 from indexing.store.elasticsearch.repositories import document_routed, stored_of
 from indexing.store.elasticsearch.repository_settings import announce
+from indexing.store.elasticsearch.runs import judge_runs
 from indexing.store.elasticsearch.search_query import key_of
 from indexing.store.elasticsearch.stale import Mark
 from indexing.store.elasticsearch.tests import StoredTest, source_of, test_of
@@ -59,6 +60,7 @@ async def refresh_tests(
                 if mark.tests is None:
                     await stale.spell_out(cluster, mark)
                     more = True
+            more |= await _judge_removed(cluster, place, named)
             left: set[str] = set()
             async for done, again in _refresh_repository(cluster, place, named, now):
                 left |= again
@@ -72,6 +74,15 @@ async def refresh_tests(
     return total
 
 
+async def _judge_removed(cluster: Cluster, routing: str, marks: Sequence[Mark]) -> bool:
+    """Judge the runs anew that executions were removed of; true where that made tests stale."""
+    runs = frozenset[str]().union(*(mark.removed.runs for mark in marks))
+    if not runs:
+        return False
+    retention = (await cluster.control.read()).retention
+    return await judge_runs(cluster, routing, runs, retention)
+
+
 async def _refresh_repository(
     cluster: Cluster, routing: str, marks: Sequence[Mark], now: datetime
 ) -> AsyncIterator[tuple[int, frozenset[str]]]:
@@ -80,8 +91,13 @@ async def _refresh_repository(
     Yields with each step how many tests were done, and which have to be done again.
     """
     tests = sorted(frozenset[str]().union(*(mark.tests or () for mark in marks)))
+    removed: dict[str, set[int]] = {}
+    for mark in marks:
+        for test, moment in mark.removed.bounds:
+            removed.setdefault(test, set()).add(moment)
     for start in range(0, len(tests), _TESTS_A_STEP):
-        step = await _Step.begin(cluster, routing, tests[start : start + _TESTS_A_STEP], now)
+        some = tests[start : start + _TESTS_A_STEP]
+        step = await _Step.begin(cluster, routing, some, now, removed)
         async for done in step.run():
             yield done
 
@@ -94,10 +110,17 @@ class _Step:
     rules: Rules
     generations: Sequence[str]
     documents: Mapping[str, Document]
+    # Moments of executions that are gone, by test.
+    removed: Mapping[str, Collection[int]]
 
     @classmethod
     async def begin(
-        cls, cluster: Cluster, routing: str, tests: Sequence[str], now: datetime
+        cls,
+        cluster: Cluster,
+        routing: str,
+        tests: Sequence[str],
+        now: datetime,
+        removed: Mapping[str, Collection[int]],
     ) -> _Step:
         layout = cluster.layout
         own = (layout.control, document_routed(routing), None)
@@ -111,7 +134,7 @@ class _Step:
         rules = Rules(stored.repository, stored.settings_version, scope, now)
         # A mark may be older than its tests, where whoever made it was killed before them.
         documents = {document.id: document for document in found if document is not None}
-        return cls(cluster, rules, state.generations, documents)
+        return cls(cluster, rules, state.generations, documents, removed)
 
     async def run(self) -> AsyncIterator[tuple[int, frozenset[str]]]:
         """Yields how many tests were done, and which of them have to be done again."""
@@ -133,7 +156,13 @@ class _Step:
     ) -> list[Judged]:
         """Pure, and long enough to keep other requests of a service waiting."""
         return [
-            _judge(self.documents[test], seen.get(test, []), extents.get(test, {}), self.rules)
+            _judge(
+                self.documents[test],
+                seen.get(test, []),
+                extents.get(test, {}),
+                self.rules,
+                self.removed.get(test, ()),
+            )
             for test in tests
         ]
 
@@ -184,7 +213,7 @@ class _Step:
         guard = {"version": version, "version_type": "external_gte"}
         for pipeline, job in dict.fromkeys([*before.identities, *counts]):
             name = self.rules.repository.name
-            row_id = derive_identity_id(name, test.test_name, pipeline, job).hex()
+            row_id = row_id_of(name, test.test_name, pipeline, job)
             source = None
             if (pipeline, job) in counts:
                 source = {
@@ -200,6 +229,11 @@ class _Step:
                 index = self.cluster.layout.identities_of(generation)
                 action: bulk.Action = "delete" if source is None else "index"
                 yield Operation(action, index, row_id, routing, source, guard)
+
+
+def row_id_of(repository: RepositoryName, test_name: str, pipeline: str, job: str) -> str:
+    """The id of a row of the search, in every generation."""
+    return derive_identity_id(repository, test_name, pipeline, job).hex()
 
 
 def _portions(tests: Sequence[str], extents: observations.Extents) -> Iterator[list[str]]:
@@ -222,8 +256,9 @@ def _judge(
     seen: Sequence[Observation],
     jobs: Collection[tuple[str, str]],
     rules: Rules,
+    removed: Collection[int],
 ) -> Judged:
-    test = test_of(document.source)
+    test = test_of(document.source).without(removed)
     judge_test = partial(
         judge,
         flaky_detection=rules.repository.flaky_detection,

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from indexing.health.rules import is_infrastructure_failure
-from indexing.identifiers import derive_run_id
-from indexing.models.executions import Conclusion, Run
-from indexing.names import RepositoryName
-from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.connection import WRITING, ConflictError
+from indexing.models.executions import Conclusion
+from indexing.store.elasticsearch.cluster import Cluster
+from indexing.store.elasticsearch.connection import WRITING, ConflictError, Document
 from indexing.store.elasticsearch.retention import Retention
 from indexing.store.elasticsearch.scanning import scan_groups
 from indexing.store.elasticsearch.stale import announce, confirm
 
 _TESTS_A_PAGE: Final = 5_000
+# Each is up to four buckets of an answer.
+_RUNS_AT_ONCE: Final = 1_000
 
 
 async def find_failed(cluster: Cluster, routing: str, runs: Collection[str]) -> frozenset[str]:
@@ -26,66 +27,126 @@ async def find_failed(cluster: Cluster, routing: str, runs: Collection[str]) -> 
     return frozenset(run.id for run in found if run is not None and run.source["failed"])
 
 
-async def judge_run(
-    cluster: Cluster, repository: RepositoryName, run: Run, retention: Retention
-) -> None:
-    """Mark the run as a failure of the infrastructure or as none, by all that is stored of it."""
-    routing = routing_of(repository)
-    run_id = derive_run_id(repository, run).hex()
-    while True:
+@dataclass(frozen=True, slots=True)
+class _Results:
+    """What is stored of one run: how many tests passed and failed, and when the last one did."""
+
+    passed: int = 0
+    failed: int = 0
+    last_at: int | None = None
+
+
+async def judge_runs(
+    cluster: Cluster, routing: str, runs: Collection[str], retention: Retention
+) -> bool:
+    """Mark runs as failures of the infrastructure or as none, by all that is stored of them.
+
+    Returns whether any of them turned into one or out of it. The runs are counted together, so
+    the requests do not grow with their number.
+    """
+    turned = False
+    waiting = list(runs)
+    for start in range(0, len(waiting), _RUNS_AT_ONCE):
+        some = waiting[start : start + _RUNS_AT_ONCE]
+        turned |= await _judge_some(cluster, routing, some, retention)
+    return turned
+
+
+async def _judge_some(
+    cluster: Cluster, routing: str, runs: Sequence[str], retention: Retention
+) -> bool:
+    turned = False
+    while runs:
         # Read before the counting: whoever counts more and is faster makes the write below fail.
+        places = [(cluster.layout.runs, run, routing) for run in runs]
         stored, _ = await asyncio.gather(
-            cluster.connection.get(cluster.layout.runs, run_id, routing=routing),
+            cluster.connection.get_many(places, patience=WRITING),
             cluster.connection.refresh(cluster.layout.executions),
         )
-        query = _query_of(routing, run_id, retention)
-        counts, last_at = await _count(cluster, routing, query)
-        failed = is_infrastructure_failure(counts[Conclusion.PASSED], counts[Conclusion.FAILED])
-        if failed == (stored is not None and stored.source["failed"]):
-            return
-        announced = await announce(cluster, routing, await _find_tests(cluster, routing, query))
-        source = {"repository_id": routing, "run": run_id, "failed": failed, "last_at": last_at}
-        try:
-            await cluster.connection.put(
-                cluster.layout.runs,
-                run_id,
-                source,
-                over=None if stored is None else stored.version,
-                routing=routing,
-                visible=False,
-            )
-        except ConflictError:
-            continue
-        await confirm(cluster, announced)
+        counted = await _count(cluster, routing, runs, retention)
+        changed = [
+            (run, document, counted[run])
+            for run, document in zip(runs, stored, strict=True)
+            if _is_failure(counted[run]) != (document is not None and document.source["failed"])
+        ]
+        for run, document, results in changed:
+            await _turn(cluster, routing, run, document, results, retention)
+        turned |= bool(changed)
         # Once more: who counted in between saw nothing to change, and so did not stop this write.
+        runs = [run for run, _, _ in changed]
+    return turned
 
 
-def _query_of(routing: str, run_id: str, retention: Retention) -> dict[str, Any]:
-    filters = [{"term": {"repository_id": routing}}, {"term": {"run": run_id}}]
+async def _turn(
+    cluster: Cluster,
+    routing: str,
+    run: str,
+    document: Document | None,
+    results: _Results,
+    retention: Retention,
+) -> None:
+    """Store what a run turned into, unless somebody else has judged it meanwhile."""
+    query = _query_of(routing, [run], retention)
+    announced = await announce(cluster, routing, await _find_tests(cluster, routing, query))
+    source = {
+        "repository_id": routing,
+        "run": run,
+        "failed": _is_failure(results),
+        "last_at": results.last_at,
+    }
+    try:
+        await cluster.connection.put(
+            cluster.layout.runs,
+            run,
+            source,
+            over=None if document is None else document.version,
+            routing=routing,
+            visible=False,
+        )
+    except ConflictError:
+        return
+    await confirm(cluster, announced)
+
+
+def _is_failure(results: _Results) -> bool:
+    return is_infrastructure_failure(results.passed, results.failed)
+
+
+def _query_of(routing: str, runs: Sequence[str], retention: Retention) -> dict[str, Any]:
+    filters = [{"term": {"repository_id": routing}}, {"terms": {"run": list(runs)}}]
     return {"bool": {"filter": filters, "must_not": retention.hidden("finished_at")}}
 
 
 async def _count(
-    cluster: Cluster, routing: str, query: dict[str, Any]
-) -> tuple[dict[Conclusion, int], int | None]:
-    """How many executions of the run ended how, and when the last of them did."""
+    cluster: Cluster, routing: str, runs: Sequence[str], retention: Retention
+) -> dict[str, _Results]:
+    """What is stored of each of these runs."""
     body = {
         "size": 0,
         "track_total_hits": False,
-        "query": query,
+        "query": _query_of(routing, runs, retention),
         "aggs": {
-            "conclusions": {"terms": {"field": "conclusion"}},
-            "last": {"max": {"field": "finished_at"}},
+            "runs": {
+                "terms": {"field": "run", "size": len(runs)},
+                "aggs": {
+                    "conclusions": {"terms": {"field": "conclusion"}},
+                    "last": {"max": {"field": "finished_at"}},
+                },
+            }
         },
     }
     answer = await cluster.connection.search(
         cluster.layout.executions, body, routing=routing, patience=WRITING
     )
-    counts = dict.fromkeys(Conclusion, 0)
-    for bucket in answer["aggregations"]["conclusions"]["buckets"]:
-        counts[Conclusion(bucket["key"])] = bucket["doc_count"]
-    last = answer["aggregations"]["last"]["value"]
-    return counts, None if last is None else int(last)
+    counted = dict.fromkeys(runs, _Results())
+    for bucket in answer.get("aggregations", {}).get("runs", {"buckets": []})["buckets"]:
+        counts = {b["key"]: b["doc_count"] for b in bucket["conclusions"]["buckets"]}
+        counted[bucket["key"]] = _Results(
+            counts.get(Conclusion.PASSED, 0),
+            counts.get(Conclusion.FAILED, 0),
+            int(bucket["last"]["value"]),
+        )
+    return counted
 
 
 async def _find_tests(cluster: Cluster, routing: str, query: dict[str, Any]) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
@@ -30,6 +30,21 @@ _TESTS_A_PAGE: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True)
+class Removed:
+    """What follows when executions were removed.
+
+    `bounds` are (test, microseconds): a first or last failure or success that stands there may be
+    of one of them, and is worked out anew of what is left. `runs` have to be judged anew.
+    """
+
+    bounds: frozenset[tuple[str, int]] = frozenset()
+    runs: frozenset[str] = frozenset()
+
+
+NOTHING_REMOVED: Final = Removed()
+
+
+@dataclass(frozen=True, slots=True)
 class Mark:
     """Some stale tests of one repository, by their ids; all of its tests, where it is `None`."""
 
@@ -38,6 +53,7 @@ class Mark:
     routing: str
     tests: frozenset[str] | None
     ahead_until: float
+    removed: Removed = NOTHING_REMOVED
 
     @property
     def is_over(self) -> bool:
@@ -56,11 +72,11 @@ async def mark_tests(
     tests: Iterable[str] | None,
     *,
     ahead: bool = False,
+    removed: Removed = NOTHING_REMOVED,
 ) -> None:
     """Make a mark, or make it anew: nobody who read it before can then take it away."""
-    await bulk.send(
-        cluster.connection, [marking(cluster, mark_id, routing, tests, ahead=ahead)], visible=False
-    )
+    operation = marking(cluster, mark_id, routing, tests, ahead=ahead, removed=removed)
+    await bulk.send(cluster.connection, [operation], visible=False)
 
 
 def marking(
@@ -70,14 +86,17 @@ def marking(
     tests: Iterable[str] | None,
     *,
     ahead: bool = False,
+    removed: Removed = NOTHING_REMOVED,
 ) -> Operation:
     """The same as one operation of a bulk."""
-    source = {
+    source: dict[str, Any] = {
         "repository_id": routing,
         "mark": mark_id,
         "tests": None if tests is None else sorted(tests),
         "ahead_until": time.time() + AHEAD_SECONDS if ahead else 0,
     }
+    if removed != NOTHING_REMOVED:
+        source["removed"] = {"bounds": sorted(removed.bounds), "runs": sorted(removed.runs)}
     return Operation("index", cluster.layout.stale, mark_id, None, source)
 
 
@@ -142,6 +161,7 @@ async def read_marks(cluster: Cluster, routing: str | None) -> tuple[list[Mark],
                         source["repository_id"],
                         None if tests is None else frozenset(tests),
                         source["ahead_until"],
+                        _removed_of(source.get("removed")),
                     )
                 )
                 seen += _TESTS_AT_ONCE if tests is None else len(tests)
@@ -153,6 +173,13 @@ async def read_marks(cluster: Cluster, routing: str | None) -> tuple[list[Mark],
         # its mark taken away.
         await cluster.connection.refresh(cluster.layout.executions)
     return marks, more
+
+
+def _removed_of(source: Mapping[str, Any] | None) -> Removed:
+    if source is None:
+        return NOTHING_REMOVED
+    bounds = frozenset((test, moment) for test, moment in source["bounds"])
+    return Removed(bounds, frozenset(source["runs"]))
 
 
 async def drop_marks(cluster: Cluster, marks: Sequence[Mark]) -> None:

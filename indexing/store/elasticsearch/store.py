@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from indexing.models.events import EventKey, EventQuery, EventRow, StoredEvent
@@ -17,6 +17,7 @@ from indexing.models.quarantines import (
     QuarantineRequest,
 )
 from indexing.models.repositories import Repository, RepositoryChange
+from indexing.models.selections import ExecutionSelection, SelectionExtent
 from indexing.models.tests import IdentityKey, TestDetail, TestIdentity, TestQuery
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch import (
@@ -26,6 +27,7 @@ from indexing.store.elasticsearch import (
     maintenance,
     quarantines,
     refresh,
+    removal,
     repositories,
     repository_settings,
     search,
@@ -39,6 +41,7 @@ from indexing.store.elasticsearch.setup import ensure_layout
 from indexing.store.interface import (
     EventOutcome,
     ExecutionCount,
+    ForgetCount,
     PruneCount,
     Steps,
     Store,
@@ -134,7 +137,12 @@ class ElasticsearchStore(Store):
     async def write_executions(
         self, repository: RepositoryName, run: Run, batch: Sequence[Execution]
     ) -> ExecutionCount:
-        return await executions.write_executions(self._cluster, repository, run, batch)
+        return await self.write_results(repository, {run: batch})
+
+    async def write_results(
+        self, repository: RepositoryName, results: Mapping[Run, Sequence[Execution]]
+    ) -> ExecutionCount:
+        return await executions.write_results(self._cluster, repository, results)
 
     async def refresh_tests(
         self,
@@ -143,6 +151,23 @@ class ElasticsearchStore(Store):
         repository: RepositoryName | None = None,
     ) -> int:
         return await refresh.refresh_tests(self._cluster, now, progress, repository)
+
+    async def measure_executions(self, selection: ExecutionSelection) -> SelectionExtent:
+        return await removal.measure_executions(self._cluster, selection)
+
+    async def remove_executions(
+        self, selection: ExecutionSelection, now: datetime, progress: Steps | None = None
+    ) -> int:
+        return await removal.remove_executions(self._cluster, selection, now, progress)
+
+    async def forget_test(
+        self,
+        repository: RepositoryName,
+        test_name: str,
+        now: datetime,
+        progress: Steps | None = None,
+    ) -> ForgetCount:
+        return await removal.forget_test(self._cluster, repository, test_name, now, progress)
 
     async def list_quarantines(
         self, query: QuarantineQuery, anchor: Anchor[QuarantineKey], limit: int | None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from indexing.models.repositories import Repository
 from indexing.models.tests import (
@@ -20,6 +20,9 @@ from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.columns import pull_document, pull_of
 from indexing.store.elasticsearch.repositories import document_id, repository_of
 from indexing.timestamps import microseconds_or_none, moment_or_none
+
+# The moments that outlive the executions that they are of.
+BOUNDS: Final = ("first_failure_at", "last_failure_at", "last_success_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,17 @@ class StoredTest:
             last_failure_at=None,
             last_success_at=None,
         )
+
+    def without(self, removed: Collection[int]) -> StoredTest:
+        """The test without the bounds that stand at these moments, in microseconds."""
+        gone: dict[str, Any] = {
+            bound: None
+            for bound in BOUNDS
+            if microseconds_or_none(getattr(self.health, bound)) in removed
+        }
+        if "first_failure_at" in gone:
+            gone |= {"first_failure_commit": None, "first_failure_pull": None}
+        return replace(self, health=replace(self.health, **gone)) if gone else self
 
 
 async def get_test(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
-from indexing.health.rules import is_infrastructure_failure
 from indexing.identifiers import derive_identity_id, derive_test_id
 from indexing.models.executions import Conclusion, Execution, Run
 from indexing.names import RepositoryName
 from indexing.store.interface import ExecutionCount
 from indexing.store.sqlite.columns import CONCLUSION_NUMBERS, text_of_pull
+from indexing.store.sqlite.job_runs import SAME_JOB, JobRun, add_results
 from indexing.store.sqlite.repositories import require_repository_id
 from indexing.store.sqlite.search_plan import indexed_text
 from indexing.timestamps import to_microseconds
@@ -19,24 +20,30 @@ from indexing.timestamps import to_microseconds
 NO_PULL_NUMBER = -1
 
 
-def write_executions(
+def write_results(
     connection: sqlite3.Connection,
     repository: RepositoryName,
-    run: Run,
-    executions: Sequence[Execution],
+    results: Mapping[Run, Sequence[Execution]],
 ) -> ExecutionCount:
     repository_id = require_repository_id(connection, repository)
-    branch = _ensure_branch(connection, repository_id, run.branch)
-    run_row = _ensure_run(connection, repository_id, branch, run)
-    written = 0
+    written: dict[JobRun, Counter[Conclusion]] = {}
     touched: set[int] = set()
-    for execution in executions:
-        test, identity = _ensure_identity(connection, repository, repository_id, run, execution)
-        touched.add(test)
-        written += _insert_execution(connection, identity, run_row, branch, execution)
+    for run, executions in results.items():
+        job = JobRun(repository_id, run.run_id, run.attempt, run.pipeline_name, run.job_name)
+        gained = written.setdefault(job, Counter())
+        branch = _ensure_branch(connection, repository_id, run.branch)
+        run_row = _ensure_run(connection, job, branch, run)
+        for execution in executions:
+            test, identity = _ensure_identity(connection, repository, repository_id, run, execution)
+            touched.add(test)
+            if _insert_execution(connection, identity, run_row, branch, execution):
+                gained[execution.conclusion] += 1
     mark_stale(connection, touched)
-    _judge_run(connection, repository_id, run)
-    return ExecutionCount(written, len(executions) - written)
+    # Once for each job, however many commits it tells of.
+    for job, gained in written.items():
+        add_results(connection, job, gained[Conclusion.PASSED], gained[Conclusion.FAILED])
+    new = sum(gained.total() for gained in written.values())
+    return ExecutionCount(new, sum(map(len, results.values())) - new)
 
 
 def mark_stale(connection: sqlite3.Connection, tests: Iterable[int]) -> None:
@@ -59,13 +66,9 @@ def _ensure_branch(connection: sqlite3.Connection, repository_id: int, name: str
     return found
 
 
-def _ensure_run(connection: sqlite3.Connection, repository_id: int, branch: int, run: Run) -> int:
+def _ensure_run(connection: sqlite3.Connection, job: JobRun, branch: int, run: Run) -> int:
     columns = (
-        repository_id,
-        run.run_id,
-        run.attempt,
-        run.pipeline_name,
-        run.job_name,
+        *job,
         branch,
         run.commit,
         NO_PULL_NUMBER if run.pull_number is None else run.pull_number,
@@ -73,9 +76,10 @@ def _ensure_run(connection: sqlite3.Connection, repository_id: int, branch: int,
     )
     connection.execute(
         "INSERT INTO runs (repository_id, run_id, attempt, pipeline_name, job_name, branch,"
-        " commit_sha, pull_number, pull) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " commit_sha, pull_number, pull, infrastructure_failure) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?,"
+        f" coalesce((SELECT infrastructure_failure FROM job_runs WHERE {SAME_JOB}), 0))"
         " ON CONFLICT DO NOTHING",
-        columns,
+        (*columns, *job),
     )
     row = connection.execute(
         "SELECT id FROM runs WHERE repository_id = ? AND run_id = ? AND attempt = ?"
@@ -133,7 +137,7 @@ def _ensure_test(
 
 def _insert_execution(
     connection: sqlite3.Connection, identity: int, run: int, branch: int, execution: Execution
-) -> int:
+) -> bool:
     done = connection.execute(
         "INSERT INTO executions (execution_id, identity, run, branch, conclusion, needed_retries,"
         " finished_at, duration, framework, framework_version, language, filepath, function_name,"
@@ -157,34 +161,4 @@ def _insert_execution(
             execution.failure_message,
         ),
     )
-    return done.rowcount
-
-
-def _judge_run(connection: sqlite3.Connection, repository_id: int, run: Run) -> None:
-    """Mark the run as a failure of the infrastructure or as none, by all that is stored of it."""
-    same = (repository_id, run.run_id, run.attempt, run.pipeline_name, run.job_name)
-    rows = connection.execute(
-        "SELECT id, infrastructure_failure FROM runs WHERE repository_id = ? AND run_id = ?"
-        " AND attempt = ? AND pipeline_name = ? AND job_name = ?",
-        same,
-    ).fetchall()
-    counts = dict.fromkeys(Conclusion, 0)
-    for conclusion, number in CONCLUSION_NUMBERS.items():
-        for run_row, _ in rows:
-            (count,) = connection.execute(
-                "SELECT count(*) FROM executions WHERE run = ? AND conclusion = ?",
-                (run_row, number),
-            ).fetchone()
-            counts[conclusion] += count
-    failed = is_infrastructure_failure(counts[Conclusion.PASSED], counts[Conclusion.FAILED])
-    for run_row, was_failed in rows:
-        if bool(was_failed) != failed:
-            connection.execute(
-                "UPDATE runs SET infrastructure_failure = ? WHERE id = ?", (failed, run_row)
-            )
-            connection.execute(
-                "INSERT INTO stale_tests (test) SELECT DISTINCT identities.test FROM executions"
-                " JOIN identities ON identities.id = executions.identity"
-                " WHERE executions.run = ? ON CONFLICT DO NOTHING",
-                (run_row,),
-            )
+    return done.rowcount > 0

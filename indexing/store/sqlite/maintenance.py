@@ -6,8 +6,12 @@ import sqlite3
 from datetime import datetime
 from typing import Final
 
+import orjson
+
 from indexing.store.interface import StoreIdentity, StoreStatus
 from indexing.store.sqlite.events import PRUNED_BEFORE
+from indexing.store.sqlite.job_runs import drop_results
+from indexing.store.sqlite.removal import delete_executions
 from indexing.store.sqlite.schema import SCHEMA_VERSION, read_version
 from indexing.store.sqlite.search_plan import indexed_text
 from indexing.timestamps import to_microseconds
@@ -62,29 +66,28 @@ def prune_events(connection: sqlite3.Connection, before: datetime, limit: int) -
 
 def prune_executions(connection: sqlite3.Connection, before: datetime, limit: int) -> int:
     """Drop up to `limit` executions, and the runs that are left with none."""
-    old = "SELECT id FROM executions WHERE finished_at < ? ORDER BY finished_at LIMIT ?"
-    values = (to_microseconds(before), limit)
+    old = connection.execute(
+        "SELECT id FROM executions WHERE finished_at < ? ORDER BY finished_at LIMIT ?",
+        (to_microseconds(before), limit),
+    ).fetchall()
+    executions = [row[0] for row in old]
+    given = (orjson.dumps(executions).decode(),)
+    of_these = (
+        "FROM executions e JOIN identities i ON i.id = e.identity JOIN tests t ON t.id = i.test"
+        " WHERE e.id IN (SELECT value FROM json_each(?))"
+    )
     connection.execute(
-        "INSERT INTO stale_tests (test) SELECT DISTINCT i.test FROM executions e"
-        f" JOIN identities i ON i.id = e.identity WHERE e.id IN ({old}) ON CONFLICT DO NOTHING",
-        values,
+        f"INSERT INTO stale_tests (test) SELECT DISTINCT t.id {of_these} ON CONFLICT DO NOTHING",
+        given,
     )
     # What an automatic quarantine was decided by is going: it cannot be looked at again.
     connection.execute(
         "UPDATE quarantines SET judged_until = NULL WHERE judged_until IS NOT NULL"
-        " AND test_id IN (SELECT t.test_id FROM executions e JOIN identities i ON i.id = e.identity"
-        f" JOIN tests t ON t.id = i.test WHERE e.id IN ({old}))",
-        values,
+        f" AND test_id IN (SELECT t.test_id {of_these})",
+        given,
     )
-    runs = connection.execute(
-        f"SELECT DISTINCT run FROM executions WHERE id IN ({old})", values
-    ).fetchall()
-    done = connection.execute(f"DELETE FROM executions WHERE id IN ({old})", values)
-    connection.executemany(
-        "DELETE FROM runs WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM executions WHERE run = ?1)",
-        runs,
-    )
-    return done.rowcount
+    delete_executions(connection, executions, drop_results)
+    return len(executions)
 
 
 def rebuild_derived(connection: sqlite3.Connection) -> int:

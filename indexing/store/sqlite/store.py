@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 import uuid
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -22,11 +23,13 @@ from indexing.models.quarantines import (
     QuarantineRequest,
 )
 from indexing.models.repositories import Repository, RepositoryChange
+from indexing.models.selections import ExecutionSelection, SelectionExtent
 from indexing.models.tests import IdentityKey, TestDetail, TestIdentity, TestQuery
 from indexing.names import RepositoryName
 from indexing.store.interface import (
     EventOutcome,
     ExecutionCount,
+    ForgetCount,
     PruneCount,
     Steps,
     Store,
@@ -40,6 +43,7 @@ from indexing.store.sqlite import (
     maintenance,
     quarantines,
     refresh,
+    removal,
     repositories,
     repository_settings,
     search,
@@ -51,6 +55,7 @@ from indexing.store.sqlite.search_plan import Narrowing, find_narrowing, is_heav
 # Rows of one transaction of long work: some tenths of a second, so that other writers get in.
 _TESTS_A_STEP: Final = 200
 _PRUNED_A_STEP: Final = 10_000
+_REMOVED_A_STEP: Final = 5_000
 
 
 class SqliteStore(Store):
@@ -150,8 +155,13 @@ class SqliteStore(Store):
     async def write_executions(
         self, repository: RepositoryName, run: Run, batch: Sequence[Execution]
     ) -> ExecutionCount:
+        return await self.write_results(repository, {run: batch})
+
+    async def write_results(
+        self, repository: RepositoryName, results: Mapping[Run, Sequence[Execution]]
+    ) -> ExecutionCount:
         return await self._connections.write(
-            partial(executions.write_executions, repository=repository, run=run, executions=batch)
+            partial(executions.write_results, repository=repository, results=results)
         )
 
     async def refresh_tests(
@@ -162,6 +172,42 @@ class SqliteStore(Store):
     ) -> int:
         step = partial(refresh.refresh_some, limit=_TESTS_A_STEP, now=now, repository=repository)
         return await self._repeat(step, progress)
+
+    async def measure_executions(self, selection: ExecutionSelection) -> SelectionExtent:
+        return await self._connections.count(partial(removal.measure, selection=selection))
+
+    async def remove_executions(
+        self, selection: ExecutionSelection, now: datetime, progress: Steps | None = None
+    ) -> int:
+        step = partial(removal.remove_some, selection=selection, limit=_REMOVED_A_STEP)
+        removed = await self._repeat(step)
+        if selection.outside is not None:
+            await self._connections.write(
+                partial(
+                    removal.drop_misdated,
+                    repository=selection.repository,
+                    accepted=selection.outside,
+                    now=now,
+                )
+            )
+        await self.refresh_tests(now, progress, selection.repository)
+        return removed
+
+    async def forget_test(
+        self,
+        repository: RepositoryName,
+        test_name: str,
+        now: datetime,
+        progress: Steps | None = None,
+    ) -> ForgetCount:
+        of_test = ExecutionSelection(repository, test_name=test_name)
+        removed = await self.remove_executions(of_test, now, progress)
+        last = await self._connections.write(
+            partial(removal.forget_test, repository=repository, test_name=test_name)
+        )
+        # Removing what came in between may have made other tests stale.
+        await self.refresh_tests(now, progress, repository)
+        return replace(last, executions=removed + last.executions)
 
     async def list_quarantines(
         self, query: QuarantineQuery, anchor: Anchor[QuarantineKey], limit: int | None

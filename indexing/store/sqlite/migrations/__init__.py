@@ -19,11 +19,15 @@ from collections.abc import Callable
 from typing import Final
 
 from indexing.errors import StoreError
-from indexing.store.sqlite.migrations import version_1, version_2
+from indexing.store.sqlite.migrations import version_1, version_2, version_3
 
 Migration = Callable[[sqlite3.Connection], None]
 
-MIGRATIONS: Final[tuple[Migration, ...]] = (version_1.migrate, version_2.migrate)
+MIGRATIONS: Final[tuple[Migration, ...]] = (
+    version_1.migrate,
+    version_2.migrate,
+    version_3.migrate,
+)
 
 
 def check_foreign_keys(connection: sqlite3.Connection) -> None:

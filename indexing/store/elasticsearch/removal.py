@@ -1,0 +1,329 @@
+"""Executions that an operator removes, and what is left of their tests.
+
+First and last failure and success outlive the executions behind them. So the marks around a removal
+say which bounds may be of removed executions, and which runs have to be judged anew; whoever works
+the tests out next does both. A kill at any point leaves such a mark, or executions that the next
+call finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final
+
+from indexing.accepted_times import AcceptedTimes
+from indexing.errors import StoreError
+from indexing.identifiers import derive_run_id, derive_test_id
+from indexing.models.executions import Run
+from indexing.models.quarantines import QuarantineSource
+from indexing.models.selections import ExecutionSelection, SelectionExtent
+from indexing.models.tests import TestHealth, TestMetadata
+from indexing.names import RepositoryName
+from indexing.store.elasticsearch import bulk, stale
+from indexing.store.elasticsearch.bulk import Operation
+from indexing.store.elasticsearch.cluster import Cluster, routing_of
+from indexing.store.elasticsearch.connection import (
+    INDEX_GONE,
+    ConflictError,
+    Document,
+    Version,
+)
+from indexing.store.elasticsearch.maintenance import list_repositories
+from indexing.store.elasticsearch.observations import TIME
+from indexing.store.elasticsearch.refresh import refresh_tests, row_id_of
+from indexing.store.elasticsearch.scanning import scan, scan_groups
+from indexing.store.elasticsearch.scopes import Scope, read_scopes, scope_of, write_scope
+from indexing.store.elasticsearch.stale import Removed
+from indexing.store.elasticsearch.tests import BOUNDS, source_of, test_of
+from indexing.store.interface import ForgetCount, Steps
+from indexing.timestamps import from_microseconds, to_microseconds
+
+_ROWS_A_PAGE: Final = 5_000
+_RUNS_A_PAGE: Final = 500
+
+
+async def measure_executions(cluster: Cluster, selection: ExecutionSelection) -> SelectionExtent:
+    executions = tests = bounds = 0
+    moments: list[int] = []
+    await cluster.connection.refresh(f"{cluster.layout.executions},{cluster.layout.tests}")
+    for routing in await _routings(cluster, selection):
+        query = await _query_of(cluster, routing, selection)
+        async for buckets in scan_groups(
+            cluster.connection,
+            cluster.layout.executions,
+            query,
+            ("test_id",),
+            size=_ROWS_A_PAGE,
+            routing=routing,
+            within={"first": {"min": {"field": TIME}}, "last": {"max": {"field": TIME}}},
+        ):
+            tests += len(buckets)
+            executions += sum(bucket["doc_count"] for bucket in buckets)
+            for end in ("first", "last"):
+                moments += (int(bucket[end]["value"]) for bucket in buckets)
+        if selection.outside is not None:
+            async for found in _find_misdated_bounds(cluster, routing, selection.outside):
+                bounds += len(found)
+    return SelectionExtent(
+        executions,
+        tests,
+        from_microseconds(min(moments)) if moments else None,
+        from_microseconds(max(moments)) if moments else None,
+        bounds,
+    )
+
+
+async def remove_executions(
+    cluster: Cluster, selection: ExecutionSelection, now: datetime, progress: Steps | None
+) -> int:
+    removed = 0
+    await cluster.connection.refresh(f"{cluster.layout.executions},{cluster.layout.tests}")
+    for routing in await _routings(cluster, selection):
+        removed += await _remove(cluster, routing, await _query_of(cluster, routing, selection))
+        if selection.outside is not None:
+            async for bounds in _find_misdated_bounds(cluster, routing, selection.outside):
+                tests = {test for test, _ in bounds}
+                await stale.mark_tests(
+                    cluster, stale.new_mark_id(), routing, tests, removed=Removed(bounds)
+                )
+            await _clamp_scopes(cluster, routing, selection.outside.latest, now)
+    await refresh_tests(cluster, now, progress, selection.repository)
+    return removed
+
+
+async def forget_test(
+    cluster: Cluster,
+    repository: RepositoryName,
+    test_name: str,
+    now: datetime,
+    progress: Steps | None,
+) -> ForgetCount:
+    selection = ExecutionSelection(repository, test_name=test_name)
+    removed = await remove_executions(cluster, selection, now, progress)
+    await _drop_automatic_quarantine(cluster, repository, test_name)
+    tests = 0
+    while not await _drop_test(cluster, repository, test_name):
+        tests = 1
+    return ForgetCount(tests, removed)
+
+
+async def _remove(cluster: Cluster, routing: str, query: Mapping[str, Any]) -> int:
+    body = {
+        "size": _ROWS_A_PAGE,
+        "query": query,
+        "sort": [{TIME: "asc"}, {"execution_id": "asc"}],
+        "_source": ["test_id", "run", TIME],
+    }
+    removed = 0
+    pages = scan(cluster.connection, cluster.layout.executions, body, routing=routing)
+    async with aclosing(pages):
+        async for hits in pages:
+            if not hits:
+                break
+            sources = [hit["_source"] for hit in hits]
+            mark = stale.new_mark_id()
+            tests = {source["test_id"] for source in sources}
+            follow_up = Removed(
+                frozenset((source["test_id"], source[TIME]) for source in sources),
+                frozenset(source["run"] for source in sources),
+            )
+            await stale.mark_tests(cluster, mark, routing, tests, ahead=True, removed=follow_up)
+            operations = [Operation("delete", hit["_index"], hit["_id"], routing) for hit in hits]
+            outcomes = await bulk.send(cluster.connection, operations, visible=False)
+            await stale.mark_tests(cluster, mark, routing, tests, removed=follow_up)
+            removed += sum(outcome.status == 200 for outcome in outcomes)
+    return removed
+
+
+async def _routings(cluster: Cluster, selection: ExecutionSelection) -> list[str]:
+    if selection.repository is not None:
+        return [routing_of(selection.repository)]
+    return await list_repositories(cluster)
+
+
+async def _query_of(
+    cluster: Cluster, routing: str, selection: ExecutionSelection
+) -> dict[str, Any]:
+    retention = (await cluster.control.read()).retention
+    filters: list[dict[str, Any]] = [{"term": {"repository_id": routing}}]
+    if selection.pipeline_name is not None:
+        filters.append({"term": {"pipeline_name": selection.pipeline_name}})
+    if selection.job_name is not None:
+        filters.append({"term": {"job_name": selection.job_name}})
+    if selection.test_name is not None and selection.repository is not None:
+        test_id = derive_test_id(selection.repository, selection.test_name)
+        filters.append({"term": {"test_id": str(test_id)}})
+    if selection.outside is not None:
+        ends = selection.outside
+        before = {"range": {TIME: {"lt": to_microseconds(ends.earliest)}}}
+        ahead = {"range": {TIME: {"gt": to_microseconds(ends.latest)}}}
+        filters.append({"bool": {"should": [before, ahead]}})
+    query = {"bool": {"filter": filters, "must_not": retention.hidden(TIME)}}
+    if selection.run_id is not None or selection.attempt is not None:
+        runs = await _find_runs(cluster, routing, selection, query)
+        query = {**query, "bool": {**query["bool"], "filter": [*filters, {"terms": {"run": runs}}]}}
+    return query
+
+
+async def _find_runs(
+    cluster: Cluster, routing: str, selection: ExecutionSelection, query: Mapping[str, Any]
+) -> list[str]:
+    """The keys of the selected runs; no document can be found by a part of such a key."""
+    named = (selection.run_id, selection.attempt, selection.pipeline_name, selection.job_name)
+    run_id, attempt, pipeline, job = named
+    if selection.repository is not None and run_id and attempt and pipeline and job:
+        run = Run(run_id, attempt, pipeline, job, branch="", commit="")
+        return [derive_run_id(selection.repository, run).hex()]
+    found: list[str] = []
+    example = {"top_hits": {"size": 1, "_source": ["run_id", "attempt"]}}
+    async for buckets in scan_groups(
+        cluster.connection,
+        cluster.layout.executions,
+        query,
+        ("run",),
+        size=_RUNS_A_PAGE,
+        routing=routing,
+        within={"example": example},
+    ):
+        for bucket in buckets:
+            source = bucket["example"]["hits"]["hits"][0]["_source"]
+            if run_id in (None, source["run_id"]) and attempt in (None, source["attempt"]):
+                found.append(bucket["key"]["run"])
+    return found
+
+
+async def _find_misdated_bounds(
+    cluster: Cluster, routing: str, accepted: AcceptedTimes
+) -> AsyncIterator[frozenset[tuple[str, int]]]:
+    """First and last failures and successes outside the range, as (test, microseconds)."""
+    earliest, latest = to_microseconds(accepted.earliest), to_microseconds(accepted.latest)
+    body = {
+        "size": _ROWS_A_PAGE,
+        "query": {"term": {"repository_id": routing}},
+        "sort": [{"test_id": "asc"}],
+        "_source": list(BOUNDS),
+    }
+    async for hits in scan(cluster.connection, cluster.layout.tests, body, routing=routing):
+        found = frozenset(
+            (hit["_id"], moment)
+            for hit in hits
+            for moment in hit["_source"].values()
+            if moment is not None and not earliest <= moment <= latest
+        )
+        if found:
+            yield found
+
+
+async def _clamp_scopes(cluster: Cluster, routing: str, latest: datetime, now: datetime) -> None:
+    """Have what was decided about quarantines by later dates count as decided at `now`."""
+
+    def clamp(moment: datetime | None) -> datetime | None:
+        return now if moment is not None and moment > latest else moment
+
+    body = {
+        "size": _ROWS_A_PAGE,
+        "query": {"term": {"repository_id": routing}},
+        "sort": [{"scope": "asc"}],
+        "seq_no_primary_term": True,
+    }
+    again = True
+    while again:
+        again = False
+        await cluster.connection.refresh(cluster.layout.quarantines)
+        async for hits in scan(
+            cluster.connection, cluster.layout.quarantines, body, routing=routing
+        ):
+            for scope in map(_scope_of, hits):
+                changed = replace(scope, answered_until=clamp(scope.answered_until))
+                if scope.record is not None:
+                    until = clamp(scope.record.judged_until)
+                    changed = changed.holding(replace(scope.record, judged_until=until))
+                if changed != scope:
+                    test = [str(scope.test_id)]
+                    await stale.mark_tests(cluster, stale.new_mark_id(), routing, test, ahead=True)
+                    again |= not await _write(cluster, changed)
+                    await stale.mark_tests(cluster, stale.new_mark_id(), routing, test)
+
+
+def _scope_of(hit: Mapping[str, Any]) -> Scope:
+    version = Version(hit["_seq_no"], hit["_primary_term"])
+    return scope_of(Document(hit["_id"], hit["_source"], version))
+
+
+async def _write(cluster: Cluster, scope: Scope) -> bool:
+    """Store the scope; false where somebody else has changed it meanwhile."""
+    try:
+        await write_scope(cluster, scope)
+    except ConflictError:
+        return False
+    return True
+
+
+async def _drop_automatic_quarantine(
+    cluster: Cluster, repository: RepositoryName, test_name: str
+) -> None:
+    """End the automatic quarantine of a test, if there is one, without a trace."""
+    test_id = derive_test_id(repository, test_name)
+    unknown = Scope(routing_of(repository), test_id, test_name, None)
+    while True:
+        (scope,) = await read_scopes(cluster, [unknown])
+        if scope.record is None or scope.record.source is not QuarantineSource.AUTO:
+            return
+        if await _write(cluster, scope.holding(None)):
+            return
+
+
+async def _drop_test(cluster: Cluster, repository: RepositoryName, test_name: str) -> bool:
+    """Delete the document of a test and its rows; true where there was none."""
+    routing = routing_of(repository)
+    test_id = str(derive_test_id(repository, test_name))
+    tests = cluster.layout.tests
+    document = await cluster.connection.get(tests, test_id, routing=routing)
+    if document is None:
+        return True
+    before = test_of(document.source)
+    # Rows follow the version of their test's document. It is written once more before they go, so
+    # that whoever is working the test out now can write neither.
+    emptied = source_of(
+        replace(before, health=TestHealth(), metadata=TestMetadata()), test_id, routing
+    )
+    writing = Operation("index", tests, test_id, routing, emptied, document.version.parameters)
+    (outcome,) = await bulk.send(cluster.connection, [writing], visible=False)
+    if not outcome.done:
+        return False
+    await _delete_rows(cluster, repository, test_name, before.identities, outcome.version)
+    document = await cluster.connection.get(tests, test_id, routing=routing)
+    if document is not None and test_of(document.source) == test_of(emptied):
+        # The document goes last: a new one of this test then has a higher version than its rows.
+        guard = document.version.parameters
+        deleting = Operation("delete", tests, test_id, routing, guard=guard)
+        await bulk.send(cluster.connection, [deleting], visible=True)
+    return False
+
+
+async def _delete_rows(
+    cluster: Cluster,
+    repository: RepositoryName,
+    test_name: str,
+    identities: Sequence[tuple[str, str]],
+    version: int,
+) -> None:
+    state = await cluster.control.read()
+    operations = [
+        Operation(
+            "delete",
+            cluster.layout.identities_of(generation),
+            row_id_of(repository, test_name, pipeline, job),
+            routing_of(repository),
+            guard={"version": version, "version_type": "external_gte"},
+        )
+        for pipeline, job in identities
+        for generation in state.generations
+    ]
+    outcomes = await bulk.send(cluster.connection, operations, visible=True, may_refuse=True)
+    refused = {row.error for row in outcomes if not (row.done or row.conflicts)} - {INDEX_GONE}
+    if refused:
+        raise StoreError(f"Elasticsearch does not delete rows of the search ({refused.pop()})")

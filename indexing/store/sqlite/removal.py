@@ -1,0 +1,208 @@
+"""Executions that an operator removes, and what is left of their tests.
+
+First and last failure and success outlive the executions behind them. So a bound that may be of a
+removed execution is dropped in the same transaction, and worked out anew of what is left.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import orjson
+
+from indexing.accepted_times import AcceptedTimes
+from indexing.identifiers import derive_test_id
+from indexing.models.executions import Conclusion
+from indexing.models.selections import ExecutionSelection, SelectionExtent
+from indexing.names import RepositoryName
+from indexing.store.interface import ForgetCount
+from indexing.store.sqlite.columns import CONCLUSION_NUMBERS
+from indexing.store.sqlite.executions import mark_stale
+from indexing.store.sqlite.job_runs import JobRun, add_results, drop_without_runs
+from indexing.store.sqlite.search_plan import indexed_text
+from indexing.timestamps import moment_or_none, to_microseconds
+
+_GIVEN: Final = "SELECT value FROM json_each(?)"
+_SOURCE: Final = (
+    "executions e JOIN identities i ON i.id = e.identity JOIN runs r ON r.id = e.run"
+    " JOIN repositories p ON p.id = i.repository_id"
+)
+# Bounds of a test, each with what is dropped together with it.
+_BOUNDS: Final = {
+    "first_failure_at": ("first_failure_at", "first_failure_commit", "first_failure_pull"),
+    "last_failure_at": ("last_failure_at",),
+    "last_success_at": ("last_success_at",),
+}
+
+# Told of a job, and how many results of it that passed and failed are gone.
+Recount = Callable[[sqlite3.Connection, JobRun, int, int], None]
+
+
+def measure(connection: sqlite3.Connection, selection: ExecutionSelection) -> SelectionExtent:
+    where, values = _conditions(selection)
+    executions, tests, oldest, newest = connection.execute(
+        "SELECT count(*), count(DISTINCT i.test), min(e.finished_at), max(e.finished_at)"
+        f" FROM {_SOURCE} WHERE {where}",
+        values,
+    ).fetchone()
+    bounds = 0
+    if selection.outside is not None:
+        bounds = len(_find_misdated_bounds(connection, selection.repository, selection.outside))
+    return SelectionExtent(
+        executions, tests, moment_or_none(oldest), moment_or_none(newest), bounds
+    )
+
+
+def remove_some(connection: sqlite3.Connection, selection: ExecutionSelection, limit: int) -> int:
+    """Remove up to `limit` of the selected executions; returns how many."""
+    where, values = _conditions(selection)
+    rows = connection.execute(
+        f"SELECT e.id, i.test, e.finished_at FROM {_SOURCE} WHERE {where} LIMIT ?",
+        (*values, limit),
+    ).fetchall()
+    _drop_bounds(connection, {(test, moment) for _, test, moment in rows})
+    mark_stale(connection, {test for _, test, _ in rows})
+    delete_executions(connection, [row[0] for row in rows], _judge_anew)
+    return len(rows)
+
+
+def drop_misdated(
+    connection: sqlite3.Connection,
+    repository: RepositoryName | None,
+    accepted: AcceptedTimes,
+    now: datetime,
+) -> None:
+    """Drop first and last failures and successes outside the range, whatever they are of.
+
+    What was decided about quarantines by such dates counts as decided at `now`.
+    """
+    _drop_bounds(connection, _find_misdated_bounds(connection, repository, accepted))
+    within, values = _of_repository("q.repository_id", repository)
+    for column in ("judged_until", "evidence_until"):
+        connection.execute(
+            "INSERT INTO stale_tests (test) SELECT t.id FROM quarantines q"
+            f" JOIN tests t ON t.test_id = q.test_id WHERE q.{column} > ?{within}"
+            " ON CONFLICT DO NOTHING",
+            (to_microseconds(accepted.latest), *values),
+        )
+        connection.execute(
+            f"UPDATE quarantines AS q SET {column} = ? WHERE q.{column} > ?{within}",
+            (to_microseconds(now), to_microseconds(accepted.latest), *values),
+        )
+
+
+def forget_test(
+    connection: sqlite3.Connection, repository: RepositoryName, test_name: str
+) -> ForgetCount:
+    """Remove a test with all that is left of it."""
+    test_id = derive_test_id(repository, test_name).bytes
+    found = connection.execute(
+        "SELECT id, repository_id FROM tests WHERE test_id = ?", (test_id,)
+    ).fetchone()
+    if found is None:
+        return ForgetCount(tests=0, executions=0)
+    test, repository_id = found
+    left = connection.execute(
+        "SELECT e.id FROM executions e JOIN identities i ON i.id = e.identity WHERE i.test = ?",
+        (test,),
+    ).fetchall()
+    delete_executions(connection, [row[0] for row in left], _judge_anew)
+    connection.execute(
+        "DELETE FROM quarantines WHERE test_id = ? AND source = 'auto' AND removed_at IS NULL",
+        (test_id,),
+    )
+    connection.execute(
+        "UPDATE quarantines SET is_recovered = 0 WHERE test_id = ? AND removed_at IS NULL",
+        (test_id,),
+    )
+    # The index keeps no names of its own: what is to go has to be said.
+    connection.execute(
+        "INSERT INTO test_trigrams (test_trigrams, rowid, name) VALUES ('delete', ?, ?)",
+        (test, indexed_text(repository_id, test_name)),
+    )
+    connection.execute("DELETE FROM stale_tests WHERE test = ?", (test,))
+    connection.execute("DELETE FROM identities WHERE test = ?", (test,))
+    connection.execute("DELETE FROM tests WHERE id = ?", (test,))
+    return ForgetCount(tests=1, executions=len(left))
+
+
+def delete_executions(
+    connection: sqlite3.Connection, executions: Sequence[int], recount: Recount
+) -> None:
+    """Delete these rows, and the runs and jobs that are left with none."""
+    given = orjson.dumps(executions).decode()
+    groups = connection.execute(
+        "SELECT r.id, r.repository_id, r.run_id, r.attempt, r.pipeline_name, r.job_name,"
+        " count(*) FILTER (WHERE e.conclusion = ?), count(*) FILTER (WHERE e.conclusion = ?)"
+        f" FROM executions e JOIN runs r ON r.id = e.run WHERE e.id IN ({_GIVEN}) GROUP BY r.id",
+        (CONCLUSION_NUMBERS[Conclusion.PASSED], CONCLUSION_NUMBERS[Conclusion.FAILED], given),
+    ).fetchall()
+    connection.execute(f"DELETE FROM executions WHERE id IN ({_GIVEN})", (given,))
+    connection.executemany(
+        "DELETE FROM runs WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM executions WHERE run = ?1)",
+        [(run,) for run, *_ in groups],
+    )
+    passed: Counter[JobRun] = Counter()
+    failed: Counter[JobRun] = Counter()
+    for _, *key, passed_here, failed_here in groups:
+        passed[JobRun(*key)] += passed_here
+        failed[JobRun(*key)] += failed_here
+    for job in passed:
+        recount(connection, job, passed[job], failed[job])
+        drop_without_runs(connection, job)
+
+
+def _judge_anew(connection: sqlite3.Connection, job: JobRun, passed: int, failed: int) -> None:
+    add_results(connection, job, -passed, -failed)
+
+
+def _drop_bounds(connection: sqlite3.Connection, moments: Iterable[tuple[int, int]]) -> None:
+    """Drop the bounds that stand at these moments, of each (test, microseconds)."""
+    moments = list(moments)
+    for bound, columns in _BOUNDS.items():
+        dropped = ", ".join(f"{column} = NULL" for column in columns)
+        connection.executemany(f"UPDATE tests SET {dropped} WHERE id = ? AND {bound} = ?", moments)
+    mark_stale(connection, {test for test, _ in moments})
+
+
+def _find_misdated_bounds(
+    connection: sqlite3.Connection, repository: RepositoryName | None, accepted: AcceptedTimes
+) -> set[tuple[int, int]]:
+    within, values = _of_repository("t.repository_id", repository)
+    found: set[tuple[int, int]] = set()
+    for bound in _BOUNDS:
+        found.update(
+            connection.execute(
+                f"SELECT t.id, t.{bound} FROM tests t WHERE t.{bound} NOT BETWEEN ? AND ?{within}",
+                (to_microseconds(accepted.earliest), to_microseconds(accepted.latest), *values),
+            )
+        )
+    return found
+
+
+def _of_repository(column: str, repository: RepositoryName | None) -> tuple[str, tuple[str, ...]]:
+    if repository is None:
+        return "", ()
+    return f" AND {column} = (SELECT id FROM repositories WHERE key = ?)", (repository.key,)
+
+
+def _conditions(selection: ExecutionSelection) -> tuple[str, list[Any]]:
+    columns = {
+        "p.key": None if selection.repository is None else selection.repository.key,
+        "r.run_id": selection.run_id,
+        "r.attempt": selection.attempt,
+        "r.pipeline_name": selection.pipeline_name,
+        "r.job_name": selection.job_name,
+        "i.test_name": selection.test_name,
+    }
+    given = {column: value for column, value in columns.items() if value is not None}
+    conditions = [f"{column} = ?" for column in given]
+    values: list[Any] = list(given.values())
+    if selection.outside is not None:
+        conditions.append("(e.finished_at < ? OR e.finished_at > ?)")
+        values += map(to_microseconds, (selection.outside.earliest, selection.outside.latest))
+    return " AND ".join(conditions) or "true", values

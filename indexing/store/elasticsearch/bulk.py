@@ -13,16 +13,23 @@ from typing import Any, Final, Literal
 
 import orjson
 
-from indexing.errors import StoreError, StoreUnavailableError
-from indexing.store.elasticsearch.connection import TAKES_NONE, WRITING, Connection
+from indexing.errors import StoreUnavailableError
+from indexing.store.elasticsearch.connection import WRITING, Connection
+from indexing.store.elasticsearch.failures import (
+    CONFLICT,
+    INDEX_GONE,
+    describe,
+    error_of_write,
+    is_passing,
+    refuses_document,
+    type_of,
+)
 
 # Sending more than a mebibyte in one go holds up the event loop; a node gains nothing from more.
 _PIECE_BYTES: Final = 1_000_000
 _PIECE_OPERATIONS: Final = 2_000
 _INDICES_A_REQUEST: Final = 24
 
-# Statuses of an item that will do better later: a full queue, a shard on its way to another node.
-_PUT_OFF: Final = frozenset({429, 502, 503, 504})
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 5.0
 
@@ -52,13 +59,13 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one operation: an HTTP status, and the kind of error where it is one.
+    """What became of one operation: an HTTP status, and the cluster's error where it is one.
 
     `version` counts the writes of the document, this one included.
     """
 
     status: int
-    error: str | None = None
+    error: Mapping[str, Any] | None = None
     version: int = 0
 
     @property
@@ -69,7 +76,22 @@ class Outcome:
     @property
     def conflicts(self) -> bool:
         """Whether the document was there already, or is not in the state that was asked for."""
-        return self.status == 409
+        return self.status == CONFLICT
+
+    @property
+    def refused(self) -> bool:
+        """Whether the index cannot hold the document, whatever state the cluster is in."""
+        return self.error is not None and refuses_document(self.status, self.error)
+
+    @property
+    def index_gone(self) -> bool:
+        """Whether there is no such index: nothing here ever makes one by writing to it."""
+        return self.error is not None and type_of(self.error) == INDEX_GONE
+
+    @property
+    def reason(self) -> str:
+        """What the cluster says about it."""
+        return describe(self.error)
 
 
 async def send(
@@ -78,12 +100,13 @@ async def send(
     *,
     visible: bool,
     may_refuse: bool = False,
+    may_be_gone: bool = False,
 ) -> list[Outcome]:
     """Carry the operations out in their order; one outcome each.
 
     With `visible`, every search that begins afterwards sees them. A call that is cut short has
     done some of them; repeating it does the rest. With `may_refuse`, a document that the index
-    cannot hold is an outcome like any other.
+    cannot hold is an outcome like any other; with `may_be_gone`, so is an index that is missing.
 
     Raises:
         StoreUnavailableError: the cluster goes on putting some of them off, or an index takes none.
@@ -93,21 +116,25 @@ async def send(
     outcomes: list[Outcome] = []
     for piece in pieces:
         outcomes += await _send_piece(connection, piece, visible=visible and len(pieces) == 1)
+    for operation, outcome in zip(operations, outcomes, strict=True):
+        if outcome.error is None or outcome.conflicts:
+            continue
+        expected = (may_refuse and outcome.refused) or (may_be_gone and outcome.index_gone)
+        if not expected:
+            raise error_of_write(operation.index, outcome.status, outcome.error)
     if visible and len(pieces) > 1:
         # Once for all of them: each time costs the index a segment of its own.
         touched = sorted({operation.index for operation in operations})
         # Their names are in the line of a request, which a server takes 4,096 bytes of.
         for start in range(0, len(touched), _INDICES_A_REQUEST):
             await connection.refresh(",".join(touched[start : start + _INDICES_A_REQUEST]))
-    for outcome in () if may_refuse else outcomes:
-        if not (outcome.done or outcome.conflicts):
-            raise StoreError(f"Elasticsearch refuses a document ({outcome.error})")
     return outcomes
 
 
 async def _send_piece(
     connection: Connection, piece: Sequence[tuple[Operation, bytes]], *, visible: bool
 ) -> list[Outcome]:
+    """Send one piece, and again what the cluster puts off, for as long as a write may take."""
     outcomes: dict[int, Outcome] = {}
     waiting = list(range(len(piece)))
     pause = _FIRST_PAUSE
@@ -119,31 +146,19 @@ async def _send_piece(
             b"".join(piece[number][1] for number in waiting),
             patience=WRITING,
         )
-        put_off: list[int] = []
         for number, item in zip(waiting, answer["items"], strict=True):
             (told,) = item.values()
-            outcomes[number] = _outcome_of(told)
-            if outcomes[number].error in TAKES_NONE and told["status"] not in _PUT_OFF:
-                raise StoreUnavailableError(
-                    f"Elasticsearch takes no documents ({outcomes[number].error})"
-                )
-            if told["status"] in _PUT_OFF:
-                put_off.append(number)
-        waiting = put_off
+            outcomes[number] = Outcome(told["status"], told.get("error"), told.get("_version", 0))
+        waiting = [n for n in waiting if is_passing(outcomes[n].status, outcomes[n].error)]
         if waiting:
             if time.monotonic() > deadline:
                 raise StoreUnavailableError(
                     f"Elasticsearch puts off {len(waiting)} documents of {len(piece)}"
+                    f" ({outcomes[waiting[0]].reason})"
                 )
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
     return [outcomes[number] for number in range(len(piece))]
-
-
-def _outcome_of(told: Mapping[str, Any]) -> Outcome:
-    error = told.get("error")
-    kind = None if error is None else error.get("type", "error")
-    return Outcome(told["status"], kind, told.get("_version", 0))
 
 
 def _cut(operations: Sequence[Operation]) -> Iterator[list[tuple[Operation, bytes]]]:

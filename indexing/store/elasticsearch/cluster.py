@@ -9,6 +9,7 @@ from indexing.names import RepositoryName
 from indexing.store.elasticsearch.connection import Connection
 from indexing.store.elasticsearch.control import Control
 from indexing.store.elasticsearch.layout import Layout
+from indexing.store.elasticsearch.time_slices import TimeSlices
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,7 @@ class Cluster:
     connection: Connection
     layout: Layout
     control: Control
+    slices: TimeSlices
 
 
 def routing_of(repository: RepositoryName) -> str:

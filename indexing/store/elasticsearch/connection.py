@@ -20,7 +20,10 @@ import orjson
 from elastic_transport import AsyncTransport, JsonSerializer, NodeConfig
 from elastic_transport.client_utils import url_to_node_config
 
-from indexing.errors import StoreError, StoreUnavailableError
+from indexing.errors import StoreUnavailableError
+from indexing.store.elasticsearch.failures import ConflictError as ConflictError
+from indexing.store.elasticsearch.failures import TooComplexError as TooComplexError
+from indexing.store.elasticsearch.failures import describe, error_of, is_passing
 
 _JSON: Final = "application/vnd.elasticsearch+json"
 _NDJSON: Final = "application/vnd.elasticsearch+x-ndjson"
@@ -33,17 +36,10 @@ _CONNECTIONS_PER_NODE: Final = 64
 # A pattern may match no index; one that is closed is an error and not passed over.
 _WILDCARDS: Final = "open,closed"
 
-_BAD_REQUEST: Final = 400
-_CONFLICT: Final = 409
 _MISSING: Final = 404
-_TOO_MANY: Final = 429
-# Of a proxy, of a cluster without a master, of shards that are nowhere to be found just now.
-_PASSING: Final = frozenset({_TOO_MANY, 502, 503, 504})
 
-# An index that is closed, blocked or gone is for whoever runs the cluster to mend: nothing is wrong
-# with what was asked.
-INDEX_GONE: Final = "index_not_found_exception"
-TAKES_NONE: Final = frozenset({"index_closed_exception", "cluster_block_exception"})
+# A request and its answer stay far below what a node takes in one go, 100 MB.
+_DOCUMENTS_A_REQUEST: Final = 2_000
 
 _FIRST_PAUSE: Final = 0.05
 
@@ -65,14 +61,6 @@ READING: Final = Patience(whole=1.7, attempt=1.6)
 READING_AMONG_SEVERAL: Final = Patience(whole=1.7, attempt=0.85)
 # A bulk of the largest size on a busy cluster, or the wait for a new master.
 WRITING: Final = Patience(whole=60.0, attempt=30.0)
-
-
-class ConflictError(StoreError):
-    """The document is there already, or is no longer the one that was read."""
-
-
-class TooComplexError(StoreError):
-    """The engine will not run the pattern: its automaton would be too large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +161,7 @@ class Connection:
     ) -> Any:
         pause = _FIRST_PAUSE
         status = 0
+        answer: Any = None
         try:
             async with asyncio.timeout(patience.whole):
                 while True:
@@ -185,12 +174,13 @@ class Connection:
                         max_retries=self._repetitions,
                     )
                     status = meta.status
-                    if status not in _PASSING or status in allow:
+                    if status in allow or not is_passing(status, _failure_in(answer)):
                         break
                     await asyncio.sleep(pause)
                     pause *= 2
         except TimeoutError as error:
-            what = f"answers {status}" if status else "does not answer"
+            told = f"answers {status} ({describe(_failure_in(answer))})"
+            what = told if status else "does not answer"
             raise StoreUnavailableError(f"{self._name} {what}") from error
         except elastic_transport.SerializationError as error:
             raise StoreUnavailableError(f"{self._name} gives no readable answer") from error
@@ -201,7 +191,7 @@ class Connection:
             ) from error
         if status < 300 or status in allow:
             return answer
-        raise _error_of(status, answer)
+        raise error_of(status, answer)
 
     async def get(
         self, index: str, document: str, *, routing: str | None = None
@@ -214,17 +204,19 @@ class Connection:
         self, places: Sequence[tuple[str, str, str | None]], *, patience: Patience | None = None
     ) -> list[Document | None]:
         """Documents by (index, id, routing), as they are at this moment."""
-        if not places:
-            return []
-        docs = [
-            {"_index": index, "_id": document} | ({} if routing is None else {"routing": routing})
-            for index, document, routing in places
-        ]
-        answer = await self.request("POST", "/_mget", {"docs": docs}, patience=patience)
-        for found in answer["docs"]:
-            if "error" in found:
-                raise _error_of(503, found)
-        return [_document_of(found) for found in answer["docs"]]
+        documents: list[Document | None] = []
+        for start in range(0, len(places), _DOCUMENTS_A_REQUEST):
+            docs = [
+                {"_index": index, "_id": document}
+                | ({} if routing is None else {"routing": routing})
+                for index, document, routing in places[start : start + _DOCUMENTS_A_REQUEST]
+            ]
+            answer = await self.request("POST", "/_mget", {"docs": docs}, patience=patience)
+            for found in answer["docs"]:
+                if "error" in found:
+                    raise error_of(503, found)
+            documents += map(_document_of, answer["docs"])
+        return documents
 
     async def put(
         self,
@@ -321,30 +313,20 @@ def _document_of(answer: Any) -> Document | None:
         version = Version(answer["_seq_no"], answer["_primary_term"])
         return Document(answer["_id"], answer["_source"], version)
     if "error" in answer:
-        raise _error_of(_MISSING, answer)
+        raise error_of(_MISSING, answer)
     return None
 
 
 def _checked(answer: Any) -> Any:
     """A whole answer to a search, or an error: part of one is never given."""
     if "error" in answer:
-        raise _error_of(answer.get("status", 503), answer)
+        raise error_of(answer.get("status", 503), answer)
     if answer.get("timed_out") or answer["_shards"]["failed"]:
-        raise StoreUnavailableError("Elasticsearch gives a part of the answer only")
+        failures = answer["_shards"].get("failures")
+        why = f" ({describe(failures[0]['reason'])})" if failures else ""
+        raise StoreUnavailableError(f"Elasticsearch gives a part of the answer only{why}")
     return answer
 
 
-def _error_of(status: int, answer: Any) -> StoreError:
-    error = answer.get("error") if isinstance(answer, dict) else None
-    if status == _CONFLICT:
-        return ConflictError("the document is not the one that was read")
-    if b"too_complex_to_determinize" in orjson.dumps(error):
-        return TooComplexError("the pattern is too complex for Elasticsearch")
-    kind = error.get("type", "error") if isinstance(error, dict) else "error"
-    if status in {401, 403}:
-        return StoreUnavailableError(f"Elasticsearch does not let this service in ({kind})")
-    told = f"Elasticsearch answers {status} ({kind})"
-    if status == _BAD_REQUEST and kind not in TAKES_NONE | {INDEX_GONE}:
-        return StoreError(told)
-    # Whatever else it is, it is the state of the cluster, which somebody can mend.
-    return StoreUnavailableError(told)
+def _failure_in(answer: Any) -> Any:
+    return answer.get("error") if isinstance(answer, dict) else None

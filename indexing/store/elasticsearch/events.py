@@ -10,7 +10,7 @@ from indexing.identifiers import derive_event_row_id
 from indexing.models.events import EventKey, EventQuery, EventRow, StoredEvent
 from indexing.models.paging import Anchor, Page
 from indexing.names import RepositoryName
-from indexing.store.elasticsearch import bulk, paging
+from indexing.store.elasticsearch import paging
 from indexing.store.elasticsearch.bulk import Operation
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.connection import WRITING, Document
@@ -28,7 +28,7 @@ async def write_events(cluster: Cluster, events: Sequence[StoredEvent]) -> list[
     names = list({event.repository.key: event.repository for event in events}.values())
     retention = (await read_known(cluster, names)).retention
     operations = [_operation_of(cluster, event, retention.epoch) for event in events]
-    sent = await bulk.send(cluster.connection, operations, visible=True, may_refuse=True)
+    sent = await cluster.slices.send(operations, visible=True, may_refuse=True)
     taken = [number for number, outcome in enumerate(sent) if outcome.conflicts]
     stored = await cluster.connection.get_many(
         [(operations[n].index, operations[n].id, operations[n].routing) for n in taken],
@@ -68,7 +68,7 @@ async def _compare(
         operation.source,
         stored.version.parameters if stored else None,
     )
-    (done,) = await bulk.send(cluster.connection, [again], visible=True, may_refuse=True)
+    (done,) = await cluster.slices.send([again], visible=True, may_refuse=True)
     return EventOutcome.WRITTEN if done.done else EventOutcome.CONFLICT
 
 

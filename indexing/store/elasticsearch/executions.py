@@ -15,7 +15,7 @@ from indexing.store.elasticsearch.bulk import Operation, Outcome
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.columns import pull_document
 from indexing.store.elasticsearch.connection import WRITING
-from indexing.store.elasticsearch.observations import TIME
+from indexing.store.elasticsearch.observation_clauses import TIME
 from indexing.store.elasticsearch.repositories import read_known
 from indexing.store.elasticsearch.retention import Retention
 from indexing.store.elasticsearch.runs import judge_runs
@@ -102,7 +102,7 @@ async def _store(
         if place is not None and not place.dropped:
             continue
         operations[number] = _operation_of(cluster, repository, result, retention.epoch, place)
-    sent = await bulk.send(cluster.connection, list(operations.values()), visible=False)
+    sent = await cluster.slices.send(list(operations.values()), visible=False)
     outcomes = dict(zip(operations, sent, strict=True))
     return [outcomes.get(number) for number in range(len(results))]
 

@@ -219,6 +219,9 @@ class Layout:
             "composed_of": [f"{self.prefix}-{name}@default", own],
             "ignore_missing_component_templates": [own],
             "_meta": {"version": LAYOUT_VERSION},
+            # An index is created on purpose or not at all, whatever the cluster allows: a write
+            # to one that was just deleted must not bring it back.
+            "allow_auto_create": False,
             "template": {
                 "settings": _sorted_by(name),
                 "mappings": {"dynamic": False, "properties": mapping},

@@ -15,7 +15,7 @@ from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.connection import WRITING, Version
 from indexing.store.elasticsearch.control import State, advance
 from indexing.store.elasticsearch.layout import LAYOUT_VERSION
-from indexing.store.elasticsearch.observations import TIME
+from indexing.store.elasticsearch.observation_clauses import TIME
 from indexing.store.elasticsearch.refresh import refresh_tests
 from indexing.store.elasticsearch.retention import Retention
 from indexing.store.elasticsearch.scanning import scan, scan_groups

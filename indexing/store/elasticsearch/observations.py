@@ -1,7 +1,7 @@
 """Executions of tests as the health rules want to see them, read off the slices.
 
 The window's executions are read whole; of the older ones only the oldest and newest failure and the
-newest success of each job count.
+newest success count.
 """
 
 from __future__ import annotations
@@ -13,25 +13,26 @@ from datetime import datetime
 from typing import Any, Final
 
 from indexing.health.observations import Observation
-from indexing.health.thresholds import WINDOW
 from indexing.models.executions import Conclusion
 from indexing.models.tests import METADATA_FIELDS, TestMetadata
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.columns import pull_of
+from indexing.store.elasticsearch.observation_clauses import (
+    TIME,
+    Clause,
+    Extent,
+    Extents,
+    clauses_for_health,
+    clauses_since,
+    requests_of,
+)
 from indexing.store.elasticsearch.retention import Retention
 from indexing.store.elasticsearch.runs import find_failed
 from indexing.store.elasticsearch.scanning import scan, scan_groups
 from indexing.timestamps import from_microseconds, to_microseconds
 
-TIME: Final = "finished_at"
-
-_WINDOW_MICROSECONDS: Final = int(WINDOW.total_seconds()) * 1_000_000
 _BUCKETS_A_PAGE: Final = 2_000
 _ROWS_A_PAGE: Final = 5_000
-
-# Aggregations reckon in doubles, which hold whole numbers up to this one (the year 2255) exactly.
-_EXACT: Final = 2**53
-_INEXACTNESS: Final = 64
 
 _FIELDS: Final = (
     "test_id",
@@ -49,27 +50,12 @@ _FIELDS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
-    """What one (pipeline, job) of a test has in the slices: moments in microseconds."""
-
-    executions: int
-    newest: int
-    first_failed: int | None
-    last_failed: int | None
-    last_passed: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class OnBranch:
     """An execution of a test, by its id, and the branch that it ran on."""
 
     test_id: str
     branch: str
     observation: Observation
-
-
-# Of each test, by its id, and of each of its (pipeline, job).
-Extents = Mapping[str, Mapping[tuple[str, str], Extent]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +115,9 @@ async def read_observations(
 ) -> dict[str, list[Observation]]:
     """The executions that count, by test."""
     latest = None if until is None else to_microseconds(until)
-    clauses = [clause for test, jobs in extents.items() for clause in _clauses(test, jobs, latest)]
     found: dict[str, list[Observation]] = {test: [] for test in extents}
-    if clauses:
-        for seen in await _read(cluster, scope, clauses):
-            found[seen.test_id].append(seen.observation)
+    for seen in await _read(cluster, scope, clauses_for_health(extents, latest)):
+        found[seen.test_id].append(seen.observation)
     return found
 
 
@@ -141,63 +125,26 @@ async def read_since(
     cluster: Cluster, scope: Scope, moments: Mapping[str, int]
 ) -> dict[str, list[OnBranch]]:
     """The executions of each test from its moment on."""
-    clauses = [_since(test, {"gte": moment}) for test, moment in moments.items()]
     found: dict[str, list[OnBranch]] = {test: [] for test in moments}
-    if clauses:
-        for seen in await _read(cluster, scope, clauses):
-            found[seen.test_id].append(seen)
+    for seen in await _read(cluster, scope, clauses_since(moments)):
+        found[seen.test_id].append(seen)
     return found
 
 
-def _clauses(
-    test: str, jobs: Mapping[tuple[str, str], Extent], latest: int | None
-) -> Iterable[dict[str, Any]]:
-    newest = max(extent.newest for extent in jobs.values())
-    start = newest - _WINDOW_MICROSECONDS
-    yield _since(test, {"gte": start} | ({} if latest is None else {"lte": latest}))
-    for (pipeline, job), extent in jobs.items():
-        for conclusion, moment in (
-            (Conclusion.FAILED, extent.first_failed),
-            (Conclusion.FAILED, extent.last_failed),
-            (Conclusion.PASSED, extent.last_passed),
-        ):
-            if moment is not None and moment < start:
-                # All that share the moment: which of them counts is for the rules to say.
-                yield {
-                    "bool": {
-                        "filter": [
-                            {"term": {"test_id": test}},
-                            {"term": {"pipeline_name": pipeline}},
-                            {"term": {"job_name": job}},
-                            {"term": {"conclusion": conclusion.value}},
-                            {"range": {TIME: _around(moment)}},
-                        ]
-                    }
-                }
-
-
-def _since(test: str, bounds: Mapping[str, int]) -> dict[str, Any]:
-    return {"bool": {"filter": [{"term": {"test_id": test}}, {"range": {TIME: bounds}}]}}
-
-
-def _around(moment: int) -> dict[str, int]:
-    slack = 0 if abs(moment) < _EXACT else _INEXACTNESS
-    return {"gte": moment - slack, "lte": moment + slack}
-
-
-async def _read(cluster: Cluster, scope: Scope, clauses: list[dict[str, Any]]) -> list[OnBranch]:
+async def _read(cluster: Cluster, scope: Scope, clauses: Iterable[Clause]) -> list[OnBranch]:
     """Everything that any of the clauses finds."""
-    body = {
-        "size": _ROWS_A_PAGE,
-        "query": scope.query({"bool": {"should": clauses}}),
-        "sort": [{TIME: "asc"}, {"execution_id": "asc"}],
-        "_source": list(_FIELDS),
-    }
     sources: list[Mapping[str, Any]] = []
-    async for hits in scan(
-        cluster.connection, cluster.layout.executions, body, routing=scope.routing
-    ):
-        sources += (hit["_source"] for hit in hits)
+    for request in requests_of(clauses):
+        body = {
+            "size": _ROWS_A_PAGE,
+            "query": scope.query({"bool": {"should": request}}),
+            "sort": [{TIME: "asc"}, {"execution_id": "asc"}],
+            "_source": list(_FIELDS),
+        }
+        async for hits in scan(
+            cluster.connection, cluster.layout.executions, body, routing=scope.routing
+        ):
+            sources += (hit["_source"] for hit in hits)
     failed = await find_failed(cluster, scope.routing, {source["run"] for source in sources})
     # Thousands of them: the event loop has others to serve.
     return await asyncio.to_thread(_observe, sources, failed)

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import groupby
 from typing import Final
 
-from indexing.errors import StoreError
+from indexing.errors import StoreError, StoreUnavailableError
 from indexing.health.observations import Observation
 from indexing.health.rules import judge
 from indexing.identifiers import derive_identity_id
@@ -24,7 +24,8 @@ from indexing.store.elasticsearch import bulk, observations, stale
 from indexing.store.elasticsearch.auto_quarantine import Judged, Rules, rule_tests
 from indexing.store.elasticsearch.bulk import Operation
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.connection import INDEX_GONE, Document
+from indexing.store.elasticsearch.connection import Document
+from indexing.store.elasticsearch.observation_clauses import Extents
 from indexing.store.elasticsearch.repositories import document_routed, stored_of
 from indexing.store.elasticsearch.repository_settings import announce
 from indexing.store.elasticsearch.runs import judge_runs
@@ -152,7 +153,7 @@ class _Step:
         self,
         tests: Sequence[str],
         seen: Mapping[str, Sequence[Observation]],
-        extents: observations.Extents,
+        extents: Extents,
     ) -> list[Judged]:
         """Pure, and long enough to keep other requests of a service waiting."""
         return [
@@ -198,13 +199,22 @@ class _Step:
         ]
         # A conflict here is a row that follows a newer version of its test already; and a rebuild
         # may have ended meanwhile, and taken its older generation away.
-        written = await bulk.send(self.cluster.connection, rows, visible=True, may_refuse=True)
-        refused = {row.error for row in written if not (row.done or row.conflicts)} - {INDEX_GONE}
-        if refused:
-            raise StoreError(f"Elasticsearch refuses rows of the search ({refused.pop()})")
+        written = await bulk.send(self.cluster.connection, rows, visible=True, may_be_gone=True)
+        gone = {row.index for row, outcome in zip(rows, written, strict=True) if outcome.index_gone}
+        await self._check_retired(gone)
         ruled = await rule_tests(self.cluster, self.rules, [test for test, _ in stored])
         done = {test.test_id for test, _ in stored}
         return ruled | {test.test_id for test in judged if test.test_id not in done}
+
+    async def _check_retired(self, indices: Collection[str]) -> None:
+        """Raise `StoreUnavailableError` if one of these generations should still be there."""
+        if not indices:
+            return
+        state = await self.cluster.control.read()
+        for generation in state.generations:
+            index = self.cluster.layout.identities_of(generation)
+            if index in indices:
+                raise StoreUnavailableError(f"the index {index} is gone from Elasticsearch")
 
     def _rows(self, test: Judged, before: StoredTest, version: int) -> Iterator[Operation]:
         """The rows of the search that a test has now, and the end of those that it had."""
@@ -236,7 +246,7 @@ def row_id_of(repository: RepositoryName, test_name: str, pipeline: str, job: st
     return derive_identity_id(repository, test_name, pipeline, job).hex()
 
 
-def _portions(tests: Sequence[str], extents: observations.Extents) -> Iterator[list[str]]:
+def _portions(tests: Sequence[str], extents: Extents) -> Iterator[list[str]]:
     """The tests in portions whose executions fit into memory; one test alone may have more."""
     portion: list[str] = []
     size = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from indexing.errors import StoreError, StoreVersionError
+from indexing.errors import StoreUnavailableError, StoreVersionError
 from indexing.store.elasticsearch.connection import (
     WRITING,
     ConflictError,
@@ -14,11 +14,13 @@ from indexing.store.elasticsearch.connection import (
     Version,
 )
 from indexing.store.elasticsearch.control import STORE_DOCUMENT, new_state, state_of
+from indexing.store.elasticsearch.failures import describe, type_of
 from indexing.store.elasticsearch.layout import MIN_SERVER_MAJOR, Layout
 
 FIRST_GENERATION: Final = "1"
 
 _BAD_REQUEST: Final = 400
+_THERE_ALREADY: Final = "resource_already_exists_exception"
 _MISSING: Final = 404
 
 
@@ -36,8 +38,7 @@ async def ensure_layout(connection: Connection, layout: Layout) -> None:
         version = Version(found["_seq_no"], found["_primary_term"])
         state_of(Document(found["_id"], found["_source"], version))
         # A snapshot brings the indices back without them.
-        if not await _has_templates(connection, layout):
-            await _put_templates(connection, layout)
+        await ensure_templates(connection, layout)
         return
     # New indices take their form from the templates, so these come first; the document that says
     # that all of it is there comes last.
@@ -52,6 +53,12 @@ async def ensure_layout(connection: Connection, layout: Layout) -> None:
     except ConflictError:
         # Another process was as far a moment earlier.
         return
+
+
+async def ensure_templates(connection: Connection, layout: Layout) -> None:
+    """Put the templates in place where one of them is missing."""
+    if not await _has_templates(connection, layout):
+        await _put_templates(connection, layout)
 
 
 async def _has_templates(connection: Connection, layout: Layout) -> bool:
@@ -81,13 +88,20 @@ async def _put_templates(connection: Connection, layout: Layout) -> None:
 async def create_index(
     connection: Connection, name: str, body: dict[str, Any] | None = None
 ) -> None:
-    """Make an index by its template; one that is there already stays as it is."""
+    """Make an index by its template; one that is there already stays as it is.
+
+    Raises:
+        StoreUnavailableError: the cluster has no room for it, or does not allow it.
+    """
     answer = await connection.request(
         "PUT", f"/{name}", body or {}, allow={_BAD_REQUEST}, patience=WRITING
     )
     error = answer.get("error")
-    if error is not None and error["type"] != "resource_already_exists_exception":
-        raise StoreError(f"Elasticsearch cannot make the index {name} ({error['type']})")
+    if error is not None and type_of(error) != _THERE_ALREADY:
+        # Its form is this project's and the operator's own: no sender can change what is wrong.
+        raise StoreUnavailableError(
+            f"Elasticsearch cannot create the index {name} ({describe(error)})"
+        )
 
 
 async def _check_server(connection: Connection) -> None:

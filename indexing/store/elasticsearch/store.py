@@ -38,6 +38,7 @@ from indexing.store.elasticsearch.connection import Connection
 from indexing.store.elasticsearch.control import Control
 from indexing.store.elasticsearch.layout import Layout
 from indexing.store.elasticsearch.setup import ensure_layout
+from indexing.store.elasticsearch.time_slices import TimeSlices
 from indexing.store.interface import (
     EventOutcome,
     ExecutionCount,
@@ -73,7 +74,8 @@ class ElasticsearchStore(Store):
         except BaseException:
             await connection.close()
             raise
-        return cls(Cluster(connection, layout, Control(connection, layout)))
+        control = Control(connection, layout)
+        return cls(Cluster(connection, layout, control, TimeSlices(connection, layout)))
 
     async def close(self) -> None:
         await self._cluster.connection.close()

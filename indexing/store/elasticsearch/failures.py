@@ -1,0 +1,143 @@
+"""What the cluster's errors mean, and how they are told to whoever runs it. Pure.
+
+A message carries the type and the reason that the cluster gave, cut to a sane length: it goes to
+the log and to the command line, never into an HTTP body.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from indexing.errors import StoreError, StoreUnavailableError
+
+BAD_REQUEST: Final = 400
+FORBIDDEN: Final = frozenset({401, 403})
+CONFLICT: Final = 409
+TOO_MANY: Final = 429
+# A full queue, a proxy, a cluster without a master, a shard on its way to another node.
+PASSING: Final = frozenset({TOO_MANY, 502, 503, 504})
+
+INDEX_GONE: Final = "index_not_found_exception"
+BLOCKED: Final = "cluster_block_exception"
+
+# These come with a status of 400, and yet nothing is wrong with the request: the cluster is full,
+# or an index is closed, blocked or gone. The operator can mend that.
+_STATE_OF_CLUSTER: Final = frozenset(
+    {INDEX_GONE, BLOCKED, "index_closed_exception", "validation_exception"}
+)
+
+# The mapping of the index cannot take the document.
+_DOCUMENT_REFUSED: Final = frozenset(
+    {"document_parsing_exception", "mapper_parsing_exception", "strict_dynamic_mapping_exception"}
+)
+# An `illegal_argument_exception` is about the document only when it says so: a full shard or a
+# missing ingest pipeline is told by the same type.
+_ILLEGAL_ARGUMENT: Final = "illegal_argument_exception"
+_TERM_TOO_LONG: Final = re.compile(r"immense term|is too large, must be <=")
+
+_LONGEST_MESSAGE: Final = 400
+# From here on the cluster repeats what stands in the document.
+_DOCUMENT_CONTENT: Final = re.compile(
+    r"\s*(Preview of field's value:|The prefix of the first immense term is:).*", re.DOTALL
+)
+
+_TOO_COMPLEX: Final = "too_complex_to_determinize"
+EXPENSIVE_QUERIES: Final = "search.allow_expensive_queries"
+PATTERNS_REFUSED: Final = (
+    f"the setting {EXPENSIVE_QUERIES} of Elasticsearch is false, so every search by a pattern is"
+    " unavailable; set it to true"
+)
+
+
+class ConflictError(StoreError):
+    """The document is there already, or is no longer the one that was read."""
+
+
+class TooComplexError(StoreError):
+    """The engine will not run the pattern: its automaton would be too large."""
+
+
+def error_of(status: int, answer: Any) -> StoreError:
+    """The error that an answer stands for which is no success."""
+    error = answer.get("error") if isinstance(answer, Mapping) else None
+    if status == CONFLICT:
+        return ConflictError("the document is not the one that was read")
+    told = describe(error)
+    everything = f"{error}"
+    if _TOO_COMPLEX in everything:
+        return TooComplexError("the pattern is too complex for Elasticsearch")
+    if EXPENSIVE_QUERIES in everything:
+        return StoreUnavailableError(PATTERNS_REFUSED)
+    kind = type_of(error)
+    if status in FORBIDDEN and kind not in _STATE_OF_CLUSTER:
+        return StoreUnavailableError(f"Elasticsearch does not let this service in ({told})")
+    message = f"Elasticsearch answers {status} ({told})"
+    if status == BAD_REQUEST and _STATE_OF_CLUSTER.isdisjoint(_types_in(error)):
+        return StoreError(message)
+    # Whatever else it is, it is the state of the cluster, which the operator can mend.
+    return StoreUnavailableError(message)
+
+
+def error_of_write(index: str, status: int, error: Mapping[str, Any]) -> StoreError:
+    """The error that one refused document of a bulk stands for."""
+    told = describe(error)
+    if refuses_document(status, error):
+        return StoreError(f"Elasticsearch refuses a document of the index {index} ({told})")
+    message = f"Elasticsearch takes no documents for the index {index} ({told})"
+    if status == BAD_REQUEST and type_of(error) not in _STATE_OF_CLUSTER | {_ILLEGAL_ARGUMENT}:
+        return StoreError(message)
+    return StoreUnavailableError(message)
+
+
+def refuses_document(status: int, error: Mapping[str, Any]) -> bool:
+    """Whether the document cannot be stored as it is, whatever state the cluster is in."""
+    if status != BAD_REQUEST:
+        return False
+    kind = type_of(error)
+    if kind == _ILLEGAL_ARGUMENT:
+        return any(_TERM_TOO_LONG.search(each.get("reason") or "") for each in _chain(error))
+    return kind in _DOCUMENT_REFUSED
+
+
+def is_passing(status: int, error: Any) -> bool:
+    """Whether the same request may succeed within seconds.
+
+    A block with the status 429 is a full disk: nobody frees that within seconds.
+    """
+    return status in PASSING and not (status == TOO_MANY and type_of(error) == BLOCKED)
+
+
+def type_of(error: Any) -> str:
+    """The cluster's own name for the kind of error."""
+    return str(error.get("type", "error")) if isinstance(error, Mapping) else "error"
+
+
+def describe(error: Any) -> str:
+    """The types and reasons of an error, the outer one first, without content of documents."""
+    if not isinstance(error, Mapping):
+        return "error"
+    parts: list[str] = []
+    for each in _chain(error):
+        reason = _DOCUMENT_CONTENT.sub("", str(each.get("reason") or ""))
+        part = f"{type_of(each)}: {reason}" if reason else type_of(each)
+        if part not in parts:
+            parts.append(part)
+    text = "; ".join(parts)
+    return text if len(text) <= _LONGEST_MESSAGE else text[: _LONGEST_MESSAGE - 1] + "…"
+
+
+def _types_in(error: Any) -> set[str]:
+    return {type_of(each) for each in _chain(error)} if isinstance(error, Mapping) else set()
+
+
+def _chain(error: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The error, its first root cause, and what it was caused by."""
+    yield error
+    roots = error.get("root_cause") or ()
+    yield from (root for root in roots[:1] if isinstance(root, Mapping))
+    cause = error.get("caused_by")
+    while isinstance(cause, Mapping):
+        yield cause
+        cause = cause.get("caused_by")

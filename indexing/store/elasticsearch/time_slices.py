@@ -1,0 +1,70 @@
+"""Writes into slices of time: a slice is an index that is created before anything goes into it.
+
+Nothing is ever created by writing to it: a cluster may forbid that, and one whose templates are
+gone would guess a mapping. Which slices there are is remembered by each process. A slice that was
+deleted meanwhile, by retention or by hand, is created again and its documents are sent again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from indexing.errors import StoreUnavailableError
+from indexing.store.elasticsearch import bulk
+from indexing.store.elasticsearch.bulk import Operation, Outcome
+from indexing.store.elasticsearch.connection import Connection
+from indexing.store.elasticsearch.layout import Layout
+from indexing.store.elasticsearch.setup import create_index, ensure_templates
+
+# Retention deletes a slice once. One that is gone each time is deleted by something else.
+_ATTEMPTS: Final = 3
+
+
+class TimeSlices:
+    """The slices of one installation, as one process knows them."""
+
+    def __init__(self, connection: Connection, layout: Layout) -> None:
+        self._connection = connection
+        self._layout = layout
+        self._known: set[str] = set()
+
+    async def send(
+        self, operations: Sequence[Operation], *, visible: bool, may_refuse: bool = False
+    ) -> list[Outcome]:
+        """Carry out operations on slices, which are created where they are missing.
+
+        Outcomes and errors are those of `bulk.send`.
+
+        Raises:
+            StoreUnavailableError: the cluster cannot create a slice.
+        """
+        outcomes: dict[int, Outcome] = {}
+        waiting = list(range(len(operations)))
+        for _ in range(_ATTEMPTS):
+            indices = {operations[number].index for number in waiting}
+            await self._create(indices - self._known)
+            sent = await bulk.send(
+                self._connection,
+                [operations[number] for number in waiting],
+                visible=visible,
+                may_refuse=may_refuse,
+                may_be_gone=True,
+            )
+            outcomes.update(zip(waiting, sent, strict=True))
+            waiting = [number for number in waiting if outcomes[number].index_gone]
+            if not waiting:
+                return [outcomes[number] for number in range(len(operations))]
+            self._known -= {operations[number].index for number in waiting}
+        raise StoreUnavailableError(
+            f"the index {operations[waiting[0]].index} is deleted as often as it is created"
+        )
+
+    async def _create(self, names: Iterable[str]) -> None:
+        missing = sorted(names)
+        if missing:
+            # A slice takes its mapping from them; a snapshot that was restored has none.
+            await ensure_templates(self._connection, self._layout)
+        for name in missing:
+            await create_index(self._connection, name)
+            self._known.add(name)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from indexing.errors import MergewatchError
+from indexing.errors import MergewatchError, StoreUnavailableError
 from service.cli.demo import demo
 from service.cli.index import index
 from service.cli.ingest import ingest
@@ -30,6 +30,9 @@ class _Commands(click.Group):
         except KeyboardInterrupt:
             click.echo("interrupted; what was stored so far stays", err=True)
             ctx.exit(_INTERRUPTED)
+        except StoreUnavailableError as error:
+            told = f"the store is unavailable: {error}; what was stored so far stays, try again"
+            raise click.ClickException(told) from error
         except MergewatchError as error:
             kind = click.UsageError if isinstance(error, SettingsError) else click.ClickException
             raise kind(str(error)) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -20,6 +21,8 @@ from indexing.store.elasticsearch.slices import slice_of, slices_between
 from indexing.store.interface import EventOutcome
 from indexing.timestamps import to_microseconds
 
+_log = logging.getLogger(__name__)
+
 _TIME: Final = "received_at"
 _ORDER: Final = (_TIME, "id")
 
@@ -35,6 +38,9 @@ async def write_events(cluster: Cluster, events: Sequence[StoredEvent]) -> list[
         patience=WRITING,
     )
     found = dict(zip(taken, stored, strict=True))
+    refused = [outcome for outcome in sent if outcome.refused]
+    if refused:
+        _log.warning("%d events are refused, the first one: %s", len(refused), refused[0].reason)
     outcomes: list[EventOutcome] = []
     for number, event in enumerate(events):
         if sent[number].done:

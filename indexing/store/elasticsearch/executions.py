@@ -14,19 +14,20 @@ from indexing.store.elasticsearch import bulk
 from indexing.store.elasticsearch.bulk import Operation, Outcome
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.columns import pull_document
-from indexing.store.elasticsearch.connection import WRITING
 from indexing.store.elasticsearch.observation_clauses import TIME
 from indexing.store.elasticsearch.repositories import read_known
 from indexing.store.elasticsearch.retention import Retention
 from indexing.store.elasticsearch.runs import judge_runs
+from indexing.store.elasticsearch.scanning import scan
 from indexing.store.elasticsearch.slices import slice_of
 from indexing.store.elasticsearch.stale import mark_tests, marking, new_mark_id
 from indexing.store.elasticsearch.tests import StoredTest, source_of
 from indexing.store.interface import ExecutionCount
 from indexing.timestamps import to_microseconds
 
-# One request asks for so many ids; it has to stay below the 10,000 rows of an answer.
+# One request asks for so many ids. An id that retention dropped may stand in more than one slice.
 _IDS_AT_ONCE: Final = 5_000
+_ROWS_A_PAGE: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,22 +126,20 @@ async def _find_stored(
     found: dict[str, _Place] = {}
     for start in range(0, len(executions), _IDS_AT_ONCE):
         ids = [execution.id.hex() for execution in executions[start : start + _IDS_AT_ONCE]]
-        answer = await cluster.connection.search(
-            cluster.layout.executions,
-            {
-                # An id that retention dropped may stand in one slice more.
-                "size": 2 * _IDS_AT_ONCE,
-                "query": {"ids": {"values": ids}},
-                "track_total_hits": False,
-                "_source": [TIME, "epoch"],
-            },
-            routing=routing_of(repository),
-            patience=WRITING,
-        )
-        for hit in answer["hits"]["hits"]:
-            dropped = retention.is_dropped(hit["_source"], TIME)
-            if not dropped or hit["_id"] not in found:
-                found[hit["_id"]] = _Place(hit["_index"], dropped=dropped)
+        body = {
+            "size": _ROWS_A_PAGE,
+            "query": {"ids": {"values": ids}},
+            # The time tells the slice, so the two are unique together.
+            "sort": [{"execution_id": "asc"}, {TIME: "asc"}],
+            "_source": [TIME, "epoch"],
+        }
+        async for hits in scan(
+            cluster.connection, cluster.layout.executions, body, routing=routing_of(repository)
+        ):
+            for hit in hits:
+                dropped = retention.is_dropped(hit["_source"], TIME)
+                if not dropped or hit["_id"] not in found:
+                    found[hit["_id"]] = _Place(hit["_index"], dropped=dropped)
     return found
 
 

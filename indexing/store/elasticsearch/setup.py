@@ -93,9 +93,12 @@ async def create_index(
     Raises:
         StoreUnavailableError: the cluster has no room for it, or does not allow it.
     """
-    answer = await connection.request(
-        "PUT", f"/{name}", body or {}, allow={_BAD_REQUEST}, patience=WRITING
-    )
+    try:
+        answer = await connection.request(
+            "PUT", f"/{name}", body or {}, allow={_BAD_REQUEST}, patience=WRITING
+        )
+    except StoreUnavailableError as failure:
+        raise StoreUnavailableError(f"the index {name} cannot be created: {failure}") from failure
     error = answer.get("error")
     if error is not None and type_of(error) != _THERE_ALREADY:
         # Its form is this project's and the operator's own: no sender can change what is wrong.

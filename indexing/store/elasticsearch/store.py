@@ -34,6 +34,7 @@ from indexing.store.elasticsearch import (
     tests,
 )
 from indexing.store.elasticsearch.cluster import Cluster
+from indexing.store.elasticsearch.cluster_settings import warn_of_settings
 from indexing.store.elasticsearch.connection import Connection
 from indexing.store.elasticsearch.control import Control
 from indexing.store.elasticsearch.layout import Layout
@@ -71,6 +72,7 @@ class ElasticsearchStore(Store):
         layout = Layout(prefix)
         try:
             await ensure_layout(connection, layout)
+            await warn_of_settings(connection)
         except BaseException:
             await connection.close()
             raise

@@ -31,8 +31,7 @@ class _Commands(click.Group):
             click.echo("interrupted; what was stored so far stays", err=True)
             ctx.exit(_INTERRUPTED)
         except StoreUnavailableError as error:
-            told = f"the store is unavailable: {error}; what was stored so far stays, try again"
-            raise click.ClickException(told) from error
+            raise click.ClickException(f"the store is unavailable: {error}") from error
         except MergewatchError as error:
             kind = click.UsageError if isinstance(error, SettingsError) else click.ClickException
             raise kind(str(error)) from error

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import http
 import itertools
+import re
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -163,12 +164,16 @@ def test_at_the_limit_of_shards_loads_are_unavailable_and_nothing_is_dead_letter
             place.run("ingest", "events", events, "--dead-letter", dead),
             place.run(*report_arguments(tmp_path)),
         )
+        rebuilt = place.run("index", "rebuild")
     for load, kind in zip(loads, ("events", "executions"), strict=True):
         assert load.exit_code == 1
         assert "the store is unavailable" in load.output
         assert f"{place.at.prefix}-{kind}-2026-09" in load.output
         assert "maximum normal shards open" in load.output
+    assert (rebuilt.exit_code, "maximum normal shards open" in rebuilt.output) == (1, True)
     assert not dead.exists() or dead.read_bytes() == b""
+    # Nothing was begun that somebody would have to finish.
+    assert re.search(r"stale tests +0\n", place.run("index", "status").output)
     # There is room again: the same loads do what they could not.
     assert place.run("ingest", "events", events).exit_code == 0
     assert place.run(*report_arguments(tmp_path)).exit_code == 0

@@ -54,9 +54,12 @@ async def write_results(
         str(derive_test_id(repository, each.execution.test_name)): each.execution.test_name
         for each in given
     }
+    operations = await _plan(cluster, repository, given, retention)
+    # Before anything is written: a cluster that has no room for a slice is left as it was.
+    await cluster.slices.ensure(operation.index for operation in operations.values())
     mark = new_mark_id()
     await _announce(cluster, mark, routing, names)
-    outcomes = await _store(cluster, repository, given, retention)
+    outcomes = await _store(cluster, operations, len(given))
     # Runs that differ by their commits alone are judged together.
     jobs = {derive_run_id(repository, run).hex() for run in results}
     await judge_runs(cluster, routing, jobs, retention)
@@ -84,13 +87,13 @@ async def _announce(cluster: Cluster, mark: str, routing: str, names: dict[str, 
     await bulk.send(cluster.connection, operations, visible=False)
 
 
-async def _store(
+async def _plan(
     cluster: Cluster,
     repository: RepositoryName,
     results: Sequence[_Result],
     retention: Retention,
-) -> list[Outcome | None]:
-    """Store what is new; `None` for what is there already.
+) -> dict[int, Operation]:
+    """The writes of what is new, by the place in `results`.
 
     The slice goes by the time of an execution, which a second load may give otherwise: so what is
     there is looked for in all slices, and within one no id can be written twice.
@@ -103,9 +106,16 @@ async def _store(
         if place is not None and not place.dropped:
             continue
         operations[number] = _operation_of(cluster, repository, result, retention.epoch, place)
+    return operations
+
+
+async def _store(
+    cluster: Cluster, operations: Mapping[int, Operation], count: int
+) -> list[Outcome | None]:
+    """Store what is new of so many executions; `None` for what is there already."""
     sent = await cluster.slices.send(list(operations.values()), visible=False)
     outcomes = dict(zip(operations, sent, strict=True))
-    return [outcomes.get(number) for number in range(len(results))]
+    return [outcomes.get(number) for number in range(count)]
 
 
 @dataclass(frozen=True, slots=True)

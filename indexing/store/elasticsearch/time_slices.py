@@ -7,6 +7,7 @@ deleted meanwhile, by retention or by hand, is created again and its documents a
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -20,6 +21,9 @@ from indexing.store.elasticsearch.setup import create_index, ensure_templates
 # Retention deletes a slice once. One that is gone each time is deleted by something else.
 _ATTEMPTS: Final = 3
 
+# A file of old events may need a slice for each month of ten years.
+_CREATED_AT_ONCE: Final = 12
+
 
 class TimeSlices:
     """The slices of one installation, as one process knows them."""
@@ -28,6 +32,21 @@ class TimeSlices:
         self._connection = connection
         self._layout = layout
         self._known: set[str] = set()
+
+    async def ensure(self, indices: Iterable[str]) -> None:
+        """Create those of the slices that are missing, as far as this process knows.
+
+        Raises:
+            StoreUnavailableError: the cluster cannot create one.
+        """
+        missing = sorted(set(indices) - self._known)
+        if missing:
+            # A slice takes its mapping from them; a snapshot that was restored has none.
+            await ensure_templates(self._connection, self._layout)
+        for start in range(0, len(missing), _CREATED_AT_ONCE):
+            some = missing[start : start + _CREATED_AT_ONCE]
+            await asyncio.gather(*(create_index(self._connection, name) for name in some))
+            self._known.update(some)
 
     async def send(
         self, operations: Sequence[Operation], *, visible: bool, may_refuse: bool = False
@@ -42,8 +61,7 @@ class TimeSlices:
         outcomes: dict[int, Outcome] = {}
         waiting = list(range(len(operations)))
         for _ in range(_ATTEMPTS):
-            indices = {operations[number].index for number in waiting}
-            await self._create(indices - self._known)
+            await self.ensure(operations[number].index for number in waiting)
             sent = await bulk.send(
                 self._connection,
                 [operations[number] for number in waiting],
@@ -59,12 +77,3 @@ class TimeSlices:
         raise StoreUnavailableError(
             f"the index {operations[waiting[0]].index} is deleted as often as it is created"
         )
-
-    async def _create(self, names: Iterable[str]) -> None:
-        missing = sorted(names)
-        if missing:
-            # A slice takes its mapping from them; a snapshot that was restored has none.
-            await ensure_templates(self._connection, self._layout)
-        for name in missing:
-            await create_index(self._connection, name)
-            self._known.add(name)

@@ -21,8 +21,9 @@ from indexing.store.elasticsearch.setup import create_index, ensure_templates
 # Retention deletes a slice once. One that is gone each time is deleted by something else.
 _ATTEMPTS: Final = 3
 
-# A file of old events may need a slice for each month of ten years.
-_CREATED_AT_ONCE: Final = 12
+# A file of old events may need a slice for each month of ten years. A node creates them one after
+# the other: more at once would wait there for longer than one request may take.
+_CREATED_AT_ONCE: Final = 4
 
 
 class TimeSlices:
@@ -45,8 +46,17 @@ class TimeSlices:
             await ensure_templates(self._connection, self._layout)
         for start in range(0, len(missing), _CREATED_AT_ONCE):
             some = missing[start : start + _CREATED_AT_ONCE]
-            await asyncio.gather(*(create_index(self._connection, name) for name in some))
+            await self._create(some)
             self._known.update(some)
+
+    async def _create(self, names: Sequence[str]) -> None:
+        # All of them end before the first failure is raised: nothing is left under way.
+        ended = await asyncio.gather(
+            *(create_index(self._connection, name) for name in names), return_exceptions=True
+        )
+        for failure in ended:
+            if isinstance(failure, BaseException):
+                raise failure
 
     async def send(
         self, operations: Sequence[Operation], *, visible: bool, may_refuse: bool = False

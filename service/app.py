@@ -93,7 +93,7 @@ def _context(
                 gate=gate,
                 rates=rates,
                 cors=Cors(settings.cors_origins) if settings.cors_origins else None,
-                metrics=Metrics(front, gate.turns) if settings.metrics else None,
+                metrics=Metrics(front, gate.turns, shelf) if settings.metrics else None,
                 intake=intake,
                 clock=clock,
                 seal=Seal(secret, identity.store_id),

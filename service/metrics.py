@@ -16,6 +16,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from service.auth import Operation
+from service.cache.shelf import Shelf
 from service.front import Front
 from service.methods import READS
 from service.turns import Turns
@@ -51,9 +52,11 @@ def name_operation(method: str, path: str) -> str:
 class Metrics:
     """The counts of one process."""
 
-    def __init__(self, front: Front, turns: Turns) -> None:
+    def __init__(self, front: Front, turns: Turns, shelf: Shelf) -> None:
         self._registry = CollectorRegistry()
         self._registry.register(_Inside(front, turns))
+        if shelf.status is not None:
+            self._registry.register(_Redis(shelf))
         self._requests = Counter(
             "mergewatch_requests",
             "Requests that were answered.",
@@ -109,3 +112,28 @@ class _Inside(Collector):
             "Requests that wait for their turn.",
             value=self._turns.waiting,
         )
+
+
+class _Redis(Collector):
+    """How the shared cache does, where there is one."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+
+    def collect(self) -> Iterator[Metric]:
+        status = self._shelf.status
+        if status is None:
+            return
+        yield GaugeMetricFamily(
+            "mergewatch_redis_usable",
+            "Whether this process can read and write values in Redis: 1 or 0.",
+            value=status.usable,
+        )
+        failures = CounterMetricFamily(
+            "mergewatch_redis_failures",
+            "Failures of Redis that cost values, by reason.",
+            labels=("reason",),
+        )
+        for reason, count in status.failures.items():
+            failures.add_metric((reason,), count)
+        yield failures

@@ -27,6 +27,10 @@ class LocalShelf(Shelf):
         self._first = make_token()
         self._renewed: dict[str, bytes] = {}
 
+    @property
+    def status(self) -> None:
+        return None
+
     async def read_tokens(self, generations: tuple[str, ...]) -> Tokens | None:
         self._notice_writes()
         renewed, first = self._renewed, self._first

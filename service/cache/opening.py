@@ -18,18 +18,15 @@ async def open_shelf(settings: Settings, store: Store, identity: StoreIdentity) 
         return LocalShelf(store.revision)
     # It takes longer to load than most commands run, and most stores do without it.
     from service.cache.redis_link import RedisLink
-    from service.cache.redis_shelf import RedisShelf
+    from service.cache.redis_shelf import RedisShelf, key_prefix
     from service.cache.sealing import Sealing
 
-    link = RedisLink(settings.redis_url)
+    # A backup that was restored beside its store under another prefix has the same id.
+    store_id = f"{identity.store_id}:{settings.elasticsearch_prefix}"
+    link = RedisLink(settings.redis_url, f"{key_prefix(store_id)}probe".encode())
     await link.open()
     secret = choose_secret(settings.secret, identity.cursor_secret)
-    return RedisShelf(
-        # A backup that was restored beside its store under another prefix has the same id.
-        link,
-        Sealing(secret),
-        f"{identity.store_id}:{settings.elasticsearch_prefix}",
-    )
+    return RedisShelf(link, Sealing(secret), store_id)
 
 
 class LateRenewal(Renewal):

@@ -3,7 +3,8 @@
 All that is asked within one turn of the event loop goes out as one MGET, and what comes while that
 is under way as the next one. Nobody waits longer than `LIMIT_SECONDS`, and nobody waits for a
 connection to be made: while there is none, nothing is found. A connection that failed in any way
-is closed and never used again.
+is closed and never used again. A server that refuses a command has failed too: it may have become
+a replica, and a new connection may find the new primary.
 """
 
 from __future__ import annotations
@@ -12,27 +13,29 @@ import asyncio
 import logging
 import secrets
 import time
-from collections import deque
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from redis.asyncio.connection import AbstractConnection, Connection, parse_url
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.exceptions import ResponseError
+from redis.asyncio.connection import AbstractConnection
 
-LIMIT_SECONDS: Final = 0.05
-# The end of it, which begins in a turn of the event loop: what came while the loop itself was held
-# up is read first.
-GRACE_SECONDS: Final = 0.01
-# In the background, where TLS and a name server take their time.
-CONNECT_SECONDS: Final = 1.0
+from service.cache.redis_connecting import (
+    FULL,
+    LIMIT_SECONDS,
+    Command,
+    RedisConnector,
+    read_reply,
+    time_limit,
+)
+from service.cache.redis_failures import Reason, explain, find_reason, is_refusal
 
 # After a second failure in a row the link rests before it tries again, each time for longer.
 FIRST_REST_SECONDS: Final = 0.2
 LONGEST_REST_SECONDS: Final = 2.0
+
+# A server that works for so long between two failures is one to warn about again.
+WARN_AGAIN_SECONDS: Final = 60.0
 
 # What one exchange takes on: so much that it fits into the time limit.
 MAX_KEYS: Final = 500
@@ -41,7 +44,6 @@ MAX_WRITES: Final = 50
 MAX_WAITING_WRITES: Final = 1_000
 MAX_WAITING_BYTES: Final = 16 * 1024 * 1024
 
-Command = tuple[bytes | str | int, ...]
 Keys = tuple[bytes, ...]
 Values = tuple[bytes | None, ...]
 Replies = list[Any]
@@ -67,22 +69,19 @@ class _Asked:
 class RedisLink:
     """Used on one event loop, from `open` to `close`. Its URL is in no message and no `repr`."""
 
-    def __init__(self, url: str) -> None:
-        given: dict[str, Any] = dict(parse_url(url))
-        self._kind: type[AbstractConnection] = given.pop("connection_class", Connection)
-        # Without these: two answers that nobody reads, and a minute of retries on a silent host.
-        self._arguments = given | {
-            "driver_info": None,
-            "protocol": 2,
-            "retry": Retry(NoBackoff(), 0),
-            "socket_timeout": None,
-            "socket_connect_timeout": None,
-        }
+    def __init__(self, url: str, probe_key: bytes = b"mergewatch:probe") -> None:
+        """`probe_key` begins the names of keys that every new connection is tried with."""
+        self._connector = RedisConnector(url, probe_key)
         self._connection: AbstractConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._failures = 0
         self._rest_until = 0.0
         self._closed = False
+        self._reason: Reason | None = None
+        self._is_full = False
+        self._counts: Counter[Reason] = Counter()
+        self._warned: set[Reason] = set()
+        self._failed_at = 0.0
         # In the order of asking; who asks for the same keys waits for the same values.
         self._gets: dict[Keys, _Asked] = {}
         self._orders: deque[tuple[Sequence[Command], _Asked]] = deque()
@@ -90,6 +89,21 @@ class RedisLink:
         self._waiting_bytes = 0
         self._wanted = asyncio.Event()
         self._worker: asyncio.Task[None] | None = None
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether values can be read and written."""
+        return self._connection is not None and not self._is_full
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether a server is there that refuses what the cache needs: waiting is no use."""
+        return self._connection is None and self._reason is not None and is_refusal(self._reason)
+
+    @property
+    def failures(self) -> Mapping[Reason, int]:
+        """How often each reason kept values from being read or written."""
+        return self._counts
 
     async def open(self) -> None:
         """Begin; a Redis that is not there yet is looked for again later."""
@@ -209,16 +223,18 @@ class RedisLink:
         if connection is None:
             return None
         try:
-            async with _time_limit(LIMIT_SECONDS - (time.monotonic() - began)):
+            async with time_limit(LIMIT_SECONDS - (time.monotonic() - began)):
                 await connection.send_packed_command(
                     connection.pack_commands(commands), check_health=False
                 )
-                replies = [await _read_reply(connection) for _ in commands]
+                replies = [await read_reply(connection) for _ in commands]
         except Exception as error:  # noqa: BLE001 - whatever it was, it is a miss
             await self._fail(error)
             return None
         self._failures = 0
-        return replies
+        if self._warned and time.monotonic() - self._failed_at > WARN_AGAIN_SECONDS:
+            self._warned.clear()
+        return self._note_full(replies)
 
     def _look_for_redis(self) -> None:
         """Try for a connection in the background, unless a rest is due."""
@@ -226,42 +242,58 @@ class RedisLink:
             self._connecting = asyncio.create_task(self._connect())
 
     async def _connect(self) -> None:
-        connection = self._kind(**self._arguments)
         try:
-            async with asyncio.timeout(CONNECT_SECONDS):
-                await connection.connect()
-            async with _time_limit(LIMIT_SECONDS):
-                await connection.send_packed_command(
-                    connection.pack_command("PING"), check_health=False
-                )
-                await connection.read_response(disable_decoding=True)
-        except asyncio.CancelledError:
-            await connection.disconnect(nowait=True)
-            raise
+            connection, replies = await self._connector.connect()
         except Exception as error:  # noqa: BLE001 - whatever it was, there is no connection
-            await connection.disconnect(nowait=True)
             self._note_failure(error)
         else:
             self._connection = connection
+            self._reason = None
             _log.info("redis answers")
+            self._note_full(replies)
         finally:
             self._connecting = None
 
     async def _fail(self, error: Exception) -> None:
         await self._drop_connection()
-        self._note_failure(error)
+        if self._connector.follow(error):
+            # Its part of the cluster is elsewhere by now, which is no failure of the cluster.
+            self._counts[Reason.MOVED] += 1
+        else:
+            self._note_failure(error)
         self._look_for_redis()
 
     def _note_failure(self, error: Exception) -> None:
         self._failures += 1
-        # Its text may hold what is in the URL.
-        about = {"reason": type(error).__name__, "failures": self._failures}
-        level = logging.WARNING if self._failures == 1 else logging.DEBUG
-        _log.log(level, "redis does not answer", extra=about)
+        self._reason = find_reason(error)
+        self._warn(self._reason)
         if self._failures > 1:
             rest = min(FIRST_REST_SECONDS * 2 ** min(self._failures - 2, 10), LONGEST_REST_SECONDS)
             # Processes that lost it together do not come back together.
             self._rest_until = time.monotonic() + rest * (1 + secrets.randbelow(100) / 400)
+
+    def _note_full(self, replies: Replies) -> Replies:
+        """Notice whether there is room; what was refused for want of it has no reply.
+
+        The connection stays: a full server still gives what it has and deletes what is void.
+        """
+        if FULL in replies:
+            self._is_full = True
+            self._warn(Reason.OOM)
+            return [None if reply is FULL else reply for reply in replies]
+        if self._is_full and b"OK" in replies:
+            self._is_full = False
+        return replies
+
+    def _warn(self, reason: Reason) -> None:
+        """Count a failure, and say so once."""
+        self._counts[reason] += 1
+        self._failed_at = time.monotonic()
+        level = logging.DEBUG if reason in self._warned else logging.WARNING
+        self._warned.add(reason)
+        # Never the error's own text: it may hold what is in the URL.
+        about = {"reason": reason.value, "failures": self._failures}
+        _log.log(level, explain(reason, self._connector.address), extra=about)
 
     async def _drop_connection(self) -> None:
         connection, self._connection = self._connection, None
@@ -274,28 +306,6 @@ class RedisLink:
         self._orders.clear()
         self._writes.clear()
         self._waiting_bytes = 0
-
-
-@asynccontextmanager
-async def _time_limit(seconds: float) -> AsyncIterator[None]:
-    loop = asyncio.get_running_loop()
-    async with asyncio.timeout(None) as limit:
-        timer = loop.call_later(
-            max(0.0, seconds - GRACE_SECONDS),
-            lambda: limit.reschedule(loop.time() + GRACE_SECONDS),
-        )
-        try:
-            yield
-        finally:
-            timer.cancel()
-
-
-async def _read_reply(connection: AbstractConnection) -> Any:
-    try:
-        return await connection.read_response(disable_decoding=True)
-    except ResponseError:
-        # Full, read-only, of another type: Redis is well, and will not do this.
-        return None
 
 
 def _refuse(asked: Iterable[_Asked]) -> None:

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import Final, TypeGuard, cast
 
 from service.cache.questions import COPY_LIFETIME, FORMAT, LONGEST_LIFETIME
-from service.cache.redis_link import Command, RedisLink
+from service.cache.redis_connecting import Command
+from service.cache.redis_failures import Reason
+from service.cache.redis_link import RedisLink
 from service.cache.sealing import Sealing
-from service.cache.shelf import TOKEN_SIZE, Look, Shelf, Tokens, make_token
+from service.cache.shelf import TOKEN_SIZE, Look, SharedStatus, Shelf, Tokens, make_token
 
 # Longer than any value of theirs, so that losing one costs little; short enough for Redis to be
 # rid of repositories that nobody asks about.
@@ -35,6 +37,15 @@ class _Debt:
     until: float
 
 
+def key_prefix(store_id: str) -> str:
+    """What all keys of one store begin with.
+
+    The braces are a hash tag: a cluster keeps all keys of one store on one node, so that one MGET
+    can ask for any of them.
+    """
+    return f"mergewatch:{FORMAT}:{{{store_id}}}:"
+
+
 class RedisShelf(Shelf):
     """What one store's processes share. Several stores may use one Redis."""
 
@@ -42,12 +53,19 @@ class RedisShelf(Shelf):
         self.copy_lifetime = COPY_LIFETIME
         self._link = link
         self._sealing = sealing
-        self._prefix = f"mergewatch:{FORMAT}:{store_id}:"
+        self._prefix = key_prefix(store_id)
         self._keys: dict[tuple[str, ...], tuple[bytes, ...]] = {}
         # What this process changed and Redis does not know yet, until when that matters.
         self._owed: dict[str, _Debt] = {}
         self._paying: asyncio.Task[None] | None = None
         self._patient = True
+        # Done once Redis refuses what is owed, so that no writer waits for it.
+        self._refused: asyncio.Future[None] | None = None
+
+    @property
+    def status(self) -> SharedStatus:
+        counts = {reason.value: self._link.failures.get(reason, 0) for reason in Reason}
+        return SharedStatus(self._link.is_usable, counts)
 
     async def read_tokens(self, generations: tuple[str, ...]) -> Tokens | None:
         replies = await self._link.get(self._generation_keys(generations))
@@ -112,7 +130,8 @@ class RedisShelf(Shelf):
         debt = _Debt(time.monotonic() + LONGEST_LIFETIME)
         self._owed.update(dict.fromkeys(generations, debt))
         if self._paying is None:
-            self._paying = asyncio.create_task(self._pay())
+            self._refused = asyncio.get_running_loop().create_future()
+            self._paying = asyncio.create_task(self._pay(self._refused))
         if self._patient:
             await self._wait_for_payment()
 
@@ -126,18 +145,25 @@ class RedisShelf(Shelf):
 
     async def _wait_for_payment(self) -> None:
         """Wait until Redis knows all, for so long as a writer can be held up."""
-        if self._paying is not None:
-            done, _ = await asyncio.wait([self._paying], timeout=RENEW_SECONDS)
-            if not done and self._patient:
-                # A long load is not held up at each of its steps.
-                self._patient = False
-                _log.warning(
-                    "redis was not told of a change, which may show late",
-                    extra={"seconds": LONGEST_LIFETIME},
-                )
+        paying, refused = self._paying, self._refused
+        if paying is None or refused is None:
+            return
+        await asyncio.wait(
+            [paying, refused], timeout=RENEW_SECONDS, return_when=asyncio.FIRST_COMPLETED
+        )
+        if not paying.done() and self._patient:
+            # A long load is not held up at each of its steps.
+            self._patient = False
+            _log.warning(
+                "redis was not told of a change, which may show late",
+                extra={"seconds": LONGEST_LIFETIME},
+            )
 
-    async def _pay(self) -> None:
-        """Renew what is owed until Redis has it or no value of before is left."""
+    async def _pay(self, refused: asyncio.Future[None]) -> None:
+        """Renew what is owed until Redis has it or no value of before is left.
+
+        `refused` is set as soon as a new connection shows that Redis refuses it.
+        """
         try:
             while self._owed:
                 owed = dict(self._owed)
@@ -146,6 +172,8 @@ class RedisShelf(Shelf):
                     if replies is not None and all(reply is not None for reply in replies):
                         self._forgive(owed)
                         continue
+                elif self._link.is_refused and not refused.done():
+                    refused.set_result(None)
                 now = time.monotonic()
                 self._forgive({name: debt for name, debt in owed.items() if debt.until <= now})
                 if self._owed:

@@ -31,6 +31,14 @@ class Look:
     values: Mapping[str, bytes] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class SharedStatus:
+    """Whether values are shared just now, and how often that failed, by reason."""
+
+    usable: bool
+    failures: Mapping[str, int]
+
+
 class Shelf(Protocol):
     """Where generations live, and values that processes share. Nothing here ever raises.
 
@@ -39,6 +47,10 @@ class Shelf(Protocol):
 
     # For how long a process may hold a value of its own before it looks for it here again.
     copy_lifetime: float
+
+    @property
+    def status(self) -> SharedStatus | None:
+        """How the server does that processes share; nothing where they share none."""
 
     async def read_tokens(self, generations: tuple[str, ...]) -> Tokens | None:
         """The present token of each generation, or nothing where one is not known."""

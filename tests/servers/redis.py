@@ -48,14 +48,17 @@ class Redis(Server):
         maxmemory: str = "256mb",
         policy: str = "allkeys-lru",
         port: int | None = None,
+        cluster: bool = False,
     ) -> None:
-        """The port is the first choice, not a must."""
+        """The port is the first choice, not a must. A node of a cluster has no slots at first."""
         super().__init__()
         self.folder = folder
         self.port: Final = reserve(port)
         self._password = password
         self._maxmemory = maxmemory
         self._policy = policy
+        # Nodes of a cluster talk to each other on a port of their own.
+        self._bus: Final = reserve() if cluster else None
 
     @property
     def url(self) -> str:
@@ -73,6 +76,13 @@ class Redis(Server):
             "maxmemory-policy": self._policy,
             **({"requirepass": self._password} if self._password else {}),
         }
+        if self._bus is not None:
+            options |= {
+                "cluster-enabled": "yes",
+                "cluster-port": str(self._bus.number),
+                # A node that loses its last slot stays what it is.
+                "cluster-allow-replica-migration": "no",
+            }
         # A file, since the words of a command are there for all of the machine to read.
         configuration = self.folder / "redis.conf"
         lines = [f"{name} {_quoted(value)}\n" for name, value in options.items()]
@@ -84,6 +94,23 @@ class Redis(Server):
 
     def release(self) -> None:
         self.port.release()
+        if self._bus is not None:
+            self._bus.release()
+
+    def give_slots(self, first: int, last: int) -> None:
+        """Have this node of a cluster serve those of the 16,384 slots."""
+        self.command("CLUSTER", "ADDSLOTSRANGE", str(first), str(last))
+
+    def meet(self, other: Redis) -> None:
+        """Join the cluster of the other node; each learns of the other a little later."""
+        if other._bus is None:
+            raise ValueError("the other server is no node of a cluster")
+        self.command("CLUSTER", "MEET", HOST, str(other.port.number), str(other._bus.number))
+
+    def add_user(self, name: str, password: str, *rules: str) -> str:
+        """The URL of a user with these rights alone."""
+        self.command("ACL", "SETUSER", name, "on", f">{password}", *rules)
+        return f"redis://{name}:{quote(password, safe='')}@{HOST}:{self.port.number}/0"
 
     def make_full(self) -> None:
         """Refuse whatever needs memory, as a server does that may not drop keys."""

@@ -77,12 +77,7 @@ class Redis(Server):
             **({"requirepass": self._password} if self._password else {}),
         }
         if self._bus is not None:
-            options |= {
-                "cluster-enabled": "yes",
-                "cluster-port": str(self._bus.number),
-                # A node that loses its last slot stays what it is.
-                "cluster-allow-replica-migration": "no",
-            }
+            options |= {"cluster-enabled": "yes", "cluster-port": str(self._bus.number)}
         # A file, since the words of a command are there for all of the machine to read.
         configuration = self.folder / "redis.conf"
         lines = [f"{name} {_quoted(value)}\n" for name, value in options.items()]

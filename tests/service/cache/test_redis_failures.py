@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from redis.asyncio.connection import Connection
-from redis.exceptions import MovedError, RedisError
+from redis.exceptions import RedisError
 
 from service.cache.redis_failures import (
     Reason,
@@ -78,5 +78,5 @@ def test_every_reason_is_explained_for_its_address() -> None:
     ("named", "host"), [("10.0.0.7", "10.0.0.7"), ("", "first"), ("?", "first"), ("::1", "::1")]
 )
 def test_a_node_that_is_named_without_host_is_on_the_same(named: str, host: str) -> None:
-    assert find_new_node(MovedError(f"3999 {named}:6381"), "first") == (host, 6381)
+    assert find_new_node(parse(f"MOVED 3999 {named}:6381"), "first") == (host, 6381)
     assert find_new_node(ValueError(), "first") is None

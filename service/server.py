@@ -7,7 +7,6 @@ import gc
 import logging
 import os
 import select
-import signal
 import socket
 import sys
 from typing import Final
@@ -24,7 +23,7 @@ from service.context import CONTEXT
 from service.logs import ACCESS_LOGGER, AccessLog, configure_logging
 from service.schemas.queries import MAX_VALUE_LENGTH, MAX_VALUES
 from service.settings import Settings
-from service.supervisor import supervise
+from service.supervisor import stop_signals, supervise
 
 # As many values as a parameter may have, of the greatest length, and a fifth for all beside them;
 # fewer where characters are not ASCII and take up to twelve bytes each: 240 KiB.
@@ -54,7 +53,7 @@ class ServeError(MergewatchError):
 
 
 def serve(settings: Settings) -> None:
-    """Answer requests until SIGTERM or SIGINT, then finish what is under way and return.
+    """Answer requests until SIGTERM, SIGINT or SIGHUP, then finish what is under way and return.
 
     Raises:
         ServeError: the address cannot be listened on, or the workers keep dying.
@@ -162,7 +161,7 @@ async def _serve_until_told(
 ) -> None:
     loop = asyncio.get_running_loop()
     told = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in stop_signals():
         loop.add_signal_handler(number, told.set)
     if parent is not None:
         loop.add_reader(parent, told.set)

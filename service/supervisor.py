@@ -25,9 +25,6 @@ DEATHS_WINDOW_SECONDS: Final = 30.0
 # A worker gives its requests 9 seconds to finish, and those that were cancelled 7 more.
 STOP_SECONDS: Final = 25.0
 
-_STOP_SIGNALS: Final = frozenset({signal.SIGTERM, signal.SIGINT})
-_WATCHED: Final = frozenset({*_STOP_SIGNALS, signal.SIGCHLD})
-
 _log = structlog.get_logger(__name__)
 
 
@@ -35,10 +32,21 @@ class WorkersDieError(MergewatchError):
     """Workers die as fast as they are started."""
 
 
+def stop_signals() -> frozenset[signal.Signals]:
+    """The signals that end the service after it has drained.
+
+    SIGHUP is one of them, unless the process was started with it ignored, as `nohup` does: then
+    it is to survive its terminal.
+    """
+    always = {signal.SIGTERM, signal.SIGINT}
+    is_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return frozenset(always if is_ignored else always | {signal.SIGHUP})
+
+
 def supervise(
     count: int, run: Callable[[int], None], release: Callable[[], None] = lambda: None
 ) -> None:
-    """Keep `count` processes running until SIGTERM or SIGINT, then end them and return.
+    """Keep `count` processes running until one of `stop_signals`, then end them and return.
 
     `release` gives up what this process holds of theirs, before they are told to end.
 
@@ -49,14 +57,16 @@ def supervise(
         WorkersDieError: too many died in a short time; the others are ended first.
     """
     lifeline, held = os.pipe()
-    with _signals_wait():
+    stopping = stop_signals()
+    watched = stopping | {signal.SIGCHLD}
+    with _signals_wait(watched):
         workers: set[int] = set()
         deaths: deque[float] = deque(maxlen=MAX_DEATHS)
         try:
             while True:
                 while len(workers) < count:
-                    workers.add(_fork(run, lifeline, held))
-                if signal.sigwait(_WATCHED) in _STOP_SIGNALS:
+                    workers.add(_fork(run, lifeline, held, watched))
+                if signal.sigwait(watched) in stopping:
                     return
                 for pid, status in _reap(workers):
                     code = os.waitstatus_to_exitcode(status)
@@ -75,19 +85,24 @@ def supervise(
 
 
 @contextlib.contextmanager
-def _signals_wait() -> Iterator[None]:
+def _signals_wait(watched: frozenset[signal.Signals]) -> Iterator[None]:
     """Hold signals back until they are asked for, so that none is missed between two looks."""
     # A child's end is not announced to a process that leaves SIGCHLD at its default.
     previous = signal.signal(signal.SIGCHLD, lambda *_: None)
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
     try:
         yield
     finally:
+        # Told to end twice, as by a terminal that closes: the second time must not kill it.
+        while signal.sigtimedwait(watched, 0) is not None:
+            pass
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         signal.signal(signal.SIGCHLD, previous)
 
 
-def _fork(run: Callable[[int], None], lifeline: int, held: int) -> int:
+def _fork(
+    run: Callable[[int], None], lifeline: int, held: int, watched: frozenset[signal.Signals]
+) -> int:
     pid = os.fork()
     if pid:
         return pid
@@ -95,7 +110,7 @@ def _fork(run: Callable[[int], None], lifeline: int, held: int) -> int:
     try:
         os.close(held)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, watched)
         run(lifeline)
         code = 0
     except MergewatchError as error:

@@ -128,6 +128,9 @@ class Reader(Protocol):
     async def find_repository(self, name: RepositoryName) -> Repository | None:
         """The known repository of that name in any spelling."""
 
+    async def list_repositories(self) -> Sequence[Repository]:
+        """All known repositories, by their names without regard to case."""
+
     async def find_key(self, digest: bytes) -> ApplicationKey | None:
         """The application key with that SHA-256, revoked and expired ones included."""
 

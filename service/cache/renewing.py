@@ -164,6 +164,9 @@ class RenewingStore(Store):
     async def find_repository(self, name: RepositoryName) -> Repository | None:
         return await self._store.find_repository(name)
 
+    async def list_repositories(self) -> Sequence[Repository]:
+        return await self._store.list_repositories()
+
     async def find_key(self, digest: bytes) -> ApplicationKey | None:
         return await self._store.find_key(digest)
 

@@ -7,11 +7,12 @@ from datetime import datetime
 
 import click
 
+from indexing.identifiers import derive_test_id
 from indexing.models.paging import Anchor
 from indexing.models.quarantines import Quarantine, QuarantineQuery, QuarantineRequest
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
-from service.cli.output import format_moment, print_table, warn_if_past
+from service.cli.output import format_moment, print_table, visible, warn_if_past
 from service.cli.parameters import MOMENT, STORED_NAME, TEXT, repository_option
 from service.cli.running import now, with_store
 
@@ -41,10 +42,18 @@ def add(
         test_name=test, reason=reason, branch=branch, owner=owner, expires_at=expires
     )
 
-    async def quarantine_test(store: Store) -> Quarantine:
-        return await store.add_quarantine(repository, request, now())
+    async def quarantine_test(store: Store) -> tuple[Quarantine, bool]:
+        added = await store.add_quarantine(repository, request, now())
+        detail = await store.get_test(repository, derive_test_id(repository, test))
+        return added, detail is not None
 
-    added = with_store(quarantine_test)
+    added, is_known = with_store(quarantine_test)
+    if not is_known:
+        click.echo(
+            f"warning: {repository} has no results of the test {visible(test)} so far:"
+            " check the name, every character counts",
+            err=True,
+        )
     warn_if_past(expires, now())
     click.echo(str(added.key.id))
 

@@ -7,7 +7,7 @@ import click
 from indexing.models.repositories import Repository, RepositoryChange
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
-from service.cli.output import judging_steps, progress_meters, visible
+from service.cli.output import judging_steps, print_table, progress_meters, visible
 from service.cli.parameters import REPOSITORY, STORED_NAME
 from service.cli.running import now, with_store
 
@@ -17,7 +17,7 @@ _argument = click.argument("name", type=REPOSITORY, metavar="OWNER/REPOSITORY")
 
 @click.group()
 def repository() -> None:
-    """Make a repository known, change and show its settings."""
+    """Make a repository known; change, show and list settings."""
 
 
 @repository.command("set")
@@ -67,6 +67,23 @@ def show(name: RepositoryName) -> None:
     if found is None:
         raise click.ClickException(f"the repository {name} is not known")
     _show(found)
+
+
+@repository.command("list")
+def list_repositories() -> None:
+    """List the known repositories."""
+    print_table(
+        ("REPOSITORY", "DEFAULT BRANCH", "FLAKY DETECTION", "AUTO-QUARANTINE"),
+        (
+            (
+                str(found.name),
+                found.default_branch,
+                _switch(on=found.flaky_detection),
+                _switch(on=found.auto_quarantine),
+            )
+            for found in with_store(lambda store: store.list_repositories())
+        ),
+    )
 
 
 def _show(found: Repository) -> None:

@@ -14,7 +14,7 @@ from service.settings import MAX_PORT, MAX_WORKERS, load_settings
 @click.option("--port", type=click.IntRange(0, MAX_PORT), help="The port; 0 is any free one.")
 @click.option("--workers", type=click.IntRange(1, MAX_WORKERS), help="How many processes answer.")
 def serve(bind: str | None, port: int | None, workers: int | None) -> None:
-    """Answer requests until SIGTERM or SIGINT; the options override the settings."""
+    """Answer requests until SIGTERM, SIGINT or SIGHUP; the options override the settings."""
     # Only this command needs the HTTP server, which takes longer to load than the others to run.
     from service.server import serve as run
 

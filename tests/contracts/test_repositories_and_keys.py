@@ -12,7 +12,7 @@ from indexing.models.events import EventQuery
 from indexing.models.keys import ApplicationKey, Scope
 from indexing.models.paging import Anchor
 from indexing.models.repositories import Repository, RepositoryChange
-from indexing.names import RepositoryName
+from indexing.names import RepositoryName, parse_repository
 from indexing.store.interface import Store
 from tests.builders import NOON, WIDGETS, after
 
@@ -35,6 +35,20 @@ async def test_names_that_look_alike_are_two_repositories(
 ) -> None:
     await store.ensure_repository(RepositoryName(*one))
     assert await store.find_repository(RepositoryName(*other)) is None
+
+
+async def test_all_repositories_are_listed_by_name(store: Store) -> None:
+    assert await store.list_repositories() == []
+    names = ["zeta/a", "Acme/widgets", "acme/Gadgets", "acme-b/a", "b/z"]
+    for name in names:
+        await store.ensure_repository(parse_repository(name))
+    await store.ensure_repository(parse_repository("ZETA/A"))
+    changed = await store.set_repository(
+        parse_repository("b/z"), RepositoryChange(default_branch="develop"), NOON
+    )
+    found = await store.list_repositories()
+    assert [str(each.name) for each in found] == sorted(names, key=str.lower)
+    assert changed in found
 
 
 async def test_settings_change_one_by_one(store: Store) -> None:

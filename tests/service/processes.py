@@ -43,6 +43,10 @@ class Service:
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         self.process.send_signal(number)
+        return self.wait()
+
+    def wait(self) -> int:
+        """Its exit status, once it has ended."""
         self.process.communicate(timeout=TIMEOUT)
         return self.process.returncode
 

@@ -24,7 +24,7 @@ def status_of(port: int, target: str = "/health/ready") -> int:
         connection.close()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_one_process_is_ready_and_ends_well(start: Start, number: signal.Signals) -> None:
     service = start()
     assert status_of(port_of(service.next_line("listening"))) == 200
@@ -40,12 +40,17 @@ def test_an_idle_connection_does_not_hold_the_end_up(start: Start) -> None:
         assert service.stop() == 0
 
 
-def test_whoever_goes_on_asking_is_told_that_an_answer_is_the_last(start: Start) -> None:
-    service = start()
+@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_whoever_goes_on_asking_is_told_that_an_answer_is_the_last(
+    start: Start, number: signal.Signals, workers: str
+) -> None:
+    service = start(MERGEWATCH_WORKERS=workers)
     port = port_of(service.next_line("listening"))
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
-    connection.connect()
-    service.process.send_signal(signal.SIGTERM)
+    connection.request("GET", "/health/live")
+    assert connection.getresponse().read()
+    service.process.send_signal(number)
     said = None
     while said is None:
         # Neither reset nor closed without a word, however the signal and the requests meet.
@@ -54,6 +59,22 @@ def test_whoever_goes_on_asking_is_told_that_an_answer_is_the_last(start: Start)
         assert (answer.status, answer.read()) == (200, b'{"status":"ok"}')
         said = answer.getheader("Connection")
     assert said == "close"
+    assert service.wait() == 0
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_service_that_was_started_to_survive_its_terminal_does(
+    start: Start, workers: str
+) -> None:
+    # As `nohup` does; who is started inherits it.
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        service = start(MERGEWATCH_WORKERS=workers)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    port = port_of(service.next_line("listening"))
+    service.process.send_signal(signal.SIGHUP)
+    assert {status_of(port) for _ in range(20)} == {200}
     assert service.stop() == 0
 
 

@@ -19,9 +19,11 @@ from indexing.names import RepositoryName
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.connection import ConflictError, Document
 from indexing.store.elasticsearch.control import State
+from indexing.store.elasticsearch.scanning import scan
 from indexing.timestamps import from_microseconds, to_microseconds
 
 KIND: Final = "repository"
+_PAGE: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,18 @@ def document_routed(routing: str) -> str:
 async def find_repository(cluster: Cluster, name: RepositoryName) -> Repository | None:
     found = await cluster.connection.get(cluster.layout.control, document_id(name))
     return None if found is None else repository_of(found.source)
+
+
+async def list_repositories(cluster: Cluster) -> list[Repository]:
+    found: list[Repository] = []
+    body = {
+        "size": _PAGE,
+        "query": {"term": {"kind": KIND}},
+        "sort": [{"repository_id": "asc"}],
+    }
+    async for hits in scan(cluster.connection, cluster.layout.control, body):
+        found += [repository_of(hit["_source"]) for hit in hits]
+    return sorted(found, key=lambda repository: repository.name.key)
 
 
 async def read_repository(cluster: Cluster, name: RepositoryName) -> StoredRepository:

@@ -97,6 +97,9 @@ class ElasticsearchStore(Store):
     async def find_repository(self, name: RepositoryName) -> Repository | None:
         return await repositories.find_repository(self._cluster, name)
 
+    async def list_repositories(self) -> Sequence[Repository]:
+        return await repositories.list_repositories(self._cluster)
+
     async def ensure_repository(self, name: RepositoryName) -> Repository:
         return await repositories.ensure_repository(self._cluster, name)
 

@@ -22,6 +22,11 @@ def find_repository(connection: sqlite3.Connection, name: RepositoryName) -> Rep
     return None if row is None else _repository_of(row)
 
 
+def list_repositories(connection: sqlite3.Connection) -> list[Repository]:
+    rows = connection.execute(f"SELECT {_COLUMNS} FROM repositories ORDER BY key")
+    return [_repository_of(row) for row in rows]
+
+
 class ReadingConnection(sqlite3.Connection):
     """A connection that writes nothing, and so can remember what no one ever changes."""
 

@@ -87,6 +87,9 @@ class SqliteStore(Store):
     async def find_repository(self, name: RepositoryName) -> Repository | None:
         return await self._connections.read(partial(repositories.find_repository, name=name))
 
+    async def list_repositories(self) -> Sequence[Repository]:
+        return await self._connections.read(repositories.list_repositories)
+
     async def ensure_repository(self, name: RepositoryName) -> Repository:
         return await self._connections.write(partial(repositories.ensure_repository, name=name))
 

@@ -32,6 +32,21 @@ def test_a_quarantine_is_added_listed_and_removed(command: Command) -> None:
     command("quarantine", "remove", *ACME, quarantine_id, code=1)
 
 
+def test_a_test_that_was_never_seen_is_quarantined_with_a_warning(
+    command: Command, tmp_path: Path
+) -> None:
+    result = command("quarantine", "add", *ACME, "--test", "spelt\x1bwrong", "--reason", "flaps")
+    assert result.stdout == f"{uuid.UUID(result.stdout.strip())}\n"
+    (warning,) = result.stderr.splitlines()
+    assert "acme/widgets has no results of the test spelt\\x1bwrong" in warning
+    report = tmp_path / "report.xml"
+    report.write_text("<testsuite><testcase name='seen'/></testsuite>")
+    run = ("--branch=topic", "--commit=c0", "--pipeline=ci", "--job=unit", "--run-id=1")
+    command("ingest", "junit", str(report), *ACME, *run)
+    result = command("quarantine", "add", *ACME, "--test", "seen", "--reason", "flaps")
+    assert result.stderr == ""
+
+
 def test_the_same_scope_again_prints_the_same_id(command: Command) -> None:
     assert add(command) == add(command) != add(command, "--branch", "main")
 
@@ -46,6 +61,17 @@ def test_names_of_strangers_cannot_steer_a_terminal(command: Command) -> None:
 def test_the_list_of_an_unknown_repository_is_an_error(command: Command) -> None:
     assert "not known" in command("quarantine", "list", *ACME, code=1).stderr
     assert "not known" in command("repository", "show", "acme/widgets", code=1).stderr
+
+
+def test_repositories_are_listed(command: Command) -> None:
+    assert len(command("repository", "list").stdout.splitlines()) == 1
+    command("repository", "set", "acme/widgets", "--default-branch", "develop")
+    command("repository", "set", "Acme/gadgets", "--flaky-detection", "off")
+    lines = command("repository", "list").stdout.splitlines()
+    assert [line.split() for line in lines[1:]] == [
+        ["Acme/gadgets", "main", "off", "off"],
+        ["acme/widgets", "develop", "on", "off"],
+    ]
 
 
 def test_settings_of_a_repository_change_one_by_one(command: Command) -> None:

@@ -98,6 +98,7 @@ def _context(
                 clock=clock,
                 seal=Seal(secret, identity.store_id),
                 public_url=settings.public_url,
+                ingest=settings.ingest,
                 openapi=build_document(settings.public_url, ingest=settings.ingest),
             )
             yield

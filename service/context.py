@@ -75,6 +75,8 @@ class Context:
     clock: Clock
     seal: Seal
     public_url: str | None
+    # Whether results and events are taken over HTTP.
+    ingest: bool
     openapi: bytes
 
 

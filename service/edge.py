@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 import structlog
 from aiohttp import web
 
 from indexing.errors import StaleKeyError, StoreUnavailableError
 from service import problems
+from service.auth import Operation
 from service.context import CONTEXT
 from service.logs import request_id
 from service.methods import READS
+from service.metrics import name_operation
 from service.problems import Problem
 from service.request_ids import REQUEST_ID_HEADER, choose_request_id
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_INGEST_IS_OFF: Final = "this service takes no uploads: set MERGEWATCH_INGEST=true where it runs"
 
 _log = structlog.get_logger(__name__)
 
@@ -42,7 +47,7 @@ async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
         _log.warning("store unavailable", reason=str(error))
         response = problems.response(problems.unavailable("the store cannot answer just now"))
     except web.HTTPException as error:
-        response = problems.response(problems.from_http_exception(error))
+        response = problems.response(_explain(request, error))
     except Exception:  # noqa: BLE001 - the edge: whatever it was, the client gets a body
         # Not the path itself: somebody may have pasted a key into it.
         resource = request.match_info.route.resource
@@ -51,3 +56,14 @@ async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
         response = problems.response(problems.generic(500))
     response.headers[REQUEST_ID_HEADER] = current
     return response
+
+
+def _explain(request: web.Request, error: web.HTTPException) -> Problem:
+    """The problem of a request that no route takes."""
+    problem = problems.from_http_exception(error)
+    if not request.app[CONTEXT].ingest and name_operation(request.method, request.raw_path) in (
+        Operation.SEND_EVENTS.value,
+        Operation.SEND_TRACES.value,
+    ):
+        problem.detail = _INGEST_IS_OFF
+    return problem

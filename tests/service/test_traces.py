@@ -147,8 +147,21 @@ async def test_a_failure_and_a_pass_on_one_commit_make_a_flaky_test(open_: Front
 @pytest.mark.parametrize("target", [TRACES, ALIAS])
 async def test_without_the_setting_there_is_no_such_path(door: FrontDoor, target: str) -> None:
     body = write(make_request([make_span()]), PROTOBUF)
-    assert_refused(await door.post(target, body, PROTOBUF), 404)
+    refused = await door.post(target, body, PROTOBUF)
+    assert_refused(refused, 404)
+    assert "MERGEWATCH_INGEST=true" in refused.json["detail"]
+    # The same for a repository that is hidden from this key, and without a key.
+    for owner, key in (("hidden", door.key), ("acme", "")):
+        other = target.replace("/acme/", f"/{owner}/")
+        assert (await door.post(other, body, PROTOBUF, key=key)).body == refused.body
     assert_refused(await door.get(target), 404)
+
+
+async def test_without_the_setting_the_log_takes_no_events_and_says_why(door: FrontDoor) -> None:
+    refused = await door.post(LOGS, b"{}", "application/x-ndjson")
+    assert_refused(refused, 405)
+    assert "POST" not in refused.headers["Allow"]
+    assert "MERGEWATCH_INGEST=true" in refused.json["detail"]
 
 
 async def test_with_the_setting_the_path_takes_nothing_but_post(open_: FrontDoor) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -17,12 +17,16 @@ from indexing.ingest.events import ingest_events
 from indexing.ingest.junit import Refusal, ingest_reports
 from indexing.ingest.manifest import read_manifest
 from indexing.ingest.sources import open_source
+from indexing.models.events import EventKey, EventQuery
 from indexing.models.keys import Scope
+from indexing.models.paging import Anchor
 from indexing.models.quarantines import QuarantineRequest
 from indexing.models.repositories import RepositoryChange
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
+from indexing.timestamps import format_timestamp, from_microseconds
 from service.auth import make_key, make_key_id
+from service.cli.demo_dates import ExampleEvents, move_reports, read_events
 from service.cli.output import print_count, progress_meters
 from service.cli.running import now, with_store
 from service.settings import Settings, load_settings
@@ -54,9 +58,8 @@ _REPORTS: Final = (
     _Example(_EVENTS, "mergewatch", "main"),
 )
 
-# The days that the events in the folder tell of.
-_EVENTS_FROM: Final = "2026-11-01T00:00:00Z"
-_EVENTS_TO: Final = "2026-12-01T00:00:00Z"
+# What a list of events begins at, where nothing else is asked for.
+_DEFAULT_RANGE: Final = timedelta(days=1)
 
 # A test of the example that passes and fails by turns.
 _QUARANTINED: Final = "unit-tests.MolPairStyle:e3b"
@@ -111,28 +114,48 @@ async def _prepare(store: Store, examples: Path, settings: Settings) -> list[str
     )
     await store.add_key(key)
     base = settings.public_url or f"http://{_host_to_ask(settings.bind)}:{settings.port}"
-    return _lines(base, text, str(quarantine.key.id))
+    newest = await _find_newest(store)
+    since = None
+    if newest is not None and moment - newest.received_at >= _DEFAULT_RANGE:
+        since = newest.received_at - _DEFAULT_RANGE
+    return _lines(base, text, str(quarantine.key.id), since)
 
 
 async def _load(store: Store, examples: Path) -> None:
-    total = await _load_events(store, examples / "events.ndjson")
+    path = examples / "events.ndjson"
+    with open_source(str(path)) as source:
+        events = read_events(source.lines())
+    end = await _choose_end(store, events)
+    total = await ingest_events(
+        store,
+        events.moved_to(end),
+        source=str(path),
+        refuse=lambda line: _fail(str(line)),
+        clock=now,
+    )
     for example in _REPORTS:
-        total += await _load_reports(store, examples, example)
+        total += await _load_reports(store, examples, example, end)
     print_count(total)
 
 
-async def _load_events(store: Store, path: Path) -> IngestCount:
-    with open_source(str(path)) as source:
-        return await ingest_events(
-            store,
-            source.lines(),
-            source=source.name,
-            refuse=lambda line: _fail(str(line)),
-            clock=now,
-        )
+async def _choose_end(store: Store, events: ExampleEvents) -> datetime:
+    """When the examples are to end: now, or when a load that was broken off had them end."""
+    loaded = await _find_newest(store)
+    if loaded is not None and loaded.id in events.received:
+        return events.find_end(loaded.id, loaded.received_at)
+    return now().replace(microsecond=0)
 
 
-async def _load_reports(store: Store, examples: Path, example: _Example) -> IngestCount:
+async def _find_newest(store: Store) -> EventKey | None:
+    """The newest of the example events in the store."""
+    query = EventQuery(_EVENTS, datetime.min.replace(tzinfo=UTC), now() + _DEFAULT_RANGE)
+    rows = (await store.list_events(query, Anchor(), 1)).rows
+    return EventKey(from_microseconds(rows[0].received_microseconds), rows[0].id) if rows else None
+
+
+async def _load_reports(
+    store: Store, examples: Path, example: _Example, end: datetime
+) -> IngestCount:
     await store.set_repository(
         example.repository, RepositoryChange(default_branch=example.default_branch), now()
     )
@@ -140,7 +163,7 @@ async def _load_reports(store: Store, examples: Path, example: _Example) -> Inge
     with progress_meters() as meters:
         return await ingest_reports(
             store,
-            read_manifest(manifest, example.repository, clock=now),
+            move_reports(read_manifest(manifest, example.repository, clock=now), end),
             refuse=_refuse_report,
             clock=now,
             progress=meters(str(example.repository), "reports"),
@@ -155,12 +178,12 @@ def _fail(reason: str) -> None:
     raise ExamplesError(f"an example cannot be loaded: {reason}")
 
 
-def _lines(base: str, key: str, quarantine_id: str) -> list[str]:
-    """A curl line for each of the five operations."""
+def _lines(base: str, key: str, quarantine_id: str, since: datetime | None) -> list[str]:
+    """A curl line for each of the five operations; events are older than a day where `since` is."""
+    received_from = "" if since is None else f"received_from={quote(format_timestamp(since))}&"
     test_id = derive_test_id(_TESTS, _QUARANTINED)
     urls = {
-        "the newest events": f"{base}/v1/repos/{_EVENTS}/logs"
-        f"?received_from={quote(_EVENTS_FROM)}&received_to={quote(_EVENTS_TO)}&per_page=3",
+        "the newest events": f"{base}/v1/repos/{_EVENTS}/logs?{received_from}per_page=3",
         "tests by name": f"{_in_ci(base, _TESTS)}/search/tests?test_name=*Pair*e3b*&per_page=3",
         "one test": f"{_in_ci(base, _TESTS)}/tests/{test_id}",
         "what is quarantined": f"{_in_ci(base, _TESTS)}/quarantines",

@@ -12,11 +12,15 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import orjson
 import pytest
 
+from indexing.ingest.lines import Line
+from indexing.timestamps import parse_timestamp
+from service.cli.demo_dates import read_events
 from tests.service.cli.conftest import Command
 
 MERGEWATCH = [sys.executable, "-c", "from service.cli import main; main()"]
@@ -80,6 +84,39 @@ def test_every_printed_line_answers_and_a_second_demo_changes_nothing(
         assert len(quarantines["quarantined_tests"]) == 1
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=20) == 0
+
+
+def test_the_newest_example_is_of_now_and_stays_so_when_a_load_is_repeated(
+    command: Command, settings: Mapping[str, str], tmp_path: Path
+) -> None:
+    examples = Path(__file__).parents[3] / "examples"
+    (tmp_path / "events.ndjson").write_bytes((examples / "events.ndjson").read_bytes())
+    before = datetime.now(UTC).replace(microsecond=0)
+    # Broken off after the events.
+    command("demo", "--examples", str(tmp_path), code=1)
+    after = datetime.now(UTC)
+    lines = [line for line in command("demo").stdout.splitlines() if line.startswith("curl ")]
+    lines_of_examples = (examples / "events.ndjson").read_bytes().splitlines()
+    assert f"events        {len(lines_of_examples)}\n" in command("index", "status").stdout
+    with serving(settings) as (_, base):
+        log, _, detail, _, _ = (orjson.loads(curl(line, base)[1]) for line in lines)
+    assert "received_" not in lines[0]
+    assert before <= parse_timestamp(log["events"][0]["received_at"]) <= after
+    newest = max(parse_timestamp(detail[f"last_{what}_at"]) for what in ("failure", "success"))
+    assert timedelta(0) <= after - newest < timedelta(days=8)
+
+
+def test_dates_within_an_event_move_with_it() -> None:
+    source = b'{"id": 7, "received_at": "2026-11-02T08:12:34Z", "at": "2026-11-02T08:12:00Z"}'
+    events = read_events([Line(1, 0, source)])
+    end = datetime(2027, 1, 1, tzinfo=UTC)
+    (moved,) = events.moved_to(end)
+    assert orjson.loads(moved.data) == {
+        "id": 7,
+        "received_at": "2027-01-01T00:00:00Z",
+        "at": "2026-12-31T23:59:26Z",
+    }
+    assert events.find_end(7, end) == end
 
 
 def test_the_examples_hold_all_41_types(command: Command) -> None:

@@ -15,7 +15,6 @@ from datetime import datetime
 from typing import Any, Final
 
 from indexing.accepted_times import AcceptedTimes
-from indexing.errors import StoreError
 from indexing.identifiers import derive_run_id, derive_test_id
 from indexing.models.executions import Run
 from indexing.models.quarantines import QuarantineSource
@@ -26,13 +25,12 @@ from indexing.store.elasticsearch import bulk, stale
 from indexing.store.elasticsearch.bulk import Operation
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.connection import (
-    INDEX_GONE,
     ConflictError,
     Document,
     Version,
 )
 from indexing.store.elasticsearch.maintenance import list_repositories
-from indexing.store.elasticsearch.observations import TIME
+from indexing.store.elasticsearch.observation_clauses import TIME
 from indexing.store.elasticsearch.refresh import refresh_tests, row_id_of
 from indexing.store.elasticsearch.scanning import scan, scan_groups
 from indexing.store.elasticsearch.scopes import Scope, read_scopes, scope_of, write_scope
@@ -323,7 +321,5 @@ async def _delete_rows(
         for pipeline, job in identities
         for generation in state.generations
     ]
-    outcomes = await bulk.send(cluster.connection, operations, visible=True, may_refuse=True)
-    refused = {row.error for row in outcomes if not (row.done or row.conflicts)} - {INDEX_GONE}
-    if refused:
-        raise StoreError(f"Elasticsearch does not delete rows of the search ({refused.pop()})")
+    # A rebuild may have ended meanwhile, and taken its older generation away.
+    await bulk.send(cluster.connection, operations, visible=True, may_be_gone=True)

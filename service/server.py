@@ -161,11 +161,12 @@ async def _serve_until_told(
 ) -> None:
     loop = asyncio.get_running_loop()
     told = asyncio.Event()
+    # An upgrade of the store may take long, and may be broken off: SIGTERM ends the process then.
+    store = await open_store(settings.store)
     for number in stop_signals():
         loop.add_signal_handler(number, told.set)
     if parent is not None:
         loop.add_reader(parent, told.set)
-    store = await open_store(settings.store)
     app = create_app(settings, store)
     runner = await start(app, listener)
     _tune_interpreter()

@@ -86,6 +86,19 @@ class Control:
             self._retention = changed.retention
             return changed
 
+    async def set_version(self) -> None:
+        """Note that the indices have the layout of this program."""
+        while True:
+            document = await self._find()
+            changed = {**document.source, "version": LAYOUT_VERSION}
+            try:
+                await self._connection.put(
+                    self._layout.control, STORE_DOCUMENT, changed, over=document.version
+                )
+            except ConflictError:
+                continue
+            return
+
     async def _find(self) -> Document:
         found = await self._connection.get(self._layout.control, STORE_DOCUMENT)
         return _require(found)
@@ -103,6 +116,21 @@ def _require(document: Document | None) -> Document:
     return document
 
 
+async def read_layout_version(connection: Connection, layout: Layout) -> int:
+    """Which version of the layout the indices have, whether this program knows it or not."""
+    version: int = _require(await connection.get(layout.control, STORE_DOCUMENT)).source["version"]
+    return version
+
+
+def version_error(version: object) -> StoreVersionError:
+    """What is wrong with a layout of another version, and what to do."""
+    return StoreVersionError(
+        f"the indices in Elasticsearch are of version {version}; this release of mergewatch works"
+        f" on version {LAYOUT_VERSION}. Where they are newer, run the release that upgraded them;"
+        " where they are older, `mergewatch index create` upgrades them"
+    )
+
+
 def new_state(generation: str) -> dict[str, Any]:
     """The document of a new store."""
     return _source_of(
@@ -117,12 +145,9 @@ def state_of(document: Document) -> State:
         StoreVersionError: the indices are of another version.
     """
     source = document.source
-    if source.get("version") != LAYOUT_VERSION:
-        raise StoreVersionError(
-            f"the indices in Elasticsearch are of version {source.get('version')}; this program"
-            f" reads {LAYOUT_VERSION}. Give it another MERGEWATCH_ELASTICSEARCH_PREFIX and load"
-            " anew, or run the version of this program that made them"
-        )
+    version = source.get("version")
+    if version != LAYOUT_VERSION:
+        raise version_error(version)
     return State(
         StoreIdentity(source["store_id"], base64.b64decode(source["cursor_secret"])),
         Retention(tuple((before, epoch) for before, epoch in source["pruned"]), source["epoch"]),

@@ -10,8 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-# Raised with every change of a mapping or of what a field means.
+# Raised with every change of a mapping or of what a field means; `upgrade` says what has to be done
+# to indices of an earlier version.
 LAYOUT_VERSION: Final = 1
+
+# Raised with every change of a template, so with every change of the layout as well.
+TEMPLATES_VERSION: Final = 2
 
 # Older servers lack what the requests here ask for, or answer them otherwise.
 MIN_SERVER_MAJOR: Final = 9
@@ -183,13 +187,10 @@ class Layout:
         """The component templates by name: what this project sets and others may lay over."""
         return {
             f"{self.prefix}-{name}@default": {
-                "template": {
-                    "settings": {
-                        "number_of_shards": _SHARDS.get(name, 1),
-                        # One node alone would never be green with a replica that has no place.
-                        "auto_expand_replicas": "0-1",
-                    }
-                }
+                "_meta": {"version": TEMPLATES_VERSION},
+                # Replicas are settled when an index is made: `auto_expand_replicas` here would
+                # stand above a `number_of_replicas` that is laid over it.
+                "template": {"settings": {"number_of_shards": _SHARDS.get(name, 1)}},
             }
             for name in _FIXED | _GROWING
         }
@@ -218,7 +219,7 @@ class Layout:
             "priority": 500,
             "composed_of": [f"{self.prefix}-{name}@default", own],
             "ignore_missing_component_templates": [own],
-            "_meta": {"version": LAYOUT_VERSION},
+            "_meta": {"version": TEMPLATES_VERSION},
             # An index is created on purpose or not at all, whatever the cluster allows: a write
             # to one that was just deleted must not bring it back.
             "allow_auto_create": False,
@@ -227,6 +228,12 @@ class Layout:
                 "mappings": {"dynamic": False, "properties": mapping},
             },
         }
+
+    @property
+    def mappings(self) -> dict[str, dict[str, Any]]:
+        """The fields of every index there is or may be, by a name or pattern of indices."""
+        growing = {f"{self.prefix}-{name}-*": fields for name, fields in _GROWING.items()}
+        return {f"{self.prefix}-{name}": fields for name, fields in _FIXED.items()} | growing
 
     @property
     def fixed(self) -> tuple[str, ...]:

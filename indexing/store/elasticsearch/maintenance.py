@@ -13,7 +13,7 @@ from indexing.store.elasticsearch import bulk, repositories, stale
 from indexing.store.elasticsearch.bulk import Operation
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.connection import WRITING, Version
-from indexing.store.elasticsearch.control import State, advance
+from indexing.store.elasticsearch.control import State, advance, read_layout_version
 from indexing.store.elasticsearch.layout import LAYOUT_VERSION
 from indexing.store.elasticsearch.observation_clauses import TIME
 from indexing.store.elasticsearch.refresh import refresh_tests
@@ -34,7 +34,8 @@ async def get_status(cluster: Cluster) -> StoreStatus:
     retention = (await cluster.control.read()).retention
     return StoreStatus(
         backend="elasticsearch",
-        version=LAYOUT_VERSION,
+        version=await read_layout_version(cluster.connection, layout),
+        known_version=LAYOUT_VERSION,
         repositories=await count(layout.control, {"term": {"kind": repositories.KIND}}),
         events=await count(layout.events, _visible(retention, "received_at")),
         tests=await count(layout.tests),

@@ -1,21 +1,18 @@
-"""Lays the indices out in a cluster that has none, and refuses one that this program cannot use."""
+"""Makes the indices where there are none, and refuses a cluster that this program cannot use."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, Final
 
 from indexing.errors import StoreUnavailableError, StoreVersionError
-from indexing.store.elasticsearch.connection import (
-    WRITING,
-    ConflictError,
-    Connection,
-    Document,
-    Version,
-)
-from indexing.store.elasticsearch.control import STORE_DOCUMENT, new_state, state_of
+from indexing.store.elasticsearch.connection import WRITING, ConflictError, Connection
+from indexing.store.elasticsearch.control import STORE_DOCUMENT, new_state, version_error
 from indexing.store.elasticsearch.failures import describe, type_of
-from indexing.store.elasticsearch.layout import MIN_SERVER_MAJOR, Layout
+from indexing.store.elasticsearch.layout import LAYOUT_VERSION, MIN_SERVER_MAJOR, Layout
+from indexing.store.elasticsearch.templates import choose_replicas, ensure_templates
+from indexing.store.elasticsearch.upgrade import upgrade
 
 FIRST_GENERATION: Final = "1"
 
@@ -28,21 +25,21 @@ async def ensure_layout(connection: Connection, layout: Layout) -> None:
     """Make what is missing; any number of processes may do so at once.
 
     Raises:
-        StoreVersionError: the server is too old, or the indices are of another version.
+        StoreVersionError: the server is too old, or the indices are of a newer version.
     """
     await _check_server(connection)
-    found = await connection.request(
-        "GET", f"/{layout.control}/_doc/{STORE_DOCUMENT}", allow={_MISSING}, patience=WRITING
-    )
-    if found.get("found"):
-        version = Version(found["_seq_no"], found["_primary_term"])
-        state_of(Document(found["_id"], found["_source"], version))
+    document = await _find_store(connection, layout)
+    if document is not None:
+        if document["version"] < LAYOUT_VERSION:
+            await upgrade(connection, layout)
+        elif document["version"] > LAYOUT_VERSION:
+            raise version_error(document["version"])
         # A snapshot brings the indices back without them.
         await ensure_templates(connection, layout)
         return
     # New indices take their form from the templates, so these come first; the document that says
     # that all of it is there comes last.
-    await _put_templates(connection, layout)
+    await ensure_templates(connection, layout)
     generation = layout.identities_of(FIRST_GENERATION)
     await asyncio.gather(
         *(create_index(connection, name) for name in layout.fixed),
@@ -55,34 +52,27 @@ async def ensure_layout(connection: Connection, layout: Layout) -> None:
         return
 
 
-async def ensure_templates(connection: Connection, layout: Layout) -> None:
-    """Put the templates in place where one of them is missing."""
-    if not await _has_templates(connection, layout):
-        await _put_templates(connection, layout)
+async def find_version(
+    urls: Sequence[str], *, prefix: str, api_key: str | None = None
+) -> int | None:
+    """The version of the layout that is there, left as it is; `None` where there is none."""
+    connection = Connection(urls, api_key)
+    try:
+        document = await _find_store(connection, Layout(prefix))
+    finally:
+        await connection.close()
+    if document is None:
+        return None
+    version: int = document["version"]
+    return version
 
 
-async def _has_templates(connection: Connection, layout: Layout) -> bool:
-    answer = await connection.request(
-        "GET",
-        f"/_index_template/{layout.prefix}-*?filter_path=index_templates.name",
-        allow={_MISSING},
-        patience=WRITING,
+async def _find_store(connection: Connection, layout: Layout) -> dict[str, Any] | None:
+    """The document that says that all of a layout is there, and of which version."""
+    found = await connection.request(
+        "GET", f"/{layout.control}/_doc/{STORE_DOCUMENT}", allow={_MISSING}, patience=WRITING
     )
-    there = {template["name"] for template in (answer or {}).get("index_templates", ())}
-    return there.issuperset(layout.templates)
-
-
-async def _put_templates(connection: Connection, layout: Layout) -> None:
-    for kind, templates in (
-        ("_component_template", layout.components),
-        ("_index_template", layout.templates),
-    ):
-        await asyncio.gather(
-            *(
-                connection.request("PUT", f"/{kind}/{name}", body, patience=WRITING)
-                for name, body in templates.items()
-            )
-        )
+    return found["_source"] if found.get("found") else None
 
 
 async def create_index(
@@ -93,6 +83,9 @@ async def create_index(
     Raises:
         StoreUnavailableError: the cluster has no room for it, or does not allow it.
     """
+    replicas = await choose_replicas(connection, name)
+    if replicas:
+        body = {**(body or {}), "settings": replicas}
     try:
         answer = await connection.request(
             "PUT", f"/{name}", body or {}, allow={_BAD_REQUEST}, patience=WRITING

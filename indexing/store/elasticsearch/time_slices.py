@@ -16,7 +16,8 @@ from indexing.store.elasticsearch import bulk
 from indexing.store.elasticsearch.bulk import Operation, Outcome
 from indexing.store.elasticsearch.connection import Connection
 from indexing.store.elasticsearch.layout import Layout
-from indexing.store.elasticsearch.setup import create_index, ensure_templates
+from indexing.store.elasticsearch.setup import create_index
+from indexing.store.elasticsearch.templates import ensure_templates
 
 # Retention deletes a slice once. One that is gone each time is deleted by something else.
 _ATTEMPTS: Final = 3

@@ -35,7 +35,9 @@ async def test_indices_of_another_version_are_refused(
     document = f"/{cluster_of(store).layout.control}/_doc/store"
     found = await ask(store, "GET", document)
     await ask(store, "PUT", document, found["_source"] | {"version": 99})
-    with pytest.raises(StoreVersionError, match="of version 99; this program reads 1"):
+    with pytest.raises(
+        StoreVersionError, match="of version 99; this release of mergewatch works on version 1"
+    ):
         await open_at(elasticsearch_place)
 
 

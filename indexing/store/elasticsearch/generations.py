@@ -1,0 +1,143 @@
+"""Copies a fixed index into a new generation of it, and has that take its place.
+
+The old index takes no writes while it is copied, so nothing can be missed; it is read until the
+new one stands under its name, which is one step of the cluster. Versions of documents are kept:
+rows of the search follow those of their tests.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, Final
+
+from indexing.errors import StoreError
+from indexing.store.elasticsearch import bulk
+from indexing.store.elasticsearch.bulk import Operation
+from indexing.store.elasticsearch.connection import WRITING, Connection
+from indexing.store.elasticsearch.layout import Layout
+from indexing.store.elasticsearch.scanning import Hit
+from indexing.store.elasticsearch.templates import choose_replicas, resolve
+
+_ROWS_A_PAGE: Final = 1_000
+_KEPT_OPEN: Final = "5m"
+_LOGGED_EVERY: Final = 100_000
+
+Change = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+
+_log = logging.getLogger(__name__)
+
+
+async def copy_index(
+    connection: Connection,
+    layout: Layout,
+    kind: str,
+    changes: Sequence[Change],
+    version: int,
+    still_mine: Callable[[], Awaitable[None]],
+) -> None:
+    """Copy every document, changed, into a new index, which then answers to the old one's name.
+
+    Raises:
+        StoreError: the copy is not whole, or `still_mine` raises it; the old index stays.
+    """
+    name = f"{layout.prefix}-{kind}"
+    old = await _index_behind(connection, name)
+    new = f"{name}-v{version}-{uuid.uuid4().hex[:12]}"
+    if old.startswith(f"{name}-v{version}-"):
+        # Whoever was killed had got this far.
+        return
+    await connection.request("PUT", f"/{old}/_block/write", patience=WRITING)
+    try:
+        await _create(connection, name, new)
+        await _fill(connection, old, new, changes)
+        await connection.refresh(f"{old},{new}")
+        counts = await connection.count(old), await connection.count(new)
+        if counts[0] != counts[1]:
+            raise StoreError(f"the copy of {name} has {counts[1]} documents of {counts[0]}")
+        await still_mine()
+    except BaseException:
+        # Of no use to anybody; the next attempt begins with another one.
+        await _unblock(connection, old)
+        raise
+    swap = [{"remove_index": {"index": old}}, {"add": {"index": new, "alias": name}}]
+    await connection.request("POST", "/_aliases", {"actions": swap}, patience=WRITING)
+
+
+async def drop_leftovers(connection: Connection, layout: Layout) -> None:
+    """Delete what copies that were broken off left behind."""
+    for name in layout.fixed:
+        answer = await connection.request("GET", f"/{name}-v*/_alias", patience=WRITING)
+        for index, about in answer.items():
+            if name not in about["aliases"]:
+                await connection.request(
+                    "DELETE", f"/{index}?ignore_unavailable=true", patience=WRITING
+                )
+
+
+async def _index_behind(connection: Connection, name: str) -> str:
+    (index,) = await connection.request("GET", f"/{name}/_alias", patience=WRITING)
+    return str(index)
+
+
+async def _create(connection: Connection, name: str, new: str) -> None:
+    """Make the new index of the templates of the old one's name."""
+    form = await resolve(connection, name)
+    settings = form.get("settings", {}) | await choose_replicas(connection, name)
+    body = {"settings": settings, "mappings": form.get("mappings", {})}
+    await connection.request("PUT", f"/{new}", body, patience=WRITING)
+
+
+async def _fill(connection: Connection, old: str, new: str, changes: Sequence[Change]) -> None:
+    done = told = 0
+    async with aclosing(_scan_all(connection, old)) as pages:
+        async for hits in pages:
+            operations = []
+            for hit in hits:
+                source = hit["_source"]
+                for change in changes:
+                    source = change(source)
+                guard = {"version": hit["_version"], "version_type": "external"}
+                operations.append(
+                    Operation("index", new, hit["_id"], hit.get("_routing"), source, guard)
+                )
+            await bulk.send(connection, operations, visible=False)
+            done += len(hits)
+            if done - told >= _LOGGED_EVERY:
+                told = done
+                _log.warning("copied %d documents of %s", done, old)
+
+
+async def _scan_all(connection: Connection, index: str) -> AsyncGenerator[Sequence[Hit], None]:
+    """Every document of an index, in pages of one snapshot."""
+    opened = await connection.request(
+        "POST", f"/{index}/_pit?keep_alive={_KEPT_OPEN}", patience=WRITING
+    )
+    point = opened["id"]
+    body: dict[str, Any] = {
+        "size": _ROWS_A_PAGE,
+        "track_total_hits": False,
+        "version": True,
+        "sort": [{"_shard_doc": "asc"}],
+    }
+    try:
+        while True:
+            body["pit"] = {"id": point, "keep_alive": _KEPT_OPEN}
+            answer = await connection.request(
+                "POST", "/_search?allow_partial_search_results=false", body, patience=WRITING
+            )
+            point = answer["pit_id"]
+            hits = answer["hits"]["hits"]
+            if not hits:
+                return
+            yield hits
+            body["search_after"] = hits[-1]["sort"]
+    finally:
+        await connection.request("DELETE", "/_pit", {"id": point}, allow={404})
+
+
+async def _unblock(connection: Connection, index: str) -> None:
+    settings = {"index.blocks.write": None}
+    await connection.request("PUT", f"/{index}/_settings", settings, allow={404}, patience=WRITING)

@@ -1,0 +1,365 @@
+"""Layouts of other versions, and templates that differ from those of this program."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from indexing.errors import StoreError, StoreUnavailableError, StoreVersionError
+from indexing.models.paging import Anchor
+from indexing.models.quarantines import QuarantineQuery, QuarantineRequest, QuarantineSource
+from indexing.names import RepositoryName
+from indexing.store import ElasticsearchPlace, Versions, find_versions
+from indexing.store.elasticsearch import (
+    bulk,
+    control,
+    generations,
+    layout,
+    lease,
+    maintenance,
+    setup,
+    templates,
+    upgrade,
+)
+from indexing.store.elasticsearch.connection import Connection
+from indexing.store.elasticsearch.layout import LAYOUT_VERSION, TEMPLATES_VERSION, Layout
+from indexing.store.elasticsearch.store import ElasticsearchStore
+from tests.builders import NOON, WIDGETS, load_names, make_event
+from tests.indexing.store.elasticsearch.looking import ask, event_ids, names, open_at
+from tests.whole_state import read_all
+
+pytestmark = pytest.mark.fresh_indices
+
+NEXT = LAYOUT_VERSION + 1
+# No field that is there already can become this.
+STORED = {"type": "keyword", "store": True}
+
+
+@pytest.fixture
+def of_version(
+    monkeypatch: pytest.MonkeyPatch, elasticsearch_place: ElasticsearchPlace
+) -> Iterator[Callable[[int], None]]:
+    """Make this program one that knows the layout of that version."""
+
+    def be(version: int) -> None:
+        for module in (control, setup, upgrade, maintenance, layout):
+            monkeypatch.setattr(module, "LAYOUT_VERSION", version)
+        number = TEMPLATES_VERSION + version - LAYOUT_VERSION
+        for module in (templates, layout):
+            monkeypatch.setattr(module, "TEMPLATES_VERSION", number)
+
+    yield be
+    # Templates outlive the indices of a test, and a newer one is never put back.
+    asyncio.run(drop_templates(elasticsearch_place))
+
+
+async def drop_templates(place: ElasticsearchPlace) -> None:
+    connection = Connection(place.urls)
+    for kind in ("_index_template", "_component_template"):
+        await connection.request("DELETE", f"/{kind}/{place.prefix}-*", allow={404})
+    await connection.close()
+
+
+@pytest.fixture
+def new_field(monkeypatch: pytest.MonkeyPatch, of_version: Callable[[int], None]) -> None:
+    """The next version, with a field of its own in every index."""
+    of_version(NEXT)
+    for fields in (*layout._FIXED.values(), *layout._GROWING.values()):
+        monkeypatch.setitem(fields, "colour", {"type": "keyword"})
+
+
+async def fill(store: ElasticsearchStore) -> None:
+    await load_names(store, [f"t{number}" for number in range(30)])
+    await store.write_events([make_event(number) for number in range(5)])
+    request = QuarantineRequest("t1", "x", None, QuarantineSource.MANUAL)
+    await store.add_quarantine(WIDGETS, request, NOON)
+
+
+async def mapping_of(store: ElasticsearchStore, index: str) -> list[Mapping[str, Any]]:
+    found = await ask(store, "GET", f"/{index}/_mapping")
+    return [each["mappings"]["properties"] for each in found.values()]
+
+
+async def test_new_fields_are_added_to_every_index_and_to_later_ones(
+    store: ElasticsearchStore, elasticsearch_place: ElasticsearchPlace, request: Any
+) -> None:
+    await fill(store)
+    before = await read_all(elasticsearch_place, [WIDGETS])
+    request.getfixturevalue("new_field")
+    assert await find_versions(elasticsearch_place) == Versions(LAYOUT_VERSION, NEXT)
+    upgraded = await open_at(elasticsearch_place)
+    assert (await upgraded.get_status()).version == NEXT
+    await upgraded.write_events([make_event(9, NOON.replace(month=1))])
+    for fields in await mapping_of(upgraded, f"{elasticsearch_place.prefix}-*"):
+        assert fields["colour"] == {"type": "keyword"}
+    assert await event_ids(upgraded) == [4, 3, 2, 1, 0, 9]
+    await upgraded.close()
+    after_it = await read_all(elasticsearch_place, [WIDGETS])
+    assert [line for line in after_it if line in before] == [
+        line for line in before if not line.startswith("events ")
+    ]
+
+
+async def test_of_processes_that_start_together_one_upgrades(
+    store: ElasticsearchStore,
+    elasticsearch_place: ElasticsearchPlace,
+    new_field: None,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    del new_field
+    monkeypatch.setattr(lease, "LOOK_SECONDS", 0.01)
+    opened = await asyncio.gather(*(open_at(elasticsearch_place) for _ in range(5)))
+    for each in opened:
+        assert (await each.get_status()).version == NEXT
+        await each.close()
+    told = [record.getMessage() for record in caplog.records]
+    assert sum("upgraded the indices" in line for line in told) == 1
+    assert any("waiting for another process" in line for line in told)
+
+
+async def test_the_lease_of_a_process_that_died_is_taken_over(
+    store: ElasticsearchStore,
+    elasticsearch_place: ElasticsearchPlace,
+    new_field: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    del new_field
+    monkeypatch.setattr(lease, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(lease, "EXPIRES_SECONDS", 0.2)
+    await ask(
+        store,
+        "PUT",
+        f"/{elasticsearch_place.prefix}-control/_doc/upgrade",
+        {"kind": "upgrade", "owner": "gone"},
+    )
+    upgraded = await open_at(elasticsearch_place)
+    assert (await upgraded.get_status()).version == NEXT
+    await upgraded.close()
+
+
+async def test_a_process_of_an_older_release_stops_answering_after_an_upgrade(
+    store: ElasticsearchStore,
+    elasticsearch_place: ElasticsearchPlace,
+    of_version: Callable[[int], None],
+) -> None:
+    of_version(NEXT)
+    await (await open_at(elasticsearch_place)).close()
+    of_version(LAYOUT_VERSION)
+    with pytest.raises(StoreVersionError, match=f"of version {NEXT}.*run the release"):
+        await store.ping()
+    with pytest.raises(StoreVersionError, match=f"of version {NEXT}.*run the release"):
+        await open_at(elasticsearch_place)
+    assert await find_versions(elasticsearch_place) == Versions(NEXT, LAYOUT_VERSION)
+
+
+def repaint(source: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**source, "colour": "red"}
+
+
+@pytest.fixture
+def copies(monkeypatch: pytest.MonkeyPatch, of_version: Callable[[int], None]) -> None:
+    """The next version, where two indices have a field of another type."""
+    of_version(NEXT)
+    monkeypatch.setitem(upgrade.COPIES, NEXT, {"tests": repaint, "quarantines": repaint})
+    monkeypatch.setitem(layout.TESTS_MAPPING, "test_id", STORED)
+    monkeypatch.setitem(layout.QUARANTINES_MAPPING, "colour", {"type": "keyword"})
+    monkeypatch.setattr(generations, "_ROWS_A_PAGE", 7)
+
+
+async def test_what_cannot_be_added_is_copied_into_a_new_generation(
+    store: ElasticsearchStore,
+    elasticsearch_place: ElasticsearchPlace,
+    request: pytest.FixtureRequest,
+) -> None:
+    await fill(store)
+    before = await read_all(elasticsearch_place, [WIDGETS])
+    request.getfixturevalue("copies")
+    assert await read_all(elasticsearch_place, [WIDGETS]) == before
+    upgraded = await open_at(elasticsearch_place)
+    (fields,) = await mapping_of(upgraded, f"{elasticsearch_place.prefix}-tests")
+    assert fields["test_id"] == STORED
+    red = {"query": {"term": {"colour": "red"}}}
+    found = await ask(upgraded, "POST", f"/{elasticsearch_place.prefix}-quarantines/_search", red)
+    assert found["hits"]["total"]["value"] == 1
+    # Rows of the search still follow the versions of their tests, and everything can be written.
+    await load_names(upgraded, ["t1", "new"])
+    assert await names(upgraded) == sorted([*(f"t{number}" for number in range(30)), "new"])
+    await upgraded.rebuild(NOON)
+    page = await upgraded.list_quarantines(QuarantineQuery(WIDGETS, NOON), Anchor(), None)
+    assert await upgraded.remove_quarantine(WIDGETS, page.rows[0].key.id, NOON)
+    await upgraded.close()
+
+
+@pytest.mark.parametrize("killed_after", [0, 3, 5])
+async def test_a_copy_that_is_broken_off_is_made_anew(
+    store: ElasticsearchStore,
+    elasticsearch_place: ElasticsearchPlace,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    killed_after: int,
+) -> None:
+    await fill(store)
+    before = await read_all(elasticsearch_place, [WIDGETS])
+    request.getfixturevalue("copies")
+    send, sent = bulk.send, 0
+
+    async def send_some(*arguments: Any, **options: Any) -> Any:
+        nonlocal sent
+        sent += 1
+        if sent > killed_after:
+            raise Killed
+        return await send(*arguments, **options)
+
+    async def never(*_: object) -> None:
+        """Whoever is killed tidies nothing up."""
+
+    with monkeypatch.context() as patched:
+        patched.setattr(bulk, "send", send_some)
+        patched.setattr(generations, "_unblock", never)
+        patched.setattr(lease.Lease, "release", never)
+        with pytest.raises(Killed):
+            await open_at(elasticsearch_place)
+    monkeypatch.setattr(lease, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(lease, "EXPIRES_SECONDS", 0.1)
+    # Whatever stands there is read as before.
+    assert sorted(await names(store)) == sorted(f"t{number}" for number in range(30))
+    assert await read_all(elasticsearch_place, [WIDGETS]) == before
+    upgraded = await open_at(elasticsearch_place)
+    await upgraded.ensure_repository(RepositoryName("acme", "more"))
+    await load_names(upgraded, ["new"])
+    indices = await ask(upgraded, "GET", f"/{elasticsearch_place.prefix}-tests-v*/_alias")
+    assert len(indices) == 1
+    await upgraded.close()
+
+
+class Killed(BaseException):
+    """What no code of the project handles."""
+
+
+async def test_a_type_that_changed_without_a_copy_is_an_error_that_names_the_index(
+    store: ElasticsearchStore,
+    elasticsearch_place: ElasticsearchPlace,
+    of_version: Callable[[int], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    of_version(NEXT)
+    monkeypatch.setitem(layout.TESTS_MAPPING, "test_id", STORED)
+    with pytest.raises(StoreError, match=f"{elasticsearch_place.prefix}-tests"):
+        await open_at(elasticsearch_place)
+
+
+def component(place: ElasticsearchPlace, name: str, end: str = "default") -> str:
+    return f"/_component_template/{place.prefix}-{name}@{end}"
+
+
+async def template_of(store: ElasticsearchStore, target: str) -> dict[str, Any]:
+    (found,) = (await ask(store, "GET", target))["component_templates"]
+    template: dict[str, Any] = found["component_template"]
+    return {part: template[part] for part in ("template", "_meta")}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"template": {"settings": {"number_of_shards": 5}}},
+        {
+            "template": {"settings": {"number_of_shards": 5}},
+            "_meta": {"version": TEMPLATES_VERSION},
+        },
+    ],
+)
+async def test_a_template_that_was_changed_is_put_back(
+    store: ElasticsearchStore, elasticsearch_place: ElasticsearchPlace, body: dict[str, Any]
+) -> None:
+    target = component(elasticsearch_place, "events")
+    original = await template_of(store, target)
+    await ask(store, "PUT", target, body)
+    await (await open_at(elasticsearch_place)).close()
+    assert await template_of(store, target) == original
+
+
+async def test_a_template_of_a_newer_release_stays(
+    store: ElasticsearchStore, elasticsearch_place: ElasticsearchPlace
+) -> None:
+    target = component(elasticsearch_place, "events")
+    body = {
+        "template": {"settings": {"number_of_shards": 5}},
+        "_meta": {"version": TEMPLATES_VERSION + 1},
+    }
+    try:
+        await ask(store, "PUT", target, body)
+        newer = await template_of(store, target)
+        await (await open_at(elasticsearch_place)).close()
+        assert await template_of(store, target) == newer
+    finally:
+        # Templates outlive the indices of a test.
+        await ask(
+            store,
+            "PUT",
+            target,
+            Layout(elasticsearch_place.prefix).components[
+                f"{elasticsearch_place.prefix}-events@default"
+            ],
+        )
+
+
+async def test_templates_that_are_as_they_should_be_are_not_written(
+    store: ElasticsearchStore,
+    elasticsearch_place: ElasticsearchPlace,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(templates, "_is_outdated", outdated := Noted(templates._is_outdated))
+    await (await open_at(elasticsearch_place)).close()
+    kinds = Layout(elasticsearch_place.prefix)
+    assert len(outdated.answers) == len(kinds.components) + len(kinds.templates)
+    assert not any(outdated.answers)
+
+
+class Noted:
+    def __init__(self, function: Any) -> None:
+        self.function = function
+        self.answers: list[bool] = []
+
+    def __call__(self, *arguments: Any) -> bool:
+        self.answers.append(self.function(*arguments))
+        return self.answers[-1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, {"auto_expand_replicas": "0-1"}),
+        ({"number_of_replicas": 2}, {"number_of_replicas": "2"}),
+        ({"index": {"number_of_replicas": 0}}, {"number_of_replicas": "0"}),
+        ({"index.auto_expand_replicas": "0-all"}, {"auto_expand_replicas": "0-all"}),
+    ],
+)
+async def test_whoever_runs_the_cluster_has_the_last_word_on_replicas(
+    elasticsearch_place: ElasticsearchPlace, settings: dict[str, Any], expected: dict[str, str]
+) -> None:
+    store = await open_at(elasticsearch_place)
+    own = component(elasticsearch_place, "tests", "custom")
+    try:
+        await ask(store, "PUT", own, {"template": {"settings": settings}})
+        await ask(store, "DELETE", f"/{elasticsearch_place.prefix}-*")
+        await store.close()
+        store = await open_at(elasticsearch_place)
+        found = await ask(store, "GET", f"/{elasticsearch_place.prefix}-tests/_settings")
+        given = found[f"{elasticsearch_place.prefix}-tests"]["settings"]["index"]
+        assert expected.items() <= given.items()
+        assert ("auto_expand_replicas" in given) == ("auto_expand_replicas" in expected)
+    finally:
+        await ask(store, "PUT", own, {"template": {}})
+        await store.close()
+
+
+async def test_indices_that_are_gone_are_told_as_such(
+    elasticsearch_place: ElasticsearchPlace,
+) -> None:
+    assert await find_versions(elasticsearch_place) is None
+    with pytest.raises(StoreUnavailableError):
+        await find_versions(ElasticsearchPlace(("http://127.0.0.1:9",), "nowhere"))

@@ -20,9 +20,10 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from indexing.store import ElasticsearchPlace, open_store
+from indexing.store.elasticsearch.connection import Connection
 from indexing.store.elasticsearch.control import STORE_DOCUMENT, new_state
 from indexing.store.elasticsearch.layout import Layout
-from indexing.store.elasticsearch.setup import FIRST_GENERATION
+from indexing.store.elasticsearch.setup import FIRST_GENERATION, create_index
 from tests.servers.process import DEADLINE, POLL
 
 # The slices that are created with the store, to learn what a slice looks like. Most tests write to
@@ -91,8 +92,6 @@ class Indices:
         # The event loop of the test may be running in this thread.
         with ThreadPoolExecutor(1) as other_thread:
             other_thread.submit(lambda: asyncio.run(self._open_once())).result()
-        for index in self._samples():
-            self._ask("PUT", f"/{index}", "{}")
         self._ask("GET", f"/_cluster/health/{self._layout.prefix}-*?wait_for_status=green")
         self._forms = self._find_forms()
         self._templates = self._find_templates()
@@ -100,6 +99,10 @@ class Indices:
     async def _open_once(self) -> None:
         store = await open_store(self.place)
         await store.close()
+        connection = Connection(self.place.urls)
+        for index in self._samples():
+            await create_index(connection, index)
+        await connection.close()
 
     def _samples(self) -> tuple[str, str]:
         return self._layout.events_of(MONTH), self._layout.executions_of(MONTH)

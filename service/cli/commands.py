@@ -13,6 +13,7 @@ from service.cli.index import index
 from service.cli.ingest import ingest
 from service.cli.keys import keys
 from service.cli.quarantine import quarantine
+from service.cli.removal import tests
 from service.cli.repository import repository
 from service.cli.serve import serve
 from service.settings import SettingsError
@@ -46,5 +47,5 @@ def main() -> None:
     """
 
 
-for command in (serve, keys, ingest, quarantine, repository, index, demo):
+for command in (serve, keys, ingest, tests, quarantine, repository, index, demo):
     main.add_command(command)

@@ -15,6 +15,7 @@ from indexing.ingest.sources import Source, SourceError, open_source
 from indexing.store.interface import Store
 from service.cli.junit import junit
 from service.cli.output import RefusalList, finish_ingest, progress_meters
+from service.cli.removal import undo
 from service.cli.running import now, with_store
 
 
@@ -76,3 +77,4 @@ async def _load_source(
 
 
 ingest.add_command(junit)
+ingest.add_command(undo)

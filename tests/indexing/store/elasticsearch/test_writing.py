@@ -193,3 +193,28 @@ async def test_an_event_that_a_killed_change_of_settings_left_is_written_by_the_
     for _ in range(2):
         await store.set_repository(WIDGETS, RepositoryChange(), after(hours=1))
         assert len(await event_ids(store)) == 1
+
+
+async def test_runs_of_one_call_take_no_more_requests_for_being_many(
+    store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.ensure_repository(WIDGETS)
+    connection = cluster_of(store).connection
+    request = connection.request
+    requests = 0
+
+    async def count(*arguments: Any, **options: Any) -> Any:
+        nonlocal requests
+        requests += 1
+        return await request(*arguments, **options)
+
+    monkeypatch.setattr(connection, "request", count)
+    taken = []
+    for number in (1, 100):
+        given = [make_run("1", commit=f"{number}-{n}") for n in range(number)]
+        requests = 0
+        await store.write_results(
+            WIDGETS, {run: make_executions(run, [("t", PASSED)]) for run in given}
+        )
+        taken.append(requests)
+    assert taken[1] == taken[0]

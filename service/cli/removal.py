@@ -1,0 +1,138 @@
+"""`mergewatch ingest undo` and `mergewatch tests forget`: what was loaded by mistake goes."""
+
+from __future__ import annotations
+
+import click
+
+from indexing.accepted_times import accepted_times
+from indexing.identifiers import derive_test_id
+from indexing.models.executions import MAX_ATTEMPT
+from indexing.models.paging import Anchor
+from indexing.models.quarantines import QuarantineQuery, QuarantineSource
+from indexing.models.selections import ExecutionSelection, SelectionExtent
+from indexing.names import RepositoryName
+from indexing.store.interface import ForgetCount, Store
+from service.cli.output import format_moment, judging_steps, progress_meters
+from service.cli.parameters import REPOSITORY, STORED_NAME, repository_option
+from service.cli.running import now, with_store
+
+_yes_option = click.option("--yes", is_flag=True, help="Do it without asking.")
+
+
+@click.command()
+@click.option("--repository", type=REPOSITORY, metavar="OWNER/REPOSITORY")
+@click.option("--run-id", type=STORED_NAME, metavar="ID")
+@click.option("--attempt", type=click.IntRange(1, MAX_ATTEMPT), help="Only this attempt.")
+@click.option("--pipeline", type=STORED_NAME, help="Only this pipeline.")
+@click.option("--job", type=STORED_NAME, help="Only this job.")
+@click.option(
+    "--misdated",
+    is_flag=True,
+    help="In place of a run: whatever is dated before 2000 or more than a day ahead of this"
+    " machine's clock, in one repository or in all.",
+)
+@_yes_option
+def undo(
+    repository: RepositoryName | None,
+    run_id: str | None,
+    attempt: int | None,
+    pipeline: str | None,
+    job: str | None,
+    misdated: bool,
+    yes: bool,
+) -> None:
+    """Remove the results of a run, as if they had never been loaded.
+
+    What is derived of them is worked out anew: health, counts, first and last failures, and
+    automatic quarantines. Loading the same reports again brings all of it back.
+    """
+    moment = now()
+    if misdated:
+        if run_id or attempt or pipeline or job:
+            raise click.UsageError("--misdated stands in place of a run")
+        selection = ExecutionSelection(repository, outside=accepted_times(moment))
+    else:
+        if repository is None or run_id is None:
+            raise click.UsageError("Missing --repository and --run-id, or --misdated.")
+        selection = ExecutionSelection(repository, run_id, attempt, pipeline, job)
+
+    async def measure(store: Store) -> SelectionExtent:
+        extent = await store.measure_executions(selection)
+        if extent == SelectionExtent(0, 0, None, None):
+            # An earlier call may have been killed before it was done with what it removed.
+            await store.remove_executions(selection, moment)
+        return extent
+
+    extent = with_store(measure)
+    if not extent.executions and not extent.bounds:
+        if misdated:
+            click.echo("nothing is misdated", err=True)
+            return
+        raise click.ClickException(f"{repository} has no results of that run")
+    click.echo(_describe(extent), err=True)
+    _ask(yes)
+
+    async def remove(store: Store) -> int:
+        with progress_meters() as meters:
+            return await store.remove_executions(selection, moment, judging_steps(meters))
+
+    click.echo(f"removed {with_store(remove)} results", err=True)
+
+
+@click.group()
+def tests() -> None:
+    """Single tests in the store."""
+
+
+@tests.command()
+@repository_option
+@click.option("--test", type=STORED_NAME, required=True, help="The test's whole name.")
+@_yes_option
+def forget(repository: RepositoryName, test: str, yes: bool) -> None:
+    """Remove a test with all that is stored of it, of every branch, pipeline and job.
+
+    Its automatic quarantine goes too; those that people made stay. When results of it are loaded
+    again, it begins anew.
+    """
+    moment = now()
+    selection = ExecutionSelection(repository, test_name=test)
+    test_id = derive_test_id(repository, test)
+
+    async def describe(store: Store) -> str | None:
+        if await store.get_test(repository, test_id) is None:
+            return None
+        query = QuarantineQuery(repository, moment, test_id=test_id)
+        quarantines = (await store.list_quarantines(query, Anchor(), None)).rows
+        going = sum(row.source is QuarantineSource.AUTO for row in quarantines)
+        extent = await store.measure_executions(selection)
+        return (
+            f"{_describe(extent)}, {going} automatic quarantines;"
+            f" {len(quarantines) - going} quarantines made by people stay"
+        )
+
+    found = with_store(describe)
+    if found is None:
+        raise click.ClickException(f"{repository} has no test of that name")
+    click.echo(found, err=True)
+    _ask(yes)
+
+    async def remove(store: Store) -> ForgetCount:
+        with progress_meters() as meters:
+            return await store.forget_test(repository, test, moment, judging_steps(meters))
+
+    count = with_store(remove)
+    click.echo(f"forgot {count.tests} test and {count.executions} results", err=True)
+
+
+def _describe(extent: SelectionExtent) -> str:
+    told = f"to be removed: {extent.executions} results of {extent.tests} tests"
+    if extent.executions:
+        told += f", from {format_moment(extent.oldest)} to {format_moment(extent.newest)}"
+    if extent.bounds:
+        told += f"; first or last failures or successes to be worked out anew: {extent.bounds}"
+    return told
+
+
+def _ask(yes: bool) -> None:
+    if not yes:
+        click.confirm("Go on? (--yes does not ask)", abort=True, err=True)

@@ -1,0 +1,108 @@
+"""What it costs the embedded store to judge runs: in steps of SQLite, the same on every machine."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from indexing.models.executions import Conclusion, Execution, Run
+from indexing.store.sqlite import maintenance
+from indexing.store.sqlite.executions import write_results
+from indexing.store.sqlite.migrations import MIGRATIONS
+from indexing.store.sqlite.repositories import ensure_repository
+from indexing.store.sqlite.schema import ensure_schema
+from tests.builders import WIDGETS, after, make_executions, make_run
+
+PASSED, FAILED = Conclusion.PASSED, Conclusion.FAILED
+JOB_RUNS = (
+    "SELECT run_id, attempt, passed, failed, infrastructure_failure FROM job_runs ORDER BY 1, 2"
+)
+
+
+@pytest.fixture
+def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    opened = sqlite3.connect(tmp_path / "store.db", isolation_level=None)
+    with contextlib.closing(opened):
+        ensure_schema(opened)
+        ensure_repository(opened, WIDGETS)
+        yield opened
+
+
+def commits(count: int, label: str = "c") -> Mapping[Run, Sequence[Execution]]:
+    """One result for each commit of one job."""
+    runs = [make_run("1", commit=f"{label}{number}") for number in range(count)]
+    return {run: make_executions(run, [("t", PASSED)]) for run in runs}
+
+
+def count_steps(
+    connection: sqlite3.Connection, results: Mapping[Run, Sequence[Execution]], each: int
+) -> int:
+    """Steps that writing the results takes, in units of `each`."""
+    steps = 0
+
+    def step() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    connection.execute("BEGIN")
+    connection.set_progress_handler(step, each)
+    write_results(connection, WIDGETS, results)
+    connection.set_progress_handler(None, 0)
+    connection.execute("COMMIT")
+    return steps
+
+
+def test_commits_of_one_job_cost_in_proportion_to_their_number(
+    connection: sqlite3.Connection,
+) -> None:
+    few, many = (
+        [count_steps(connection, commits(count, f"{count}-{n}-"), 1_000) for n in range(3)]
+        for count in (250, 1_000)
+    )
+    # The third time, so much is stored of the job already.
+    for once, four_times in zip(few, many, strict=True):
+        assert four_times <= 6 * once
+
+
+def test_a_small_request_costs_the_same_however_large_its_run_is(
+    connection: sqlite3.Connection,
+) -> None:
+    costs = []
+    for number in range(2):
+        count_steps(connection, commits(1_000 * number + 10, f"{number}-"), 100_000)
+        costs.append(count_steps(connection, commits(1, f"small-{number}-"), 10))
+    assert costs[1] <= 1.5 * costs[0]
+
+
+def test_counts_of_a_job_follow_what_is_stored_of_it(connection: sqlite3.Connection) -> None:
+    run, again = make_run("1"), make_run("1", attempt=2)
+    results = {
+        run: make_executions(run, [("t", PASSED), ("u", FAILED)]),
+        again: make_executions(again, [("t", FAILED)], after(hours=2)),
+    }
+    for _ in range(2):
+        write_results(connection, WIDGETS, results)
+        assert connection.execute(JOB_RUNS).fetchall() == [("1", 1, 1, 1, 0), ("1", 2, 0, 1, 0)]
+    maintenance.prune_executions(connection, after(hours=1), 10)
+    assert connection.execute(JOB_RUNS).fetchall() == [("1", 2, 0, 1, 0)]
+    write_results(connection, WIDGETS, results)
+    assert connection.execute(JOB_RUNS).fetchall() == [("1", 1, 1, 1, 0), ("1", 2, 0, 1, 0)]
+
+
+def test_a_store_of_an_earlier_version_is_counted_as_it_is_upgraded(
+    connection: sqlite3.Connection,
+) -> None:
+    broken = make_run("1")
+    write_results(connection, WIDGETS, commits(3))
+    failures = [(f"t{number}", FAILED) for number in range(30)]
+    write_results(connection, WIDGETS, {broken: make_executions(broken, failures)})
+    before = connection.execute(JOB_RUNS).fetchall()
+    assert before == [("1", 1, 3, 30, 1)]
+    connection.execute("DROP TABLE job_runs")
+    MIGRATIONS[2](connection)
+    assert connection.execute(JOB_RUNS).fetchall() == before

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Generic, TypeVar
@@ -41,7 +41,7 @@ class Ends(Generic[K]):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A body with its entity tag; `ends` holds packed keys.
+    """A body with the entity tag of it alone; `ends` holds packed keys.
 
     An answer that depends on the time of day is right from `since` on and before `until`.
     """
@@ -72,6 +72,15 @@ def make_answer(
 ) -> Answer:
     """Finish a body."""
     return Answer(body, _etag_of(_digest(body)), ends, since, until)
+
+
+def tag_of(answer: Answer, links: Iterable[str]) -> str:
+    """The entity tag of a response: of its body and of its `Link` fields.
+
+    A page that did not change may have got another one behind it, which a client has to hear of.
+    """
+    told = "\n".join(links)
+    return _etag_of(_digest(f"{answer.etag}\n{told}".encode())) if told else answer.etag
 
 
 def pack_ends(page: Page[R], place_of: Callable[[R], K], form: KeyForm[K]) -> Ends[bytes]:

@@ -19,6 +19,7 @@ from service.deadline import answer_in_time
 from service.edge import edge
 from service.front import Front
 from service.gate import Gate
+from service.giving import without_parameters
 from service.host.checks import Host
 from service.intake import Intake
 from service.metrics import Metrics
@@ -52,17 +53,17 @@ def create_app(settings: Settings, store: Store, *, clock: Clock = utc_now) -> w
     if settings.ingest:
         _add_writes(app.router)
     if settings.metrics:
-        app.router.add_get("/metrics", operations.metrics)
-    app.router.add_get("/openapi.json", operations.openapi)
-    app.router.add_get("/health/live", operations.live)
-    app.router.add_get("/health/ready", operations.ready)
+        app.router.add_get("/metrics", without_parameters(operations.metrics))
+    app.router.add_get("/openapi.json", without_parameters(operations.openapi))
+    app.router.add_get("/health/live", without_parameters(operations.live))
+    app.router.add_get("/health/ready", without_parameters(operations.ready))
     return app
 
 
 def _add_writes(router: web.UrlDispatcher) -> None:
-    router.add_post(f"{_REPOSITORY}/logs", events.send_events)
-    router.add_post(f"{_CI}/{{repository:[^/]*}}/traces", traces.send_traces)
-    router.add_post(f"{_REPOSITORY}/ci/traces", traces.send_traces)
+    router.add_post(f"{_REPOSITORY}/logs", without_parameters(events.send_events))
+    router.add_post(f"{_CI}/{{repository:[^/]*}}/traces", without_parameters(traces.send_traces))
+    router.add_post(f"{_REPOSITORY}/ci/traces", without_parameters(traces.send_traces))
 
 
 def _context(

@@ -9,16 +9,19 @@ import struct
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import suppress
+from http import HTTPStatus
 from typing import Any, Final
 
 import structlog
 from aiohttp import web
+from aiohttp.http_exceptions import LineTooLong
 from aiohttp.web import BaseRequest, HTTPException, RequestHandler, Server, StreamResponse
 
 from service import problems
 from service.context import LIFECYCLE, Lifecycle
 from service.request_ids import REQUEST_ID_HEADER, choose_request_id
 from service.response_headers import MARK, RESPONSE_HEADERS
+from service.targets import MAX_PARSED_BYTES
 from service.written import WrittenResponse
 
 # How many connections wait to be accepted: a burst of CI jobs that start together.
@@ -35,6 +38,11 @@ HEAD_SECONDS: Final = 10.0
 SEND_SECONDS: Final = 60.0
 # What has to be taken in each such time: the whole of a long answer takes as long as it takes.
 SEND_MIN_BYTES: Final = 200_000
+
+# How long a client whose request was not read may go on sending, and how much. A connection that is
+# closed on arriving data is reset, and the client may never see why it was refused.
+REFUSED_SECONDS: Final = 2.0
+REFUSED_MAX_BYTES: Final = 4 * 1024 * 1024
 
 # How often one that leaves looks whether anybody is left.
 LEAVING_POLL_SECONDS: Final = 0.02
@@ -64,7 +72,7 @@ class Connection(RequestHandler):
     One whose client takes too long to ask, or to take its answer, is cut off.
     """
 
-    __slots__ = ("_lifecycle", "_limit", "_unsent", "_wire")
+    __slots__ = ("_lifecycle", "_limit", "_refused_bytes", "_unsent", "_wire")
 
     def __init__(
         self,
@@ -80,6 +88,8 @@ class Connection(RequestHandler):
         # aiohttp lets go of its own when it begins to close, which a slow reader can draw out.
         self._wire: asyncio.Transport | None = None
         self._unsent = 0
+        # How much arrived behind a request that could not be read.
+        self._refused_bytes: int | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -92,6 +102,11 @@ class Connection(RequestHandler):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self._refused_bytes is not None:
+            self._refused_bytes += len(data)
+            if self._refused_bytes > REFUSED_MAX_BYTES and self._wire is not None:
+                self._wire.abort()
+            return
         super().data_received(data)
         waiter = self._waiter
         if waiter is None or waiter.done():
@@ -141,6 +156,10 @@ class Connection(RequestHandler):
         """Answer a request that could not be read, or whose handling broke; then close."""
         current = choose_request_id({})
         if status < 500:
+            self._refused_bytes = 0
+            # The parser's error names the limit: that of a header field is another one.
+            if isinstance(exc, LineTooLong) and exc.args[1] == MAX_PARSED_BYTES:
+                status = HTTPStatus.REQUEST_URI_TOO_LONG
             # Strangers send what they like: no line at the usual levels for each of them.
             _log.debug("unreadable request", reason=type(exc).__name__, request_id=current)
         else:
@@ -166,7 +185,20 @@ class Connection(RequestHandler):
         if self._lifecycle.stopping:
             # Said with the answer, so that nobody asks again where nobody answers.
             resp.force_close()
+        if self._refused_bytes is not None:
+            return self._finish_refusal(request, resp, start_time)
         return super().finish_response(request, resp, start_time)
+
+    async def _finish_refusal(
+        self, request: BaseRequest, resp: StreamResponse, start_time: float | None
+    ) -> tuple[StreamResponse, bool]:
+        """Send the last response of a connection, and let its client finish sending."""
+        finished = await super().finish_response(request, resp, start_time)
+        if self._wire is not None and not self._wire.is_closing():
+            self._wire.write_eof()
+            # A client that goes away cancels this.
+            await asyncio.sleep(REFUSED_SECONDS)
+        return finished
 
 
 class Site(web.BaseSite):

@@ -11,13 +11,24 @@ from typing import Final
 from aiohttp import web
 from aiohttp.web import BaseRequest, StreamResponse
 
+from service.ignored import IGNORED_HEADER
 from service.request_ids import REQUEST_ID_HEADER, choose_request_id
 
 Handler = Callable[[BaseRequest], Awaitable[StreamResponse]]
 
 ANY: Final = "*"
 # What a page may read beside the body; the rest is the browser's own business.
-_EXPOSED: Final = "ETag, Link, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id"
+_EXPOSED: Final = ", ".join(
+    (
+        "ETag",
+        "Link",
+        "RateLimit",
+        "RateLimit-Policy",
+        "Retry-After",
+        IGNORED_HEADER,
+        REQUEST_ID_HEADER,
+    )
+)
 # Reads alone: a page has no business with a key that writes.
 _PREFLIGHT: Final = {
     "Access-Control-Allow-Methods": "GET, HEAD",

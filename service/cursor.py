@@ -18,11 +18,13 @@ from functools import cached_property
 from typing import Final, Generic, TypeVar
 
 from indexing.errors import MergewatchError
+from indexing.names import RepositoryName
 from indexing.timestamps import from_microseconds, to_microseconds
 
 K = TypeVar("K")
 
-# Some proxies stop at 8 KB for all headers, and a page carries up to four cursors.
+# Some proxies stop at 8 KB for all headers, and a page carries up to four cursors. Beside a long
+# query cursors are short: see `service.targets`.
 CURSOR_MAX_LENGTH: Final = 1_000
 # Half of a SHA-256 cannot be guessed within the life of any key.
 _MAC_SIZE: Final = 16
@@ -66,10 +68,14 @@ class Position(Generic[K]):
 
 @dataclass(frozen=True, slots=True)
 class KeyForm(Generic[K]):
-    """How the keys of one list become bytes and come back."""
+    """How the keys of one list become bytes and come back.
+
+    `shorten` gives the shortest bytes that stand for the same row of that repository.
+    """
 
     pack: Callable[[K], bytes]
     unpack: Callable[[bytes], K]
+    shorten: Callable[[RepositoryName, bytes], bytes] = lambda _, packed: packed
 
 
 @dataclass(frozen=True)

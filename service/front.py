@@ -24,6 +24,7 @@ from service.cache.lru import Lru
 from service.cache.questions import STANDING_LIFETIME
 from service.cache.shelf import Shelf, Tokens
 from service.conditional import is_known
+from service.ignored import IGNORED_HEADER
 from service.methods import READS
 from service.rates import Rates
 from service.request_ids import REQUEST_ID_HEADER, choose_request_id
@@ -38,6 +39,9 @@ PRIVATE: Final[Mapping[str, str]] = {
     "Cache-Control": "private, no-cache",
     "Vary": "Authorization",
 }
+
+# What a 304 repeats of the 200: RFC 9110, section 15.4.5, and what a walk needs to go on.
+_OF_NOT_MODIFIED: Final = frozenset({*PRIVATE, "ETag", "Link", IGNORED_HEADER})
 
 Handler = Callable[[BaseRequest], Awaitable[StreamResponse]]
 _SECRET_SIZE: Final = 16
@@ -137,18 +141,23 @@ class Front:
 
 
 def respond(request: BaseRequest, answer: Answer, headers: CIMultiDict[str]) -> StreamResponse:
-    """The response of an answer, or 304 where the client has it already."""
+    """The response of an answer with its headers, or 304 where the client has it already."""
     known = request.headers.getall("If-None-Match", ())
-    if known and is_known(known, answer.etag):
-        return web.Response(status=304, headers={**PRIVATE, "ETag": answer.etag})
+    if known and is_known(known, headers["ETag"]):
+        kept = CIMultiDict((n, value) for n, value in headers.items() if n in _OF_NOT_MODIFIED)
+        return web.Response(status=304, headers=kept)
     return respond_whole(request, headers, answer.body)
 
 
-def headers_of(links: CIMultiDict[str] | None = None, etag: str | None = None) -> CIMultiDict[str]:
+def headers_of(
+    links: CIMultiDict[str] | None = None, *, etag: str | None = None, ignored: str | None = None
+) -> CIMultiDict[str]:
     """The headers of an answer that is sent whole."""
     headers = CIMultiDict({"Content-Type": "application/json", **PRIVATE})
     if etag is not None:
         headers["ETag"] = etag
+    if ignored is not None:
+        headers[IGNORED_HEADER] = ignored
     headers.extend(RESPONSE_HEADERS)
     if links is not None:
         headers.extend(links)

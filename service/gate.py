@@ -19,6 +19,7 @@ from service.problems import Problem
 from service.rates import tell_allowance
 from service.request_ids import REQUEST_ID_HEADER, choose_request_id
 from service.response_headers import RESPONSE_HEADERS
+from service.targets import is_too_long
 from service.turns import OverloadedError, Turns
 from service.written import WrittenResponse, may_be_written, write_head
 
@@ -59,6 +60,9 @@ class Gate:
         turns = self.turns
 
         async def answer(request: BaseRequest) -> StreamResponse:
+            # Before the target is decoded, taken apart or hashed.
+            if is_too_long(request.raw_path):
+                return _refuse(request, problems.target_too_long())
             # By what is open, not by what is guarded: the same target can be written in many ways.
             if request.method not in READS or request.raw_path in _UNGUARDED:
                 return await self._answer(handler, request)

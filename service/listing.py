@@ -8,13 +8,15 @@ from typing import Any, Generic, TypeVar
 
 from aiohttp import web
 from marshmallow import Schema
+from multidict import CIMultiDict
 
 from indexing.models.paging import Anchor
 from indexing.names import RepositoryName
+from service.answers import Ends
 from service.auth import Operation
 from service.context import Admission, Context, admit
-from service.cursor import KeyForm, Position
-from service.pagination import Walk, begin_walk
+from service.cursor import KeyForm, Position, Window
+from service.pagination import ListQuery, Walk, begin_walk, links
 from service.paths import PathParameter
 
 K = TypeVar("K")
@@ -32,12 +34,18 @@ class Listing(Generic[K]):
 
 @dataclass(frozen=True, slots=True)
 class OpenList(Generic[K]):
-    """A request for a page of a list that may be answered; `asked` holds its parameters."""
+    """A request for a page of a list that may be answered."""
 
+    request: web.Request
     admission: Admission
-    asked: Mapping[str, Any]
+    query: ListQuery
     walk: Walk[K]
     position: Position[K]
+
+    @property
+    def asked(self) -> Mapping[str, Any]:
+        """The parameters."""
+        return self.query.asked
 
     @property
     def context(self) -> Context:
@@ -54,6 +62,18 @@ class OpenList(Generic[K]):
         """Where the page lies, by what the cursor carries."""
         return Anchor(self.position.key, self.position.backward)
 
+    def links(self, ends: Ends[bytes], window: Window | None = None) -> CIMultiDict[str]:
+        """The `Link` header of the page that ends there; raises as `pagination.links` does."""
+        return links(
+            self.request,
+            self.context.public_url,
+            self.walk,
+            self.query,
+            ends,
+            backward=self.position.backward,
+            window=window,
+        )
+
 
 async def open_list(request: web.Request, listing: Listing[K]) -> OpenList[K]:
     """Check a request for a page, in the order that `admit` keeps and then `begin_walk`.
@@ -62,7 +82,7 @@ async def open_list(request: web.Request, listing: Listing[K]) -> OpenList[K]:
         Problem: as those do.
     """
     admission = await admit(request, listing.operation, listing.path)
-    asked, walk, position = begin_walk(
+    query, walk, position = begin_walk(
         listing.query,
         request.rel_url.raw_query_string,
         admission.context.seal,
@@ -70,4 +90,4 @@ async def open_list(request: web.Request, listing: Listing[K]) -> OpenList[K]:
         admission.repository,
         listing.keys,
     )
-    return OpenList(admission, asked, walk, position)
+    return OpenList(request, admission, query, walk, position)

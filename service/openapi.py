@@ -16,6 +16,8 @@ from marshmallow import Schema, fields
 from indexing.events.alternatives import Alternatives
 from indexing.events.catalogue import CATALOGUE
 from service.front import PRIVATE
+from service.ignored import IGNORED_HEADER, MAX_NAMES, MORE
+from service.pagination import MAX_LINK_BYTES
 from service.paths import PathParameter
 from service.problems import PROBLEM_TYPE, TITLES
 from service.rates import LIMIT_HEADER, POLICY_HEADER
@@ -155,8 +157,8 @@ _WRITE_ANSWERS: Final[Mapping[str, type[Schema]]] = {
 }
 
 # 429 is for a limit that whoever runs the service, or a proxy before it, may set.
-_STATUSES: Final = (400, 403, 404, 409, 422, 429, 503)
-_WRITE_STATUSES: Final = (400, 403, 404, 413, 415, 422, 429, 503)
+_STATUSES: Final = (400, 403, 404, 409, 414, 422, 429, 503)
+_WRITE_STATUSES: Final = (400, 403, 404, 413, 414, 415, 422, 429, 503)
 _TOLD_WHEN: Final = frozenset({429, 503})
 # Of every answer to a credential.
 _EVERYWHERE: Final = ("X-Request-Id", LIMIT_HEADER, POLICY_HEADER)
@@ -168,8 +170,15 @@ _HEADERS: Final[Mapping[str, Any]] = {
         "schema": {"type": "string"},
     },
     "Link": {
-        "description": "Links to the first, previous, next and last page (RFC 8288).",
+        "description": "Links to the first, previous, next and last page (RFC 8288). Where they "
+        f"would take more than {MAX_LINK_BYTES} bytes together, some are left out, those that lead "
+        "on in the direction of the walk last.",
         "schema": {"type": "string"},
+    },
+    IGNORED_HEADER: {
+        "description": "The parameters of the request that this operation does not have: sorted, "
+        f"percent-encoded, at most {MAX_NAMES}; `{MORE}` stands for those left out.",
+        "schema": {"type": "string", "pattern": r"^[A-Za-z0-9%._~*\-]+(, [A-Za-z0-9%._~*\-]+)*$"},
     },
     LIMIT_HEADER: {
         "description": "What the credential has left, where the operator limits it: `r` requests "
@@ -316,6 +325,7 @@ def _operation(described: Described, converter: OpenAPIConverter) -> dict[str, A
     if described.query is not None:
         parameters += converter.schema2parameters(described.query, location="query")
         headers.append("Link")
+    headers.append(IGNORED_HEADER)
     answer = _response("The answer.", described.answer, _JSON, headers)
     if described.binary_answer is not None:
         answer["content"][described.binary_answer] = {"schema": _BINARY}
@@ -334,7 +344,7 @@ def _operation(described: Described, converter: OpenAPIConverter) -> dict[str, A
     if described.tagged:
         operation["responses"]["304"] = {
             "description": "The client has the answer already.",
-            "headers": _header_references([*_EVERYWHERE, *PRIVATE, "ETag"]),
+            "headers": _header_references(headers),
         }
     return operation
 
@@ -366,7 +376,7 @@ def _header_references(names: Sequence[str]) -> dict[str, Any]:
 
 
 def _operations_pages() -> dict[str, Any]:
-    well = {"200": _response("All is well.", "Health", _JSON, ["X-Request-Id"])}
+    well = {"200": _response("All is well.", "Health", _JSON, ["X-Request-Id", IGNORED_HEADER])}
     return {
         "/health/live": {
             "operationId": "getLiveness",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
@@ -30,13 +30,17 @@ from service.cursor import (
     write_cursor,
 )
 from service.field_errors import FieldError
+from service.ignored import name_ignored
 from service.problems import Problem
-from service.query import CURSOR_FIELD, PER_PAGE_FIELD, encode_raw, load, split
+from service.query import CURSOR_FIELD, PER_PAGE_FIELD, Piece, encode_raw, load, split
+from service.targets import MAX_TARGET_BYTES
 
 K = TypeVar("K")
 
-# Where common clients stop reading a header field, aiohttp's among them, less its name.
-_LONGEST_FIELD: Final = 8_000
+# The longest `Link` field: aiohttp's client stops at 8,190 bytes with the name.
+MAX_FIELD_BYTES: Final = 8_180
+# All of them together: Node stops at 16 KiB for all headers, of which the others have 2 KiB.
+MAX_LINK_BYTES: Final = 14_000
 
 # What was read of so many queries is kept, of those that are no longer than this.
 _READ_QUERIES: Final = 2_048
@@ -52,6 +56,7 @@ class Walk(Generic[K]):
 
     seal: Seal
     scope: bytes
+    repository: RepositoryName
     form: KeyForm[K]
 
     def locate(self, cursor: str) -> Position[K]:
@@ -62,6 +67,29 @@ class Walk(Generic[K]):
         """The cursor of a position whose key is packed."""
         return write_cursor(self.seal, self.scope, position)
 
+    def short_cursor(self, position: Position[bytes]) -> str:
+        """The shortest cursor of that position, for where there is little room."""
+        if position.key is not None:
+            key = self.form.shorten(self.repository, position.key)
+            position = replace(position, key=key)
+        return self.cursor(position)
+
+
+@dataclass(frozen=True, slots=True)
+class ListQuery:
+    """The query of a list: its parameters, and what of it is given back.
+
+    `before` and `after` are the parameters around the cursor, percent-encoded; `ignored` names
+    the others.
+    """
+
+    asked: Mapping[str, Any]
+    errors: tuple[FieldError, ...]
+    canonical: bytes
+    before: str
+    after: str
+    ignored: str | None
+
 
 def begin_walk(
     schema: Schema,
@@ -70,7 +98,7 @@ def begin_walk(
     operation: Operation,
     repository: RepositoryName,
     form: KeyForm[K],
-) -> tuple[Mapping[str, Any], Walk[K], Position[K]]:
+) -> tuple[ListQuery, Walk[K], Position[K]]:
     """Read a list's parameters: gives them, the walk that they ask for, and where it stands.
 
     The size of a page is no part of a walk: it may change on the way.
@@ -80,13 +108,14 @@ def begin_walk(
             store.
     """
     read = _read_again if len(raw_query) <= _SHORT_QUERY else _read
-    asked, canonical, wrong = read(schema, raw_query)
-    errors = list(wrong)
-    walk = Walk(seal, scope_of(operation.value, repository.key, canonical), form)
+    query = read(schema, raw_query)
+    errors = list(query.errors)
+    scope = scope_of(operation.value, repository.key, query.canonical)
+    walk = Walk(seal, scope, repository, form)
     position: Position[K] = Position()
     elsewhere = False
     # Where a filter is wrong it is missing here, and no cursor is one of what is left.
-    if (cursor := asked.get(CURSOR_FIELD)) is not None:
+    if (cursor := query.asked.get(CURSOR_FIELD)) is not None:
         try:
             position = walk.locate(cursor)
         except InvalidCursorError as error:
@@ -97,73 +126,111 @@ def begin_walk(
         raise problems.invalid(errors)
     if elsewhere:
         raise problems.stale_cursor()
-    return asked, walk, position
+    return query, walk, position
 
 
-def _read(
-    schema: Schema, raw_query: str
-) -> tuple[Mapping[str, Any], bytes, tuple[FieldError, ...]]:
-    """The parameters, the filters among them in canonical form, and what is wrong."""
-    asked, errors = load(schema, raw_query)
+def _read(schema: Schema, raw_query: str) -> ListQuery:
+    pieces, unknown = split(raw_query, schema.load_fields)
+    asked, errors = load(schema, pieces)
     filters = {
         name: value for name, value in asked.items() if name not in (CURSOR_FIELD, PER_PAGE_FIELD)
     }
-    canonical = orjson.dumps(filters, option=orjson.OPT_SORT_KEYS)
-    return MappingProxyType(asked), canonical, tuple(errors)
+    before, after = _around_cursor(pieces)
+    return ListQuery(
+        MappingProxyType(asked),
+        tuple(errors),
+        orjson.dumps(filters, option=orjson.OPT_SORT_KEYS),
+        before,
+        after,
+        name_ignored(unknown),
+    )
 
 
 # Who polls asks the same every time, and reading the query is a fifth of an answer.
 _read_again: Final = lru_cache(_READ_QUERIES)(_read)
 
 
-def links(
-    request: web.Request,
-    public_url: str | None,
-    walk: Walk[K],
-    ends: Ends[bytes],
-    window: Window | None = None,
-) -> CIMultiDict[str]:
-    """The `Link` header (RFC 8288) of a page that ends there, in packed keys.
-
-    Several headers where one would be too long for clients.
-
-    Raises:
-        Problem: 400 where links have to be made from a `Host` header that is none.
-    """
-    found: list[tuple[str, bytes | None, bool]] = [("first", None, False)]
-    if ends.has_previous:
-        # A page may be empty because its rows are gone: what lies before it is the list's end.
-        found.append(("prev", ends.first, True))
-    if ends.has_next:
-        found.append(("next", ends.last, False))
-    found.append(("last", None, True))
-    before, after = _around_cursor(request, public_url)
-    values = [
-        f'<{before}{walk.cursor(Position(key, backward, window))}{after}>; rel="{relation}"'
-        for relation, key, backward in found
-    ]
-    joined = ", ".join(values)
-    return CIMultiDict(
-        (("Link", value) for value in values)
-        if len(joined) > _LONGEST_FIELD
-        else [("Link", joined)]
-    )
-
-
-def _around_cursor(request: web.Request, public_url: str | None) -> tuple[str, str]:
-    """The caller's own URL on either side of the value of `cursor`."""
-    base = public_url if public_url is not None else f"http://{_host(request)}"
+def _around_cursor(pieces: list[Piece]) -> tuple[str, str]:
     before: list[str] = []
     after: list[str] = []
     target = before
-    for piece in split(request.rel_url.raw_query_string):
+    for piece in pieces:
         if piece.name == CURSOR_FIELD:
             target = after
         else:
             target.append(encode_raw(piece.raw))
-    path = base + encode_raw(request.rel_url.raw_path)
-    query = "&".join([*before, f"{CURSOR_FIELD}="])
-    return f"{path}?{query}", "".join(f"&{piece}" for piece in after)
+    return "".join(f"{piece}&" for piece in before), "".join(f"&{piece}" for piece in after)
+
+
+def links(
+    request: web.Request,
+    public_url: str | None,
+    walk: Walk[K],
+    query: ListQuery,
+    ends: Ends[bytes],
+    *,
+    backward: bool,
+    window: Window | None = None,
+) -> CIMultiDict[str]:
+    """The `Link` header (RFC 8288) of a page that ends there, in packed keys.
+
+    One field, or one for each link where that would be too long for clients. Where all together
+    would be, the links that lead on in the direction of the walk come first, and some are left out.
+
+    Raises:
+        Problem: 400 where links have to be made from a `Host` header that is none; 414 where a
+            link would be too long.
+    """
+    base = public_url if public_url is not None else f"http://{_host(request)}"
+    path = encode_raw(request.rel_url.raw_path)
+    lasting = len(path) + 1 + len(query.before) + len(query.after)
+    if lasting > MAX_TARGET_BYTES + 1:
+        # What was sent without being percent-encoded grows.
+        raise problems.target_too_long()
+
+    def write(relation: str, position: Position[bytes]) -> str:
+        cursor = walk.cursor(position)
+        if lasting + len(CURSOR_FIELD) + 1 + len(cursor) > MAX_TARGET_BYTES:
+            cursor = walk.short_cursor(position)
+        target = f"{path}?{query.before}{CURSOR_FIELD}={cursor}{query.after}"
+        return f'<{base}{target}>; rel="{relation}"'
+
+    values = {
+        relation: write(relation, Position(key, towards_start, window))
+        for relation, key, towards_start in _relations(ends)
+    }
+    if max(map(len, values.values())) > MAX_FIELD_BYTES:
+        raise problems.target_too_long()
+    fitting = [*_fitting(values, backward=backward)]
+    joined = ", ".join(fitting)
+    return CIMultiDict(
+        (("Link", value) for value in fitting)
+        if len(joined) > MAX_FIELD_BYTES
+        else [("Link", joined)]
+    )
+
+
+def _relations(ends: Ends[bytes]) -> Iterator[tuple[str, bytes | None, bool]]:
+    """Each link's relation, the key that its page lies beside, and whether it is read backward."""
+    yield "first", None, False
+    if ends.has_previous:
+        # A page may be empty because its rows are gone: what lies before it is the list's end.
+        yield "prev", ends.first, True
+    if ends.has_next:
+        yield "next", ends.last, False
+    yield "last", None, True
+
+
+def _fitting(values: Mapping[str, str], *, backward: bool) -> Iterator[str]:
+    """The links that fit into the headers of an answer, in their order."""
+    order = ("prev", "next", "last", "first") if backward else ("next", "prev", "first", "last")
+    room = MAX_LINK_BYTES
+    kept = set()
+    for relation in order:
+        if relation in values and len(values[relation]) <= room:
+            room -= len(values[relation])
+            kept.add(relation)
+    return (value for relation, value in values.items() if relation in kept)
 
 
 def _host(request: web.Request) -> str:

@@ -7,9 +7,11 @@ import uuid
 from dataclasses import dataclass
 from typing import Final
 
+from indexing.identifiers import derive_identity_id
 from indexing.models.events import EventKey
 from indexing.models.quarantines import QuarantineKey
 from indexing.models.tests import IdentityKey
+from indexing.names import RepositoryName
 from indexing.timestamps import from_microseconds, to_microseconds
 from service.cursor import KEY_MAX_SIZE, KeyForm
 
@@ -61,6 +63,15 @@ def _unpack_identity(data: bytes) -> IdentityPlace:
     return IdentityKey(count, *names)
 
 
+def _shorten_identity(repository: RepositoryName, packed: bytes) -> bytes:
+    place = _unpack_identity(packed)
+    if isinstance(place, IdentityReference):
+        return packed
+    names = (place.test_name, place.pipeline_name, place.job_name)
+    identity_id = derive_identity_id(repository, *names)
+    return _pack_identity(IdentityReference(place.executions_count, identity_id))
+
+
 def _names(key: IdentityKey) -> list[bytes]:
     return [name.encode() for name in (key.test_name, key.pipeline_name, key.job_name)]
 
@@ -84,5 +95,5 @@ def _unpack_quarantine(data: bytes) -> QuarantineKey:
 
 
 EVENT_KEYS: Final = KeyForm(_pack_event, _unpack_event)
-IDENTITY_KEYS: Final = KeyForm(_pack_identity, _unpack_identity)
+IDENTITY_KEYS: Final = KeyForm(_pack_identity, _unpack_identity, _shorten_identity)
 QUARANTINE_KEYS: Final = KeyForm(_pack_quarantine, _unpack_quarantine)

@@ -12,6 +12,7 @@ import orjson
 from aiohttp import web
 
 from service.field_errors import FieldError
+from service.targets import MAX_TARGET_BYTES
 
 PROBLEM_TYPE: Final = "application/problem+json"
 
@@ -26,6 +27,7 @@ TITLES: Final[Mapping[int, str]] = {
     405: "Method not allowed",
     409: "Conflict",
     413: "Content too large",
+    414: "URI too long",
     415: "Unsupported media type",
     417: "Expectation failed",
     422: "Unprocessable entity",
@@ -35,10 +37,11 @@ TITLES: Final[Mapping[int, str]] = {
 }
 
 DETAILS: Final[Mapping[int, str]] = {
-    400: "the request is not well-formed HTTP, or its target or a header is too long",
+    400: "the request is not well-formed HTTP, or a header is too long",
     404: "there is nothing at this path",
     405: "this path does not take this method; the Allow header names those that it does",
     413: "the request body is larger than this service takes",
+    414: f"the request target is longer than {MAX_TARGET_BYTES} bytes, percent-encoded",
     417: "the expectation in the Expect header cannot be met",
     500: "something went wrong here; the request id leads to it in the log",
 }
@@ -99,6 +102,11 @@ def malformed(detail: str) -> Problem:
 def too_large(detail: str) -> Problem:
     """Refuse a body that is larger, or holds more, than is taken."""
     return Problem(413, detail)
+
+
+def target_too_long() -> Problem:
+    """Refuse a request target that is longer than is taken."""
+    return generic(414)
 
 
 def unsupported(detail: str, headers: Mapping[str, str] | None = None) -> Problem:

@@ -6,9 +6,8 @@ webargs is left out on purpose: all that would be left of it here is a loader.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from marshmallow import Schema, ValidationError, fields
@@ -23,26 +22,38 @@ PER_PAGE_FIELD: Final = "per_page"
 _NOT_URI: Final = re.compile(r"[^!$&'()*+,\-./0-9:;=?@A-Z_a-z~%]")
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """One `name=value` of a query string, as it was sent; `name` is decoded where it can be."""
+class Piece(NamedTuple):
+    """One `name=value` of a query string, as it was sent; `name` is decoded."""
 
     name: str
     raw_value: str
     raw: str
 
 
-def split(raw_query: str) -> Iterator[Piece]:
-    """Take a raw query string apart, in its order."""
+def split(raw_query: str, known: Collection[str]) -> tuple[list[Piece], set[str]]:
+    """Take a raw query string apart: the known parameters in their order, and other raw names.
+
+    A client may repeat an unknown parameter thousands of times: each costs a look-up, no more.
+    """
+    pieces: list[Piece] = []
+    unknown: set[str] = set()
     for raw in raw_query.split("&"):
-        if raw:
-            name, _, value = raw.partition("=")
-            # A name that is no UTF-8 is an unknown one: no known one has a replacement in it.
-            yield Piece(_bytes(name).decode("utf-8", "replace"), value, raw)
+        name, _, value = raw.partition("=")
+        if name in unknown:
+            continue
+        if name not in known:
+            # No known name has a replacement character in it.
+            decoded = unquote(name).decode("utf-8", "replace")
+            if decoded not in known:
+                unknown.add(name)
+                continue
+            name = decoded
+        pieces.append(Piece(name, value, raw))
+    return pieces, unknown
 
 
-def load(schema: Schema, raw_query: str) -> tuple[dict[str, Any], list[FieldError]]:
-    """Read the parameters that the schema knows; others are ignored, as newer clients send them.
+def load(schema: Schema, pieces: Iterable[Piece]) -> tuple[dict[str, Any], list[FieldError]]:
+    """Read the parameters of a schema.
 
     A list takes every value of its name, any other field exactly one. Gives the values of the
     fields that are right, with the defaults of those that are absent, and what is wrong in the
@@ -50,9 +61,7 @@ def load(schema: Schema, raw_query: str) -> tuple[dict[str, Any], list[FieldErro
     """
     values: dict[str, list[str]] = {}
     errors: dict[str, FieldError] = {}
-    for piece in split(raw_query):
-        if piece.name not in schema.load_fields:
-            continue
+    for piece in pieces:
         texts = values.setdefault(piece.name, [])
         try:
             texts.append(decode(piece.raw_value))
@@ -82,7 +91,7 @@ def decode(raw_value: str) -> str:
         InvalidValueError: it is not UTF-8, or holds what no store takes.
     """
     try:
-        return check_text(_bytes(raw_value).decode())
+        return check_text(unquote(raw_value).decode())
     except UnicodeDecodeError as error:
         raise InvalidValueError("must be percent-encoded UTF-8") from error
 
@@ -92,7 +101,8 @@ def encode_raw(raw: str) -> str:
     return _NOT_URI.sub(lambda found: "".join(f"%{byte:02X}" for byte in _raw_bytes(found[0])), raw)
 
 
-def _bytes(raw: str) -> bytes:
+def unquote(raw: str) -> bytes:
+    """The bytes of a raw name or value."""
     return unquote_to_bytes(_raw_bytes(raw.replace("+", " ")))
 
 

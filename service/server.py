@@ -21,13 +21,10 @@ from service.app import create_app
 from service.connection import BACKLOG, Site, http_url
 from service.context import CONTEXT
 from service.logs import ACCESS_LOGGER, AccessLog, configure_logging
-from service.schemas.queries import MAX_VALUE_LENGTH, MAX_VALUES
 from service.settings import Settings
 from service.supervisor import stop_signals, supervise
+from service.targets import MAX_PARSED_BYTES
 
-# As many values as a parameter may have, of the greatest length, and a fifth for all beside them;
-# fewer where characters are not ASCII and take up to twelve bytes each: 240 KiB.
-MAX_LINE_SIZE: Final = MAX_VALUES * MAX_VALUE_LENGTH * 6 // 5
 # An application key or a token of the host in `Authorization` is the longest header of use here.
 MAX_HEADER_SIZE: Final = 8_190
 # Longer than the 60 seconds after which common load balancers close their side, so that a
@@ -109,7 +106,7 @@ async def start(app: web.Application, listener: socket.socket) -> web.AppRunner:
                 "access_log_class": AccessLog,
                 "keepalive_timeout": KEEPALIVE_SECONDS,
                 "max_field_size": MAX_HEADER_SIZE,
-                "max_line_size": MAX_LINE_SIZE,
+                "max_line_size": MAX_PARSED_BYTES,
                 # Bodies are unpacked in `service.intake`, within bounds.
                 "auto_decompress": False,
             },

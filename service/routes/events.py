@@ -15,7 +15,7 @@ from indexing.ingest.lines import split_lines
 from indexing.models.events import EventKey, EventQuery, EventRow
 from indexing.models.paging import Page
 from indexing.names import RepositoryName
-from service import pagination, problems
+from service import problems
 from service.answers import pack_ends
 from service.auth import Operation
 from service.context import CONTEXT, admit_to_write
@@ -60,8 +60,8 @@ async def list_events(request: web.Request) -> web.StreamResponse:
         make_query(opened.repository, asked, window), opened.anchor, per_page
     )
     ends = pack_ends(page, _key_of, EVENT_KEYS)
-    link = pagination.links(request, context.public_url, opened.walk, ends, window)
-    return respond_whole(request, headers_of(link), page_body(page, per_page))
+    headers = headers_of(opened.links(ends, window), ignored=opened.query.ignored)
+    return respond_whole(request, headers, page_body(page, per_page))
 
 
 async def send_events(request: web.Request) -> web.Response:

@@ -11,11 +11,11 @@ from aiohttp import web
 
 from indexing.models.quarantines import QuarantineQuery, QuarantineSource
 from indexing.names import RepositoryName
-from service import asking, pagination, problems
+from service import asking, problems
 from service.auth import Operation
 from service.cache.questions import ask_quarantine
 from service.context import admit
-from service.giving import give
+from service.giving import find_ignored, give
 from service.listing import Listing, open_list
 from service.paths import OWNER, QUARANTINE_ID, REPOSITORY
 from service.positions import QUARANTINE_KEYS
@@ -38,10 +38,8 @@ async def list_quarantines(request: web.Request) -> web.StreamResponse:
     query = make_query(opened.repository, asked, context.clock())
     visit = opened.admission.visit
     answer = await asking.list_quarantines(visit, context.reader, query, opened.anchor, limit)
-    link = None
-    if limit is not None:
-        link = pagination.links(request, context.public_url, opened.walk, answer.ends)
-    return give(request, opened.admission, answer, link)
+    link = None if limit is None else opened.links(answer.ends)
+    return give(request, opened.admission, answer, link, ignored=opened.query.ignored)
 
 
 async def get_quarantine(request: web.Request) -> web.StreamResponse:
@@ -58,7 +56,7 @@ async def get_quarantine(request: web.Request) -> web.StreamResponse:
     )
     if answer is None:
         raise problems.not_found("quarantine")
-    return give(request, admission, answer)
+    return give(request, admission, answer, ignored=find_ignored(request))
 
 
 def make_query(

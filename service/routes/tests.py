@@ -10,11 +10,11 @@ from aiohttp import web
 
 from indexing.models.tests import TestQuery, TestSort
 from indexing.names import RepositoryName
-from service import asking, pagination, problems
+from service import asking, problems
 from service.auth import Operation
 from service.cache.questions import ask_test
 from service.context import admit
-from service.giving import give
+from service.giving import find_ignored, give
 from service.listing import Listing, open_list
 from service.paths import OWNER, REPOSITORY_NAME, TEST_ID
 from service.positions import IDENTITY_KEYS
@@ -35,8 +35,8 @@ async def search_tests(request: web.Request) -> web.StreamResponse:
         opened.position,
         asked["per_page"] or DEFAULT_PER_PAGE,
     )
-    link = pagination.links(request, context.public_url, opened.walk, answer.ends)
-    return give(request, opened.admission, answer, link)
+    link = opened.links(answer.ends)
+    return give(request, opened.admission, answer, link, ignored=opened.query.ignored)
 
 
 async def get_test(request: web.Request) -> web.StreamResponse:
@@ -52,7 +52,7 @@ async def get_test(request: web.Request) -> web.StreamResponse:
     )
     if answer is None:
         raise problems.not_found("test")
-    return give(request, admission, answer)
+    return give(request, admission, answer, ignored=find_ignored(request))
 
 
 def make_query(repository: RepositoryName, asked: Mapping[str, Any]) -> TestQuery:

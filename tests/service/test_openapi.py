@@ -62,7 +62,7 @@ async def test_what_can_be_sent_in_is_in_it_only_where_it_is_taken(
         found = {url: path["post"] for url, path in wider["paths"].items() if "post" in path}
         assert {*found} == {described.url for described in WRITES}
         for operation in found.values():
-            statuses = {"200", "400", "403", "404", "413", "415", "422", "429", "503"}
+            statuses = {"200", "400", "403", "404", "413", "414", "415", "422", "429", "503"}
             assert {*operation["responses"]} == statuses
             assert operation["requestBody"]["content"]
         key = await door.new_key(Scope.INGEST)
@@ -79,7 +79,7 @@ async def test_an_operation_tells_of_its_credential_and_all_its_statuses(
     found = operation(document, described.url)
     paged = described.query is not None
     assert found["security"] == [{"bearer": []}]
-    refused = {"400", "403", "404", "409", "422", "429", "503"}
+    refused = {"400", "403", "404", "409", "414", "422", "429", "503"}
     assert {*found["responses"]} == {"200", *refused} | ({"304"} if described.tagged else set())
     asks = {p["name"] for p in found["parameters"] if p["in"] == "header"}
     assert asks == ({"If-None-Match"} if described.tagged else set())
@@ -88,7 +88,8 @@ async def test_an_operation_tells_of_its_credential_and_all_its_statuses(
         assert ("ETag" in response["headers"]) == (described.tagged and status not in refused)
         assert "X-Request-Id" in response["headers"]
         assert ("Retry-After" in response["headers"]) == (status in ("429", "503"))
-        assert ("Link" in response["headers"]) == (paged and status == "200")
+        assert ("Link" in response["headers"]) == (paged and status not in refused)
+        assert ("X-Ignored-Parameters" in response["headers"]) == (status not in refused)
         assert {"RateLimit", "RateLimit-Policy"} <= {*response["headers"]}
 
 

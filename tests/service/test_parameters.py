@@ -183,10 +183,8 @@ async def test_a_range_that_ends_before_it_begins_is_named_beside_the_rest(
     assert answer.wrong_fields == [("query", "per_page"), ("query", "received_from")]
 
 
-async def test_as_many_values_as_are_allowed_are_taken_at_their_full_length(
-    door: FrontDoor,
-) -> None:
-    values = "&".join(["test_name=" + "a" * 2_048] * 100)
+async def test_as_many_values_as_are_allowed_are_taken(door: FrontDoor) -> None:
+    values = "&".join(f"test_name={'a' * 64}{number}" for number in range(100))
     answer = await door.get(f"{SEARCH}?{values}")
     assert (answer.status, answer.json["size"]) == (200, 0)
 
@@ -200,8 +198,10 @@ async def test_the_search_needs_a_test_name(door: FrontDoor) -> None:
     assert (await door.get(SEARCH)).wrong_fields == [("query", "test_name")]
 
 
-async def test_unknown_parameters_are_left_alone(door: FrontDoor) -> None:
-    assert (await door.get(f"{LOGS}?since=x&since=y&%FF=%FF&&=&per_page=5")).status == 200
+async def test_unknown_parameters_are_left_alone_and_named(door: FrontDoor) -> None:
+    answer = await door.get(f"{LOGS}?since=x&since=y&%FF=%FF&&=&per_page=5&b+b=1")
+    assert answer.status == 200
+    assert answer.headers["X-Ignored-Parameters"] == "%FF, b%20b, since"
 
 
 async def test_a_range_that_ends_before_it_begins_is_refused(door: FrontDoor) -> None:
@@ -212,8 +212,10 @@ async def test_a_range_that_ends_before_it_begins_is_refused(door: FrontDoor) ->
 
 
 async def test_the_longest_value_gets_through_the_door(door: FrontDoor) -> None:
-    longest = quote("\U0001f680" * 2_048)
+    longest = "a" * 2_048
     assert (await door.get(f"{SEARCH}?test_name={longest}")).status == 200
+    longer = await door.get(f"{SEARCH}?test_name={longest}a")
+    assert longer.wrong_fields == [("query", "test_name")]
 
 
 @pytest.mark.parametrize("moment", ["2026-09-01T12:00:00 02:00", "2026-09-01t12:00:00.123456789z"])
@@ -238,16 +240,17 @@ def test_what_is_sent_back_in_a_link_is_plain_and_means_the_same(raw: str) -> No
     again = encode_raw(raw)
     assert again.isascii()
     assert not set(again) & set('<>"\\ \r\n')
-    assert [(p.name, p.raw_value) for p in split(again)] == [
-        (p.name, encode_raw(p.raw_value)) for p in split(encode_raw(raw))
-    ]
+    assert encode_raw(again) == again
+    sent, _ = split(f"a={raw}", ["a"])
+    given, _ = split(encode_raw(f"a={raw}"), ["a"])
+    assert [encode_raw(piece.raw_value) for piece in sent] == [p.raw_value for p in given]
 
 
 @given(st.text(), st.sampled_from([EventsQuery(), TestsQuery()]))
 def test_any_query_is_read_or_refused_with_named_fields(raw: str, schema: EventsQuery) -> None:
     names = list(schema.load_fields)
     for query in (raw, f"{names[0]}={raw}", f"{names[-1]}={raw}&{names[-1]}=1"):
-        loaded, errors = load(schema, query)
+        loaded, errors = load(schema, split(query, names)[0])
         assert {*loaded} | {error.field for error in errors} <= set(names)
 
 
@@ -255,7 +258,8 @@ def test_any_query_is_read_or_refused_with_named_fields(raw: str, schema: Events
     values=st.lists(st.sampled_from(["action.merge", "action.close", "action.edit"]), max_size=6)
 )
 def test_the_order_and_the_repeats_of_a_list_do_not_matter(values: list[str]) -> None:
-    loaded, _ = load(EventsQuery(), "&".join(f"event_type={value}" for value in values))
+    raw = "&".join(f"event_type={value}" for value in values)
+    loaded, _ = load(EventsQuery(), split(raw, ["event_type"])[0])
     assert loaded["event_type"] == tuple(sorted(set(values)))
 
 
@@ -264,8 +268,8 @@ def test_the_order_and_the_repeats_of_a_list_do_not_matter(values: list[str]) ->
     [
         (["*" * 16] * 31, True),
         (["*" + "?" * 499], True),
-        (["?" * 2_000] * 5, True),
-        (["a" * 2_000] * 100, True),
+        (["?" * 2_000] * 3, True),
+        (["a" * 60] * 100, True),
         ([f"*name {number}*" for number in range(100)], True),
         ([f"{number}" + "*" * 16 for number in range(32)], False),
         (["*" + "?" * 500], False),
@@ -275,7 +279,7 @@ def test_the_order_and_the_repeats_of_a_list_do_not_matter(values: list[str]) ->
 async def test_patterns_may_cost_so_much_together(
     door: FrontDoor, patterns: list[str], fits: bool
 ) -> None:
-    query = "&".join(f"test_name={quote(pattern)}" for pattern in patterns)
+    query = "&".join(f"test_name={quote(pattern, safe='*?')}" for pattern in patterns)
     answer = await door.get(f"{SEARCH}?{query}")
     if fits:
         assert answer.status == 200

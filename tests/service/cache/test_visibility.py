@@ -221,8 +221,8 @@ async def test_who_has_the_answer_already_is_told_so(door: FrontDoor, method: st
         for _ in range(2):
             same = await door.get(target, method=method, **{"If-None-Match": whole.headers["ETag"]})
             assert (same.status, same.body) == (304, b"")
-            for name in ("ETag", "Cache-Control", "Vary"):
-                assert same.headers[name] == whole.headers[name]
+            for name in ("ETag", "Cache-Control", "Vary", "Link"):
+                assert same.headers.get(name) == whole.headers.get(name)
             assert same.headers["X-Request-Id"]
         other = await door.get(target, method=method, **{"If-None-Match": '"other"'})
         assert (other.status, other.body) == (200, whole.body)
@@ -235,6 +235,47 @@ async def test_a_changed_answer_has_another_tag(door: FrontDoor) -> None:
     changed = await door.get(QUARANTINES, **{"If-None-Match": empty.headers["ETag"]})
     assert changed.status == 200
     assert changed.headers["ETag"] != empty.headers["ETag"]
+
+
+async def test_a_page_that_got_another_one_behind_it_has_another_tag(door: FrontDoor) -> None:
+    await load_names(door.store, ["a"])
+    await add(door, "a")
+    door.clock.now = after(hours=1)
+    # Orders in which what is added comes after what was there.
+    targets = (
+        f"{SEARCH}?test_name=*&per_page=1&sort=test_name&direction=asc",
+        f"{QUARANTINES}?per_page=1",
+    )
+    alone = [await door.get(target) for target in targets]
+    await load_names(door.store, ["b"])
+    made = QuarantineRequest("b", "flaps")
+    await door.store.add_quarantine(WIDGETS, made, after(minutes=30))
+    for target, one in zip(targets, alone, strict=True):
+        assert "next" not in one.links
+        followed = await door.get(target, **{"If-None-Match": one.headers["ETag"]})
+        assert followed.status == 200
+        assert followed.body == one.body
+        following = await door.get(followed.links["next"])
+        assert following.links["prev"]
+        same = await door.get(target, **{"If-None-Match": followed.headers["ETag"]})
+        assert same.status == 304
+        assert same.links == followed.links
+
+
+async def test_the_tag_is_of_the_links_as_they_are_given(door: FrontDoor) -> None:
+    await load_names(door.store, ["a"])
+    target = f"{SEARCH}?test_name=*"
+    tags = [
+        (await door.get(url, **headers)).headers["ETag"]
+        for url, headers in (
+            (target, {}),
+            (target, {"Host": "other.example"}),
+            (f"{target}&per_page=10", {}),
+            (f"{target}&unknown=1", {}),
+        )
+    ]
+    assert len(set(tags)) == 3
+    assert tags[3] == tags[0]
 
 
 async def test_five_hundred_clients_cost_one_reading_of_the_store(

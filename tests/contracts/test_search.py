@@ -304,6 +304,44 @@ async def test_what_an_engine_may_find_too_complex_is_answered(store: Store, pat
     assert fits in expected
 
 
+# The most that a request of 8,000 bytes and 500 wildcards can ask for.
+EXPENSIVE = {
+    "no stars": ["?" * (2_048 - number) for number in range(3)],
+    "no stars, and an end": ["?" * (20 + number) + "a" for number in range(80)],
+    "one star": ["*" + "?" * 499],
+    "a star and a letter": ["*a" + "?" * 498],
+    "gaps": ["*a" + "?a" * 200 + "b"],
+    "few gaps": ["*a????b", "*a?????b", "*b" + "?" * 20 + "a"],
+    "long": ["*" + "a" * 2_000 + "b", "*" + "ab" * 1_000, "*" + "a" * 999 + "*b"],
+    "many": [f"*{'a' * 60}{number}" for number in range(100)],
+    "many stars": ["*a" * 15 + f"*{number}" for number in range(31)],
+}
+
+
+@pytest.mark.parametrize("kind", EXPENSIVE)
+async def test_the_most_expensive_patterns_are_answered_as_the_oracle_says(
+    store: Store, kind: str
+) -> None:
+    stored = ["a" * length for length in (1, 5, 21, 60, 499, 500, 2_046, 2_048, 7_000)]
+    stored += [f"{'a' * 60}{number}" for number in range(12)]
+    stored += ["ab" * 1_500, "a" * 2_500 + "b", "b" + "x" * 20 + "a", "ax??b", "a1234b", "a12345b"]
+    await load_names(store, stored)
+    patterns = tuple(EXPENSIVE[kind])
+    expected = sorted(name for name in stored if any(globs.matches(p, name) for p in patterns))
+    for sort in TestSort:
+        query = ask(*patterns, sort=sort, descending=False)
+
+        async def read(anchor: Anchor[IdentityKey], query: TestQuery = query) -> Page[Row]:
+            return await store.search_tests(query, anchor, 7)
+
+        assert [row.key.test_name for row in await walk_forwards(read, key_of)] == expected
+        assert [row.key.test_name for row in await walk_backwards(read, key_of)] == expected
+    everything = await store.search_tests(ask(), Anchor(), 1_000)
+    matching = await store.search_tests(ask(*patterns), Anchor(), 1_000)
+    # A row is the same however it was found.
+    assert {*matching.rows} <= {*everything.rows}
+
+
 async def test_case_is_told_apart_and_nothing_is_normalised(store: Store) -> None:
     await load_names(store, ["Case", "case", "caf\u00e9", "cafe\u0301"])
     assert await names(store, ask("case")) == ["case"]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,6 +48,27 @@ def test_these_do_not(pattern: str, name: str) -> None:
 
 def test_many_wildcards_take_no_longer_than_the_product_of_the_lengths() -> None:
     assert not globs.matches("*a" * 16 + "*b", "a" * 8_000)
+
+
+@given(st.text("ab?", min_size=1, max_size=12), st.text("ab", max_size=30), st.integers(0, 5))
+def test_all_places_at_once_are_those_that_an_expression_finds(
+    piece: str, name: str, at: int
+) -> None:
+    found = re.compile(piece.replace("?", ".")).search(name, at)
+    assert globs.find_by_bits(piece, name, at) == (-1 if found is None else found.start())
+
+
+@pytest.mark.parametrize("piece", ["a?" * 1_000 + "b", "a" + "?" * 2_000, "?a" * 700 + "?" * 500])
+def test_question_marks_behind_a_star_take_time_in_proportion_to_the_name(piece: str) -> None:
+    def measure(length: int) -> float:
+        name, times = "ab" * (length // 2), []
+        for _ in range(7):
+            began = time.process_time()
+            globs.matches(f"*{piece}*", name)
+            times.append(time.process_time() - began)
+        return min(times)
+
+    assert measure(32_000) < 8 * measure(8_000)
 
 
 @given(st.text(CHARACTERS, max_size=12))

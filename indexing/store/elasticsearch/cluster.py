@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from indexing.identifiers import derive_repository_id
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.connection import Connection
 from indexing.store.elasticsearch.control import Control
 from indexing.store.elasticsearch.layout import Layout
+from indexing.store.elasticsearch.search_queue import SearchQueue
 from indexing.store.elasticsearch.time_slices import TimeSlices
 
 
@@ -20,6 +21,7 @@ class Cluster:
     layout: Layout
     control: Control
     slices: TimeSlices
+    searches: SearchQueue = field(default_factory=SearchQueue)
 
 
 def routing_of(repository: RepositoryName) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -12,6 +12,8 @@ from indexing.store.elasticsearch.connection import Connection
 R = TypeVar("R")
 
 Hit = Mapping[str, Any]
+# Gives those of the hits that belong into the list.
+Keep = Callable[[Sequence[Hit]], Awaitable[Sequence[Hit]]]
 
 # A search gives at most 10,000 rows; the names of so many may take megabytes.
 _MOST_ROWS: Final = 2_000
@@ -22,7 +24,8 @@ class List:
     """One list in the index: which documents, in which order, and what of them is wanted.
 
     `order` ends in what is unique in the list; all of it runs in one direction, `ascending` or
-    not. `fields` are the members of the documents that rows are made of.
+    not. `fields` are the members of the documents that rows are made of. With `column` rows are
+    made of the values in `order` and of that column, which is read without opening a document.
     """
 
     index: str
@@ -31,6 +34,7 @@ class List:
     order: tuple[str, ...]
     ascending: bool
     fields: tuple[str, ...]
+    column: str | None = None
 
     def body(self, *, backward: bool, after: Sequence[Any] | None, size: int) -> dict[str, Any]:
         """The request for so many rows beyond `after`, or from the end of the list."""
@@ -40,8 +44,11 @@ class List:
             "query": self.query,
             "sort": [{field: direction} for field in self.order],
             "track_total_hits": False,
-            "_source": list(self.fields),
         }
+        if self.column is None:
+            body["_source"] = list(self.fields)
+        else:
+            body |= {"stored_fields": "_none_", "docvalue_fields": [self.column]}
         if after is not None:
             body["search_after"] = list(after)
         return body
@@ -63,12 +70,12 @@ async def read_page(
     beside: Beside | None,
     backward: bool,
     limit: int | None,
-    keep: Callable[[R], bool] | None = None,
+    keep: Keep | None = None,
 ) -> tuple[Page[R], bool]:
     """Read one page; also tells whether the row that it lies beside is still in the list.
 
-    One row more than asked for tells whether the list goes on. `keep` leaves out rows that the
-    query could not: then more are read, until the page is full or the list is over.
+    One row more than asked for tells whether the list goes on. `keep` drops rows that the query
+    could not: then more are read, until the page is full or the list is over.
     """
     wanted = None if limit is None else limit + 1
     after = None if beside is None else beside.values
@@ -87,8 +94,8 @@ async def read_page(
             there = bool(itself["hits"]["hits"])
             first = None
         hits = answer["hits"]["hits"]
-        made = map(make_row, hits)
-        found += made if keep is None else filter(keep, made)
+        kept = hits if keep is None else await keep(hits)
+        found += map(make_row, kept)
         if len(hits) < size or (wanted is not None and len(found) >= wanted):
             break
         after = hits[-1]["sort"]
@@ -97,7 +104,7 @@ async def read_page(
     behind = there
     if beside is not None and not there:
         # Its row has moved or gone: whether anything lies behind has to be looked up.
-        behind = await _lies_behind(connection, rows, make_row, beside, backward, keep)
+        behind = await _lies_behind(connection, rows, beside, backward, keep)
     if backward:
         found.reverse()
         return Page(tuple(found), has_previous=goes_on, has_next=behind), there
@@ -107,10 +114,9 @@ async def read_page(
 async def _lies_behind(
     connection: Connection,
     rows: List,
-    make_row: Callable[[Hit], R],
     beside: Beside,
     backward: bool,  # noqa: FBT001 - handed on
-    keep: Callable[[R], bool] | None,
+    keep: Keep | None,
 ) -> bool:
     after: Sequence[Any] = beside.values
     while True:
@@ -118,7 +124,7 @@ async def _lies_behind(
         body = rows.body(backward=not backward, after=after, size=size)
         answer = await connection.search(rows.index, body, routing=rows.routing)
         hits = answer["hits"]["hits"]
-        if any(keep is None or keep(make_row(hit)) for hit in hits):
+        if hits and (keep is None or await keep(hits)):
             return True
         if len(hits) < size:
             return False

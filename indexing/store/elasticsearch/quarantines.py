@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from indexing.globs import matches
@@ -60,9 +62,13 @@ async def list_quarantines(
         beside=beside,
         backward=anchor.backward,
         limit=limit,
-        keep=None if branch is None else lambda row: _applies(row.branch, branch),
+        keep=None if branch is None else partial(_keep_applying, branch),
     )
     return page
+
+
+async def _keep_applying(branch: str, hits: Sequence[paging.Hit]) -> list[paging.Hit]:
+    return [hit for hit in hits if _applies(_row_of(hit).branch, branch)]
 
 
 async def get_quarantine(

@@ -2,32 +2,51 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 import uuid
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
 from indexing import globs
-from indexing.identifiers import derive_identity_id
+from indexing.identifiers import derive_identity_id, derive_test_id
 from indexing.models.paging import Anchor, Page
 from indexing.models.tests import IdentityKey, TestIdentity, TestQuery
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch import paging
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.connection import TooComplexError
-from indexing.store.elasticsearch.search_query import ORDERS, Width, make_query, values_of
+from indexing.store.elasticsearch.search_query import (
+    ORDERS,
+    Width,
+    choose_width,
+    is_cheap,
+    make_query,
+    values_of,
+)
 
-_KEY_FIELDS: Final = ("executions_count", "test_name", "pipeline_name", "job_name")
+_COUNT: Final = "executions_count"
+_KEY_FIELDS: Final = (_COUNT, "test_name", "pipeline_name", "job_name")
+
+# For how long names are matched before others have their turn.
+_HELD_SECONDS: Final = 0.005
 
 
 async def search_tests(
     cluster: Cluster, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
 ) -> Page[TestIdentity]:
-    for width in (Width.EXACT, Width.WIDENED):
-        try:
-            return await _search(cluster, query, anchor, limit, width=width)
-        except TooComplexError:
-            continue
-    return await _search(cluster, query, anchor, limit, width=Width.PREFIX)
+    if is_cheap(query.patterns):
+        with suppress(TooComplexError):
+            return await _search(cluster, query, anchor, limit, width=Width.EXACT)
+    async with cluster.searches.take():
+        for width in (Width.EXACT, Width.WIDENED):
+            if width.value < choose_width(query.patterns).value:
+                continue
+            with suppress(TooComplexError):
+                return await _search(cluster, query, anchor, limit, width=width)
+        return await _search(cluster, query, anchor, limit, width=Width.PREFIX)
 
 
 async def _search(
@@ -40,6 +59,7 @@ async def _search(
 ) -> Page[TestIdentity]:
     routing = routing_of(query.repository)
     key = anchor.key
+    exact = width is Width.EXACT
     page, _ = await paging.read_page(
         cluster.connection,
         paging.List(
@@ -49,12 +69,13 @@ async def _search(
             order=ORDERS[query.sort],
             ascending=not query.descending,
             fields=("test_id", *_KEY_FIELDS),
+            column=None if exact else _COUNT,
         ),
-        _row_of,
+        _row_of if exact else partial(_row_of_values, query),
         beside=None if key is None else _beside(query, key),
         backward=anchor.backward,
         limit=limit,
-        keep=partial(_matches, query.patterns) if width is not Width.EXACT else None,
+        keep=None if exact else partial(_keep_matching, query),
     )
     return page
 
@@ -80,8 +101,33 @@ def _beside(query: TestQuery, key: IdentityKey) -> paging.Beside:
     return paging.Beside(values_of(key, query.sort), itself)
 
 
-def _matches(patterns: tuple[str, ...], row: TestIdentity) -> bool:
-    return any(globs.matches(pattern, row.key.test_name) for pattern in patterns)
+async def _keep_matching(query: TestQuery, hits: Sequence[paging.Hit]) -> list[paging.Hit]:
+    """Those hits whose names match. Lets others have their turn on the event loop."""
+    at = ORDERS[query.sort].index("test_name")
+    found = []
+    began = time.monotonic()
+    for hit in hits:
+        for pattern in query.patterns:
+            matches = globs.matches(pattern, hit["sort"][at])
+            if time.monotonic() - began > _HELD_SECONDS:
+                await asyncio.sleep(0)
+                began = time.monotonic()
+            if matches:
+                found.append(hit)
+                break
+    return found
+
+
+def _row_of_values(query: TestQuery, hit: paging.Hit) -> TestIdentity:
+    values = dict(zip(ORDERS[query.sort], hit["sort"], strict=True))
+    values[_COUNT] = hit["fields"][_COUNT][0]
+    key = _key_of(values)
+    names = (key.test_name, key.pipeline_name, key.job_name)
+    return TestIdentity(
+        derive_identity_id(query.repository, *names),
+        derive_test_id(query.repository, key.test_name),
+        key,
+    )
 
 
 def _row_of(hit: paging.Hit) -> TestIdentity:

@@ -5,9 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from indexing import globs
 from indexing.models.tests import TestQuery
-from indexing.store.elasticsearch.search_query import Width, make_query
+from indexing.store.elasticsearch.search_query import (
+    MAX_PATTERN_COST,
+    Width,
+    choose_width,
+    cost_of,
+    make_query,
+    widen,
+)
 from tests.builders import WIDGETS
 
 ROUTING = "r"
@@ -39,13 +49,77 @@ def test_a_pattern_walks_the_terms_of_its_repository_alone(
 
 
 @pytest.mark.parametrize(
-    ("pattern", "wider"),
-    [("??*a??b?", "??*a*b*"), ("x*????", "x*"), ("*a?*?c", "*a*c")],
+    ("pattern", "same"), [("a*?b", "a?*b"), ("*??*", "??*"), ("a?**?", "a??*"), ("a?b*", "a?b*")]
 )
-def test_a_widened_pattern_has_no_question_mark_behind_a_star(pattern: str, wider: str) -> None:
-    assert names_clause(pattern, width=Width.WIDENED) == {
-        "wildcard": {"key": {"value": f"r\0{wider}"}}
-    }
+def test_a_question_mark_beside_a_star_comes_before_it(pattern: str, same: str) -> None:
+    assert names_clause(pattern) == {"wildcard": {"key": {"value": f"r\0{same}"}}}
+
+
+LONG = "".join(chr(97 + number * 7 % 26) for number in range(2_000))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "wider"),
+    [
+        # Nothing is widened that is cheap enough.
+        ("*rare*", "*rare*"),
+        ("a" * 2_000 + "*b", "a" * 2_000 + "*b"),
+        ("??*a??b?", "??*a??b?"),
+        # A question mark behind a star is what makes an automaton large.
+        ("??*aa??b???c", "??*aa*b*c"),
+        ("x*ab??????", "x*ab*"),
+        # What remains of a long one is how it begins and ends, and what is longest between.
+        (f"x*{LONG}", f"x**{LONG[-128:]}"),
+        (f"x*y*{LONG}*zz", f"x*{LONG[:254]}*zz"),
+        ("?" * 2_000 + "b", "**b"),
+    ],
+)
+def test_a_pattern_that_costs_too_much_is_widened(pattern: str, wider: str) -> None:
+    assert widen([pattern], Width.WIDENED) == [wider]
+
+
+@pytest.mark.parametrize(
+    ("patterns", "width"),
+    [
+        (["*rare*"], Width.EXACT),
+        (["a" * 2_000 + "*"] * 4, Width.EXACT),
+        (["*" + "a" * 200], Width.EXACT),
+        ([f"*name {number}*" for number in range(100)], Width.EXACT),
+        ([f"*{'name' * 5} {number}*" for number in range(100)], Width.WIDENED),
+        (["*" + "a" * 2_000], Width.WIDENED),
+        (["*a" + "?" * 5 + "b"], Width.WIDENED),
+        (["?" * 2_000], Width.WIDENED),
+        (["*" + "?" * 2_000], Width.WIDENED),
+    ],
+)
+def test_only_what_costs_too_much_is_asked_widely(patterns: list[str], width: Width) -> None:
+    assert choose_width(patterns) is width
+
+
+GLOB = st.text("ab*?", min_size=1, max_size=40)
+
+
+@given(
+    st.lists(GLOB | GLOB.map(lambda text: text * 30), min_size=1, max_size=100),
+    st.text("ab", max_size=30),
+    st.sampled_from(Width),
+)
+def test_what_matches_a_pattern_matches_a_wider_one(
+    patterns: list[str], filling: str, width: Width
+) -> None:
+    for wider in widen(patterns, width):
+        assert width is Width.EXACT or cost_of(wider) <= MAX_PATTERN_COST
+    for pattern in patterns[:5]:
+        name = pattern.replace("*", filling).replace("?", "b")
+        assert any(globs.matches(wider, name) for wider in widen(patterns, width))
+
+
+def test_names_that_are_too_short_are_left_out_by_the_engine() -> None:
+    pattern = "*a" + "?" * 100
+    clause = names_clause(pattern, width=Width.WIDENED)
+    floor, wider = clause["bool"]["filter"]
+    assert floor == {"wildcard": {"key": {"value": f"r\0{'?' * 101}*"}}}
+    assert wider == {"wildcard": {"key": {"value": "r\0*a*"}}}
 
 
 def test_several_patterns_match_what_any_of_them_does() -> None:

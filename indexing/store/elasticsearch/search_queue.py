@@ -1,0 +1,38 @@
+"""Where expensive searches wait for their turn, so that a node has few of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from indexing.errors import StoreUnavailableError
+from indexing.lanes import ASKER, Lanes, take_within
+
+# One of them may keep a core of a node busy for half a second.
+SEARCHES_AT_ONCE: Final = 2
+SEARCHES_OF_ONE: Final = 1
+# A reader is told to come again before two seconds are over.
+WAIT_SECONDS: Final = 1.5
+
+
+class SearchQueue:
+    """The queue of one process: tenants wait behind themselves first."""
+
+    def __init__(self) -> None:
+        self._of_one = Lanes(SEARCHES_OF_ONE)
+        self._of_all = Lanes(SEARCHES_AT_ONCE)
+
+    @asynccontextmanager
+    async def take(self) -> AsyncIterator[None]:
+        """Wait for a turn, and have it until the context is left.
+
+        Raises:
+            StoreUnavailableError: it takes too long.
+        """
+        rooms = (self._of_one.take(ASKER.get()), self._of_all.take(None))
+        try:
+            async with take_within(WAIT_SECONDS, *rooms):
+                yield
+        except TimeoutError as error:
+            raise StoreUnavailableError("too many expensive searches at once") from error

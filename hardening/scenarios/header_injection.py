@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from http import HTTPStatus
 from urllib.parse import quote
@@ -12,6 +13,7 @@ from hardening.stock import Stock, prepared
 from hardening.wire import Told, UnansweredError, Wire, request
 
 _INJECTED = "x-injected"
+_ENCODED = re.compile(r"[A-Za-z0-9%._~*\-]+(, [A-Za-z0-9%._~*\-]+)*")
 _LINES = (
     "\r\nX-Injected: 1",
     "\nX-Injected: 1",
@@ -75,12 +77,19 @@ async def run(ground: Ground) -> list[Finding]:
 
 def _fields(heads: list[Told]) -> Iterator[tuple[str, str]]:
     for told in heads:
-        # The caller's own query comes back in links, where it stays encoded.
-        yield from ((name, "" if name == "link" else value) for name, value in told.headers)
+        # The caller's own query comes back in links and as names, where it stays encoded.
+        yield from (
+            (name, "" if name == "link" or _is_encoded(name, value) else value)
+            for name, value in told.headers
+        )
         links = [value for name, value in told.headers if name == "link"]
         yield from (
             ("link", link) for value in links for link in value.split(", <") if _leaves(link)
         )
+
+
+def _is_encoded(name: str, value: str) -> bool:
+    return name == "x-ignored-parameters" and _ENCODED.fullmatch(value) is not None
 
 
 def _leaves(link: str) -> bool:

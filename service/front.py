@@ -13,6 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from http import HTTPStatus
 from typing import Final
 
 from aiohttp import web
@@ -41,7 +42,7 @@ PRIVATE: Final[Mapping[str, str]] = {
 }
 
 # What a 304 repeats of the 200: RFC 9110, section 15.4.5, and what a walk needs to go on.
-_OF_NOT_MODIFIED: Final = frozenset({*PRIVATE, "ETag", "Link", IGNORED_HEADER})
+_OF_NOT_MODIFIED: Final = frozenset({*PRIVATE, "ETag", "Link", IGNORED_HEADER, *RESPONSE_HEADERS})
 
 Handler = Callable[[BaseRequest], Awaitable[StreamResponse]]
 _SECRET_SIZE: Final = 16
@@ -57,13 +58,19 @@ class _Standing:
     until: datetime | None
     # Written for the second who asks: most answers have no second one.
     head: bytes | None = None
+    not_modified: bytes | None = None
 
     def holds_at(self, now: datetime) -> bool:
         return self.answer.holds_at(now) and (self.until is None or now < self.until)
 
     def respond(self, request: BaseRequest) -> StreamResponse:
-        if "If-None-Match" in request.headers or not may_be_written(request):
+        if not may_be_written(request):
             return respond(request, self.answer, self.headers)
+        if _is_known(request, self.headers):
+            if self.not_modified is None:
+                kept = _headers_of_not_modified(self.headers)
+                self.not_modified = write_head(kept, None, HTTPStatus.NOT_MODIFIED)
+            return WrittenResponse(self.not_modified, b"", HTTPStatus.NOT_MODIFIED)
         if self.head is None:
             self.head = write_head(self.headers, len(self.answer.body))
         return WrittenResponse(self.head, self.answer.body)
@@ -142,11 +149,18 @@ class Front:
 
 def respond(request: BaseRequest, answer: Answer, headers: CIMultiDict[str]) -> StreamResponse:
     """The response of an answer with its headers, or 304 where the client has it already."""
-    known = request.headers.getall("If-None-Match", ())
-    if known and is_known(known, headers["ETag"]):
-        kept = CIMultiDict((n, value) for n, value in headers.items() if n in _OF_NOT_MODIFIED)
-        return web.Response(status=304, headers=kept)
+    if _is_known(request, headers):
+        return web.Response(status=304, headers=_headers_of_not_modified(headers))
     return respond_whole(request, headers, answer.body)
+
+
+def _is_known(request: BaseRequest, headers: CIMultiDict[str]) -> bool:
+    known = request.headers.getall("If-None-Match", ())
+    return bool(known) and is_known(known, headers["ETag"])
+
+
+def _headers_of_not_modified(headers: CIMultiDict[str]) -> CIMultiDict[str]:
+    return CIMultiDict((name, value) for name, value in headers.items() if name in _OF_NOT_MODIFIED)
 
 
 def headers_of(

@@ -24,10 +24,16 @@ def respond_whole(request: BaseRequest, headers: CIMultiDict[str], body: bytes) 
     return Response(body=body, headers=headers)
 
 
-def write_head(headers: CIMultiDict[str], size: int, status: HTTPStatus = HTTPStatus.OK) -> bytes:
-    """The head of a response with these fields and a body of so many bytes, but for its end."""
-    line = f"HTTP/1.1 {status.value} {status.phrase}"
-    return f"{line}\r\nContent-Length: {size}\r\n{_fields(headers)}".encode()
+def write_head(
+    headers: CIMultiDict[str], size: int | None, status: HTTPStatus = HTTPStatus.OK
+) -> bytes:
+    """The head of a response with these fields, but for its end.
+
+    `size` is that of its body in bytes; `None` where the status says that there is none.
+    """
+    line = f"HTTP/1.1 {status.value} {status.phrase}\r\n"
+    length = "" if size is None else f"Content-Length: {size}\r\n"
+    return f"{line}{length}{_fields(headers)}".encode()
 
 
 def may_be_written(request: BaseRequest) -> bool:

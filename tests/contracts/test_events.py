@@ -94,27 +94,26 @@ async def test_repositories_do_not_see_each_other_and_case_does_not_matter(store
     assert await ids(store, ask(repository=RepositoryName("no", "body"))) == []
 
 
-@pytest.mark.parametrize(
-    ("filters", "expected"),
-    [
-        ({}, [8, 7, 6, 5, 4, 3, 2, 1]),
-        ({"pull_requests": (7,)}, [8, 5, 3, 1]),
-        ({"pull_requests": (7, 8, 7)}, [8, 6, 5, 3, 2, 1]),
-        ({"pull_requests": (9,)}, []),
-        ({"event_types": ("action.merge",)}, [7, 5, 2, 1]),
-        ({"event_types": ("action.merge", "action.rebase", "action.merge")}, [7, 6, 5, 4, 3, 2, 1]),
-        ({"base_ref": "main"}, [8, 6, 2, 1]),
-        ({"base_ref": "release"}, [5, 4, 3]),
-        ({"base_ref": "nowhere"}, []),
-        ({"pull_requests": (7, 8), "event_types": ("action.merge",)}, [5, 2, 1]),
-        ({"event_types": ("action.merge", "action.squash"), "base_ref": "main"}, [8, 2, 1]),
-        (
-            {"pull_requests": (7,), "event_types": ("action.rebase",), "base_ref": "release"},
-            [3],
-        ),
-    ],
-)
-async def test_filters_combine(store: Store, filters: dict[str, Any], expected: list[int]) -> None:
+FILTERS: list[tuple[dict[str, Any], list[int]]] = [
+    ({}, [8, 7, 6, 5, 4, 3, 2, 1]),
+    ({"pull_requests": (7,)}, [8, 5, 3, 1]),
+    ({"pull_requests": (7, 8, 7)}, [8, 6, 5, 3, 2, 1]),
+    ({"pull_requests": (9,)}, []),
+    ({"event_types": ("action.merge",)}, [7, 5, 2, 1]),
+    ({"event_types": ("action.merge", "action.rebase", "action.merge")}, [7, 6, 5, 4, 3, 2, 1]),
+    ({"base_ref": "main"}, [8, 6, 2, 1]),
+    ({"base_ref": "release"}, [5, 4, 3]),
+    ({"base_ref": "nowhere"}, []),
+    ({"pull_requests": (7, 8), "event_types": ("action.merge",)}, [5, 2, 1]),
+    ({"event_types": ("action.merge", "action.squash"), "base_ref": "main"}, [8, 2, 1]),
+    (
+        {"pull_requests": (7,), "event_types": ("action.rebase",), "base_ref": "release"},
+        [3],
+    ),
+]
+
+
+async def test_filters_combine(store: Store) -> None:
     rows = [
         (1, "action.merge", 7, "main"),
         (2, "action.merge", 8, "main"),
@@ -132,7 +131,8 @@ async def test_filters_combine(store: Store, filters: dict[str, Any], expected: 
             for n, kind, pull, base in rows
         ),
     )
-    assert await ids(store, ask(**filters)) == expected
+    for filters, expected in FILTERS:
+        assert await ids(store, ask(**filters)) == expected, filters
 
 
 @pytest.mark.parametrize("limit", [1, 2, 7, 100])
@@ -214,8 +214,8 @@ async def test_what_is_loaded_again_outlives_a_prune_that_reaches_less_far(store
 
 
 async def test_a_call_may_write_events_of_very_many_months(store: Store) -> None:
-    moments = [datetime(2015 + n // 12, n % 12 + 1, 1, tzinfo=UTC) for n in range(200)]
-    events = [make_event(n, at, metadata={"x": "y" * 8_000}) for n, at in enumerate(moments)]
-    assert await write(store, *events) == [EventOutcome.WRITTEN] * 200
+    moments = [datetime(2015 + n // 12, n % 12 + 1, 1, tzinfo=UTC) for n in range(60)]
+    events = [make_event(n, at, metadata={"x": "y" * 27_000}) for n, at in enumerate(moments)]
+    assert await write(store, *events) == [EventOutcome.WRITTEN] * 60
     query = ask(received_from=moments[0], received_to=moments[-1])
-    assert await ids(store, query, 1_000) == [*range(198, -1, -1)]
+    assert await ids(store, query, 1_000) == [*range(58, -1, -1)]

@@ -72,7 +72,13 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontDoor]:
     loop.close()
 
 
-schema = schemathesis.openapi.from_dict(orjson.loads(build_document(None)))
+@pytest.fixture(scope="module")
+def document() -> schemathesis.BaseSchema:
+    return schemathesis.openapi.from_dict(orjson.loads(build_document(None)))
+
+
+# Through a fixture: what is made up of the document costs seconds, and only who runs it needs it.
+schema = schemathesis.pytest.from_fixture("document")
 
 
 @schema.parametrize()

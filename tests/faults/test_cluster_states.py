@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,9 @@ from indexing.models.paging import Anchor
 from indexing.models.tests import TestQuery
 from indexing.store import ElasticsearchPlace, open_store
 from indexing.store.elasticsearch import observation_clauses
+from indexing.store.elasticsearch.slices import slice_of
 from indexing.store.interface import Store
+from indexing.timestamps import format_timestamp
 from service.auth import make_key
 from service.cli import main
 from tests.builders import NOON, WIDGETS, after, load_names, make_executions, make_run
@@ -42,8 +44,13 @@ from tests.service.front_door import LOGS, SEARCH
 
 _PREFIXES = (f"states-{number}" for number in itertools.count())
 
-REPORT = """\
-<testsuite name="s" timestamp="2026-09-01T12:00:00Z"><testcase name="t" time="1"/></testsuite>
+# Commands go by the clock of this machine.
+TODAY = datetime.now(UTC)
+# Not at the end of a month: a second later is the same one.
+LONG_AGO = (TODAY - timedelta(days=300)).replace(day=2)
+
+REPORT = f"""\
+<testsuite name="s" timestamp="{format_timestamp(TODAY)}"><testcase name="t" time="1"/></testsuite>
 """
 
 
@@ -114,12 +121,12 @@ def place(small_node: Node) -> Iterator[Place]:
     small_node.ask(f"/{prefix}-*", "DELETE")
 
 
-def write_events(folder: Path, *moments: str) -> Path:
+def write_events(folder: Path, *moments: datetime) -> Path:
     file = folder / "events.ndjson"
     lines: list[dict[str, Any]] = [
         {
             "id": number,
-            "received_at": moment,
+            "received_at": format_timestamp(moment),
             "trigger": "rule",
             "repository": "acme/widgets",
             "pull_request": None,
@@ -140,24 +147,26 @@ def report_arguments(folder: Path) -> list[str]:
     return ["ingest", "junit", str(file), *names.split()]
 
 
-def test_a_cluster_that_creates_no_index_by_itself_takes_everything(
+def test_a_cluster_that_creates_and_deletes_by_name_alone_takes_everything(
     place: Place, tmp_path: Path
 ) -> None:
-    with place.under("action.auto_create_index", "false"):
-        events = write_events(tmp_path, "2026-09-01T12:00:00Z", "2026-08-01T12:00:00Z")
+    strict = place.under("action.destructive_requires_name", value=True)
+    with place.under("action.auto_create_index", "false"), strict:
+        events = write_events(tmp_path, TODAY, LONG_AGO)
         loaded = place.run("ingest", "events", events)
         assert (loaded.exit_code, "written 2" in loaded.output) == (0, True), loaded.output
         reported = place.run(*report_arguments(tmp_path))
         assert reported.exit_code == 0, reported.output
         assert place.run("index", "rebuild").exit_code == 0
-        assert place.run("index", "prune").exit_code == 0
+        pruned = place.run("index", "prune")
+        assert (pruned.exit_code, "dropped 1 events" in pruned.output) == (0, True), pruned.output
 
 
 def test_at_the_limit_of_shards_loads_are_unavailable_and_nothing_is_dead_lettered(
     place: Place, tmp_path: Path
 ) -> None:
     assert place.run("index", "create").exit_code == 0
-    events = write_events(tmp_path, "2026-09-01T12:00:00Z")
+    events = write_events(tmp_path, TODAY)
     dead = tmp_path / "dead.ndjson"
     with place.under("cluster.max_shards_per_node", place.count_shards()):
         loads = (
@@ -168,7 +177,7 @@ def test_at_the_limit_of_shards_loads_are_unavailable_and_nothing_is_dead_letter
     for load, kind in zip(loads, ("events", "executions"), strict=True):
         assert load.exit_code == 1
         assert "the store is unavailable" in load.output
-        assert f"{place.at.prefix}-{kind}-2026-09" in load.output
+        assert f"{place.at.prefix}-{kind}-{slice_of(TODAY)}" in load.output
         assert "maximum normal shards open" in load.output
     assert (rebuilt.exit_code, "maximum normal shards open" in rebuilt.output) == (1, True)
     assert not dead.exists() or dead.read_bytes() == b""
@@ -186,15 +195,16 @@ def test_at_the_limit_of_shards_loads_are_unavailable_and_nothing_is_dead_letter
 def test_a_block_of_one_old_month_is_named_and_nothing_is_dead_lettered(
     place: Place, tmp_path: Path, block: str, told: str
 ) -> None:
-    first = write_events(tmp_path, "2026-01-05T12:00:00Z")
+    first = write_events(tmp_path, LONG_AGO)
     assert place.run("ingest", "events", first).exit_code == 0
-    both = write_events(tmp_path, "2026-01-06T12:00:00Z", "2026-09-01T12:00:00Z")
+    both = write_events(tmp_path, LONG_AGO + timedelta(seconds=1), TODAY)
     dead = tmp_path / "dead.ndjson"
-    with place.blocked("events-2026-01", block):
+    index = f"events-{slice_of(LONG_AGO)}"
+    with place.blocked(index, block):
         load = place.run("ingest", "events", both, "--dead-letter", dead)
     assert load.exit_code == 1
     assert "the store is unavailable" in load.output
-    assert f"{place.at.prefix}-events-2026-01" in load.output
+    assert f"{place.at.prefix}-{index}" in load.output
     assert told in load.output
     assert not dead.exists() or dead.read_bytes() == b""
     assert place.run("ingest", "events", both).exit_code == 0
@@ -217,7 +227,7 @@ async def test_clients_are_told_to_come_again_and_not_what_is_wrong_with_the_clu
         await store.add_key(record)
     finally:
         await store.close()
-    events = write_events(tmp_path, "2026-09-01T12:00:00Z").read_bytes()
+    events = write_events(tmp_path, TODAY).read_bytes()
     headers = {"Authorization": f"Bearer {text}", "Content-Type": "application/x-ndjson"}
     with serving(place.at, MERGEWATCH_INGEST="true") as running:
         async with aiohttp.ClientSession(running.base, headers=headers) as client:

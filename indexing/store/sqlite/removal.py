@@ -29,7 +29,7 @@ from indexing.timestamps import moment_or_none, to_microseconds
 _GIVEN: Final = "SELECT value FROM json_each(?)"
 _SOURCE: Final = (
     "executions e JOIN identities i ON i.id = e.identity JOIN runs r ON r.id = e.run"
-    " JOIN repositories p ON p.id = i.repository_id"
+    " JOIN repositories p ON p.id = r.repository_id"
 )
 # Bounds of a test, each with what is dropped together with it.
 _BOUNDS: Final = {
@@ -191,17 +191,27 @@ def _of_repository(column: str, repository: RepositoryName | None) -> tuple[str,
 
 
 def _conditions(selection: ExecutionSelection) -> tuple[str, list[Any]]:
+    """The selection in SQL, such that the narrowest index is taken for it."""
     columns = {
-        "p.key": None if selection.repository is None else selection.repository.key,
         "r.run_id": selection.run_id,
         "r.attempt": selection.attempt,
         "r.pipeline_name": selection.pipeline_name,
         "r.job_name": selection.job_name,
-        "i.test_name": selection.test_name,
     }
-    given = {column: value for column, value in columns.items() if value is not None}
-    conditions = [f"{column} = ?" for column in given]
-    values: list[Any] = list(given.values())
+    given: dict[str, Any] = {
+        f"{column} = ?": value for column, value in columns.items() if value is not None
+    }
+    repository = selection.repository
+    if selection.test_name is not None and repository is not None:
+        test_id = derive_test_id(repository, selection.test_name).bytes
+        given["i.test = (SELECT id FROM tests WHERE test_id = ?)"] = test_id
+    elif selection.test_name is not None:
+        given["i.test_name = ?"] = selection.test_name
+    if repository is not None:
+        # Without an index, unless it is that of runs that leads on.
+        column = "p.key" if selection.run_id is not None else "+p.key"
+        given[f"{column} = ?"] = repository.key
+    conditions, values = list(given), list(given.values())
     if selection.outside is not None:
         conditions.append("(e.finished_at < ? OR e.finished_at > ?)")
         values += map(to_microseconds, (selection.outside.earliest, selection.outside.latest))

@@ -1,21 +1,28 @@
-"""What it costs the embedded store to judge runs: in steps of SQLite, the same on every machine."""
+"""How the embedded store counts and judges runs, at which cost, and lets go of them.
+
+Cost is in steps of SQLite: the same on every machine.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from indexing.models.executions import Conclusion, Execution, Run
+from indexing.models.selections import ExecutionSelection
 from indexing.store.sqlite import maintenance
 from indexing.store.sqlite.executions import write_results
 from indexing.store.sqlite.migrations import MIGRATIONS
 from indexing.store.sqlite.repositories import ensure_repository
 from indexing.store.sqlite.schema import ensure_schema
-from tests.builders import WIDGETS, after, make_executions, make_run
+from indexing.store.sqlite.store import SqliteStore
+from tests.builders import NOON, WIDGETS, after, make_executions, make_run
+from tests.contracts.test_executions import load
+from tests.contracts.test_removal import state
 
 PASSED, FAILED = Conclusion.PASSED, Conclusion.FAILED
 JOB_RUNS = (
@@ -106,3 +113,53 @@ def test_a_store_of_an_earlier_version_is_counted_as_it_is_upgraded(
     connection.execute("DROP TABLE job_runs")
     MIGRATIONS[2](connection)
     assert connection.execute(JOB_RUNS).fetchall() == before
+
+
+async def test_a_removal_that_was_killed_is_finished_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of its transactions may be the last one."""
+
+    class KilledError(Exception):
+        pass
+
+    monkeypatch.setattr("indexing.store.sqlite.store._REMOVED_A_STEP", 1)
+    store = await SqliteStore.open(tmp_path / "kills.db")
+    write = store._connections.write
+    left = 0
+
+    async def die(work: Callable[[sqlite3.Connection], object]) -> object:
+        nonlocal left
+        if not left:
+            raise KilledError
+        left -= 1
+        return await write(work)
+
+    async def fill() -> None:
+        names = [f"t{number}" for number in range(19)]
+        await load(store, make_run("1", commit="a"), *((n, FAILED) for n in (*names, "t")))
+        await load(store, make_run("9", commit="x"), ("t", FAILED), ("u", PASSED), at=-1)
+
+    selection = ExecutionSelection(WIDGETS, run_id="9")
+    await fill()
+    await store.remove_executions(selection, NOON)
+    await store.forget_test(WIDGETS, "t", NOON)
+    expected = await state(store, ("t", "t0", "u"))
+    allowed, killed = 0, True
+    while killed:
+        await fill()
+        left = allowed
+        allowed += 1
+        with monkeypatch.context() as patch:
+            patch.setattr(store._connections, "write", die)
+            try:
+                await store.remove_executions(selection, NOON)
+                await store.forget_test(WIDGETS, "t", NOON)
+                killed = False
+            except KilledError:
+                pass
+        await store.remove_executions(selection, NOON)
+        await store.forget_test(WIDGETS, "t", NOON)
+        assert await state(store, ("t", "t0", "u")) == expected, allowed
+    assert allowed > 5
+    await store.close()

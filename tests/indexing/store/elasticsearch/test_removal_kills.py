@@ -1,0 +1,79 @@
+"""Removals that are killed between any two requests: repeating them ends in the same state."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from indexing.models.executions import Conclusion
+from indexing.models.repositories import RepositoryChange
+from indexing.models.selections import ExecutionSelection
+from indexing.store.elasticsearch.store import ElasticsearchStore
+from indexing.store.interface import Store
+from tests.builders import NOON, WIDGETS, make_run
+from tests.contracts.test_executions import load
+from tests.contracts.test_removal import state
+from tests.indexing.store.elasticsearch.looking import cluster_of
+
+PASSED, FAILED = Conclusion.PASSED, Conclusion.FAILED
+
+# Every few requests, so that all phases are hit and the test ends in time.
+STRIDE = 3
+
+
+class KilledError(Exception):
+    pass
+
+
+async def undo(store: Store) -> None:
+    await store.remove_executions(ExecutionSelection(WIDGETS, run_id="9"), NOON)
+
+
+async def forget(store: Store) -> None:
+    await store.forget_test(WIDGETS, "t", NOON)
+
+
+@pytest.mark.parametrize("remove", [undo, forget])
+async def test_a_removal_that_was_killed_is_finished_by_the_next(
+    store: ElasticsearchStore,
+    other: ElasticsearchStore,
+    monkeypatch: pytest.MonkeyPatch,
+    remove: Callable[[Store], Awaitable[None]],
+) -> None:
+    await store.set_repository(WIDGETS, RepositoryChange(auto_quarantine=True), NOON)
+
+    async def fill() -> None:
+        names = [f"t{number}" for number in range(19)]
+        # One test less, and this job did not fail as a whole.
+        await load(other, make_run("1", commit="a"), *((n, FAILED) for n in (*names, "t")))
+        await load(other, make_run("9", commit="x"), ("t", FAILED), ("u", PASSED), at=-1)
+
+    await fill()
+    await remove(other)
+    expected = await state(other, ("t", "t0", "u"))
+    request = cluster_of(store).connection.request
+    left = 0
+
+    async def die(*arguments: Any, **options: Any) -> Any:
+        nonlocal left
+        if not left:
+            raise KilledError
+        left -= 1
+        return await request(*arguments, **options)
+
+    monkeypatch.setattr(cluster_of(store).connection, "request", die)
+    allowed = 0
+    killed = True
+    while killed:
+        await fill()
+        left = allowed
+        allowed += STRIDE
+        try:
+            await remove(store)
+            killed = False
+        except KilledError:
+            await remove(other)
+        assert await state(other, ("t", "t0", "u")) == expected, allowed
+    assert allowed > 2 * STRIDE

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from indexing.ingest.counts import IngestCount
 from indexing.ingest.junit import BATCH_EXECUTIONS
-from indexing.models.executions import Execution, Run
+from indexing.models.executions import Execution, Run, split_results
 from indexing.names import RepositoryName
 from indexing.store.interface import Writer
 
@@ -31,28 +31,8 @@ async def ingest_results(
     if not runs:
         return count
     await writer.ensure_repository(repository)
-    for batch in _batches(runs):
+    for batch in split_results(runs, BATCH_EXECUTIONS):
         done = await writer.write_results(repository, batch)
         count += IngestCount(done.written + done.unchanged, done.written, done.unchanged)
     await writer.refresh_tests(clock(), repository=repository)
     return count
-
-
-def _batches(
-    runs: Mapping[Run, Sequence[Execution]],
-) -> Iterator[Mapping[Run, Sequence[Execution]]]:
-    """All of it in portions of at most `BATCH_EXECUTIONS`, each of as many runs as fit."""
-    batch: dict[Run, Sequence[Execution]] = {}
-    size = 0
-    for run, executions in runs.items():
-        start = 0
-        while start < len(executions):
-            some = executions[start : start + BATCH_EXECUTIONS - size]
-            batch[run] = some
-            start += len(some)
-            size += len(some)
-            if size == BATCH_EXECUTIONS:
-                yield batch
-                batch, size = {}, 0
-    if batch:
-        yield batch

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+SLOW_MODULE = "\npytestmark = pytest.mark.slow\n"
 SKIPPED = "--quick starts no process"
 
 
@@ -18,6 +20,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--quick", action="store_true", help="leave out what is slow or starts a process"
     )
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out whole modules that are slow: to import some of them takes seconds."""
+    if config.getoption("--quick") and collection_path.suffix == ".py":
+        return SLOW_MODULE in collection_path.read_text(encoding="utf-8") or None
+    return None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

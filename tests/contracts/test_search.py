@@ -89,6 +89,7 @@ MANY_NAMES_PATTERNS = [
 ]
 
 
+@pytest.mark.slow
 async def test_globs_over_thousands_of_names_agree_with_the_oracle(store: Store) -> None:
     stored = [f"suite.test_{n:04}" for n in range(3_000)]
     stored += ["suite.test_rare", "rare[0]", "caféée", "one", "two", "suite.test_x1y2z3"]

@@ -28,6 +28,9 @@ from tests.builders import WIDGETS, after, load_names, make_event
 from tests.service.conftest import open_door
 from tests.service.front_door import FrontDoor
 
+# What is made up of the document takes many seconds, some of them when the tests are collected.
+pytestmark = pytest.mark.slow
+
 # What is checked of every answer. Left out is the check that everything a schema allows is taken:
 # no schema can say which cursors are authentic, or which of two moments is the later one.
 CHECKS = (
@@ -72,13 +75,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontDoor]:
     loop.close()
 
 
-@pytest.fixture(scope="module")
-def document() -> schemathesis.BaseSchema:
-    return schemathesis.openapi.from_dict(orjson.loads(build_document(None)))
-
-
-# Through a fixture: what is made up of the document costs seconds, and only who runs it needs it.
-schema = schemathesis.pytest.from_fixture("document")
+schema = schemathesis.openapi.from_dict(orjson.loads(build_document(None)))
 
 
 @schema.parametrize()

@@ -8,12 +8,15 @@ import pytest
 
 from indexing import globs
 from indexing.errors import StoreError, StoreUnavailableError, StoreVersionError
+from indexing.lanes import ASKER
+from indexing.models.paging import Anchor
 from indexing.models.tests import TestQuery
 from indexing.store import ElasticsearchPlace
-from indexing.store.elasticsearch import setup
+from indexing.store.elasticsearch import search_queue, setup
 from indexing.store.elasticsearch.connection import TooComplexError
 from indexing.store.elasticsearch.control import Control
 from indexing.store.elasticsearch.layout import Layout
+from indexing.store.elasticsearch.search_queue import SEARCHES_AT_ONCE
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from indexing.store.interface import EventOutcome
 from tests.builders import WIDGETS, after, load_names, make_event
@@ -88,6 +91,54 @@ async def test_the_engine_does_refuse_such_a_pattern(store: ElasticsearchStore) 
         await cluster_of(store).connection.search(
             cluster_of(store).layout.identities, {"query": query}
         )
+
+
+EXPENSIVE = TestQuery(WIDGETS, tuple("?" * (2_048 - number) for number in range(3)))
+
+
+async def take_turn(store: ElasticsearchStore, asker: str, taken: asyncio.Semaphore) -> None:
+    ASKER.set(asker)
+    async with cluster_of(store).searches.take():
+        taken.release()
+        await asyncio.Event().wait()
+
+
+async def test_an_expensive_search_waits_for_its_turn_and_a_cheap_one_does_not(
+    store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await load_names(store, ["a"])
+    taken = asyncio.Semaphore(0)
+    holding = [
+        asyncio.create_task(take_turn(store, f"tenant {number}", taken))
+        for number in range(SEARCHES_AT_ONCE)
+    ]
+    for _ in holding:
+        await taken.acquire()
+    cheap = TestQuery(WIDGETS, ("*a*", "b?"))
+    assert len((await store.search_tests(cheap, Anchor(), 1)).rows) == 1
+    monkeypatch.setattr(search_queue, "WAIT_SECONDS", 0.01)
+    with pytest.raises(StoreUnavailableError, match="expensive"):
+        await store.search_tests(EXPENSIVE, Anchor(), 1)
+    monkeypatch.undo()
+    for task in holding:
+        task.cancel()
+    await asyncio.gather(*holding, return_exceptions=True)
+    assert (await store.search_tests(EXPENSIVE, Anchor(), 1)).rows == ()
+
+
+async def test_expensive_searches_trip_no_breaker(store: ElasticsearchStore) -> None:
+    await load_names(store, ["a" * length for length in (1, 100, 2_000, 7_000)])
+
+    async def count_tripped() -> int:
+        told = await ask(store, "GET", "/_nodes/stats/breaker")
+        (node,) = told["nodes"].values()
+        return sum(breaker["tripped"] for breaker in node["breakers"].values())
+
+    before = await count_tripped()
+    for number in range(10):
+        patterns = tuple(f"{pattern}{number}" for pattern in EXPENSIVE.patterns)
+        await store.search_tests(TestQuery(WIDGETS, patterns), Anchor(), 1)
+    assert await count_tripped() == before
 
 
 async def test_part_of_an_answer_is_an_error(store: ElasticsearchStore) -> None:

@@ -2,7 +2,8 @@
 
 A quick read runs on the event loop's own connection, because handing it to a thread costs more
 than the read. It runs under a budget: what turns out to be long is broken off and done again in a
-thread, so that it holds nothing up. Writes queue for one thread with the only writing connection.
+thread, so that it holds nothing up. Writes share one thread with the only writing connection, in
+a fair queue of tenants.
 The work itself is plain functions over a connection; drivers' errors are translated here alone.
 """
 
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from indexing.errors import StoreError, StoreUnavailableError
+from indexing.fairness import FairQueue
 from indexing.lanes import ASKER, Lanes, take_within
 from indexing.store.sqlite.repositories import ReadingConnection
 from indexing.store.sqlite.schema import ensure_schema
@@ -88,6 +90,7 @@ class Connections:
         self._turn = asyncio.Lock()
         self._lanes_to_turn = Lanes(1)
         self._lanes_to_slow = Lanes(SLOW_READS_OF_ONE)
+        self._turns_to_write = FairQueue(1)
         self._slow = ThreadPoolExecutor(SLOW_READERS, "sqlite-reader", _give_way)
         self._writing = ThreadPoolExecutor(1, "sqlite-writer")
         self._of_thread = threading.local()
@@ -166,7 +169,10 @@ class Connections:
             return await self._in_thread(self._slow, work, READER_BUSY_SECONDS)
 
     async def write(self, work: Work[T]) -> T:
-        """Run one write transaction, whole or not at all."""
+        """Run one write transaction, whole or not at all.
+
+        Tenants take turns: a transaction waits for no more than one of each other tenant.
+        """
 
         def transaction(connection: sqlite3.Connection) -> T:
             connection.execute("BEGIN IMMEDIATE")
@@ -179,8 +185,9 @@ class Connections:
                 raise
             return result
 
-        with translated_errors(self._path):
-            return await self._in_thread(self._writing, transaction, WRITER_BUSY_SECONDS)
+        async with self._turns_to_write.take(ASKER.get()):
+            with translated_errors(self._path):
+                return await self._in_thread(self._writing, transaction, WRITER_BUSY_SECONDS)
 
     async def close(self) -> None:
         """Break off slow reads, wait for what is being written, then close every connection."""

@@ -6,7 +6,9 @@ the newest success count, and each of those is one step down an index.
 
 from __future__ import annotations
 
+import math
 import sqlite3
+import time
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
@@ -49,9 +51,17 @@ _Newest = dict[int, tuple[str, str, int | None]]
 
 
 def refresh_some(
-    connection: sqlite3.Connection, limit: int, now: datetime, repository: RepositoryName | None
+    connection: sqlite3.Connection,
+    limit: int,
+    now: datetime,
+    repository: RepositoryName | None,
+    seconds: float = math.inf,
 ) -> int:
-    """Do the first `limit` of the stale tests, of that repository or of all; returns how many."""
+    """Do the first `limit` of the stale tests, of that repository or of all; returns how many.
+
+    No other one is begun once so many seconds have passed.
+    """
+    deadline = time.monotonic() + seconds
     within = "" if repository is None else " WHERE r.key = ?"
     stale = [
         row[0]
@@ -61,9 +71,11 @@ def refresh_some(
             (*([] if repository is None else [repository.key]), limit),
         )
     ]
-    for test in stale:
+    for done, test in enumerate(stale, start=1):
         _refresh(connection, test, to_microseconds(now))
         connection.execute("DELETE FROM stale_tests WHERE test = ?", (test,))
+        if time.monotonic() > deadline:
+            return done
     return len(stale)
 
 

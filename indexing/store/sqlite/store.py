@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 import uuid
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from indexing.globs import is_literal
 from indexing.models.events import EventKey, EventQuery, EventRow, StoredEvent
@@ -48,8 +48,14 @@ from indexing.store.sqlite import (
 from indexing.store.sqlite.connections import Connections
 from indexing.store.sqlite.search_plan import Narrowing, find_narrowing, is_heavy
 
-# Rows of one transaction of long work: some tenths of a second, so that other writers get in.
+T = TypeVar("T")
+
+# Other writers get in between two transactions, so each is kept to about a tenth of a second. More
+# rows in one gain little: a commit takes some milliseconds.
+_EXECUTIONS_A_STEP: Final = 500
+_EVENTS_A_STEP: Final = 1_000
 _TESTS_A_STEP: Final = 200
+_REFRESH_SECONDS: Final = 0.1
 _PRUNED_A_STEP: Final = 10_000
 
 
@@ -112,7 +118,10 @@ class SqliteStore(Store):
         )
 
     async def write_events(self, batch: Sequence[StoredEvent]) -> Sequence[EventOutcome]:
-        return await self._connections.write(partial(events.write_events, events=batch))
+        outcomes: list[EventOutcome] = []
+        for step in _cut(batch, _EVENTS_A_STEP):
+            outcomes += await self._connections.write(partial(events.write_events, events=step))
+        return outcomes
 
     async def search_tests(
         self, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
@@ -150,9 +159,16 @@ class SqliteStore(Store):
     async def write_executions(
         self, repository: RepositoryName, run: Run, batch: Sequence[Execution]
     ) -> ExecutionCount:
-        return await self._connections.write(
-            partial(executions.write_executions, repository=repository, run=run, executions=batch)
-        )
+        written = unchanged = 0
+        for step in _cut(batch, _EXECUTIONS_A_STEP):
+            done = await self._connections.write(
+                partial(
+                    executions.write_executions, repository=repository, run=run, executions=step
+                )
+            )
+            written += done.written
+            unchanged += done.unchanged
+        return ExecutionCount(written, unchanged)
 
     async def refresh_tests(
         self,
@@ -160,7 +176,13 @@ class SqliteStore(Store):
         progress: Steps | None = None,
         repository: RepositoryName | None = None,
     ) -> int:
-        step = partial(refresh.refresh_some, limit=_TESTS_A_STEP, now=now, repository=repository)
+        step = partial(
+            refresh.refresh_some,
+            limit=_TESTS_A_STEP,
+            now=now,
+            repository=repository,
+            seconds=_REFRESH_SECONDS,
+        )
         return await self._repeat(step, progress)
 
     async def list_quarantines(
@@ -228,3 +250,9 @@ class SqliteStore(Store):
             if progress is not None:
                 progress(total)
         return total
+
+
+def _cut(batch: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """The batch in pieces of that size; an empty batch is one piece, as the store checks it too."""
+    for start in range(0, len(batch) or 1, size):
+        yield batch[start : start + size]

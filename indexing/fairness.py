@@ -9,6 +9,7 @@ import asyncio
 from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
+from itertools import islice
 
 
 class FairQueue:
@@ -57,9 +58,11 @@ class FairQueue:
     def _grant(self) -> None:
         """Give the free slots to tenants in turn."""
         while self._free:
-            tenant = next(filter(self._may_have_more, self._waiting), None)
-            if tenant is None:
+            # A tenant can be any value, None too.
+            tenants = [*islice(filter(self._may_have_more, self._waiting), 1)]
+            if not tenants:
                 return
+            (tenant,) = tenants
             queue = self._waiting.pop(tenant)
             turn = queue.popleft()
             if queue:

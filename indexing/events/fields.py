@@ -162,7 +162,7 @@ class Array(Member, fields.List[Any]):
     one, and a hostile line has thousands.
     """
 
-    def _deserialize(self, value: Any, attr: Any, data: Any, **options: Any) -> list[Any]:
+    def _deserialize(self, value: Any, *_: Any, **options: Any) -> list[Any]:
         if not isinstance(value, list):
             raise ValidationError("must be an array")
         found = ERRORS.get()

@@ -53,25 +53,39 @@ class RefusedEventError(InvalidValueError):
 class ParsedEvent:
     """A valid event, not yet in the spelling that its repository's name has in the store.
 
-    `envelope` is the normalised event: members in the interface's order, then unknown ones,
-    times in UTC, `id` always there.
+    `body` is the normalised event as JSON text: members in the interface's order, then unknown
+    ones, times in UTC, `id` always there.
     """
 
     repository: RepositoryName
     key: EventKey
     type: str
-    envelope: Mapping[str, Any]
+    pull_request: int | None
+    base_ref: str | None
+    body: bytes
 
     def finish(self, repository: RepositoryName) -> StoredEvent:
         """The event as it is stored and served, with the repository in that spelling."""
+        body = self.body
+        if repository != self.repository:
+            body = body.replace(_spelled(self.repository), _spelled(repository), 1)
         return StoredEvent(
             repository=repository,
             key=self.key,
             type=self.type,
-            pull_request=self.envelope["pull_request"],
-            base_ref=self.envelope["base_ref"],
-            body=encode({**self.envelope, "repository": str(repository)}),
+            pull_request=self.pull_request,
+            base_ref=self.base_ref,
+            body=body,
         )
+
+
+def _spelled(repository: RepositoryName) -> bytes:
+    """The member `repository` as JSON text.
+
+    Where it first occurs in an event is that member: quotes within text are escaped, and the
+    members before it hold no objects.
+    """
+    return f'"repository":"{repository}"'.encode()
 
 
 def parse_event(line: bytes) -> ParsedEvent:
@@ -103,7 +117,9 @@ def parse_event(line: bytes) -> ParsedEvent:
         repository=repository,
         key=EventKey(parse_timestamp(envelope["received_at"]), envelope["id"]),
         type=envelope["type"],
-        envelope=envelope,
+        pull_request=envelope["pull_request"],
+        base_ref=envelope["base_ref"],
+        body=encode(envelope),
     )
 
 

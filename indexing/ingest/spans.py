@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable
 from datetime import datetime
 
 from indexing.ingest.counts import IngestCount
@@ -15,11 +15,11 @@ from indexing.store.interface import Writer
 async def ingest_results(
     writer: Writer,
     repository: RepositoryName,
-    runs: Mapping[Run, Sequence[Execution]],
+    executions: AsyncIterable[tuple[Run, Execution]],
     *,
     clock: Callable[[], datetime],
 ) -> IngestCount:
-    """Write the executions of each run, and refresh what is derived of them.
+    """Write the executions, which come run by run, and refresh what is derived of them.
 
     Makes the repository known where there is anything to write. Repeating a call, or one that was
     broken off, ends in the same state.
@@ -28,13 +28,24 @@ async def ingest_results(
         StoreError: the store failed; what was written before stays.
     """
     count = IngestCount()
-    if not runs:
-        return count
-    await writer.ensure_repository(repository)
-    for run, executions in runs.items():
-        for start in range(0, len(executions), BATCH_EXECUTIONS):
-            batch = executions[start : start + BATCH_EXECUTIONS]
-            done = await writer.write_executions(repository, run, batch)
-            count += IngestCount(len(batch), done.written, done.unchanged)
-    await writer.refresh_tests(clock(), repository=repository)
+    current: Run | None = None
+    batch: list[Execution] = []
+
+    async def flush() -> None:
+        nonlocal count
+        if current is None:
+            return
+        if not count.read:
+            await writer.ensure_repository(repository)
+        done = await writer.write_executions(repository, current, batch)
+        count += IngestCount(len(batch), done.written, done.unchanged)
+
+    async for run, execution in executions:
+        if run != current or len(batch) == BATCH_EXECUTIONS:
+            await flush()
+            current, batch = run, []
+        batch.append(execution)
+    await flush()
+    if count.read:
+        await writer.refresh_tests(clock(), repository=repository)
     return count

@@ -34,6 +34,12 @@ async def test_a_flood_and_one_who_comes_later_take_turns() -> None:
     assert order[:7] == ["flood", "flood", "quiet", "other", "flood", "quiet", "flood"]
 
 
+async def test_nobody_in_particular_is_a_tenant_too() -> None:
+    queue = FairQueue(1)
+    async with take_within(60, queue.take(None)):
+        pass
+
+
 async def test_one_tenant_has_no_more_than_its_share() -> None:
     queue, inside = FairQueue(4, 2), []
     held = asyncio.Event()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -27,11 +28,20 @@ from indexing.otlp.requests import (
     RequestError,
     RequestTooLargeError,
 )
-from indexing.otlp.results import MAX_RUNS, read_results
+from indexing.otlp.results import MAX_RUNS, Results
 from tests.builders import WIDGETS
 from tests.spans import RESOURCE, make_request, make_span, write_json
 
 PLACE = "resourceSpans[0].scopeSpans[0].spans"
+
+
+def read_results(
+    repository: RepositoryName, spans: Iterable[ReceivedSpan | DamagedSpan]
+) -> Results:
+    results = Results(repository)
+    for span in spans:
+        results.add(span)
+    return results
 
 
 def read_one_json(**members: Any) -> ReceivedSpan | DamagedSpan:

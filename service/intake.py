@@ -77,11 +77,7 @@ class Intake:
         return self._small_workers.pids + self._large_workers.pids
 
     async def start(self) -> None:
-        """Start all worker processes; without this, each is started when it is first needed.
-
-        Raises:
-            WorkerDiedError: the system has no room for them.
-        """
+        """Start all worker processes; without this, each is started when it is first needed."""
         await self._small_workers.start()
         await self._large_workers.start()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Any, Final, Protocol, TypeVar
 
@@ -15,8 +15,17 @@ from service.body_workers.worker import JobFailedError, WorkerDiedError
 
 T = TypeVar("T")
 
-# It gives None for a step that nothing came of. A worker process is sent it.
-Reader = Callable[[bytes], Iterator[T | None]]
+ItemT = TypeVar("ItemT", covariant=True)
+
+
+class Reader(Protocol[ItemT]):
+    """Reads a body step by step. It gives None for a step that nothing came of.
+
+    A worker process is sent it, so it has to be picklable.
+    """
+
+    def __call__(self, content: bytes, /) -> Iterator[ItemT | None]: ...
+
 
 # Up to this size a body is read in the serving process: handing it to another one costs more. The
 # most costly event line of this size takes some five milliseconds.

@@ -35,9 +35,13 @@ class WorkerPool:
 
     async def start(self) -> None:
         """Start all processes now, so that no body has to wait for one."""
-        self._idle += await asyncio.gather(
-            *(Worker.start(self._niceness) for _ in range(self._size - len(self.pids)))
-        )
+        while len(self.pids) < self._size:
+            try:
+                self._idle.append(await Worker.start(self._niceness))
+            except WorkerDiedError as error:
+                # It is tried again when there is something to read.
+                _log.warning("body worker does not start", reason=str(error))
+                return
 
     async def read(
         self, reader: Reader, pieces: Sequence[bytes], *, packed: bool

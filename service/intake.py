@@ -19,7 +19,7 @@ from indexing.lanes import ASKER, take_within
 from service import problems
 from service.auth import hash_credential
 from service.body_workers.pool import WorkerPool
-from service.received_bodies import Body, LargeBody, SmallBody
+from service.received_bodies import QUICK_BODY_BYTES, Body, LargeBody, SmallBody
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ SMALL_AT_ONCE_OF_ONE: Final = 8
 TURN_SECONDS: Final = 5.0
 
 # Large bodies come after everything else that runs on the machine.
-LARGE_NICENESS: Final = 10
+LARGE_NICENESS: Final = 5
 
 # How long it is finished for at the end, after all whose sender is still there has been.
 FINISH_SECONDS: Final = 1.0
@@ -65,8 +65,10 @@ class Intake:
         self._held: Counter[Hashable] = Counter()
         self._small_turns = FairQueue(SMALL_AT_ONCE, SMALL_AT_ONCE_OF_ONE)
         self._large_turns = FairQueue(LARGE_AT_ONCE, LARGE_AT_ONCE_OF_ONE)
-        # Small bodies take turns at one process: none of them takes it for longer than a moment.
-        self._small_worker_turn = FairQueue(1)
+        # Reading a small body takes a moment. Bodies that are read in this process take turns, so
+        # that in one round of the event loop only one of them has a moment.
+        self._quick_reading = FairQueue(1)
+        self._small_reading = FairQueue(1)
         self._small_workers = WorkerPool(1, niceness=0)
         self._large_workers = WorkerPool(LARGE_AT_ONCE, LARGE_NICENESS)
         self._attended: set[asyncio.Task[Any]] = set()
@@ -138,8 +140,9 @@ class Intake:
                     yield LargeBody(kind, pieces, self._large_workers, packed=packed)
                 else:
                     pieces.clear()
-                    worker_turn = self._small_worker_turn.take(sender)
-                    yield SmallBody(kind, content, self._small_workers, worker_turn)
+                    is_quick = len(content) <= QUICK_BODY_BYTES
+                    reading = self._quick_reading if is_quick else self._small_reading
+                    yield SmallBody(kind, content, self._small_workers, reading.take(sender))
         finally:
             self._held[sender] -= held
             if not self._held[sender]:

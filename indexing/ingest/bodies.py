@@ -30,6 +30,9 @@ MAX_CONTENT_BYTES: Final = 32 * 1024 * 1024
 LINE_MIN_BYTES: Final = 80
 MAX_LINES: Final = MAX_CONTENT_BYTES // LINE_MIN_BYTES
 
+# What is refused of a body is mostly refused for one reason: a screenful shows it.
+TOLD_REFUSALS: Final = 20
+
 JSON: Final = "application/json"
 PROTOBUF: Final = "application/x-protobuf"
 
@@ -59,6 +62,13 @@ class WrongLine:
 
     line: Line
     reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UntoldLines:
+    """How many more lines hold no event that can be stored."""
+
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +113,17 @@ def unpack_small(packed: bytes, limit: int) -> bytes | None:
 
 def read_events(
     repository: RepositoryName, content: bytes
-) -> Iterator[AcceptedLine | WrongLine | None]:
+) -> Iterator[AcceptedLine | WrongLine | UntoldLines | None]:
     """Give the lines of a body of events, all of which have to be of that repository.
+
+    Of wrong lines, the first `TOLD_REFUSALS` are given, and the number of the others at the end.
 
     Raises:
         BodyTooLargeError: before the first line, when there are too many.
     """
     if content.count(b"\n") > MAX_LINES:
         raise BodyTooLargeError(f"the request body has more than {MAX_LINES} lines")
+    wrong = 0
     for line in split_lines(content):
         if is_blank(line):
             yield None
@@ -119,9 +132,12 @@ def read_events(
         try:
             event = read_event(line, repository)
         except RefusedEventError as error:
-            yield WrongLine(place, error.reasons)
+            wrong += 1
+            yield WrongLine(place, error.reasons) if wrong <= TOLD_REFUSALS else None
         else:
             yield AcceptedLine(place, event)
+    if wrong > TOLD_REFUSALS:
+        yield UntoldLines(wrong - TOLD_REFUSALS)
 
 
 def read_spans(

@@ -112,6 +112,10 @@ class EventLoad:
         self.count += IngestCount(read=1)
         self._refuse_line(line, reasons)
 
+    def refuse_untold(self, count: int) -> None:
+        """Count so many lines that hold no event that can be stored, and tell of none."""
+        self.count += IngestCount(read=count, refused=count)
+
     async def flush(self) -> None:
         """Store the batch.
 

@@ -15,8 +15,8 @@ from typing import Any, Final, Literal
 
 Reader = Callable[[bytes], Iterator[Any]]
 
-# What one batch holds: the serving process unpickles it in a millisecond or two.
-BATCH_ITEMS: Final = 250
+# What one batch holds: the serving process unpickles it in about a millisecond.
+BATCH_ITEMS: Final = 100
 BATCH_BYTES: Final = 128 * 1024
 
 # The kind of a frame, how many items it has, and how many bytes follow.

@@ -22,8 +22,9 @@ from service.body_workers.wire import (
 )
 from service.settings import PREFIX
 
-# Reading the largest body takes a few seconds. Whatever takes longer than this is broken off.
-FRAME_SECONDS: Final = 60.0
+# Reading the largest body takes a few seconds on an idle machine. Whatever gives nothing for so
+# long is broken off.
+FRAME_SECONDS: Final = 120.0
 # An idle worker ends at once.
 END_SECONDS: Final = 5.0
 
@@ -104,17 +105,24 @@ class Worker:
         """End the process, whatever it does."""
         with suppress(ProcessLookupError):
             self._process.kill()
-        await self._process.wait()
         self._close_input()
+        await self._wait()
 
     async def end(self) -> None:
         """End the process once it is idle, or kill it."""
         self._close_input()
         try:
             async with asyncio.timeout(END_SECONDS):
-                await self._process.wait()
+                await self._wait()
         except TimeoutError:
             await self.kill()
+
+    async def _wait(self) -> None:
+        # asyncio takes a process for ended when its output was read to the end.
+        if self._process.stdout is not None:
+            while await self._process.stdout.read(_PIECE_BYTES):
+                pass
+        await self._process.wait()
 
     async def _send(self, data: bytes) -> None:
         if self._process.stdin is None:

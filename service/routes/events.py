@@ -11,7 +11,13 @@ from typing import Any, Final
 import orjson
 from aiohttp import web
 
-from indexing.ingest.bodies import AcceptedLine, WrongLine, read_events
+from indexing.ingest.bodies import (
+    TOLD_REFUSALS,
+    AcceptedLine,
+    UntoldLines,
+    WrongLine,
+    read_events,
+)
 from indexing.ingest.dead_letter import RefusedLine
 from indexing.ingest.events import EventLoad
 from indexing.models.events import EventKey, EventQuery, EventRow
@@ -39,9 +45,6 @@ _BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 
 # The media types that events are sent as.
 KINDS: Final = ("application/x-ndjson", "text/*")
-# What is refused of a body is mostly refused for one reason: a screenful shows it.
-TOLD_REFUSALS: Final = 20
-
 _INTAKE: Final = EventIntakeAnswer()
 
 
@@ -71,7 +74,7 @@ async def send_events(request: web.Request) -> web.Response:
         if len(refused) < TOLD_REFUSALS:
             refused.append(line)
 
-    reader: Reader[AcceptedLine | WrongLine] = partial(read_events, repository)
+    reader: Reader[AcceptedLine | WrongLine | UntoldLines] = partial(read_events, repository)
     load = EventLoad(context.writer, "the request body", refuse)
     async with (
         context.intake.receive(request, KINDS) as body,
@@ -80,8 +83,10 @@ async def send_events(request: web.Request) -> web.Response:
         async for item in lines:
             if isinstance(item, AcceptedLine):
                 load.add(item.line, item.event)
-            else:
+            elif isinstance(item, WrongLine):
                 load.refuse(item.line, item.reasons)
+            else:
+                load.refuse_untold(item.count)
             if load.is_full:
                 await load.flush()
         await load.flush()

@@ -14,12 +14,11 @@ import pytest
 from openapi_schema_validator import OAS31Validator
 
 from indexing.errors import StoreUnavailableError
-from indexing.ingest.bodies import MAX_LINES
+from indexing.ingest.bodies import MAX_LINES, TOLD_REFUSALS
 from indexing.models.keys import Scope
 from indexing.store import open_store
 from indexing.timestamps import format_timestamp
 from service.received_bodies import QUICK_BODY_BYTES
-from service.routes.events import TOLD_REFUSALS
 from service.settings import Settings
 from tests.builders import NOON, after
 from tests.service.conftest import open_door

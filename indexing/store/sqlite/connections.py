@@ -15,7 +15,7 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,12 +24,14 @@ from typing import Any, Final, TypeVar
 from indexing.errors import StoreError, StoreUnavailableError
 from indexing.fairness import FairQueue
 from indexing.lanes import ASKER, Lanes, take_within
+from indexing.store.sqlite.pace import Pace
 from indexing.store.sqlite.repositories import ReadingConnection
 from indexing.store.sqlite.schema import ensure_schema
 from indexing.store.sqlite.search import add_functions
 from indexing.store.sqlite.slow_read import BrokenOffError, SlowRead, Work
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 # The budget of a read on the event loop. Steps of SQLite's virtual machine, some 10 million of
 # which take a second, make the outcome the same on a busy machine; a page of 100 events takes some
@@ -188,6 +190,28 @@ class Connections:
         async with self._turns_to_write.take(ASKER.get()):
             with translated_errors(self._path):
                 return await self._in_thread(self._writing, transaction, WRITER_BUSY_SECONDS)
+
+    async def write_rows(
+        self,
+        rows: Sequence[R],
+        write: Callable[[sqlite3.Connection, Sequence[R]], T],
+        pace: Pace,
+    ) -> list[T]:
+        """Write rows in one or more short transactions; gives what `write` gave in each."""
+        results: list[T] = []
+        at = 0
+        while at < len(rows) or not results:
+            step = rows[at : at + pace.rows]
+
+            def work(connection: sqlite3.Connection, step: Sequence[R] = step) -> T:
+                began = time.monotonic()
+                result = write(connection, step)
+                pace.learn(len(step), time.monotonic() - began)
+                return result
+
+            results.append(await self.write(work))
+            at += len(step)
+        return results
 
     async def close(self) -> None:
         """Break off slow reads, wait for what is being written, then close every connection."""

@@ -6,7 +6,6 @@ the newest success count, and each of those is one step down an index.
 
 from __future__ import annotations
 
-import math
 import sqlite3
 import time
 from datetime import datetime
@@ -55,11 +54,12 @@ def refresh_some(
     limit: int,
     now: datetime,
     repository: RepositoryName | None,
-    seconds: float = math.inf,
-) -> int:
-    """Do the first `limit` of the stale tests, of that repository or of all; returns how many.
+    seconds: float,
+) -> tuple[int, bool]:
+    """Do the first `limit` of the stale tests, of that repository or of all.
 
-    No other one is begun once so many seconds have passed.
+    Returns how many, and whether there may be more. No other test is begun once so many seconds
+    have passed.
     """
     deadline = time.monotonic() + seconds
     within = "" if repository is None else " WHERE r.key = ?"
@@ -75,8 +75,8 @@ def refresh_some(
         _refresh(connection, test, to_microseconds(now))
         connection.execute("DELETE FROM stale_tests WHERE test = ?", (test,))
         if time.monotonic() > deadline:
-            return done
-    return len(stale)
+            return done, True
+    return len(stale), len(stale) == limit
 
 
 def find_last_evidence(connection: sqlite3.Connection, test_id: bytes) -> int | None:

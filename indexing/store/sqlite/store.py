@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 import uuid
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 from indexing.globs import is_literal
 from indexing.models.events import EventKey, EventQuery, EventRow, StoredEvent
@@ -46,16 +46,11 @@ from indexing.store.sqlite import (
     tests,
 )
 from indexing.store.sqlite.connections import Connections
+from indexing.store.sqlite.pace import TRANSACTION_SECONDS, Pace
 from indexing.store.sqlite.search_plan import Narrowing, find_narrowing, is_heavy
 
-T = TypeVar("T")
-
-# Other writers get in between two transactions, so each is kept to about a tenth of a second. More
-# rows in one gain little: a commit takes some milliseconds.
-_EXECUTIONS_A_STEP: Final = 500
-_EVENTS_A_STEP: Final = 1_000
+# Rows of one transaction of long work: some tenths of a second, so that other writers get in.
 _TESTS_A_STEP: Final = 200
-_REFRESH_SECONDS: Final = 0.1
 _PRUNED_A_STEP: Final = 10_000
 
 
@@ -64,6 +59,8 @@ class SqliteStore(Store):
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
+        self._events_pace = Pace()
+        self._executions_pace = Pace()
 
     @classmethod
     async def open(cls, path: Path) -> SqliteStore:
@@ -89,6 +86,10 @@ class SqliteStore(Store):
         return await self._connections.read(partial(repositories.find_repository, name=name))
 
     async def ensure_repository(self, name: RepositoryName) -> Repository:
+        # Mostly it is known, and a write has to wait its turn.
+        found = await self.find_repository(name)
+        if found is not None:
+            return found
         return await self._connections.write(partial(repositories.ensure_repository, name=name))
 
     async def set_repository(
@@ -118,10 +119,8 @@ class SqliteStore(Store):
         )
 
     async def write_events(self, batch: Sequence[StoredEvent]) -> Sequence[EventOutcome]:
-        outcomes: list[EventOutcome] = []
-        for step in _cut(batch, _EVENTS_A_STEP):
-            outcomes += await self._connections.write(partial(events.write_events, events=step))
-        return outcomes
+        outcomes = await self._connections.write_rows(batch, events.write_events, self._events_pace)
+        return [outcome for step in outcomes for outcome in step]
 
     async def search_tests(
         self, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
@@ -159,16 +158,14 @@ class SqliteStore(Store):
     async def write_executions(
         self, repository: RepositoryName, run: Run, batch: Sequence[Execution]
     ) -> ExecutionCount:
-        written = unchanged = 0
-        for step in _cut(batch, _EXECUTIONS_A_STEP):
-            done = await self._connections.write(
-                partial(
-                    executions.write_executions, repository=repository, run=run, executions=step
-                )
-            )
-            written += done.written
-            unchanged += done.unchanged
-        return ExecutionCount(written, unchanged)
+        counts = await self._connections.write_rows(
+            batch,
+            lambda connection, rows: executions.write_executions(connection, repository, run, rows),
+            self._executions_pace,
+        )
+        return ExecutionCount(
+            sum(count.written for count in counts), sum(count.unchanged for count in counts)
+        )
 
     async def refresh_tests(
         self,
@@ -181,9 +178,15 @@ class SqliteStore(Store):
             limit=_TESTS_A_STEP,
             now=now,
             repository=repository,
-            seconds=_REFRESH_SECONDS,
+            seconds=TRANSACTION_SECONDS,
         )
-        return await self._repeat(step, progress)
+        total, more = 0, True
+        while more:
+            done, more = await self._connections.write(step)
+            total += done
+            if progress is not None and done:
+                progress(total)
+        return total
 
     async def list_quarantines(
         self, query: QuarantineQuery, anchor: Anchor[QuarantineKey], limit: int | None
@@ -250,9 +253,3 @@ class SqliteStore(Store):
             if progress is not None:
                 progress(total)
         return total
-
-
-def _cut(batch: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """The batch in pieces of that size; an empty batch is one piece, as the store checks it too."""
-    for start in range(0, len(batch) or 1, size):
-        yield batch[start : start + size]

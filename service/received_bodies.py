@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Any, Final, Protocol, TypeVar
 
 from indexing.ingest.bodies import BodyError, BodyTooLargeError
-from indexing.ingest.pauses import Pause
+from indexing.pauses import Pause
 from service import problems
 from service.body_workers.pool import WorkerPool
 from service.body_workers.wire import Failure

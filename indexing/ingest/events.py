@@ -9,8 +9,8 @@ from indexing.events.parsing import ParsedEvent, RefusedEventError, parse_event
 from indexing.ingest.counts import IngestCount, Progress
 from indexing.ingest.dead_letter import RefusedLine
 from indexing.ingest.lines import Line
-from indexing.ingest.pauses import Pause
 from indexing.names import RepositoryName
+from indexing.pauses import Pause
 from indexing.store.interface import EventOutcome, Writer
 
 # A commit for fewer events costs more than the events do; more of them gain nothing and hold

@@ -10,6 +10,7 @@ from indexing.identifiers import derive_run_id, derive_test_id
 from indexing.models.executions import Execution, Run
 from indexing.models.tests import METADATA_FIELDS
 from indexing.names import RepositoryName
+from indexing.pauses import Pause
 from indexing.store.elasticsearch import bulk
 from indexing.store.elasticsearch.bulk import Operation, Outcome
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
@@ -79,6 +80,7 @@ async def _store(
     """
     there = await _find_stored(cluster, repository, executions, retention)
     operations: dict[int, Operation] = {}
+    pause = Pause()
     for number, execution in enumerate(executions):
         place = there.get(execution.id.hex())
         if place is not None and not place.dropped:
@@ -86,6 +88,7 @@ async def _store(
         operations[number] = _operation_of(
             cluster, repository, run, execution, retention.epoch, place
         )
+        await pause.if_due()
     sent = await bulk.send(cluster.connection, list(operations.values()), visible=False)
     outcomes = dict(zip(operations, sent, strict=True))
     return [outcomes.get(number) for number in range(len(executions))]

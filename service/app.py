@@ -85,6 +85,11 @@ def _context(
             intake = Intake()
             opened.push_async_callback(intake.close)
             front, gate = Front(shelf, clock, rates), Gate(limited=rates is not None)
+            metrics = None
+            if settings.metrics:
+                metrics = Metrics(front, gate.turns, shelf)
+                metrics.loop_lag.start()
+                opened.callback(metrics.loop_lag.stop)
             app[CONTEXT] = Context(
                 reader=renewing,
                 writer=renewing,
@@ -94,7 +99,7 @@ def _context(
                 gate=gate,
                 rates=rates,
                 cors=Cors(settings.cors_origins) if settings.cors_origins else None,
-                metrics=Metrics(front, gate.turns, shelf) if settings.metrics else None,
+                metrics=metrics,
                 intake=intake,
                 clock=clock,
                 seal=Seal(secret, identity.store_id),

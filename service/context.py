@@ -138,7 +138,9 @@ async def admit_to_write(
         Problem: in the order of `admit`.
     """
     caller, name, directory = await _identify(request, path)
-    return await find_writable(caller, name, operation, directory)
+    found = await find_writable(caller, name, operation, directory)
+    request.app[CONTEXT].gate.let_in(request)
+    return found
 
 
 async def _identify(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Hashable
+from contextlib import ExitStack
 from http import HTTPStatus
 from typing import Final
 
-from aiohttp.web import BaseRequest, StreamResponse
+from aiohttp.web import BaseRequest, RequestKey, StreamResponse
 from multidict import CIMultiDict
 
 from indexing.lanes import ASKER
@@ -25,9 +26,10 @@ from service.written import WrittenResponse, may_be_written, write_head
 
 Handler = Callable[[BaseRequest], Awaitable[StreamResponse]]
 
-# Reads alone: what is sent in has bounds of its own (`service.intake`), and takes as long as its
-# sender. Whatever watches the process is answered in any case.
+# Whatever watches the process is answered in any case.
 _UNGUARDED: Final = frozenset({"/health/live", "/health/ready", "/metrics"})
+# Where a request keeps its turn.
+_TURN: Final = RequestKey("turn", ExitStack)
 OVERLOAD_WAIT_SECONDS: Final = 1
 _STATUS: Final = HTTPStatus.SERVICE_UNAVAILABLE
 
@@ -64,7 +66,7 @@ class Gate:
             if is_too_long(request.raw_path):
                 return _refuse(request, problems.target_too_long())
             # By what is open, not by what is guarded: the same target can be written in many ways.
-            if request.method not in READS or request.raw_path in _UNGUARDED:
+            if request.raw_path in _UNGUARDED:
                 return await self._answer(handler, request)
             tenant = self._tenant_of(request)
             if not turns.take_now(tenant):
@@ -74,12 +76,22 @@ class Gate:
                     return self._refuse_overload(request)
             # What has to wait inside waits behind its own as well.
             ASKER.set(tenant)
-            try:
+            with ExitStack() as turn:
+                turn.callback(turns.give_back, tenant)
+                if request.method not in READS:
+                    request[_TURN] = turn
                 return await self._answer(handler, request)
-            finally:
-                turns.give_back(tenant)
 
         return answer
+
+    def let_in(self, request: BaseRequest) -> None:
+        """End the turn of a request that sends something, once it is known that it may.
+
+        What it sends has bounds of its own (`service.intake`), and takes as long as its sender.
+        """
+        turn = request.get(_TURN)
+        if turn is not None:
+            turn.close()
 
     def recognise(self, request: BaseRequest) -> None:
         """Give a queue of its own to a credential that was found good."""

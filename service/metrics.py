@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 from service.auth import Operation
 from service.cache.shelf import Shelf
 from service.front import Front
+from service.loop_lag import LoopLag
 from service.methods import READS
 from service.turns import Turns
 
@@ -27,6 +28,8 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 # From an answer out of the cache to one that nobody waits for any longer.
 _BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
+# No input may hold the event loop for more than 50 milliseconds.
+_LAG_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 _OTHER: Final = "other"
 _OPERATIONS: Final = (
     (re.compile(r"/v1/repos/[^/]*/[^/]*/logs"), Operation.EVENTS, Operation.SEND_EVENTS),
@@ -54,7 +57,14 @@ class Metrics:
 
     def __init__(self, front: Front, turns: Turns, shelf: Shelf) -> None:
         self._registry = CollectorRegistry()
-        self._registry.register(_Inside(front, turns))
+        self._lag = Histogram(
+            "mergewatch_event_loop_lag_seconds",
+            "How late the event loop ran what was due, measured every 10 milliseconds.",
+            buckets=_LAG_BUCKETS,
+            registry=self._registry,
+        )
+        self.loop_lag = LoopLag(self._lag.observe)
+        self._registry.register(_Inside(front, turns, self.loop_lag))
         if shelf.status is not None:
             self._registry.register(_Redis(shelf))
         self._requests = Counter(
@@ -92,9 +102,10 @@ class Metrics:
 class _Inside(Collector):
     """What others here count for themselves."""
 
-    def __init__(self, front: Front, turns: Turns) -> None:
+    def __init__(self, front: Front, turns: Turns, loop_lag: LoopLag) -> None:
         self._front = front
         self._turns = turns
+        self._loop_lag = loop_lag
 
     def collect(self) -> Iterator[Metric]:
         yield CounterMetricFamily(
@@ -111,6 +122,11 @@ class _Inside(Collector):
             "mergewatch_waiting_requests",
             "Requests that wait for their turn.",
             value=self._turns.waiting,
+        )
+        yield GaugeMetricFamily(
+            "mergewatch_event_loop_lag_max_seconds",
+            "The longest lag of the event loop since the metrics were last asked for.",
+            value=self._loop_lag.take_longest(),
         )
 
 

@@ -15,6 +15,7 @@ from marshmallow import Schema, fields
 
 from indexing.events.alternatives import Alternatives
 from indexing.events.catalogue import CATALOGUE
+from indexing.ingest.bodies import JSON, PROTOBUF
 from service.front import PRIVATE
 from service.ignored import IGNORED_HEADER, MAX_NAMES, MORE
 from service.pagination import MAX_LINK_BYTES
@@ -111,8 +112,8 @@ OPERATIONS: Final = (
 _TEXT: Final = {"type": "string"}
 _BINARY: Final = {"type": "string", "format": "binary"}
 _TRACES: Final[Mapping[str, Mapping[str, Any]]] = {
-    traces.PROTOBUF: _BINARY,
-    traces.JSON: {"type": "object", "properties": {"resourceSpans": {"type": "array"}}},
+    PROTOBUF: _BINARY,
+    JSON: {"type": "object", "properties": {"resourceSpans": {"type": "array"}}},
 }
 
 WRITES: Final = (
@@ -132,7 +133,7 @@ WRITES: Final = (
             traces.PATH,
             "Trace",
             body=_TRACES,
-            binary_answer=traces.PROTOBUF,
+            binary_answer=PROTOBUF,
         )
         for url, operation_id in (
             ("/v1/ci/{owner}/repositories/{repository}/traces", "sendTraces"),

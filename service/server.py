@@ -166,6 +166,8 @@ async def _serve_until_told(
         loop.add_reader(parent, told.set)
     app = create_app(settings, store)
     runner = await start(app, listener)
+    if settings.ingest:
+        await app[CONTEXT].intake.start()
     _tune_interpreter()
     _log.info("listening", address=http_url(listener), pid=os.getpid())
     try:

@@ -7,6 +7,7 @@ is required unless it says otherwise, because nearly every member of an event is
 from __future__ import annotations
 
 import re
+from contextvars import ContextVar
 from typing import Any, Final
 
 from marshmallow import Schema, ValidationError, fields, validate
@@ -23,6 +24,23 @@ _MESSAGES: Final[dict[str, str | list[Any] | dict[Any, Any]]] = {
     "required": "is missing",
     "null": "must not be null",
 }
+
+
+class Errors:
+    """Counts the wrong elements of arrays in one line, up to a limit."""
+
+    def __init__(self, limit: int) -> None:
+        self.full = False
+        self._left = limit
+
+    def add(self) -> None:
+        """Count one more."""
+        self._left -= 1
+        self.full = self._left <= 0
+
+
+# Of the line that is being validated.
+ERRORS: Final[ContextVar[Errors]] = ContextVar("errors")
 
 
 class Member(fields.Field[Any]):
@@ -138,12 +156,29 @@ class Part(Member, fields.Nested):
 
 
 class Array(Member, fields.List[Any]):
-    """An array whose elements are all of one field."""
+    """An array whose elements are all of one field.
 
-    def _deserialize(self, value: Any, *around: Any, **options: Any) -> list[Any]:
+    Reading stops once the line's `Errors` are full: each wrong element costs far more than a good
+    one, and a hostile line has thousands.
+    """
+
+    def _deserialize(self, value: Any, *_: Any, **options: Any) -> list[Any]:
         if not isinstance(value, list):
             raise ValidationError("must be an array")
-        return super()._deserialize(value, *around, **options)
+        found = ERRORS.get()
+        elements: list[Any] = []
+        messages: dict[int, Any] = {}
+        for index, element in enumerate(value):
+            if found.full:
+                break
+            try:
+                elements.append(self.inner.deserialize(element, **options))
+            except ValidationError as error:
+                found.add()
+                messages[index] = error.messages
+        if messages:
+            raise ValidationError(dict(messages))
+        return elements
 
 
 class Strings(Array):

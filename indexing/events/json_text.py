@@ -33,12 +33,28 @@ _LONG_NUMBER: Final = b"0" * 19
 
 MemberPath = tuple[str | int, ...]
 
+# Every value comes with a comma or an opening bracket, save the only one of an object or array.
+_VALUE_MARKS: Final = (b"{", b"[", b",")
+# Matches from every quote on, so that no text is scanned twice.
+_TEXT: Final = re.compile(rb'"[^"\\]*+(?:\\.?[^"\\]*+)*+"?', re.DOTALL)
 
-def decode(text: bytes) -> Any:
+
+def has_more_values(text: bytes, limit: int) -> bool:
+    """Whether a JSON text holds more than about `limit` values; it need not be valid."""
+    # Text may be full of these marks too; leaving it out is worth the time for that alone.
+    return _count_marks(text) > limit and _count_marks(_TEXT.sub(b"", text)) > limit
+
+
+def _count_marks(text: bytes) -> int:
+    return sum(text.count(mark) for mark in _VALUE_MARKS)
+
+
+def decode(text: bytes, max_values: int | None = None) -> Any:
     """Read one JSON text: integers of any size stay exact, NaN and infinities are refused.
 
     Raises:
-        InvalidValueError: it is no JSON text, or is nested deeper than `MAX_DEPTH`.
+        InvalidValueError: it is no JSON text, is nested deeper than `MAX_DEPTH`, or holds more
+            than about `max_values` values.
     """
     try:
         if _ESCAPES.search(text) or _LONG_NUMBER in text.translate(_DIGITS):
@@ -56,14 +72,16 @@ def decode(text: bytes) -> Any:
         raise InvalidValueError(_TOO_DEEP) from error
     except ValueError as error:
         raise InvalidValueError(f"is not JSON: {error}") from error
+    if max_values is not None and has_more_values(text, max_values):
+        raise InvalidValueError(f"has more than {max_values} values")
     if text.count(b"[") + text.count(b"{") > MAX_DEPTH:
         _check_depth(value)
     return value
 
 
-def find_bad_text(value: Any, text: bytes) -> list[tuple[MemberPath, str]]:
+def find_bad_text(value: Any, text: bytes) -> Iterator[tuple[MemberPath, str]]:
     """Where `value`, read from `text`, holds NUL or lone surrogates: paths, each with a reason."""
-    return list(_walk_text(value, ())) if _ESCAPES.search(text) else []
+    return _walk_text(value, ()) if _ESCAPES.search(text) else iter(())
 
 
 def encode(value: Any, *, sort_keys: bool = False) -> bytes:

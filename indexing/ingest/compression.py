@@ -17,7 +17,7 @@ GZIP_MAGIC: Final = b"\x1f\x8b"
 ZSTANDARD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 MAGIC_LENGTH: Final = 4
 
-_GZIP_WINDOW_BITS: Final = 16 + zlib.MAX_WBITS
+GZIP_WINDOW_BITS: Final = 16 + zlib.MAX_WBITS
 _GZIP_OUTPUT_BYTES: Final = 256 * 1024
 
 # zstandard's decompressor gives all that its input holds at once, and four bytes of input can
@@ -44,7 +44,7 @@ def inflate_gzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
                 left = left.lstrip(b"\0")
                 if not left:
                     break
-                member = zlib.decompressobj(_GZIP_WINDOW_BITS)
+                member = zlib.decompressobj(GZIP_WINDOW_BITS)
                 begun = True
             before = member.copy()
             try:

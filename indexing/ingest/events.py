@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Final
@@ -14,19 +13,13 @@ from indexing.ingest.counts import IngestCount, Progress
 from indexing.ingest.dead_letter import RefusedLine
 from indexing.ingest.lines import Line
 from indexing.names import RepositoryName
+from indexing.pauses import Pause
 from indexing.store.interface import EventOutcome, Writer
 
 # A commit for fewer events costs more than the events do; more of them gain nothing and hold
 # the store's lock for longer.
 BATCH_EVENTS: Final = 1_000
-# An event in memory is about ten times its line, so that a batch stays below 40 MB.
 BATCH_BYTES: Final = 4 * 1024 * 1024
-
-# Checking this many events takes a few milliseconds; then whoever else is on the loop has a turn.
-LINES_PER_TURN: Final = 64
-
-# A line of this length can take as long as all of those; longer ones are checked in a thread.
-QUICK_LINE_BYTES: Final = 64 * 1024
 
 # One call per repository saves a look-up per event, but a file may name millions of them.
 REMEMBERED_REPOSITORIES: Final = 10_000
@@ -58,62 +51,88 @@ async def ingest_events(
     Raises:
         StoreError: the store gave up; the batches before this one are stored.
     """
-    ingest = _Ingest(writer, source, refuse, clock, only)
+    load = EventLoad(writer, source, refuse)
+    pause = Pause()
     for line in lines:
-        await ingest.take(line)
-        if ingest.is_full:
-            await ingest.flush()
+        if not is_blank(line):
+            try:
+                event = read_event(line, clock(), only)
+            except RefusedEventError as error:
+                load.refuse(line, error.reasons)
+            else:
+                load.add(line, event)
+        if load.is_full:
+            await load.flush()
             if progress is not None:
                 progress(lines=line.number, offset=line.offset + len(line.data))
-        elif line.number % LINES_PER_TURN == 0:
-            await asyncio.sleep(0)
-    await ingest.flush()
-    return ingest.count
+        await pause.if_due()
+    await load.flush()
+    return load.count
 
 
-class _Ingest:
+def is_blank(line: Line) -> bool:
+    """Whether there is nothing in the line."""
+    return line.defect is None and not line.data.strip(_JSON_BLANKS)
+
+
+def read_event(line: Line, now: datetime, only: RepositoryName | None = None) -> ParsedEvent:
+    """Read the event of a line, which with `only` has to be of that repository.
+
+    `now` is the time that it may be dated at most a day ahead of.
+
+    Raises:
+        RefusedEventError: there is none that can be stored.
+    """
+    if line.defect is not None:
+        raise RefusedEventError((line.defect,))
+    event = parse_event(line.data)
+    if only is not None and event.repository.key != only.key:
+        raise RefusedEventError((f"repository: only events of {only} are taken here",))
+    try:
+        check_accepted(event.key.received_at, now)
+    except InvalidValueError as error:
+        raise RefusedEventError((f"received_at: {error}",)) from error
+    return event
+
+
+class EventLoad:
     """One load under way: the batch, and what became of the lines before it."""
 
-    def __init__(
-        self,
-        writer: Writer,
-        source: str,
-        refuse: Callable[[RefusedLine], None],
-        clock: Callable[[], datetime],
-        only: RepositoryName | None,
-    ) -> None:
+    def __init__(self, writer: Writer, source: str, refuse: Callable[[RefusedLine], None]) -> None:
         self.count = IngestCount()
         self._writer = writer
         self._source = source
         self._refuse = refuse
-        self._clock = clock
-        self._only = only
         self._batch: list[tuple[Line, ParsedEvent]] = []
         self._bytes = 0
         self._spellings: dict[str, RepositoryName] = {}
 
     @property
     def is_full(self) -> bool:
+        """Whether the batch has to be stored before more is added to it."""
         return len(self._batch) >= BATCH_EVENTS or self._bytes >= BATCH_BYTES
 
-    async def take(self, line: Line) -> None:
-        """Add the line's event to the batch, or refuse it."""
-        if line.defect is None and not line.data.strip(_JSON_BLANKS):
-            return
+    def add(self, line: Line, event: ParsedEvent) -> None:
+        """Add the line's event to the batch."""
         self.count += IngestCount(read=1)
-        try:
-            if len(line.data) > QUICK_LINE_BYTES:
-                event = await asyncio.to_thread(self._parse, line)
-            else:
-                event = self._parse(line)
-        except RefusedEventError as error:
-            self._refuse_line(line, error.reasons)
-        else:
-            self._batch.append((line, event))
-            self._bytes += len(line.data)
+        self._batch.append((line, event))
+        self._bytes += len(event.body)
+
+    def refuse(self, line: Line, reasons: tuple[str, ...]) -> None:
+        """Count a line that holds no event that can be stored."""
+        self.count += IngestCount(read=1)
+        self._refuse_line(line, reasons)
+
+    def refuse_untold(self, count: int) -> None:
+        """Count so many lines that hold no event that can be stored, and tell of none."""
+        self.count += IngestCount(read=count, refused=count)
 
     async def flush(self) -> None:
-        """Store the batch."""
+        """Store the batch.
+
+        Raises:
+            StoreError: the store gave up; what was flushed before is stored.
+        """
         events = [event.finish(await self._spell(event.repository)) for _, event in self._batch]
         if not events:
             return
@@ -127,18 +146,6 @@ class _Ingest:
         )
         self._batch.clear()
         self._bytes = 0
-
-    def _parse(self, line: Line) -> ParsedEvent:
-        if line.defect is not None:
-            raise RefusedEventError((line.defect,))
-        event = parse_event(line.data)
-        if self._only is not None and event.repository.key != self._only.key:
-            raise RefusedEventError((f"repository: only events of {self._only} are taken here",))
-        try:
-            check_accepted(event.key.received_at, self._clock())
-        except InvalidValueError as error:
-            raise RefusedEventError((f"received_at: {error}",)) from error
-        return event
 
     async def _spell(self, name: RepositoryName) -> RepositoryName:
         """The spelling of a repository that the store goes by."""

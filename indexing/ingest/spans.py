@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable
 from datetime import datetime
 
 from indexing.ingest.counts import IngestCount
 from indexing.ingest.junit import BATCH_EXECUTIONS
-from indexing.models.executions import Execution, Run, split_results
+from indexing.models.executions import Execution, Run
 from indexing.names import RepositoryName
 from indexing.store.interface import Writer
 
@@ -15,11 +15,11 @@ from indexing.store.interface import Writer
 async def ingest_results(
     writer: Writer,
     repository: RepositoryName,
-    runs: Mapping[Run, Sequence[Execution]],
+    executions: AsyncIterable[tuple[Run, Execution]],
     *,
     clock: Callable[[], datetime],
 ) -> IngestCount:
-    """Write the executions of each run, and refresh what is derived of them.
+    """Write the executions, which come run by run, and refresh what is derived of them.
 
     Makes the repository known where there is anything to write. Repeating a call, or one that was
     broken off, ends in the same state.
@@ -28,11 +28,24 @@ async def ingest_results(
         StoreError: the store failed; what was written before stays.
     """
     count = IngestCount()
-    if not runs:
-        return count
-    await writer.ensure_repository(repository)
-    for batch in split_results(runs, BATCH_EXECUTIONS):
+    batch: dict[Run, list[Execution]] = {}
+    size = 0
+
+    async def flush() -> None:
+        nonlocal count
+        if not count.read:
+            await writer.ensure_repository(repository)
         done = await writer.write_results(repository, batch)
-        count += IngestCount(done.written + done.unchanged, done.written, done.unchanged)
-    await writer.refresh_tests(clock(), repository=repository)
+        count += IngestCount(size, done.written, done.unchanged)
+
+    async for run, execution in executions:
+        batch.setdefault(run, []).append(execution)
+        size += 1
+        if size == BATCH_EXECUTIONS:
+            await flush()
+            batch, size = {}, 0
+    if size:
+        await flush()
+    if count.read:
+        await writer.refresh_tests(clock(), repository=repository)
     return count

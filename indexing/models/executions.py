@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -71,21 +71,9 @@ class Execution:
     failure_message: str | None = None
 
 
-def split_results(
-    results: Mapping[Run, Sequence[Execution]], size: int
-) -> Iterator[Mapping[Run, Sequence[Execution]]]:
-    """All of them in portions of at most `size` executions, each of as many runs as fit."""
-    portion: dict[Run, Sequence[Execution]] = {}
-    taken = 0
-    for run, executions in results.items():
-        start = 0
-        while start < len(executions):
-            some = executions[start : start + size - taken]
-            portion[run] = some
-            start += len(some)
-            taken += len(some)
-            if taken == size:
-                yield portion
-                portion, taken = {}, 0
-    if portion:
-        yield portion
+def group_by_run(results: Iterable[tuple[Run, Execution]]) -> dict[Run, list[Execution]]:
+    """The executions of each run, in their order."""
+    grouped: dict[Run, list[Execution]] = {}
+    for run, execution in results:
+        grouped.setdefault(run, []).append(execution)
+    return grouped

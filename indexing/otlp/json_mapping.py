@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from indexing.errors import InvalidValueError
-from indexing.events.json_text import decode
+from indexing.events.json_text import decode, has_more_values
 from indexing.otlp.attributes import EXCEPTION_EVENT
 from indexing.otlp.requests import (
     MAX_ATTRIBUTES,
@@ -33,10 +33,6 @@ from indexing.otlp.requests import (
 # memory: this many take some tenths of a second.
 MAX_VALUES: Final = 400_000
 
-_VALUE_MARKS: Final = (b"{", b"[", b",")
-# Matches from every quote on, so that no text is gone through twice.
-_TEXT: Final = re.compile(rb'"[^"\\]*+(?:\\.?[^"\\]*+)*+"?', re.DOTALL)
-
 _HEXADECIMAL: Final = re.compile(r"(?:[0-9a-fA-F]{2})*")
 _ERROR_CODES: Final = (2, "STATUS_CODE_ERROR")
 _MAX_UNSIGNED: Final = 2**64 - 1
@@ -50,8 +46,7 @@ def read_json(body: bytes) -> Iterator[ReceivedSpan | DamagedSpan]:
         RequestError: the bytes are no such document, or it holds too much. Spans given before it
             are not to be kept.
     """
-    # Stack traces are full of these marks too; looking past text is worth it for those alone.
-    if _count_values(body) > MAX_VALUES and _count_values(_TEXT.sub(b"", body)) > MAX_VALUES:
+    if has_more_values(body, MAX_VALUES):
         raise RequestTooLargeError(f"more than {MAX_VALUES} values in one request")
     try:
         document: object = decode(body)
@@ -71,10 +66,6 @@ def read_json(body: bytes) -> Iterator[ReceivedSpan | DamagedSpan]:
         raise
     except InvalidValueError as error:
         raise RequestError(str(error)) from error
-
-
-def _count_values(text: bytes) -> int:
-    return sum(text.count(mark) for mark in _VALUE_MARKS)
 
 
 def _read_resource(resource_spans: Mapping[str, Any], place: str) -> Attributes:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -16,50 +15,57 @@ from indexing.otlp.spans import to_execution
 # What is wrong with one span of a plugin is mostly wrong with all: this many reasons are told.
 _TOLD_REASONS: Final = 5
 
-
 # A run is one transaction of the store at least; a collector gathers those of some hundred jobs.
 MAX_RUNS: Final = 1_000
 
 
-@dataclass(frozen=True, slots=True)
 class Results:
-    """What came out of a request; `complaint` says why spans were rejected, and which."""
-
-    runs: Mapping[Run, Sequence[Execution]]
-    rejected: int
-    complaint: str
-
-
-def read_results(
-    repository: RepositoryName, spans: Iterable[ReceivedSpan | DamagedSpan], *, now: datetime
-) -> Results:
-    """Sort the spans of a request; those that are no tests are passed over.
+    """Gathers what the spans of one request tell; those that are no tests are passed over.
 
     `now` is the time that no span may have ended more than a day ahead of.
-
-    Raises:
-        RequestError: the request that the spans are read from turns out to be unreadable, or to
-            hold too much.
     """
-    runs: dict[Run, list[Execution]] = {}
-    # Of each reason, where it was met first and how often.
-    reasons: dict[str, tuple[str, int]] = {}
-    for received in spans:
+
+    def __init__(self, repository: RepositoryName, now: datetime) -> None:
+        self._repository = repository
+        self._now = now
+        self._runs: dict[Run, list[Execution]] = {}
+        # Of each reason, where it was met first and how often.
+        self._reasons: dict[str, tuple[str, int]] = {}
+
+    def add(self, received: ReceivedSpan | DamagedSpan) -> None:
+        """Take one span in.
+
+        Raises:
+            RequestTooLargeError: the spans are of too many runs.
+        """
         try:
             if isinstance(received, DamagedSpan):
                 raise InvalidValueError(received.reason)
-            found = to_execution(repository, received, now)
+            found = to_execution(self._repository, received, self._now)
         except InvalidValueError as error:
-            first, count = reasons.get(str(error), (received.place, 0))
-            reasons[str(error)] = first, count + 1
-            continue
+            first, count = self._reasons.get(str(error), (received.place, 0))
+            self._reasons[str(error)] = first, count + 1
+            return
         if found is not None:
             run, execution = found
-            runs.setdefault(run, []).append(execution)
-            if len(runs) > MAX_RUNS:
+            self._runs.setdefault(run, []).append(execution)
+            if len(self._runs) > MAX_RUNS:
                 raise RequestTooLargeError(f"spans of more than {MAX_RUNS} runs in one request")
-    rejected = sum(count for _, count in reasons.values())
-    return Results(runs, rejected, _complain(reasons))
+
+    @property
+    def runs(self) -> Mapping[Run, Sequence[Execution]]:
+        """The executions of each run."""
+        return self._runs
+
+    @property
+    def rejected(self) -> int:
+        """How many spans could not be taken."""
+        return sum(count for _, count in self._reasons.values())
+
+    @property
+    def complaint(self) -> str:
+        """Why, and which of them."""
+        return _complain(self._reasons)
 
 
 def _complain(reasons: Mapping[str, tuple[str, int]]) -> str:

@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 import orjson
 from aiohttp import web
 
+from indexing.ingest.bodies import (
+    TOLD_REFUSALS,
+    AcceptedLine,
+    UntoldLines,
+    WrongLine,
+    read_events,
+)
 from indexing.ingest.dead_letter import RefusedLine
-from indexing.ingest.events import ingest_events
-from indexing.ingest.lines import split_lines
+from indexing.ingest.events import EventLoad
 from indexing.models.events import EventKey, EventQuery, EventRow
 from indexing.models.paging import Page
 from indexing.names import RepositoryName
-from service import problems
 from service.answers import pack_ends
 from service.auth import Operation
 from service.context import CONTEXT, admit_to_write
 from service.cursor import Window
 from service.front import headers_of
-from service.intake import MAX_CONTENT_BYTES
 from service.listing import Listing, open_list
 from service.paths import OWNER, REPOSITORY
 from service.positions import EVENT_KEYS
+from service.received_bodies import Reader
 from service.schemas.queries import DEFAULT_PER_PAGE, EventsQuery
 from service.schemas.responses import EventIntakeAnswer
 from service.written import respond_whole
@@ -37,14 +44,6 @@ _BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 
 # The media types that events are sent as.
 KINDS: Final = ("application/x-ndjson", "text/*")
-# What is refused of a body is mostly refused for one reason: a screenful shows it.
-TOLD_REFUSALS: Final = 20
-
-# No event is written in fewer bytes than this on average: more lines than that are blank ones,
-# which cost as much as others to look at.
-LINE_MIN_BYTES: Final = 80
-MAX_LINES: Final = MAX_CONTENT_BYTES // LINE_MIN_BYTES
-
 _INTAKE: Final = EventIntakeAnswer()
 
 
@@ -74,16 +73,25 @@ async def send_events(request: web.Request) -> web.Response:
         if len(refused) < TOLD_REFUSALS:
             refused.append(line)
 
-    async with context.intake.receive(request, KINDS) as body:
-        content = await body.read(_check_lines)
-        count = await ingest_events(
-            context.writer,
-            split_lines(content),
-            source="the request body",
-            refuse=refuse,
-            clock=context.clock,
-            only=repository,
-        )
+    reader: Reader[AcceptedLine | WrongLine | UntoldLines] = partial(
+        read_events, repository, context.clock()
+    )
+    load = EventLoad(context.writer, "the request body", refuse)
+    async with (
+        context.intake.receive(request, KINDS) as body,
+        aclosing(body.read(reader)) as lines,
+    ):
+        async for item in lines:
+            if isinstance(item, AcceptedLine):
+                load.add(item.line, item.event)
+            elif isinstance(item, WrongLine):
+                load.refuse(item.line, item.reasons)
+            else:
+                load.refuse_untold(item.count)
+            if load.is_full:
+                await load.flush()
+        await load.flush()
+    count = load.count
     answer = _INTAKE.dump(
         {
             "read": count.read,
@@ -101,12 +109,6 @@ async def send_events(request: web.Request) -> web.Response:
         }
     )
     return web.Response(body=orjson.dumps(answer), content_type="application/json")
-
-
-def _check_lines(content: bytes) -> bytes:
-    if content.count(b"\n") > MAX_LINES:
-        raise problems.too_large(f"the request body has more than {MAX_LINES} lines")
-    return content
 
 
 def choose_window(start: datetime | None, end: datetime | None, now: datetime) -> Window:

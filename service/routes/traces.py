@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from functools import partial
 from typing import Any, Final
 
@@ -13,25 +14,19 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
+from indexing.ingest.bodies import JSON, PROTOBUF, Rejections, read_spans
 from indexing.ingest.spans import ingest_results
-from indexing.names import RepositoryName
-from indexing.otlp.json_mapping import read_json
-from indexing.otlp.protobuf import read_protobuf
-from indexing.otlp.requests import RequestError, RequestTooLargeError
-from indexing.otlp.results import Results, read_results
-from service import problems
+from indexing.models.executions import Execution, Run
 from service.auth import Operation
 from service.context import CONTEXT, admit_to_write
 from service.paths import OWNER, REPOSITORY
+from service.received_bodies import Reader
 from service.schemas.responses import TraceAnswer
 
 PATH: Final = (OWNER, REPOSITORY)
 
-JSON: Final = "application/json"
-PROTOBUF: Final = "application/x-protobuf"
 KINDS: Final = (PROTOBUF, JSON)
 
-_READERS: Final = {PROTOBUF: read_protobuf, JSON: read_json}
 _ANSWER: Final = TraceAnswer()
 
 
@@ -40,25 +35,30 @@ async def send_traces(request: web.Request) -> web.Response:
     context = request.app[CONTEXT]
     repository = await admit_to_write(request, Operation.SEND_TRACES, PATH)
     async with context.intake.receive(request, KINDS) as body:
-        results = await body.read(partial(_read_traces, repository, body.kind, context.clock()))
-        await ingest_results(context.writer, repository, results.runs, clock=context.clock)
-    return _answer_traces(results, body.kind)
+        rejections = Rejections(0, "")
+        reader: Reader[tuple[Run, Execution] | Rejections] = partial(
+            read_spans, repository, body.kind, context.clock()
+        )
+
+        async def executions() -> AsyncGenerator[tuple[Run, Execution], None]:
+            nonlocal rejections
+            async with aclosing(body.read(reader)) as found:
+                async for item in found:
+                    if isinstance(item, Rejections):
+                        rejections = item
+                    else:
+                        yield item
+
+        async with aclosing(executions()) as items:
+            await ingest_results(context.writer, repository, items, clock=context.clock)
+    return _answer_traces(rejections, body.kind)
 
 
-def _read_traces(repository: RepositoryName, kind: str, now: datetime, content: bytes) -> Results:
-    try:
-        return read_results(repository, _READERS[kind](content), now=now)
-    except RequestTooLargeError as error:
-        raise problems.too_large(str(error)) from error
-    except RequestError as error:
-        raise problems.malformed(str(error)) from error
-
-
-def _answer_traces(results: Results, kind: str) -> web.Response:
+def _answer_traces(rejections: Rejections, kind: str) -> web.Response:
     """Answer in the request's own encoding; OTLP leaves out what there is nothing to say of."""
     rejected: dict[str, Any] = {}
-    if results.rejected:
-        rejected = {"rejected_spans": results.rejected, "error_message": results.complaint}
+    if rejections.count:
+        rejected = {"rejected_spans": rejections.count, "error_message": rejections.complaint}
     if kind == PROTOBUF:
         partial = ExportTracePartialSuccess(**rejected) if rejected else None
         message = ExportTraceServiceResponse(partial_success=partial)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from service.loop_lag import INTERVAL_SECONDS
 from service.metrics import name_operation
 from service.settings import Settings
 from tests.service.conftest import open_door
@@ -75,3 +78,20 @@ def test_what_is_sent_in_has_names_of_its_own() -> None:
     for path in ("/v1/repos/a/b/ci/traces", "/v1/ci/a/repositories/b/traces"):
         assert name_operation("POST", path) == "send-traces"
         assert name_operation("GET", path) == "other"
+
+
+async def test_what_holds_up_the_event_loop_shows_as_its_lag(counted: FrontDoor) -> None:
+    name = "mergewatch_event_loop_lag_max_seconds"
+    held, spare = 0.2, 5 * INTERVAL_SECONDS
+    await counted.ask("/metrics", {})
+    await asyncio.sleep(2 * INTERVAL_SECONDS)
+    # The front door shares the loop of this test.
+    time.sleep(held)  # noqa: ASYNC251
+    await asyncio.sleep(2 * INTERVAL_SECONDS)
+    found = samples(await counted.ask("/metrics", {}))
+    assert found[name,] > held - spare
+    assert found["mergewatch_event_loop_lag_seconds_count",] > 0
+    assert (
+        found["mergewatch_event_loop_lag_seconds_bucket", "0.1"]
+        < (found["mergewatch_event_loop_lag_seconds_count",])
+    )

@@ -14,11 +14,11 @@ import pytest
 from openapi_schema_validator import OAS31Validator
 
 from indexing.errors import StoreUnavailableError
-from indexing.ingest.events import QUICK_LINE_BYTES
+from indexing.ingest.bodies import MAX_LINES, TOLD_REFUSALS
 from indexing.models.keys import Scope
 from indexing.store import open_store
 from indexing.timestamps import format_timestamp
-from service.routes.events import MAX_LINES, TOLD_REFUSALS
+from service.received_bodies import QUICK_BODY_BYTES
 from service.settings import Settings
 from tests.builders import NOON, after
 from tests.service.conftest import open_door
@@ -134,8 +134,8 @@ async def test_an_event_that_stands_there_already_with_other_content_is_refused(
 
 
 async def test_a_long_line_does_not_hold_up_the_others(open_: FrontDoor) -> None:
-    long = make_line(1, newer=["x" * 50] * (QUICK_LINE_BYTES // 25))
-    assert len(long) > 2 * QUICK_LINE_BYTES
+    long = make_line(1, newer=["x" * 50] * (QUICK_BODY_BYTES // 25))
+    assert len(long) > 2 * QUICK_BODY_BYTES
     sending = asyncio.create_task(open_.post(LOGS, long * 3 + make_line(2), NDJSON))
     assert (await open_.get("/health/ready")).status == 200
     assert (await sending).json == {**counts(4, 2, 2, 0), "refusals": []}

@@ -17,10 +17,11 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from yarl import URL
 
 from indexing.errors import StoreUnavailableError
+from indexing.ingest.bodies import MAX_CONTENT_BYTES
 from indexing.models.keys import Scope
 from indexing.otlp.requests import MAX_SPANS
 from indexing.timestamps import format_timestamp
-from service.intake import MAX_BODY_BYTES, MAX_CONTENT_BYTES, READ_AT_ONCE
+from service.intake import MAX_BODY_BYTES, SMALL_AT_ONCE_OF_ONE
 from service.settings import Settings
 from tests.builders import FOREIGN, NOON, after
 from tests.service.conftest import open_door
@@ -336,11 +337,14 @@ async def test_a_body_waits_for_its_turn_so_long_and_no_longer(
     monkeypatch.setattr("service.intake.TURN_SECONDS", 0.05)
     held = hold_up(open_, monkeypatch, "refresh_tests")
     sent = [
-        asyncio.create_task(open_.post(TRACES, body, PROTOBUF)) for _ in range(READ_AT_ONCE + 1)
+        asyncio.create_task(open_.post(TRACES, body, PROTOBUF))
+        for _ in range(SMALL_AT_ONCE_OF_ONE + 1)
     ]
     assert_refused(await next(asyncio.as_completed(sent)), 503)
     held.released.set()
-    assert sorted([(await answer).status for answer in sent]) == [200] * READ_AT_ONCE + [503]
+    assert sorted([(await answer).status for answer in sent]) == [200] * SMALL_AT_ONCE_OF_ONE + [
+        503
+    ]
 
 
 async def test_more_spans_than_one_request_may_hold_are_refused(open_: FrontDoor) -> None:

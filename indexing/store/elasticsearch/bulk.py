@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import orjson
 
 from indexing.errors import StoreUnavailableError
+from indexing.pauses import Pause
 from indexing.store.elasticsearch.connection import WRITING, Connection
 from indexing.store.elasticsearch.failures import (
     CONFLICT,
@@ -112,7 +113,7 @@ async def send(
         StoreUnavailableError: the cluster goes on putting some of them off, or an index takes none.
         StoreError: an index cannot hold one of them.
     """
-    pieces = list(_cut(operations))
+    pieces = await _cut(operations)
     outcomes: list[Outcome] = []
     for piece in pieces:
         outcomes += await _send_piece(connection, piece, visible=visible and len(pieces) == 1)
@@ -161,15 +162,17 @@ async def _send_piece(
     return [outcomes[number] for number in range(len(piece))]
 
 
-def _cut(operations: Sequence[Operation]) -> Iterator[list[tuple[Operation, bytes]]]:
-    piece: list[tuple[Operation, bytes]] = []
+async def _cut(operations: Sequence[Operation]) -> list[list[tuple[Operation, bytes]]]:
+    pieces: list[list[tuple[Operation, bytes]]] = []
     size = 0
+    # Thousands of documents take a while to encode.
+    pause = Pause()
     for operation in operations:
         lines = operation.encode()
-        if piece and (size + len(lines) > _PIECE_BYTES or len(piece) == _PIECE_OPERATIONS):
-            yield piece
-            piece, size = [], 0
-        piece.append((operation, lines))
         size += len(lines)
-    if piece:
-        yield piece
+        if not pieces or size > _PIECE_BYTES or len(pieces[-1]) == _PIECE_OPERATIONS:
+            pieces.append([])
+            size = len(lines)
+        pieces[-1].append((operation, lines))
+        await pause.if_due()
+    return pieces

@@ -10,6 +10,7 @@ from indexing.identifiers import derive_run_id, derive_test_id
 from indexing.models.executions import Execution, Run
 from indexing.models.tests import METADATA_FIELDS
 from indexing.names import RepositoryName
+from indexing.pauses import Pause
 from indexing.store.elasticsearch import bulk
 from indexing.store.elasticsearch.bulk import Operation, Outcome
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
@@ -101,11 +102,13 @@ async def _plan(
     executions = [result.execution for result in results]
     there = await _find_stored(cluster, repository, executions, retention)
     operations: dict[int, Operation] = {}
+    pause = Pause()
     for number, result in enumerate(results):
         place = there.get(result.execution.id.hex())
         if place is not None and not place.dropped:
             continue
         operations[number] = _operation_of(cluster, repository, result, retention.epoch, place)
+        await pause.if_due()
     return operations
 
 

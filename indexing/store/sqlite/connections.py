@@ -2,7 +2,8 @@
 
 A quick read runs on the event loop's own connection, because handing it to a thread costs more
 than the read. It runs under a budget: what turns out to be long is broken off and done again in a
-thread, so that it holds nothing up. Writes queue for one thread with the only writing connection.
+thread, so that it holds nothing up. Writes share one thread with the only writing connection, in
+a fair queue of tenants.
 The work itself is plain functions over a connection; drivers' errors are translated here alone.
 """
 
@@ -14,20 +15,23 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from indexing.errors import StoreError, StoreUnavailableError
+from indexing.fairness import FairQueue
 from indexing.lanes import ASKER, Lanes, take_within
+from indexing.store.sqlite.pace import Pace
 from indexing.store.sqlite.repositories import ReadingConnection
 from indexing.store.sqlite.schema import ensure_schema, read_version, require_version
 from indexing.store.sqlite.search import add_functions
 from indexing.store.sqlite.slow_read import BrokenOffError, SlowRead, Work
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 # The budget of a read on the event loop. Steps of SQLite's virtual machine, some 10 million of
 # which take a second, make the outcome the same on a busy machine; a page of 100 events takes some
@@ -88,6 +92,7 @@ class Connections:
         self._turn = asyncio.Lock()
         self._lanes_to_turn = Lanes(1)
         self._lanes_to_slow = Lanes(SLOW_READS_OF_ONE)
+        self._turns_to_write = FairQueue(1)
         self._slow = ThreadPoolExecutor(SLOW_READERS, "sqlite-reader", _give_way)
         self._writing = ThreadPoolExecutor(1, "sqlite-writer")
         self._of_thread = threading.local()
@@ -168,6 +173,8 @@ class Connections:
     async def write(self, work: Work[T]) -> T:
         """Run one write transaction, whole or not at all.
 
+        Tenants take turns: a transaction waits for no more than one of each other tenant.
+
         Raises:
             StoreVersionError: another release has upgraded the file since it was opened.
         """
@@ -184,8 +191,31 @@ class Connections:
                 raise
             return result
 
-        with translated_errors(self._path):
-            return await self._in_thread(self._writing, transaction, WRITER_BUSY_SECONDS)
+        async with self._turns_to_write.take(ASKER.get()):
+            with translated_errors(self._path):
+                return await self._in_thread(self._writing, transaction, WRITER_BUSY_SECONDS)
+
+    async def write_rows(
+        self,
+        rows: Sequence[R],
+        write: Callable[[sqlite3.Connection, Sequence[R]], T],
+        pace: Pace,
+    ) -> list[T]:
+        """Write rows in one or more short transactions; gives what `write` gave in each."""
+        results: list[T] = []
+        at = 0
+        while at < len(rows) or not results:
+            step = rows[at : at + pace.rows]
+
+            def work(connection: sqlite3.Connection, step: Sequence[R] = step) -> T:
+                began = time.monotonic()
+                result = write(connection, step)
+                pace.learn(len(step), time.monotonic() - began)
+                return result
+
+            results.append(await self.write(work))
+            at += len(step)
+        return results
 
     async def close(self) -> None:
         """Break off slow reads, wait for what is being written, then close every connection."""

@@ -7,6 +7,7 @@ the newest success count, and each of those is one step down an index.
 from __future__ import annotations
 
 import sqlite3
+import time
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
@@ -49,9 +50,18 @@ _Newest = dict[int, tuple[str, str, int | None]]
 
 
 def refresh_some(
-    connection: sqlite3.Connection, limit: int, now: datetime, repository: RepositoryName | None
-) -> int:
-    """Do the first `limit` of the stale tests, of that repository or of all; returns how many."""
+    connection: sqlite3.Connection,
+    limit: int,
+    now: datetime,
+    repository: RepositoryName | None,
+    seconds: float,
+) -> tuple[int, bool]:
+    """Do the first `limit` of the stale tests, of that repository or of all.
+
+    Returns how many, and whether there may be more. No other test is begun once so many seconds
+    have passed.
+    """
+    deadline = time.monotonic() + seconds
     within = "" if repository is None else " WHERE r.key = ?"
     stale = [
         row[0]
@@ -61,10 +71,12 @@ def refresh_some(
             (*([] if repository is None else [repository.key]), limit),
         )
     ]
-    for test in stale:
+    for done, test in enumerate(stale, start=1):
         _refresh(connection, test, to_microseconds(now))
         connection.execute("DELETE FROM stale_tests WHERE test = ?", (test,))
-    return len(stale)
+        if time.monotonic() > deadline:
+            return done, True
+    return len(stale), len(stale) == limit
 
 
 def find_last_evidence(connection: sqlite3.Connection, test_id: bytes) -> int | None:

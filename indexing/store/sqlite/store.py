@@ -13,7 +13,7 @@ from typing import Final
 
 from indexing.globs import is_literal
 from indexing.models.events import EventKey, EventQuery, EventRow, StoredEvent
-from indexing.models.executions import Execution, Run
+from indexing.models.executions import Execution, Run, group_by_run
 from indexing.models.keys import ApplicationKey
 from indexing.models.paging import Anchor, Page
 from indexing.models.quarantines import (
@@ -50,6 +50,7 @@ from indexing.store.sqlite import (
     tests,
 )
 from indexing.store.sqlite.connections import Connections
+from indexing.store.sqlite.pace import TRANSACTION_SECONDS, Pace
 from indexing.store.sqlite.search_plan import Narrowing, find_narrowing, is_heavy
 
 # Rows of one transaction of long work: some tenths of a second, so that other writers get in.
@@ -63,6 +64,8 @@ class SqliteStore(Store):
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
+        self._events_pace = Pace()
+        self._executions_pace = Pace()
 
     @classmethod
     async def open(cls, path: Path) -> SqliteStore:
@@ -91,6 +94,10 @@ class SqliteStore(Store):
         return await self._connections.read(repositories.list_repositories)
 
     async def ensure_repository(self, name: RepositoryName) -> Repository:
+        # Mostly it is known, and a write has to wait its turn.
+        found = await self.find_repository(name)
+        if found is not None:
+            return found
         return await self._connections.write(partial(repositories.ensure_repository, name=name))
 
     async def set_repository(
@@ -120,7 +127,8 @@ class SqliteStore(Store):
         )
 
     async def write_events(self, batch: Sequence[StoredEvent]) -> Sequence[EventOutcome]:
-        return await self._connections.write(partial(events.write_events, events=batch))
+        outcomes = await self._connections.write_rows(batch, events.write_events, self._events_pace)
+        return [outcome for step in outcomes for outcome in step]
 
     async def search_tests(
         self, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
@@ -163,8 +171,15 @@ class SqliteStore(Store):
     async def write_results(
         self, repository: RepositoryName, results: Mapping[Run, Sequence[Execution]]
     ) -> ExecutionCount:
-        return await self._connections.write(
-            partial(executions.write_results, repository=repository, results=results)
+        counts = await self._connections.write_rows(
+            [(run, execution) for run, batch in results.items() for execution in batch],
+            lambda connection, rows: executions.write_results(
+                connection, repository, group_by_run(rows)
+            ),
+            self._executions_pace,
+        )
+        return ExecutionCount(
+            sum(count.written for count in counts), sum(count.unchanged for count in counts)
         )
 
     async def refresh_tests(
@@ -173,8 +188,20 @@ class SqliteStore(Store):
         progress: Steps | None = None,
         repository: RepositoryName | None = None,
     ) -> int:
-        step = partial(refresh.refresh_some, limit=_TESTS_A_STEP, now=now, repository=repository)
-        return await self._repeat(step, progress)
+        step = partial(
+            refresh.refresh_some,
+            limit=_TESTS_A_STEP,
+            now=now,
+            repository=repository,
+            seconds=TRANSACTION_SECONDS,
+        )
+        total, more = 0, True
+        while more:
+            done, more = await self._connections.write(step)
+            total += done
+            if progress is not None and done:
+                progress(total)
+        return total
 
     async def measure_executions(self, selection: ExecutionSelection) -> SelectionExtent:
         return await self._connections.count(partial(removal.measure, selection=selection))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import tracemalloc
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -28,13 +29,22 @@ from indexing.otlp.requests import (
     RequestError,
     RequestTooLargeError,
 )
-from indexing.otlp.results import MAX_RUNS, read_results
+from indexing.otlp.results import MAX_RUNS, Results
 from tests.builders import NOON, WIDGETS
 from tests.spans import RESOURCE, make_request, make_span, write_json
 
 END = 1_780_000_000 * 10**9
 
 PLACE = "resourceSpans[0].scopeSpans[0].spans"
+
+
+def read_results(
+    repository: RepositoryName, spans: Iterable[ReceivedSpan | DamagedSpan]
+) -> Results:
+    results = Results(repository, NOON)
+    for span in spans:
+        results.add(span)
+    return results
 
 
 def read_one_json(**members: Any) -> ReceivedSpan | DamagedSpan:
@@ -101,7 +111,7 @@ def test_json_ids_are_hexadecimal_in_either_case() -> None:
 @pytest.mark.parametrize("wrong", ["xyz", 7, None, [], "AAAAAAAAAAAAAAAAAAAAAQ=="])
 def test_a_json_id_that_is_none_rejects_its_span_alone(wrong: Any) -> None:
     found = read_one_json(traceId=wrong, endTimeUnixNano="1", attributes=_case())
-    results = read_results(WIDGETS, [found], now=NOON)
+    results = read_results(WIDGETS, [found])
     assert (results.rejected, results.runs) == (1, {})
 
 
@@ -145,7 +155,7 @@ def test_a_lone_surrogate_rejects_its_span_alone() -> None:
         {"attributes": [{"key": k, "value": {"stringValue": str(v)}} for k, v in RESOURCE.items()]}
     )
     body = b'{"resourceSpans":[{"resource":%s,"scopeSpans":[{"spans":[%s]}]}]}' % (resource, spans)
-    results = read_results(WIDGETS, read_json(body), now=NOON)
+    results = read_results(WIDGETS, read_json(body))
     assert [[each.test_name for each in runs] for runs in results.runs.values()] == [["a"]]
     assert results.complaint == f"{PLACE}[0]: the name of the test must not hold a lone surrogate"
 
@@ -283,13 +293,13 @@ def test_a_request_of_too_many_runs_is_refused() -> None:
     ]
     body = make_request(spans).SerializeToString()
     with pytest.raises(RequestTooLargeError, match="runs"):
-        read_results(WIDGETS, read_protobuf(body), now=NOON)
+        read_results(WIDGETS, read_protobuf(body))
 
 
 def test_what_was_rejected_is_told_once_for_each_reason() -> None:
     spans = [make_span(""), make_span("a"), make_span(""), make_span("b", trace_id=bytes(16))]
     body = make_request(spans).SerializeToString()
-    results = read_results(RepositoryName("acme", "widgets"), read_protobuf(body), now=NOON)
+    results = read_results(RepositoryName("acme", "widgets"), read_protobuf(body))
     assert [len(executions) for executions in results.runs.values()] == [1]
     assert results.rejected == 3
     assert results.complaint == (
@@ -323,7 +333,7 @@ def test_no_json_span_breaks_the_reader(value: Any) -> None:
     body = write_spans(span)
     for found in read_json(body):
         assert isinstance(found, ReceivedSpan | DamagedSpan)
-    read_results(WIDGETS, read_json(body), now=NOON)
+    read_results(WIDGETS, read_json(body))
 
 
 @given(st.binary(max_size=100))
@@ -331,4 +341,4 @@ def test_no_span_of_garbage_breaks_the_reader(garbage: bytes) -> None:
     wrapped = _nest(b"\x12" + bytes((len(garbage),)) + garbage)
     for body in (garbage, wrapped):
         with suppress(RequestError):
-            read_results(WIDGETS, read_protobuf(body), now=NOON)
+            read_results(WIDGETS, read_protobuf(body))

@@ -1,0 +1,42 @@
+"""How late the event loop runs what is due: every request waits for as long."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+# How often it is measured: a delay shows in full, or shorter by at most this.
+INTERVAL_SECONDS: Final = 0.01
+
+
+class LoopLag:
+    """Measures the lag of one event loop and tells each measurement, in seconds."""
+
+    def __init__(self, observe: Callable[[float], None]) -> None:
+        self._observe = observe
+        self._timer: asyncio.TimerHandle | None = None
+        self._longest = 0.0
+
+    def start(self) -> None:
+        """Measure until `stop` is called."""
+        loop = asyncio.get_running_loop()
+        due = loop.time() + INTERVAL_SECONDS
+
+        def measure() -> None:
+            lag = max(0.0, loop.time() - due)
+            self._longest = max(self._longest, lag)
+            self._observe(lag)
+            self.start()
+
+        self._timer = loop.call_at(due, measure)
+
+    def stop(self) -> None:
+        """Measure no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def take_longest(self) -> float:
+        """The longest lag since this was last asked."""
+        longest, self._longest = self._longest, 0.0
+        return longest

@@ -1,0 +1,103 @@
+"""Tenants take turns at what is scarce, whatever each of them sends."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from indexing.fairness import FairQueue
+from indexing.lanes import take_within
+
+
+async def settle() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_a_flood_and_one_who_comes_later_take_turns() -> None:
+    queue, order = FairQueue(1), []
+    held = asyncio.Event()
+
+    async def work(tenant: str) -> None:
+        async with queue.take(tenant):
+            await held.wait()
+            order.append(tenant)
+
+    tasks = [asyncio.create_task(work("flood")) for _ in range(20)]
+    await settle()
+    tasks += [asyncio.create_task(work(tenant)) for tenant in ("quiet", "quiet", "other")]
+    await settle()
+    held.set()
+    await asyncio.gather(*tasks)
+    # The first had its turn before anybody else came, and the second waited before them.
+    assert order[:7] == ["flood", "flood", "quiet", "other", "flood", "quiet", "flood"]
+
+
+async def test_nobody_in_particular_is_a_tenant_too() -> None:
+    queue = FairQueue(1)
+    async with take_within(60, queue.take(None)):
+        pass
+
+
+async def test_one_tenant_has_no_more_than_its_share() -> None:
+    queue, inside = FairQueue(4, 2), []
+    held = asyncio.Event()
+
+    async def work(tenant: str) -> None:
+        async with queue.take(tenant):
+            inside.append(tenant)
+            await held.wait()
+
+    tasks = [asyncio.create_task(work("flood")) for _ in range(5)]
+    await settle()
+    assert inside == ["flood"] * 2
+    tasks += [asyncio.create_task(work(tenant)) for tenant in ("a", "b", "c")]
+    await settle()
+    assert inside == ["flood"] * 2 + ["a", "b"]
+    held.set()
+    await asyncio.gather(*tasks)
+    assert sorted(inside) == ["a", "b", "c"] + ["flood"] * 5
+
+
+async def test_a_waiter_that_gives_up_leaves_nothing_behind() -> None:
+    queue = FairQueue(1)
+    with pytest.raises(TimeoutError):
+        async with queue.take("one"), take_within(0.01, queue.take("one")):
+            raise AssertionError
+    async with take_within(60, queue.take("one")):
+        pass
+
+
+async def test_a_slot_that_comes_as_its_waiter_goes_away_is_not_lost() -> None:
+    queue = FairQueue(1)
+
+    async def work() -> None:
+        async with queue.take("one"):
+            pass
+
+    async with queue.take("two"):
+        waiter = asyncio.create_task(work())
+        await settle()
+    # The slot is the waiter's by now, though it has not run yet.
+    waiter.cancel()
+    await asyncio.gather(waiter, return_exceptions=True)
+    async with take_within(60, queue.take("two")):
+        pass
+
+
+async def test_a_cancelled_waiter_is_passed_over() -> None:
+    queue = FairQueue(1)
+    entered = asyncio.Event()
+
+    async def work() -> None:
+        async with queue.take("one"):
+            entered.set()
+
+    async with queue.take("two"):
+        first, second = asyncio.create_task(work()), asyncio.create_task(work())
+        await settle()
+        first.cancel()
+    await second
+    assert entered.is_set()
+    assert first.cancelled()

@@ -12,7 +12,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -33,6 +33,8 @@ COMMAND: Final = (sys.executable, "-c", "from service.cli import main; main()")
 # Seconds: the slowest machine is ready and gone within this.
 _DEADLINE: Final = 120.0
 _POLL: Final = 0.02
+# What tells two lines of a log apart that say the same.
+_PASSING: Final = frozenset({"timestamp", "request_id", "level"})
 
 
 class GroundError(RuntimeError):
@@ -54,7 +56,7 @@ class Running:
 
     def mistakes(self) -> list[str]:
         """What its log tells of its own mistakes."""
-        return [str(line) for line in self.lines() if line.get("level") in ("error", "critical")]
+        return [_brief(line) for line in self.lines() if line.get("level") in ("error", "critical")]
 
     def end(self) -> int:
         """Tell it to go, wait, and give its exit status."""
@@ -121,16 +123,16 @@ class Ground:
         return self._node
 
     @contextmanager
-    def own_node(self) -> Iterator[Node]:
+    def own_node(self, heap: str = "512m") -> Iterator[Node]:
         """A node that the scenario may harm."""
-        with Node(self.new_folder("node"), heap="512m", quick_start=False) as node:
+        with Node(self.new_folder("node"), heap=heap, quick_start=False) as node:
             yield node
 
     @contextmanager
-    def redis(self) -> Iterator[Redis]:
+    def redis(self, password: str | None = None, *, cluster: bool = False) -> Iterator[Redis]:
         """A Redis that the scenario may harm; what it holds in the end is written down."""
         folder = self.new_folder("redis")
-        with Redis(folder) as server:
+        with Redis(folder, password=password, cluster=cluster) as server:
             yield server
             if server.alive:
                 server.resume()
@@ -190,6 +192,14 @@ class Ground:
         if self._node is not None and self._node.alive:
             self.write_down_node()
             self._node.stop()
+
+
+def _brief(line: Mapping[str, object]) -> str:
+    """A line of the log without its time, and of a traceback the end alone."""
+    about = {name: value for name, value in line.items() if name not in _PASSING}
+    if "exception" in about:
+        about["exception"] = str(about["exception"]).rpartition("\n")[2]
+    return str(about)
 
 
 def environment(place: Place, **settings: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from hardening.findings import Finding
 from hardening.ground import Ground
 from hardening.scenarios import (
+    backups,
     broken_paths,
     costly_globs,
     credentials,
@@ -16,17 +17,27 @@ from hardening.scenarios import (
     cut_file,
     elasticsearch_kills,
     full_disk,
+    generated_bodies,
+    grown_lists,
+    growth,
     header_injection,
     hidden_repositories,
+    hostile_bodies,
+    ingest_turns,
+    largest_searches,
+    matrix_history,
+    no_new_indices,
     numbers_and_texts,
     overload,
     redis_faults,
+    redis_modes,
     revocation,
     schema_cases,
     search_for_credentials,
     shared_file,
     sigterm,
     slow_clients,
+    wrong_clocks,
 )
 
 Scenario = Callable[[Ground], Coroutine[Any, Any, list[Finding]]]
@@ -50,6 +61,17 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     "shared-file": shared_file.run,
     "cut-file": cut_file.run,
     "schema-cases": schema_cases.run,
+    "hostile-bodies": hostile_bodies.run,
+    "generated-bodies": generated_bodies.run,
+    "matrix-history": matrix_history.run,
+    "no-new-indices": no_new_indices.run,
+    "ingest-turns": ingest_turns.run,
+    "wrong-clocks": wrong_clocks.run,
+    "grown-lists": grown_lists.run,
+    "largest-searches": largest_searches.run,
+    "backups": backups.run,
+    "redis-modes": redis_modes.run,
+    "growth": growth.run,
     # The last: it looks through what the others left.
     "search-for-credentials": search_for_credentials.run,
 }

@@ -1,0 +1,176 @@
+"""Backups of a service under load: each restores to all that was acknowledged before it began."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from hardening.bodies import NDJSON, make_event, make_result
+from hardening.findings import Finding
+from hardening.ground import Ground
+from hardening.tenants import Tenants, watched_tenants
+from hardening.walking import walk_events
+from hardening.wire import UnansweredError, Wire
+from indexing.identifiers import derive_test_id
+from indexing.timestamps import to_microseconds
+from tests.places import Place
+
+TIMES = 4
+CLIENTS = 4
+EVENTS_AT_ONCE = 20
+_PAUSE: Final = 1.0
+_KIND: Final = {"logs": NDJSON, "traces": "application/json"}
+
+
+@dataclass
+class _Load:
+    """Clients that send without a pause, and when each thing was acknowledged."""
+
+    tenants: Tenants
+    now: datetime
+    events: dict[int, float] = field(default_factory=dict)
+    tests: dict[str, float] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+    _number: int = 0
+
+    @asynccontextmanager
+    async def under_way(self, clients: int) -> AsyncIterator[None]:
+        over = asyncio.Event()
+
+        async def go_on(client: int) -> None:
+            wire = Wire(self.tenants.port)
+            while not over.is_set():
+                await (self._send_test(wire) if client % 2 else self._send_events(wire))
+            wire.abort()
+
+        async with asyncio.TaskGroup() as group:
+            for client in range(clients):
+                group.create_task(go_on(client))
+            try:
+                yield
+            finally:
+                over.set()
+
+    async def _send_events(self, wire: Wire) -> None:
+        ids = range(self._number + 1, self._number + 1 + EVENTS_AT_ONCE)
+        self._number += EVENTS_AT_ONCE
+        lines = [orjson.dumps(make_event(number, "action.rebase", {})) for number in ids]
+        if await self._post(wire, "logs", b"\n".join(lines)):
+            self.events.update(dict.fromkeys(ids, time.monotonic()))
+
+    async def _send_test(self, wire: Wire) -> None:
+        self._number += 1
+        name = f"saved.{self._number}"
+        at = to_microseconds(self.now) * 1_000
+        if await self._post(wire, "traces", make_result(name, "passed", at, self._number)):
+            self.tests[name] = time.monotonic()
+
+    async def _post(self, wire: Wire, to: str, body: bytes) -> bool:
+        kind = b"Content-Type: " + _KIND[to].encode()
+        path = self.tenants.path(to)
+        try:
+            told = await wire.ask(path, self.tenants.sender_key, kind, method="POST", body=body)
+        except (UnansweredError, OSError, TimeoutError) as error:
+            self.failures.append(type(error).__name__)
+            return False
+        if told.status != HTTPStatus.OK:
+            self.failures.append(f"{told.status}: {told.body[:100]!r}")
+        return told.status == HTTPStatus.OK
+
+
+@dataclass(frozen=True)
+class _Backup:
+    file: Path
+    began: float
+    took: float
+    status: int
+    said: str
+
+
+async def run(
+    ground: Ground, *, times: int = TIMES, clients: int = CLIENTS, pause: float = _PAUSE
+) -> list[Finding]:
+    place = await ground.place("sqlite")
+    folder = ground.new_folder("backups")
+    now = datetime.now(UTC).replace(microsecond=0)
+    backups = []
+    async with watched_tenants(ground, place) as tenants:
+        load = _Load(tenants, now)
+        async with tenants.watcher.during("backups"), load.under_way(clients):
+            for number in range(times):
+                await asyncio.sleep(pause)
+                backups.append(await _back_up(ground, place, folder / f"{number}.db"))
+            await asyncio.sleep(pause)
+        restored = [await _restore(ground, load, backup) for backup in backups]
+    failed = [backup.said.strip()[-200:] for backup in backups if backup.status]
+    lost = [loss for loss in restored if loss]
+    mistakes = tenants.running.mistakes()
+    took = max(backup.took for backup in backups)
+    return [
+        Finding(
+            "backups under load, restored",
+            f"{times} of a store with {len(load.events):,} events and {len(load.tests):,} tests "
+            f"acknowledged in the end, {took:.1f} s at most: {len(failed)} failed, {len(lost)} "
+            f"without something that had been acknowledged; {len(load.failures)} requests failed",
+            "0, 0, 0",
+            not failed and not lost and not load.failures and not mistakes and bool(load.events),
+            "; ".join([*failed[:1], *lost[:2], *load.failures[:1], *mistakes[:1]]),
+        ),
+        tenants.watcher.judge("backups"),
+    ]
+
+
+async def _back_up(ground: Ground, place: Place, file: Path) -> _Backup:
+    began = time.monotonic()
+    status, _, said = await ground.command(place, "index", "backup", str(file))
+    return _Backup(file, began, time.monotonic() - began, status, said)
+
+
+async def _restore(ground: Ground, load: _Load, backup: _Backup) -> str:
+    """Put the file in a store's place; gives what is missing there, if anything."""
+    if not backup.file.is_file():
+        return "no file"
+    folder = ground.new_folder("restored")
+    file = folder / "mergewatch.db"
+    file.write_bytes(backup.file.read_bytes())
+    with closing(sqlite3.connect(file)) as connection:
+        (checked,) = connection.execute("PRAGMA integrity_check").fetchone()
+    events = {number for number, at in load.events.items() if at < backup.began}
+    tests = [name for name, at in load.tests.items() if at < backup.began]
+    tenants = load.tenants
+    async with ground.serve(folder, log_level="info") as running:
+        there = await walk_events(
+            running.port,
+            tenants.sender_key,
+            tenants.sender,
+            load.now - timedelta(hours=2),
+            load.now + timedelta(hours=2),
+        )
+        missing = [name for name in tests if not await _is_there(running.port, tenants, name)]
+    if checked != "ok":
+        return f"the file is damaged: {checked}"
+    if events - there or missing:
+        return (
+            f"{len(events - there)} of {len(events)} events and {len(missing)} of {len(tests)} "
+            "tests missing"
+        )
+    return ""
+
+
+async def _is_there(port: int, tenants: Tenants, name: str) -> bool:
+    wire = Wire(port)
+    repository = tenants.sender.name
+    path = f"/v1/ci/{repository.owner}/repositories/{repository.name}/tests/"
+    told = await wire.ask(path + str(derive_test_id(repository, name)), tenants.sender_key)
+    wire.abort()
+    return told.status == HTTPStatus.OK and orjson.loads(told.body)["health_status"] == "healthy"

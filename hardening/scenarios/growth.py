@@ -1,0 +1,179 @@
+"""What is sent costs as much as there is of it: four times as much takes four times as long."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from typing import Final
+
+import orjson
+
+from hardening.bodies import NDJSON, make_event, make_spans
+from hardening.findings import Finding
+from hardening.ground import STORES, Ground
+from hardening.stock import Stock, prepared
+from hardening.tenants import WATCHED, path_of
+from hardening.wire import PATIENCE, UnansweredError, Wire
+from indexing.models.keys import Scope
+from indexing.timestamps import format_timestamp
+
+MOST_GROWTH = 6.0
+FACTOR: Final = 4
+ROUNDS = 3
+# So many at first. A cluster takes longer for each.
+SIZES: Final[Mapping[str, Mapping[str, int]]] = {
+    "sqlite": {"commits": 250, "lines": 2_500, "spans": 2_000, "parameters": 25, "unknown": 900},
+    "elasticsearch": {
+        "commits": 40,
+        "lines": 1_000,
+        "spans": 500,
+        "parameters": 25,
+        "unknown": 900,
+    },
+}
+# So many commits come with one body, as from an exporter that sends what it has.
+_BODY: Final = 50
+# One such request is over too soon to be measured.
+_REQUESTS: Final = 40
+
+
+@dataclass
+class _Sender:
+    """Sends so many of something, which nobody sent before, and gives the seconds that took."""
+
+    wire: Wire
+    stock: Stock
+    key: str = field(repr=False)
+    now: datetime
+    failures: list[str] = field(default_factory=list)
+    _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+
+    async def commits(self, count: int) -> float:
+        """Spans of one run id, each of a commit of its own."""
+        run_id, total = next(self._numbers), 0.0
+        for first in range(0, count, _BODY):
+            body = make_spans(
+                first,
+                min(_BODY, count - first),
+                self.now,
+                run_id=run_id,
+                commit=f"c{run_id}-",
+                own_commits=True,
+            )
+            total += await self._post("traces", "application/json", body)
+        return total
+
+    async def spans(self, count: int) -> float:
+        """Spans of one run and commit."""
+        run_id = next(self._numbers)
+        body = make_spans(0, count, self.now, run_id=run_id, commit=f"c{run_id}")
+        return await self._post("traces", "application/json", body)
+
+    async def lines(self, count: int) -> float:
+        at = format_timestamp(self.now - timedelta(minutes=next(self._numbers)))
+        about = {"received_at": at, "repository": str(self.stock.name)}
+        lines = [make_event(n, "action.rebase", {}) | about for n in range(count)]
+        return await self._post("logs", NDJSON, b"\n".join(map(orjson.dumps, lines)))
+
+    async def parameters(self, count: int) -> float:
+        """Names of tests that there are not."""
+        path = self.stock.targets()["search"].partition("?")[0]
+        return await self._get(
+            lambda number: (
+                path
+                + "?"
+                + "&".join(f"test_name=no-{number}-{n:03}.{'x' * 40}" for n in range(count))
+            )
+        )
+
+    async def unknown(self, count: int) -> float:
+        """Parameters that mean nothing."""
+        path = path_of(self.stock, "logs")
+        return await self._get(lambda number: f"{path}?u{number}&{'a&' * count}")
+
+    async def _get(self, target_of: Callable[[int], str]) -> float:
+        return sum([await self._ask(target_of(next(self._numbers))) for _ in range(_REQUESTS)])
+
+    async def _post(self, to: str, kind: str, body: bytes) -> float:
+        return await self._ask(
+            path_of(self.stock, to), b"Content-Type: " + kind.encode(), method="POST", body=body
+        )
+
+    async def _ask(
+        self, target: str, *headers: bytes, method: str = "GET", body: bytes = b""
+    ) -> float:
+        try:
+            told = await self.wire.ask(target, self.key, *headers, method=method, body=body)
+        except (UnansweredError, OSError, TimeoutError) as error:
+            self.failures.append(f"{type(error).__name__} after at most {PATIENCE:.0f} s")
+            return PATIENCE
+        if told.status != HTTPStatus.OK or b"rejected" in told.body or b'"reason"' in told.body:
+            self.failures.append(f"{told.status}: {told.body[:100]!r}")
+        return told.seconds
+
+
+async def run(
+    ground: Ground,
+    *,
+    rounds: int = ROUNDS,
+    stores: Sequence[str] = STORES,
+    sizes: Mapping[str, Mapping[str, int]] = SIZES,
+) -> list[Finding]:
+    found = []
+    for store in stores:
+        place = await ground.place(store)
+        (stock,), key = await prepared(ground, place, [WATCHED], scope=Scope.ADMIN)
+        async with ground.serve(place, ingest="true", log_level="info") as running:
+            now = datetime.now(UTC).replace(microsecond=0)
+            sender = _Sender(Wire(running.port), stock, key, now)
+            ways: Mapping[str, Callable[[int], Awaitable[float]]] = {
+                "commits": sender.commits,
+                "lines": sender.lines,
+                "spans": sender.spans,
+                "parameters": sender.parameters,
+                "unknown": sender.unknown,
+            }
+            for name, size in sizes[store].items():
+                sender.failures.clear()
+                found.append(await _measure(_NAMES[name], size, ways[name], rounds, sender, store))
+            sender.wire.abort()
+    return found
+
+
+_NAMES: Final = {
+    "commits": "commits under one run id",
+    "lines": "lines",
+    "spans": "spans",
+    "parameters": "names in a search",
+    "unknown": "unknown parameters",
+}
+
+
+async def _measure(
+    what: str,
+    size: int,
+    send: Callable[[int], Awaitable[float]],
+    rounds: int,
+    sender: _Sender,
+    store: str,
+) -> Finding:
+    """The best of each, by turns: what else the machine does only ever adds."""
+    # What is the first of its kind finds nothing prepared.
+    await send(min(size, 10))
+    few, many = [], []
+    for _ in range(rounds):
+        few.append(await send(size))
+        many.append(await send(FACTOR * size))
+        if max(many) >= PATIENCE:
+            break
+    growth = min(many) / min(few)
+    return Finding(
+        f"{what}, {store}",
+        f"{size:,} in {min(few):.2f} s, {FACTOR * size:,} in {min(many):.2f} s: × {growth:.1f}",
+        f"× {MOST_GROWTH:.0f} at most for {FACTOR} times as many",
+        growth <= MOST_GROWTH and not sender.failures,
+        "; ".join(dict.fromkeys(sender.failures[:3])),
+    )

@@ -1,0 +1,120 @@
+"""Bodies and queries that cost the most for their size: nobody else waits for them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from time import monotonic
+
+from hardening.bodies import HostileBody, hostile_lines, hostile_spans
+from hardening.findings import Finding
+from hardening.ground import STORES, Ground
+from hardening.tenants import Sent, Tenants, watched_tenants
+from hardening.wire import UnansweredError, Wire
+
+AT_ONCE = 2
+# What takes longer than this is not tried again.
+_SECONDS = 3.0
+_TIMES = 2
+# No group takes longer than this: what is left by then was not tried, and is told.
+_GROUP_SECONDS = 60.0
+QUERIES_AT_ONCE = 15
+_QUERY_SECONDS = 2.0
+
+
+async def run(
+    ground: Ground,
+    *,
+    stores: Sequence[str] = STORES,
+    make_lines: Callable[[], list[HostileBody]] = hostile_lines,
+    make_spans: Callable[[], list[HostileBody]] = hostile_spans,
+) -> list[Finding]:
+    # Made beforehand: who watches is to be disturbed by the service alone.
+    groups = {"hostile event lines": make_lines(), "hostile spans": make_spans()}
+    found = []
+    for store in stores:
+        for what, bodies in groups.items():
+            place = await ground.place(store)
+            async with watched_tenants(ground, place) as tenants:
+                sent, tried, end = Sent(), 0, monotonic() + _GROUP_SECONDS
+                for body in bodies:
+                    if monotonic() < end:
+                        tried += 1
+                        async with tenants.watcher.during(body.name):
+                            await _send(tenants, body, sent)
+            found += _judge(f"{what}, {store}", tried, len(bodies), tenants, sent)
+        place = await ground.place(store)
+        async with watched_tenants(ground, place) as tenants:
+            sent = Sent()
+            queries = _queries(tenants)
+            for name, target in queries.items():
+                async with tenants.watcher.during(name):
+                    await _ask(tenants, target, sent)
+        found += _judge(f"hostile queries, {store}", len(queries), len(queries), tenants, sent)
+    return found
+
+
+async def _send(tenants: Tenants, body: HostileBody, sent: Sent) -> None:
+    """Send a body several times over, unless it took long."""
+    began = monotonic()
+    for _ in range(_TIMES):
+        async with asyncio.TaskGroup() as group:
+            for _ in range(AT_ONCE):
+                group.create_task(tenants.send(body, sent))
+        if monotonic() - began > _SECONDS:
+            return
+
+
+async def _ask(tenants: Tenants, target: str, sent: Sent) -> None:
+    """Ask one thing over many connections for a while."""
+    end = monotonic() + _QUERY_SECONDS
+
+    async def go_on() -> None:
+        wire = Wire(tenants.port)
+        while monotonic() < end:
+            try:
+                told = await wire.ask(target, tenants.sender_key)
+            except (UnansweredError, OSError, TimeoutError) as error:
+                # A request line that no server reads on with may end in a reset connection.
+                sent.unanswered.append(f"{target[:60]}: {type(error).__name__}")
+            else:
+                sent.note(told.status, told.header("retry-after"), target[:60])
+        wire.abort()
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(QUERIES_AT_ONCE):
+            group.create_task(go_on())
+
+
+def _queries(tenants: Tenants) -> dict[str, str]:
+    """Targets of 242 KB, and the worst that a target of 8,000 bytes can be."""
+    found: dict[str, str] = {}
+    for operation, target in tenants.sender.targets().items():
+        if operation not in ("events", "search"):
+            continue
+        path = target.partition("?")[0]
+        room = 8_000 - len(path) - 40
+        found |= {
+            f"{operation}?a&a&… of 242 KB": f"{path}?{'a&' * 121_000}",
+            f"{operation}?a&a&…": f"{path}?{'a&' * (room // 2)}",
+            f"{operation}?%61&%61&…": f"{path}?{'%61&' * (room // 4)}",
+            f"{operation}?per_page=1&per_page=1&…": f"{path}?{'per_page=1&' * (room // 11)}",
+            f"{operation}?cursor=%00%00…": f"{path}?cursor={'%00' * (room // 3)}",
+        }
+    path = tenants.sender.targets()["search"].partition("?")[0]
+    names = "&".join(f"test_name={'*?' * 15}{n:03}" for n in range(100))
+    return found | {"search for 100 globs": f"{path}?{names}"}
+
+
+def _judge(what: str, tried: int, count: int, tenants: Tenants, sent: Sent) -> list[Finding]:
+    mistakes = [*sent.mistakes, *tenants.running.mistakes()]
+    return [
+        tenants.watcher.judge(what),
+        Finding(
+            f"answers to {what}",
+            f"{tried} of {count} kinds sent: {sent}",
+            "all sent and answered, no 5xx but 503 with Retry-After",
+            tried == count and not mistakes and not sent.unanswered,
+            "; ".join([*mistakes[:2], *sent.unanswered[:2]]),
+        ),
+    ]

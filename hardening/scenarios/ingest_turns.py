@@ -1,0 +1,140 @@
+"""Large bodies of one sender are under way: a small one of somebody else is answered at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from http import HTTPStatus
+from time import monotonic
+from typing import Final
+
+from hardening.bodies import HostileBody, make_spans, traces
+from hardening.findings import Finding, median, milliseconds
+from hardening.ground import STORES, Ground
+from hardening.tenants import Sent, Tenants, path_of, watched_tenants
+from hardening.wire import UnansweredError, Wire
+
+SPANS = 20_000
+# Bodies under way at a time: as many as are read at once, and many more.
+UNDER_WAY = (2, 8)
+BOUND = 1.0
+SECONDS = 25.0
+_PAUSE: Final = 0.1
+_ALONE_SECONDS: Final = 4.0
+
+
+@dataclass
+class _Small:
+    """Bodies of one span, one after the other, each of a test of its own."""
+
+    tenants: Tenants
+    at: datetime
+    seconds: list[float] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    _number: int = 0
+
+    async def send(self, wire: Wire) -> None:
+        self._number += 1
+        body = make_spans(self._number, 1, self.at, run_id=900_000 + self._number)
+        path = path_of(self.tenants.watched, "traces")
+        kind = b"Content-Type: application/json"
+        try:
+            told = await wire.ask(path, self.tenants.watched_key, kind, method="POST", body=body)
+        except (UnansweredError, OSError, TimeoutError) as error:
+            self.failures.append(type(error).__name__)
+            return
+        self.seconds.append(told.seconds)
+        if told.status != HTTPStatus.OK or b"rejected" in told.body:
+            self.failures.append(f"{told.status}: {told.body[:100]!r}")
+
+    def take(self) -> tuple[list[float], list[str]]:
+        """What was seen since this was asked last."""
+        taken = self.seconds, self.failures
+        self.seconds, self.failures = [], []
+        return taken
+
+
+async def run(
+    ground: Ground,
+    *,
+    spans: int = SPANS,
+    seconds: float = SECONDS,
+    under_way: Sequence[int] = UNDER_WAY,
+    stores: Sequence[str] = STORES,
+) -> list[Finding]:
+    at = datetime.now(UTC).replace(microsecond=0)
+    large = [
+        traces(f"{spans:,} spans", make_spans(0, spans, at, run_id=number))
+        for number in range(max(under_way))
+    ]
+    found = []
+    for store in stores:
+        for many in under_way:
+            place = await ground.place(store)
+            async with watched_tenants(ground, place) as tenants:
+                found += await _try(tenants, large[:many], seconds, at, store)
+    return found
+
+
+async def _try(
+    tenants: Tenants, large: Sequence[HostileBody], seconds: float, at: datetime, store: str
+) -> list[Finding]:
+    small, sent = _Small(tenants, at), Sent()
+    async with _go_on(small):
+        await asyncio.sleep(_ALONE_SECONDS)
+        alone, troubles = small.take()
+        end = monotonic() + seconds
+        async with tenants.watcher.during("large bodies"), asyncio.TaskGroup() as group:
+            tasks = [group.create_task(_send_on(tenants, body, sent, end)) for body in large]
+            await asyncio.wait(tasks, timeout=seconds)
+            # Its sender gives up: nothing that comes later is waited for.
+            for task in tasks:
+                task.cancel()
+        beside, failures = small.take()
+    slow = sum(each >= BOUND for each in beside)
+    what = f"{len(large)} bodies of {large[0].name} of one credential under way, {store}"
+    # What watches says of the cached read; what the attacker is answered is its own affair.
+    mistakes = [*sent.mistakes, *tenants.running.mistakes()]
+    return [
+        Finding(
+            f"one span of another owner while {what}",
+            f"{len(beside)} bodies: median {milliseconds(median(beside))}, longest "
+            f"{milliseconds(max(beside, default=0.0))}, {slow} late, {len(failures)} failed; "
+            f"alone: {len(alone)}, median {milliseconds(median(alone))}, longest "
+            f"{milliseconds(max(alone, default=0.0))}; the large ones: {sent}",
+            f"each 200 within {BOUND:.0f} s",
+            bool(beside) and not (slow or failures or troubles or mistakes),
+            "; ".join(dict.fromkeys([*troubles[:2], *failures[:2], *mistakes[:2]])),
+        ),
+        tenants.watcher.judge(what),
+    ]
+
+
+@asynccontextmanager
+async def _go_on(small: _Small) -> AsyncIterator[None]:
+    """Send small bodies until the context is left, and wait for the last answer."""
+    over = asyncio.Event()
+
+    async def send() -> None:
+        wire = Wire(small.tenants.port)
+        while not over.is_set():
+            await small.send(wire)
+            await asyncio.sleep(_PAUSE)
+        wire.abort()
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(send())
+        try:
+            yield
+        finally:
+            over.set()
+
+
+async def _send_on(tenants: Tenants, body: HostileBody, sent: Sent, end: float) -> None:
+    """Send a large body again and again, also when it is refused."""
+    while monotonic() < end:
+        await tenants.send(body, sent)
+        await asyncio.sleep(_PAUSE)

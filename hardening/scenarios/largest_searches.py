@@ -1,0 +1,168 @@
+"""The largest searches that a target holds: answered, and nobody else is harmed by them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import quote
+
+from hardening.findings import Finding, median, milliseconds
+from hardening.ground import STORES, Ground
+from hardening.tenants import SENDER, Tenants, watched_tenants
+from hardening.wire import UnansweredError, Wire
+from indexing.names import RepositoryName
+from indexing.store import ElasticsearchPlace, open_store
+from indexing.store.sqlite.connections import SLOW_READ_SECONDS
+from tests.builders import load_names
+from tests.places import Place
+
+TESTS = 20_000
+TIMES = 6
+AT_ONCE = 2
+# What a target has at most; one byte more is too much.
+MOST_BYTES: Final = 8_000
+BEYOND: Final = (MOST_BYTES + 1, 16_000, 60_000, 240_000)
+HEAP = "512m"
+_BATCH: Final = 5_000
+_PATH: Final = f"/v1/ci/{SENDER.replace('/', '/repositories/')}/search/tests"
+
+
+async def run(
+    ground: Ground, *, tests: int = TESTS, times: int = TIMES, stores: Sequence[str] = STORES
+) -> list[Finding]:
+    found = []
+    for store in stores:
+        if store == "sqlite":
+            found += await _try(ground, await ground.place(store), store, tests, times)
+            continue
+        # Its circuit breakers are those of a small heap, and nobody else's.
+        with ground.own_node(HEAP) as node:
+            place = ElasticsearchPlace((node.url,), "searches")
+            found += await _try(ground, place, store, tests, times)
+    return found
+
+
+async def _try(ground: Ground, place: Place, store: str, tests: int, times: int) -> list[Finding]:
+    await _load(place, tests)
+    async with watched_tenants(ground, place) as tenants:
+        seen = {}
+        for name, query in _queries().items():
+            async with tenants.watcher.during(name):
+                seen[name] = await _ask(tenants, query, times)
+        beyond = await _ask_beyond(tenants)
+    statuses = sum((counted for counted, _ in seen.values()), Counter[str]())
+    took = [each for _, seconds in seen.values() for each in seconds]
+    failed = {name: dict(counted) for name, (counted, _) in seen.items() if set(counted) != {"200"}}
+    slowest = max(seen, key=lambda name: max(seen[name][1], default=0.0))
+    mistakes = tenants.running.mistakes()
+    what = f"searches of {MOST_BYTES:,} bytes over {tests:,} tests, {store}"
+    return [
+        Finding(
+            what,
+            f"{statuses.total()} of {len(seen)} kinds: {_list(statuses)}; median "
+            f"{milliseconds(median(took))}, slowest {milliseconds(max(took, default=0.0))} "
+            f"({slowest})",
+            f"200 alone, within {SLOW_READ_SECONDS:.0f} s",
+            not failed and not mistakes and max(took, default=99.0) < SLOW_READ_SECONDS,
+            "; ".join([*(f"{name}: {counted}" for name, counted in failed.items()), *mistakes[:2]]),
+        ),
+        tenants.watcher.judge(what),
+        Finding(
+            f"targets of more than {MOST_BYTES:,} bytes, {store}",
+            ", ".join(f"{size:,} bytes: {told}" for size, told in beyond.items()),
+            "414 with a problem",
+            set(beyond.values()) == {"414"},
+        ),
+    ]
+
+
+def _queries() -> dict[str, str]:
+    """Queries that make a target of the most bytes, each the worst of a kind."""
+    room = MOST_BYTES - len(_PATH) - 60
+    share = room // 100 - len("&test_name=")
+    third = room // 3 - len("&test_name=")
+    stars = "*a" * 15
+    return {
+        "100 patterns of `?`": _names(["?" * (share - 3) + f"{n:03}" for n in range(100)]),
+        "100 patterns of `?` and `*`": _names(
+            ["*" + "?" * (share - 3) + f"{n}" for n in range(100)]
+        ),
+        "100 patterns of 15 `*`": _names(
+            [stars + "?" * (share - 33) + f"{n:03}" for n in range(100)]
+        ),
+        "3 patterns of `?`": _names(["?" * min(third, 2_000) + str(n) for n in range(3)]),
+        "3 patterns of `*` and `?`": _names(
+            ["*" + "?" * min(third - 1, 2_000) + str(n) for n in range(3)]
+        ),
+        "3 patterns of 15 `*` among `?`": _names(
+            [("*" + "?" * (min(third, 2_000) // 15 - 1)) * 15 + str(n) for n in range(3)]
+        ),
+        "31 patterns of 15 `*` and no end": _names([f"{stars}*b{n:02}" for n in range(31)]),
+        "100 names that are there": _names([f"abab.{'a' * 40}.{n:06}" for n in range(100)]),
+    }
+
+
+def _names(patterns: Sequence[str]) -> str:
+    return "&".join(f"test_name={quote(pattern, safe='*?.')}" for pattern in patterns)
+
+
+async def _ask(tenants: Tenants, query: str, times: int) -> tuple[Counter[str], list[float]]:
+    """Ask so often, a few at once, in no way that was asked before."""
+    counted, seconds, left = Counter[str](), list[float](), iter(range(times))
+
+    async def go_on() -> None:
+        wire = Wire(tenants.port)
+        for number in left:
+            target = f"{_PATH}?{query}&per_page={number + 1}"
+            told = await _status(wire, tenants, target)
+            counted[told[0]] += 1
+            seconds.append(told[1])
+        wire.abort()
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(AT_ONCE):
+            group.create_task(go_on())
+    return counted, seconds
+
+
+async def _ask_beyond(tenants: Tenants) -> dict[int, str]:
+    found = {}
+    for size in BEYOND:
+        wire = Wire(tenants.port)
+        begin = f"{_PATH}?test_name="
+        # As many values of the allowed length as it takes.
+        value = "?" * 1_900 + "&test_name="
+        target = (begin + value * (size // len(value) + 1))[:size]
+        found[size], _ = await _status(wire, tenants, target.rstrip("&"))
+        wire.abort()
+    return found
+
+
+async def _status(wire: Wire, tenants: Tenants, target: str) -> tuple[str, float]:
+    try:
+        told = await wire.ask(target, tenants.sender_key)
+    except (UnansweredError, OSError, TimeoutError) as error:
+        return type(error).__name__, 0.0
+    kind = told.header("content-type") or ""
+    is_clear = told.status == HTTPStatus.OK or kind.startswith("application/problem+json")
+    return f"{told.status}{'' if is_clear else ' without a problem'}", told.seconds
+
+
+async def _load(place: Place, count: int) -> None:
+    store = await open_store(place)
+    name, now = RepositoryName(*SENDER.split("/")), datetime.now(UTC)
+    try:
+        # Many ways to match all of a pattern but its end, and names as long as patterns.
+        names = [f"abab.{'a' * 40 * (1 + number % 3)}.{number:06}" for number in range(count)]
+        for first in range(0, count, _BATCH):
+            await load_names(store, names[first : first + _BATCH], repository=name, at=now)
+    finally:
+        await store.close()
+
+
+def _list(statuses: Counter[str]) -> str:
+    return ", ".join(f"{count:,} × {status}" for status, count in sorted(statuses.items()))

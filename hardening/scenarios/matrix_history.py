@@ -1,0 +1,171 @@
+"""A matrix of jobs that failed long ago and passes now: it loads, rebuilds and prunes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+import orjson
+
+from hardening.bodies import make_spans
+from hardening.findings import Finding
+from hardening.ground import STORES, Ground
+from hardening.stock import Keys
+from hardening.wire import UnansweredError, Wire
+from indexing.identifiers import derive_test_id
+from indexing.models.executions import Conclusion
+from indexing.models.keys import Scope
+from indexing.names import RepositoryName
+from indexing.store import ElasticsearchPlace, open_store
+from indexing.timestamps import format_timestamp
+from tests.builders import make_executions, make_run
+from tests.places import Place
+
+TESTS = 500
+JOBS = (4, 16)
+# The smallest that the tests use: how many clauses a query may have follows from it.
+HEAP = "256m"
+NAME = RepositoryName("umbrella", "sender")
+_FAILED_AGO = timedelta(days=40)
+
+
+async def run(
+    ground: Ground,
+    *,
+    tests: int = TESTS,
+    jobs: Sequence[int] = JOBS,
+    stores: Sequence[str] = STORES,
+) -> list[Finding]:
+    found = []
+    for store in stores:
+        async with _places(ground, store, jobs) as places:
+            for count, place in places:
+                found.append(await _try(ground, place, store, tests, count))
+    return found
+
+
+@asynccontextmanager
+async def _places(
+    ground: Ground, store: str, jobs: Sequence[int]
+) -> AsyncIterator[list[tuple[int, Place]]]:
+    if store == "sqlite":
+        yield [(count, await ground.place(store)) for count in jobs]
+        return
+    with ground.own_node(HEAP) as node:
+        yield [(count, ElasticsearchPlace((node.url,), f"matrix-{count}")) for count in jobs]
+
+
+async def _try(ground: Ground, place: Place, store: str, tests: int, jobs: int) -> Finding:
+    now = datetime.now(UTC).replace(microsecond=0)
+    failed_at = now - _FAILED_AGO
+    key = await _fill(ground, place, tests, jobs, failed_at)
+    manifest = _write_reports(ground.new_folder("reports"), tests, jobs, now)
+    steps, causes = [], []
+    for words in (
+        ("ingest", "junit", "--repository", str(NAME), "--manifest", str(manifest)),
+        ("index", "rebuild"),
+        ("index", "prune"),
+    ):
+        began = time.monotonic()
+        status, _, said = await ground.command(place, *words)
+        steps.append(f"`{' '.join(words[:2])}` {status} after {time.monotonic() - began:.1f} s")
+        if status:
+            causes.append(f"{words[1]}: {said.strip()[-200:]}")
+    async with ground.serve(place, ingest="true", log_level="info") as running:
+        uploaded = await _upload(running.port, key, now)
+        right = await _count_right(running.port, key, tests, failed_at)
+    causes += running.mistakes()[:2]
+    if uploaded != HTTPStatus.OK:
+        causes.append(f"upload: {uploaded}")
+    return Finding(
+        f"{tests} tests in {jobs} jobs that failed 40 days ago, {store}",
+        f"{', '.join(steps)}; an upload afterwards: {uploaded}; {right} of {tests} answers right",
+        "0, 0, 0, 200, all right",
+        not causes and right == tests,
+        "; ".join(causes),
+    )
+
+
+async def _fill(ground: Ground, place: Place, tests: int, jobs: int, failed_at: datetime) -> str:
+    """Have each test fail once in each job; never most of them at once, which is no evidence."""
+    store = await open_store(place)
+    try:
+        await store.ensure_repository(NAME)
+        for number in range(jobs):
+            for half in (0, 1):
+                run = make_run(f"old-{half}", job=_job(number), commit=f"old-{half}")
+                results = [
+                    (_name(n), Conclusion.FAILED if n % 2 == half else Conclusion.PASSED)
+                    for n in range(tests)
+                ]
+                at = failed_at + timedelta(minutes=half)
+                executions = make_executions(run, results, at, repository=NAME)
+                await store.write_executions(NAME, run, executions)
+        await store.refresh_tests(failed_at)
+        return await Keys(ground, store).make(NAME.owner, scope=Scope.ADMIN)
+    finally:
+        await store.close()
+
+
+def _job(number: int) -> str:
+    return f"unit {number:02}"
+
+
+def _name(number: int) -> str:
+    return f"suite.test_{number:06}"
+
+
+def _write_reports(folder: Path, tests: int, jobs: int, now: datetime) -> Path:
+    """A report in which all pass, and a manifest that names it once for each job."""
+    cases = "".join(
+        f'<testcase classname="suite" name={quoteattr(_name(n).partition(".")[2])} time="1"/>'
+        for n in range(tests)
+    )
+    (folder / "report.xml").write_text(f"<testsuite>{cases}</testsuite>", encoding="utf-8")
+    manifest = folder / "manifest.csv"
+    lines = ["file,pipeline_name,job_name,branch,commit,started_at,run_id"]
+    at = format_timestamp(now - timedelta(hours=1))
+    lines += [f"report.xml,ci,{_job(n)},main,new,{at},new" for n in range(jobs)]
+    manifest.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return manifest
+
+
+async def _upload(port: int, key: str, now: datetime) -> int | str:
+    """Send one more result of one test."""
+    wire = Wire(port)
+    path = f"/v1/ci/{NAME.owner}/repositories/{NAME.name}/traces"
+    body = make_spans(0, 1, now, commit="newest")
+    try:
+        told = await wire.ask(
+            path, key, b"Content-Type: application/json", method="POST", body=body
+        )
+    except (UnansweredError, OSError, TimeoutError) as error:
+        return type(error).__name__
+    finally:
+        wire.abort()
+    return told.status
+
+
+async def _count_right(port: int, key: str, tests: int, failed_at: datetime) -> int:
+    """How many tests are healthy by now, and know when they failed first."""
+    wire = Wire(port)
+    right = 0
+    for number in range(tests):
+        test_id = derive_test_id(NAME, _name(number))
+        told = await wire.ask(f"/v1/ci/{NAME.owner}/repositories/{NAME.name}/tests/{test_id}", key)
+        if told.status != HTTPStatus.OK:
+            continue
+        answer = orjson.loads(told.body)
+        first = format_timestamp(failed_at + timedelta(minutes=number % 2))
+        right += (answer["health_status"], answer["success_ratio"], answer["first_failure_at"]) == (
+            "healthy",
+            1.0,
+            first,
+        )
+    wire.abort()
+    return right

@@ -1,0 +1,195 @@
+"""A cluster that will not create indices: nothing good is refused, and all lands afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from typing import Any, Final
+
+import orjson
+
+from hardening.bodies import NDJSON, make_spans
+from hardening.findings import Finding
+from hardening.ground import Ground
+from hardening.scenarios.shared_file import write_events
+from hardening.stock import Stock, prepared
+from hardening.tenants import path_of
+from hardening.walking import walk_events
+from hardening.wire import UnansweredError, Wire
+from indexing.identifiers import derive_test_id
+from indexing.models.keys import Scope
+from indexing.store import ElasticsearchPlace
+from indexing.timestamps import format_timestamp
+from tests.places import Place
+from tests.servers.elasticsearch import Node
+
+EVENTS = 547
+HEAP = "256m"
+_REFUSED: Final = re.compile(r"^refused", re.MULTILINE)
+_REPORT: Final = '<testsuite><testcase classname="reported" name="one" time="1"/></testsuite>'
+_REPORTED: Final = "reported.one"
+_SENT: Final = "suite.test_000000"
+
+
+@dataclass
+class _Tried:
+    """What came of one way to send something in."""
+
+    is_taken: bool
+    is_unavailable: bool
+    said: str = ""
+
+    def __str__(self) -> str:
+        return "taken" if self.is_taken else "unavailable" if self.is_unavailable else "REFUSED"
+
+
+@dataclass
+class _Load:
+    """What is sent in, all of it of months that have no index yet."""
+
+    ground: Ground
+    place: Place
+    stock: Stock
+    key: str = field(repr=False)
+    events: int
+
+    async def run(self) -> dict[str, _Tried]:
+        """Try every way once; dead letters count as refused."""
+        folder = self.ground.new_folder("load")
+        now = datetime.now(UTC).replace(microsecond=0)
+        # A month each, since the first that comes may create the index for the others.
+        file = write_events(folder / "events.ndjson", 7, self.events, now - timedelta(days=35))
+        sent = write_events(folder / "sent.ndjson", 8, self.events, now - timedelta(days=65))
+        report = folder / "report.xml"
+        report.write_text(_REPORT, encoding="utf-8")
+        dead = folder / "dead"
+        found = {
+            "ingest events": await self._type(
+                "ingest", "events", str(file), "--dead-letter", str(dead)
+            )
+        }
+        if dead.exists() and (letters := dead.read_bytes().count(b"\n")):
+            found["ingest events"] = _Tried(
+                is_taken=False, is_unavailable=False, said=f"{letters} dead letters"
+            )
+        about = ["--repository", str(self.stock.name), "--branch", "main", "--commit", "c"]
+        about += ["--pipeline", "ci", "--job", "unit", "--run-id", "1"]
+        about += ["--started-at", format_timestamp(now - timedelta(days=35))]
+        found["ingest junit"] = await self._type("ingest", "junit", str(report), *about)
+        async with self.ground.serve(self.place, ingest="true", log_level="info") as running:
+            wire = Wire(running.port)
+            found["POST logs"] = await self._send(wire, "logs", NDJSON, sent.read_bytes())
+            spans = make_spans(0, 1, now - timedelta(days=65))
+            found["POST traces"] = await self._send(wire, "traces", "application/json", spans)
+            wire.abort()
+        if mistakes := running.mistakes():
+            found["the service's log"] = _Tried(
+                is_taken=False, is_unavailable=False, said=mistakes[0][:200]
+            )
+        return found
+
+    async def _type(self, *words: str) -> _Tried:
+        status, _, said = await self.ground.command(self.place, *words)
+        clear = "Traceback" not in said and not _REFUSED.search(said) and "Error:" in said
+        last = (said.strip().splitlines() or [""])[-1]
+        return _Tried(is_taken=status == 0, is_unavailable=status != 0 and clear, said=last[-200:])
+
+    async def _send(self, wire: Wire, to: str, kind: str, body: bytes) -> _Tried:
+        headers = (b"Content-Type: " + kind.encode(),)
+        try:
+            told = await wire.ask(
+                path_of(self.stock, to), self.key, *headers, method="POST", body=body
+            )
+        except (UnansweredError, OSError, TimeoutError) as error:
+            return _Tried(is_taken=False, is_unavailable=False, said=type(error).__name__)
+        answer: Mapping[str, Any] = orjson.loads(told.body)
+        return _Tried(
+            is_taken=told.status == HTTPStatus.OK
+            and not answer.get("refused")
+            and not answer.get("partialSuccess"),
+            is_unavailable=told.status == HTTPStatus.SERVICE_UNAVAILABLE
+            and told.header("retry-after") is not None,
+            said=f"{told.status} {told.body[:160].decode(errors='replace')}",
+        )
+
+    async def count_missing(self) -> list[str]:
+        """What is not there of all that was sent."""
+        missing = []
+        async with self.ground.serve(self.place, log_level="info") as running:
+            now = datetime.now(UTC)
+            start, end = now - timedelta(days=70), now - timedelta(days=30)
+            there = len(await walk_events(running.port, self.key, self.stock, start, end))
+            if there != 2 * self.events:
+                missing.append(f"{there} of {2 * self.events} events are there")
+            wire = Wire(running.port)
+            owner, name = self.stock.name.owner, self.stock.name.name
+            for test in (_REPORTED, _SENT):
+                target = f"/v1/ci/{owner}/repositories/{name}/tests/"
+                told = await wire.ask(target + str(derive_test_id(self.stock.name, test)), self.key)
+                if told.status != HTTPStatus.OK:
+                    missing.append(test)
+            wire.abort()
+        return missing
+
+
+async def run(ground: Ground, *, events: int = EVENTS) -> list[Finding]:
+    found = []
+    with ground.own_node(HEAP) as node:
+        for number, (what, hinder) in enumerate(
+            (
+                ("`action.auto_create_index: false`", _forbid),
+                ("the limit of shards", _limit),
+            )
+        ):
+            place = ElasticsearchPlace((node.url,), f"new-{number}")
+            (stock,), key = await prepared(ground, place, ["acme/widgets"], scope=Scope.ADMIN)
+            load = _Load(ground, place, stock, key, events)
+            settings = await asyncio.to_thread(hinder, node)
+            try:
+                tried = await load.run()
+            finally:
+                await asyncio.to_thread(_set, node, dict.fromkeys(settings))
+            lifted = await load.run()
+            missing = await load.count_missing()
+            refused = [f"{way}: {t.said}" for way, t in tried.items() if str(t) == "REFUSED"]
+            late = [f"{way}, afterwards: {t.said}" for way, t in lifted.items() if not t.is_taken]
+            found.append(
+                Finding(
+                    f"{what}, {events} events, a report, a span",
+                    f"{_list(tried)}; once it is lifted: {_list(lifted)}; missing: "
+                    f"{', '.join(missing) or 'nothing'}",
+                    "taken or unavailable, none refused; all taken once it is lifted, none missing",
+                    not refused and not late and not missing,
+                    "; ".join([*refused, *late]) or _said(tried),
+                )
+            )
+    return found
+
+
+def _forbid(node: Node) -> Mapping[str, object]:
+    return _set(node, {"action.auto_create_index": "false"})
+
+
+def _limit(node: Node) -> Mapping[str, object]:
+    """As many shards are allowed as there are."""
+    _, health = node.ask("/_cluster/health")
+    return _set(node, {"cluster.max_shards_per_node": health["active_shards"]})
+
+
+def _set(node: Node, settings: Mapping[str, object]) -> Mapping[str, object]:
+    status, answer = node.ask("/_cluster/settings", "PUT", {"persistent": settings})
+    if status != HTTPStatus.OK:
+        raise RuntimeError(f"the cluster does not take {settings}: {answer}")
+    return settings
+
+
+def _list(tried: Mapping[str, _Tried]) -> str:
+    return ", ".join(f"{way} {what}" for way, what in tried.items())
+
+
+def _said(tried: Mapping[str, _Tried]) -> str:
+    return "; ".join(dict.fromkeys(t.said for t in tried.values() if t.is_unavailable))

@@ -1,0 +1,153 @@
+"""A Redis that is there and is no plain server: answers stay right, nobody waits, one warning."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Final
+
+import orjson
+
+from hardening.bodies import NDJSON, make_event
+from hardening.findings import Finding, median, milliseconds
+from hardening.ground import Ground, Running
+from hardening.tenants import Tenants, watched_tenants
+from hardening.watcher import read_metrics
+from hardening.wire import UnansweredError, Wire
+from indexing.timestamps import format_timestamp
+from tests.servers.ports import HOST
+from tests.servers.redis import Redis
+
+WRITES = 15
+# Seconds. The first writer may find out what Redis is; nobody after it waits for that again.
+LONG_WAIT: Final = 0.5
+MOST_LONG_WAITS: Final = 1
+# Whoever reads the warning is told a setting, a command or a page that helps.
+_ADVICE: Final = re.compile(r"MERGEWATCH_|docs/|CLUSTER INFO|password|\bACL\b|primary")
+_PASSWORD: Final = "hush"
+_SLOTS: Final = 16_384
+_METRIC: Final = re.compile(r"(mergewatch_redis_\w+)(?:{([^}]*)})? (\S+)")
+
+
+@dataclass(frozen=True)
+class _Mode:
+    """A way to be no plain server. What the service is given, and what is done once it runs."""
+
+    name: str
+    url_of: Callable[[Redis], str] = field(default=lambda redis: redis.url)
+    turn: Callable[[Redis], object] = field(default=lambda _: None)
+    password: str | None = None
+    cluster: bool = False
+    prepare: Callable[[Redis], object] = field(default=lambda _: None)
+
+
+MODES: Final = (
+    _Mode(
+        "a cluster of one node", cluster=True, prepare=lambda redis: redis.give_slots(0, _SLOTS - 1)
+    ),
+    _Mode("a cluster that is down", cluster=True),
+    _Mode("a primary that became a replica", turn=Redis.make_read_only),
+    _Mode("a replica from the start", prepare=Redis.make_read_only),
+    _Mode(
+        "a user that may only read",
+        url_of=lambda redis: redis.add_user("reader", _PASSWORD, "~*", "-@all", "+@read"),
+    ),
+    _Mode(
+        "a password that is not given",
+        url_of=lambda redis: f"redis://{HOST}:{redis.port.number}/0",
+        password=_PASSWORD,
+    ),
+)
+
+
+async def run(ground: Ground, *, writes: int = WRITES) -> list[Finding]:
+    return [finding for mode in MODES for finding in await _try(ground, mode, writes)]
+
+
+async def _try(ground: Ground, mode: _Mode, writes: int) -> list[Finding]:
+    place = await ground.place("sqlite")
+    with ExitStack() as stack:
+        redis = stack.enter_context(ground.redis(mode.password, cluster=mode.cluster))
+        mode.prepare(redis)
+        url = mode.url_of(redis)
+        async with watched_tenants(ground, place, redis_url=url) as tenants:
+            mode.turn(redis)
+            async with tenants.watcher.during(mode.name):
+                seconds, wrong = await _write(tenants, writes)
+            metrics = await _read_metrics(tenants.port)
+        # What is written down of it at the end is read by a plain client.
+        if not mode.cluster:
+            redis.make_whole()
+    warnings = _warnings(tenants.running)
+    advice = [warning for warning in warnings if _ADVICE.search(warning)]
+    usable = metrics.get("mergewatch_redis_usable")
+    failures = sum(n for name, n in metrics.items() if name.startswith("mergewatch_redis_failures"))
+    late = sum(each > LONG_WAIT for each in seconds)
+    # A mode that can be served is served without a word; the others take one.
+    told = (len(warnings), len(advice)) == (1, 1) and failures > 0 and usable == 0
+    served = not warnings and usable == 1
+    mistakes = tenants.running.mistakes()
+    what = f"Redis is {mode.name}"
+    return [
+        Finding(
+            what,
+            f"{len(seconds)} writes, each read at once: {len(wrong)} wrong; median "
+            f"{milliseconds(median(seconds))}, longest {milliseconds(max(seconds, default=0.0))}; "
+            f"{len(warnings)} warnings, {len(advice)} of them with advice; metrics: "
+            f"{'no metric' if usable is None else f'usable {usable:g}, {failures:g} failures'}",
+            f"0 wrong, {MOST_LONG_WAITS} over {milliseconds(LONG_WAIT)} at most; it is used, or "
+            "one warning with advice and failures counted",
+            len(seconds) == writes
+            and not (wrong or mistakes)
+            and late <= MOST_LONG_WAITS
+            and (told or served),
+            "; ".join([*wrong[:2], *warnings[:2], *mistakes[:1]]),
+        ),
+        tenants.watcher.judge(what),
+    ]
+
+
+async def _write(tenants: Tenants, writes: int) -> tuple[list[float], list[str]]:
+    """Send events one by one, and read each; how long each took, and what was read wrong."""
+    wire, seconds, wrong = Wire(tenants.port), list[float](), list[str]()
+    path = tenants.path("logs")
+    kind = b"Content-Type: " + NDJSON.encode()
+    now = format_timestamp(datetime.now(UTC).replace(microsecond=0))
+    for number in range(1, writes + 1):
+        event = make_event(number, "action.rebase", {}) | {"received_at": now, "pull_request": 7}
+        try:
+            body = orjson.dumps(event)
+            told = await wire.ask(path, tenants.sender_key, kind, method="POST", body=body)
+            seconds.append(told.seconds)
+            read = await wire.ask(f"{path}?pull_request=7&per_page=100", tenants.sender_key)
+        except (UnansweredError, OSError, TimeoutError) as error:
+            wrong.append(type(error).__name__)
+            continue
+        there = orjson.loads(read.body).get("size") if read.status == HTTPStatus.OK else None
+        if told.status != HTTPStatus.OK or there != number:
+            wrong.append(f"{told.status}, then {read.status} with {there} events of {number}")
+    wire.abort()
+    return seconds, wrong
+
+
+async def _read_metrics(port: int) -> dict[str, float]:
+    return {
+        f"{name}{{{labels}}}" if labels else name: float(value)
+        for name, labels, value in await read_metrics(port, _METRIC)
+    }
+
+
+def _warnings(running: Running) -> list[str]:
+    """What its log warns of Redis."""
+    return [
+        " ".join(f"{name}={value}" for name, value in line.items() if name not in _PASSING)
+        for line in running.lines()
+        if line.get("level") == "warning" and "redis" in str(line).lower()
+    ]
+
+
+_PASSING: Final = frozenset({"level", "logger", "timestamp", "pid"})

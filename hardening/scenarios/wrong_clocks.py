@@ -1,0 +1,194 @@
+"""Results and events of wrong clocks: refused by name, and what is answered stays as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from typing import Any, Final
+
+import orjson
+
+from hardening.bodies import NDJSON, make_result
+from hardening.findings import Finding
+from hardening.ground import STORES, Ground
+from hardening.scenarios.shared_file import write_events
+from hardening.stock import Stock, prepared
+from hardening.tenants import path_of
+from hardening.wire import Wire
+from indexing.identifiers import derive_test_id
+from indexing.models.keys import Scope
+from indexing.timestamps import format_timestamp, to_microseconds
+from tests.places import Place
+
+_TEST: Final = "clock.test"
+_OLD: Final = "clock.old"
+_LATEST: Final = 2**63 - 1
+_EARLIEST: Final = 1
+
+
+@dataclass
+class _Clocks:
+    """A service, one test that is flaky, and what came of wrong clocks."""
+
+    ground: Ground
+    place: Place
+    stock: Stock
+    wire: Wire
+    key: str = field(repr=False)
+    now: datetime
+    _sent: int = 0
+
+    async def send(self, name: str, conclusion: str, nanoseconds: int) -> tuple[int, str]:
+        """Send one result; how many spans were rejected, and what is said of it."""
+        self._sent += 1
+        body = make_result(name, conclusion, nanoseconds, self._sent)
+        answer = await self._post("traces", "application/json", body)
+        said = answer.get("partialSuccess", {})
+        return int(said.get("rejectedSpans", 0)), str(said.get("errorMessage", ""))
+
+    async def send_event(self, received_at: str) -> tuple[int, str]:
+        """Send one event; how many lines were refused, and what is said of it."""
+        self._sent += 1
+        folder = self.ground.new_folder("event")
+        line = write_events(folder / "event", self._sent, 1, self.now).read_bytes()
+        body = orjson.dumps({**orjson.loads(line), "received_at": received_at})
+        answer = await self._post("logs", NDJSON, body)
+        return answer["refused"], orjson.dumps(answer["refusals"]).decode()
+
+    async def _post(self, to: str, kind: str, body: bytes) -> dict[str, Any]:
+        path = path_of(self.stock, to)
+        headers = (b"Content-Type: " + kind.encode(),)
+        told = await self.wire.ask(path, self.key, *headers, method="POST", body=body)
+        if told.status != HTTPStatus.OK:
+            raise RuntimeError(f"{told.status} to {path}: {told.body[:200]!r}")
+        answer: dict[str, Any] = orjson.loads(told.body)
+        return answer
+
+    async def answers(self, *names: str) -> list[bytes]:
+        """What is told of these tests now, in the detail and in the search."""
+        self._sent += 1
+        owner, name = self.stock.name.owner, self.stock.name.name
+        ci = f"/v1/ci/{owner}/repositories/{name}"
+        found = []
+        for test in names:
+            test_id = derive_test_id(self.stock.name, test)
+            for target in (f"{ci}/tests/{test_id}?", f"{ci}/search/tests?test_name={test}&"):
+                told = await self.wire.ask(f"{target}unseen={self._sent}", self.key)
+                found.append(told.body)
+        return found
+
+    async def type_report(self, timestamp: str, *words: str) -> tuple[int, str]:
+        """Type `ingest junit` for a report with that timestamp in it."""
+        report = self.ground.new_folder("report") / "report.xml"
+        case = f'<testcase classname="clock" name="test" timestamp="{timestamp}" time="1"/>'
+        report.write_text(f"<testsuite>{case}</testsuite>", encoding="utf-8")
+        self._sent += 1
+        status, _, said = await self.ground.command(
+            self.place,
+            *("ingest", "junit", str(report), "--repository", str(self.stock.name)),
+            *("--branch", "main", "--commit", f"c{self._sent}", "--pipeline", "ci"),
+            *("--job", "unit", "--run-id", str(self._sent), *words),
+        )
+        return status, said
+
+
+async def run(ground: Ground, *, stores: Sequence[str] = STORES) -> list[Finding]:
+    found = []
+    for store in stores:
+        place = await ground.place(store)
+        (stock,), key = await prepared(ground, place, ["acme/widgets"], scope=Scope.ADMIN)
+        async with ground.serve(place, ingest="true", log_level="info") as running:
+            wire = Wire(running.port)
+            now = datetime.now(UTC).replace(microsecond=0)
+            clocks = _Clocks(ground, place, stock, wire, key, now)
+            found += [await _spans(clocks, store), await _events(clocks, store)]
+            found.append(await _reports(clocks, store))
+            wire.abort()
+    return found
+
+
+async def _spans(clocks: _Clocks, store: str) -> Finding:
+    now = to_microseconds(clocks.now) * 1_000
+    hour = 3_600 * 10**9
+    for conclusion in ("passed", "failed", "passed", "failed", "passed"):
+        # What fails and passes by turns is flaky.
+        now += 10**9
+        await clocks.send(_TEST, conclusion, now - 2 * hour)
+        await clocks.send(_OLD, "passed", now - 2 * hour)
+    before = await clocks.answers(_TEST, _OLD)
+    wrong = {
+        "skipped, of 2262": (_TEST, "skipped", _LATEST),
+        "passed, two days ahead": (_TEST, "passed", now + 48 * hour),
+        "failed, of 1970": (_OLD, "failed", _EARLIEST),
+        "failed, of 1999": (_OLD, "failed", 946_684_799 * 10**9),
+    }
+    taken, unnamed = [], []
+    for what, (name, conclusion, nanoseconds) in wrong.items():
+        rejected, said = await clocks.send(name, conclusion, nanoseconds)
+        taken += [what] * (rejected != 1)
+        unnamed += [f"{what}: {said or 'nothing said'}"] * ("spans[0]" not in said)
+    after = await clocks.answers(_TEST, _OLD)
+    differ = [
+        f"{a.decode()} became {b.decode()}" for a, b in zip(before, after, strict=True) if a != b
+    ]
+    # What is a little ahead is a clock like any other.
+    ahead, said = await clocks.send(_TEST, "passed", now + 12 * hour)
+    return Finding(
+        f"spans of wrong clocks, {store}",
+        f"{len(wrong)} sent: {len(wrong) - len(taken)} refused, {len(unnamed)} without a place; "
+        f"{len(differ)} of {len(before)} answers changed; half a day ahead "
+        f"{'refused' if ahead else 'taken'}",
+        "all refused, each with its place, 0 changed; half a day ahead taken",
+        not (taken or unnamed or differ or ahead),
+        "; ".join([*(f"taken: {what}" for what in taken), *differ[:2], *unnamed[:1]]),
+    )
+
+
+async def _events(clocks: _Clocks, store: str) -> Finding:
+    soon = format_timestamp(clocks.now + timedelta(hours=48))
+    wrong = ["0001-01-01T00:00:00Z", "1970-01-01T00:00:00Z", "1999-12-31T23:59:59.999Z"]
+    wrong += [soon, "9999-12-31T23:59:59Z"]
+    taken, unnamed = [], []
+    for moment in wrong:
+        refused, said = await clocks.send_event(moment)
+        taken += [moment] * (refused != 1)
+        unnamed += [f"{moment}: {said}"] * (refused == 1 and "received_at" not in said)
+    right = ["2000-01-01T00:00:00Z", format_timestamp(clocks.now + timedelta(hours=12))]
+    lost = [moment for moment in right if (await clocks.send_event(moment))[0]]
+    return Finding(
+        f"events of wrong clocks, {store}",
+        f"{len(wrong)} sent: {len(wrong) - len(taken)} refused, {len(unnamed)} without the member; "
+        f"{len(lost)} of {len(right)} at the bounds refused",
+        "all refused by the member's name, 0 at the bounds",
+        not (taken or unnamed or lost),
+        "; ".join([*(f"taken: {what}" for what in taken), *unnamed[:1], *lost]),
+    )
+
+
+async def _reports(clocks: _Clocks, store: str) -> Finding:
+    before = await clocks.answers(_OLD)
+    recent = "2026-01-01T00:00:00"
+    given = [
+        await clocks.type_report(recent, "--started-at", y) for y in ("1970-01-01", "2262-01-01")
+    ]
+    # A time within a report that cannot be is no time: the file's own is taken.
+    status, said = await clocks.type_report("0001-01-01T00:00:00")
+    detail = orjson.loads((await clocks.answers(_TEST))[0])
+    right = before == await clocks.answers(_OLD)
+    first = str(detail.get("first_failure_at"))
+    last = str(detail.get("last_success_at"))
+    plausible = min(first, last) > "2000" and last < format_timestamp(
+        clocks.now + timedelta(days=1)
+    )
+    causes = [text.strip()[-200:] for code, text in given if code == 0]
+    causes += [said.strip()[-200:]] * (status != 0)
+    return Finding(
+        f"reports of wrong clocks, {store}",
+        f"`--started-at` of 1970 and 2262: exit status {given[0][0]} and {given[1][0]}; a "
+        f"timestamp of year 1 within: {status}; the test passed last at {last}",
+        "refused, refused, 0, a time that can be",
+        all(code != 0 for code, _ in given) and status == 0 and plausible and right,
+        "; ".join(causes),
+    )

@@ -1,0 +1,178 @@
+"""Watches how long another owner waits for a cached answer, without an attack and under it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+import time
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Final
+
+import orjson
+
+from hardening.findings import Finding, milliseconds, percentile
+from hardening.ground import ROOT
+from hardening.wire import UnansweredError, Wire
+
+# Seconds: what nobody may have to wait for because of somebody else.
+LONGEST_WAIT: Final = 0.100
+BASELINE_SECONDS: Final = 2.0
+# A phase is watched for as long as this at least, so that its end is seen too.
+_LEAST_SECONDS: Final = 0.3
+_BASELINE: Final = "baseline"
+_LAG: Final = "mergewatch_event_loop_lag_seconds"
+_SAMPLE: Final = re.compile(rf"({_LAG}\w*)(?:{{([^}}]*)}})? (\S+)")
+
+
+@dataclass
+class Waits:
+    """The requests that were under way within one phase."""
+
+    seconds: list[float] = field(default_factory=list)
+    failed: int = 0
+
+    @property
+    def longest(self) -> float:
+        return max(self.seconds, default=0.0)
+
+    def __str__(self) -> str:
+        return (
+            f"{len(self.seconds):,} reads, longest {milliseconds(self.longest)}, p99 "
+            f"{milliseconds(percentile(self.seconds, 0.99))}, {self.failed} failed"
+        )
+
+
+@dataclass
+class Watcher:
+    """Phases of one watch; what was seen within each is there when the watch is over."""
+
+    port: int
+    samples: list[tuple[float, float, bool]] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    lag_before: dict[str, float] = field(default_factory=dict)
+    lag_after: dict[str, float] = field(default_factory=dict)
+    _phases: list[tuple[str, float, float]] = field(default_factory=list)
+
+    @asynccontextmanager
+    async def during(self, phase: str) -> AsyncIterator[None]:
+        """What is seen until the context is left belongs to that phase, which may have parts."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            await asyncio.sleep(max(0.0, began + _LEAST_SECONDS - time.monotonic()))
+            self._phases.append((phase, began, time.monotonic()))
+
+    def waits(self, *phases: str) -> Waits:
+        """What was seen in these phases together; in all but the baseline where none is named."""
+        waits = Waits()
+        for began, seconds, is_right in self.samples:
+            ended = began + seconds
+            for name, start, end in self._phases:
+                wanted = name in phases if phases else name != _BASELINE
+                if wanted and began < end and ended > start:
+                    waits.seconds.append(seconds)
+                    waits.failed += not is_right
+                    break
+        return waits
+
+    def judge(self, what: str, *, remark: str = "") -> Finding:
+        """Judge all phases of attack together; the cause names the phases that took too long."""
+        names = dict.fromkeys(name for name, _, _ in self._phases if name != _BASELINE)
+        waits, baseline = self.waits(), self.waits(_BASELINE)
+        each = {name: self.waits(name) for name in names}
+        bad = {name: w for name, w in each.items() if w.longest >= LONGEST_WAIT or w.failed}
+        worst = max(each, key=lambda name: each[name].longest, default="nothing")
+        causes = [
+            f"{name}: {milliseconds(w.longest)}, {w.failed} failed" for name, w in bad.items()
+        ]
+        return Finding(
+            f"another owner's cached read during {what}",
+            f"{waits} (longest during {worst}); without attack: {baseline}; the loop's own lag: "
+            f"{self.describe_lag()}",
+            f"longest under {milliseconds(LONGEST_WAIT)}, 0 failed",
+            bool(waits.seconds) and not bad,
+            "; ".join([*causes, *self.failures[:2], *([remark] if remark else [])]),
+        )
+
+    def describe_lag(self) -> str:
+        """What the service itself says of its event loop, from the baseline's end to the last."""
+        if not self.lag_after:
+            return "no metric"
+        grown = {
+            name: value - self.lag_before.get(name, 0.0) for name, value in self.lag_after.items()
+        }
+        count = grown.get(f"{_LAG}_count")
+        if count is None:
+            return ", ".join(f"{name} {value:g}" for name, value in self.lag_after.items())
+        within = _bound_of(grown, count)
+        return f"{count:,.0f} measured, none above {within:g} s" if count else "nothing measured"
+
+
+@asynccontextmanager
+async def watch(
+    port: int, target: str, key: str, *, baseline: float = BASELINE_SECONDS
+) -> AsyncIterator[Watcher]:
+    """Watch until the context is left, at first for so many seconds without an attack."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "hardening.polling",
+        str(port),
+        target,
+        env={**os.environ, "KEY": key, "PYTHONPATH": str(ROOT)},
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        limit=2**26,
+    )
+    if process.stdin is None or process.stdout is None:
+        raise RuntimeError("both were asked for")
+    watcher = Watcher(port)
+    try:
+        await process.stdout.readline()
+        async with watcher.during(_BASELINE):
+            await asyncio.sleep(baseline)
+        watcher.lag_before = await read_lag(port)
+        yield watcher
+        watcher.lag_after = await read_lag(port)
+    finally:
+        process.stdin.close()
+        seen = orjson.loads(await process.stdout.read() or b"{}")
+        await process.wait()
+    watcher.samples = [tuple(sample) for sample in seen["samples"]]
+    watcher.failures = seen["failures"]
+
+
+async def read_lag(port: int) -> dict[str, float]:
+    """The samples of the event loop's lag by name and labels; none where there is no metric."""
+    return {
+        name + (f"{{{labels}}}" if labels else ""): float(value)
+        for name, labels, value in await read_metrics(port, _SAMPLE)
+    }
+
+
+async def read_metrics(port: int, sample: re.Pattern[str]) -> Iterable[tuple[str, ...]]:
+    """What matches among the lines of `/metrics`; nothing where there is no answer."""
+    wire = Wire(port)
+    try:
+        told = await wire.ask("/metrics")
+    except (UnansweredError, OSError, TimeoutError):
+        return []
+    finally:
+        wire.abort()
+    return sample.findall(told.body.decode()) if told.status == HTTPStatus.OK else []
+
+
+def _bound_of(grown: dict[str, float], count: float) -> float:
+    """The least bound of a histogram that everything lies below."""
+    bounds = {
+        float(match[1]): value
+        for name, value in grown.items()
+        if (match := re.search(r'le="([^"]+)"', name))
+    }
+    return min((bound for bound, value in bounds.items() if value >= count), default=float("inf"))

@@ -18,6 +18,8 @@ from hardening.findings import Finding
 from hardening.ground import ROOT, Ground
 from hardening.suite import SCENARIOS
 
+_FOLDER = ROOT / ".hardening"
+
 
 async def run(ground: Ground, names: Sequence[str], results: Path) -> dict[str, list[Finding]]:
     """Run the scenarios of these names one after the other."""
@@ -43,7 +45,7 @@ async def run(ground: Ground, names: Sequence[str], results: Path) -> dict[str, 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m hardening", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(SCENARIOS))
-    parser.add_argument("--folder", type=Path, default=ROOT / ".hardening")
+    parser.add_argument("--folder", type=Path, default=_FOLDER)
     given = parser.parse_args()
     if unknown := sorted(set(given.names) - set(SCENARIOS)):
         parser.error(f"no scenario is called {', '.join(unknown)}")
@@ -53,7 +55,9 @@ def main() -> None:
     ground = Ground(given.folder / "ground" / str(os.getpid()))
     results = given.folder / "results"
     findings = uvloop.run(run(ground, given.names or list(SCENARIOS), results))
-    report.write(report.read_kept(results, SCENARIOS))
+    # A folder of its own has a page of its own: a trial run leaves that of the project alone.
+    page = report.PAGE if given.folder == _FOLDER else given.folder / report.PAGE.name
+    report.write(report.read_kept(results, SCENARIOS), page)
     for name, each in findings.items():
         for finding in each:
             print(f"{name}: {finding}")

@@ -34,5 +34,10 @@ def median(seconds: Sequence[float]) -> float:
     return statistics.median(seconds) if seconds else 0.0
 
 
+def brief(text: str, length: int = 200) -> str:
+    """The end of what a program said, on one line."""
+    return " ".join(text.split())[-length:]
+
+
 def milliseconds(seconds: float) -> str:
     return f"{seconds * 1000:.1f} ms"

@@ -16,7 +16,7 @@ from typing import Final
 import orjson
 
 from hardening.bodies import NDJSON, make_event, make_result
-from hardening.findings import Finding
+from hardening.findings import Finding, brief
 from hardening.ground import Ground
 from hardening.tenants import Tenants, watched_tenants
 from hardening.walking import walk_events
@@ -112,7 +112,7 @@ async def run(
                 backups.append(await _back_up(ground, place, folder / f"{number}.db"))
             await asyncio.sleep(pause)
         restored = [await _restore(ground, load, backup) for backup in backups]
-    failed = [backup.said.strip()[-200:] for backup in backups if backup.status]
+    failed = [brief(backup.said) for backup in backups if backup.status]
     lost = [loss for loss in restored if loss]
     mistakes = tenants.running.mistakes()
     took = max(backup.took for backup in backups)

@@ -13,10 +13,10 @@ from hardening.findings import Finding
 from hardening.ground import STORES, Ground
 from hardening.tenants import Sent, watched_tenants
 
-BODIES = 120
+BODIES = 80
 AT_ONCE = 2
 # No store is attacked for longer than this: what is left by then was not tried, and is told.
-SECONDS = 75.0
+SECONDS = 50.0
 
 
 async def run(

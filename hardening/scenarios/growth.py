@@ -138,7 +138,11 @@ async def run(
             }
             for name, size in sizes[store].items():
                 sender.failures.clear()
-                found.append(await _measure(_NAMES[name], size, ways[name], rounds, sender, store))
+                found.append(
+                    await measure(
+                        f"{_NAMES[name]}, {store}", size, ways[name], rounds, sender.failures
+                    )
+                )
             sender.wire.abort()
     return found
 
@@ -152,13 +156,12 @@ _NAMES: Final = {
 }
 
 
-async def _measure(
+async def measure(
     what: str,
     size: int,
     send: Callable[[int], Awaitable[float]],
     rounds: int,
-    sender: _Sender,
-    store: str,
+    failures: Sequence[str],
 ) -> Finding:
     """The best of each, by turns: what else the machine does only ever adds."""
     # What is the first of its kind finds nothing prepared.
@@ -171,9 +174,9 @@ async def _measure(
             break
     growth = min(many) / min(few)
     return Finding(
-        f"{what}, {store}",
+        what,
         f"{size:,} in {min(few):.2f} s, {FACTOR * size:,} in {min(many):.2f} s: × {growth:.1f}",
         f"× {MOST_GROWTH:.0f} at most for {FACTOR} times as many",
-        growth <= MOST_GROWTH and not sender.failures,
-        "; ".join(dict.fromkeys(sender.failures[:3])),
+        growth <= MOST_GROWTH and not failures,
+        "; ".join(dict.fromkeys(failures[:3])),
     )

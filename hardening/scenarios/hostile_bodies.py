@@ -13,13 +13,10 @@ from hardening.tenants import Sent, Tenants, watched_tenants
 from hardening.wire import UnansweredError, Wire
 
 AT_ONCE = 2
-# What takes longer than this is not tried again.
-_SECONDS = 3.0
-_TIMES = 2
 # No group takes longer than this: what is left by then was not tried, and is told.
-_GROUP_SECONDS = 60.0
+_GROUP_SECONDS = 45.0
 QUERIES_AT_ONCE = 15
-_QUERY_SECONDS = 2.0
+_QUERY_SECONDS = 1.0
 
 
 async def run(
@@ -55,14 +52,10 @@ async def run(
 
 
 async def _send(tenants: Tenants, body: HostileBody, sent: Sent) -> None:
-    """Send a body several times over, unless it took long."""
-    began = monotonic()
-    for _ in range(_TIMES):
-        async with asyncio.TaskGroup() as group:
-            for _ in range(AT_ONCE):
-                group.create_task(tenants.send(body, sent))
-        if monotonic() - began > _SECONDS:
-            return
+    """Send a body over several connections at once."""
+    async with asyncio.TaskGroup() as group:
+        for _ in range(AT_ONCE):
+            group.create_task(tenants.send(body, sent))
 
 
 async def _ask(tenants: Tenants, target: str, sent: Sent) -> None:

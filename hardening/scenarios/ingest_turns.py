@@ -21,7 +21,7 @@ SPANS = 20_000
 # Bodies under way at a time: as many as are read at once, and many more.
 UNDER_WAY = (2, 8)
 BOUND = 1.0
-SECONDS = 25.0
+SECONDS = 15.0
 _PAUSE: Final = 0.1
 _ALONE_SECONDS: Final = 4.0
 

@@ -13,7 +13,7 @@ from xml.sax.saxutils import quoteattr
 import orjson
 
 from hardening.bodies import make_spans
-from hardening.findings import Finding
+from hardening.findings import Finding, brief
 from hardening.ground import STORES, Ground
 from hardening.stock import Keys
 from hardening.wire import UnansweredError, Wire
@@ -75,7 +75,7 @@ async def _try(ground: Ground, place: Place, store: str, tests: int, jobs: int) 
         status, _, said = await ground.command(place, *words)
         steps.append(f"`{' '.join(words[:2])}` {status} after {time.monotonic() - began:.1f} s")
         if status:
-            causes.append(f"{words[1]}: {said.strip()[-200:]}")
+            causes.append(f"{words[1]}: {brief(said)}")
     async with ground.serve(place, ingest="true", log_level="info") as running:
         uploaded = await _upload(running.port, key, now)
         right = await _count_right(running.port, key, tests, failed_at)

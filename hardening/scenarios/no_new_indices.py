@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 
 from hardening.bodies import NDJSON, make_spans
-from hardening.findings import Finding
+from hardening.findings import Finding, brief
 from hardening.ground import Ground
 from hardening.scenarios.shared_file import write_events
 from hardening.stock import Stock, prepared
@@ -88,15 +88,15 @@ class _Load:
             wire.abort()
         if mistakes := running.mistakes():
             found["the service's log"] = _Tried(
-                is_taken=False, is_unavailable=False, said=mistakes[0][:200]
+                is_taken=False, is_unavailable=False, said=brief(mistakes[0])
             )
         return found
 
     async def _type(self, *words: str) -> _Tried:
         status, _, said = await self.ground.command(self.place, *words)
         clear = "Traceback" not in said and not _REFUSED.search(said) and "Error:" in said
-        last = (said.strip().splitlines() or [""])[-1]
-        return _Tried(is_taken=status == 0, is_unavailable=status != 0 and clear, said=last[-200:])
+        last = brief((said.strip().splitlines() or [""])[-1])
+        return _Tried(is_taken=status == 0, is_unavailable=status != 0 and clear, said=last)
 
     async def _send(self, wire: Wire, to: str, kind: str, body: bytes) -> _Tried:
         headers = (b"Content-Type: " + kind.encode(),)

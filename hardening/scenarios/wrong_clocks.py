@@ -11,7 +11,7 @@ from typing import Any, Final
 import orjson
 
 from hardening.bodies import NDJSON, make_result
-from hardening.findings import Finding
+from hardening.findings import Finding, brief
 from hardening.ground import STORES, Ground
 from hardening.scenarios.shared_file import write_events
 from hardening.stock import Stock, prepared
@@ -24,6 +24,8 @@ from tests.places import Place
 
 _TEST: Final = "clock.test"
 _OLD: Final = "clock.old"
+# What is asked of both, in this order.
+_ASKED: Final = (_TEST, f"search for {_TEST}", _OLD, f"search for {_OLD}")
 _LATEST: Final = 2**63 - 1
 _EARLIEST: Final = 1
 
@@ -131,7 +133,9 @@ async def _spans(clocks: _Clocks, store: str) -> Finding:
         unnamed += [f"{what}: {said or 'nothing said'}"] * ("spans[0]" not in said)
     after = await clocks.answers(_TEST, _OLD)
     differ = [
-        f"{a.decode()} became {b.decode()}" for a, b in zip(before, after, strict=True) if a != b
+        f"{name}: {_differences(old, new)}"
+        for name, old, new in zip(_ASKED, before, after, strict=True)
+        if old != new
     ]
     # What is a little ahead is a clock like any other.
     ahead, said = await clocks.send(_TEST, "passed", now + 12 * hour)
@@ -144,6 +148,13 @@ async def _spans(clocks: _Clocks, store: str) -> Finding:
         not (taken or unnamed or differ or ahead),
         "; ".join([*(f"taken: {what}" for what in taken), *differ[:2], *unnamed[:1]]),
     )
+
+
+def _differences(old: bytes, new: bytes) -> str:
+    """The members of an answer that changed."""
+    before, after = orjson.loads(old), orjson.loads(new)
+    changed = (name for name in before if before[name] != after.get(name))
+    return ", ".join(f"{name} {before[name]} became {after.get(name)}" for name in changed)
 
 
 async def _events(clocks: _Clocks, store: str) -> Finding:
@@ -182,8 +193,8 @@ async def _reports(clocks: _Clocks, store: str) -> Finding:
     plausible = min(first, last) > "2000" and last < format_timestamp(
         clocks.now + timedelta(days=1)
     )
-    causes = [text.strip()[-200:] for code, text in given if code == 0]
-    causes += [said.strip()[-200:]] * (status != 0)
+    causes = [brief(text) for code, text in given if code == 0]
+    causes += [brief(said)] * (status != 0)
     return Finding(
         f"reports of wrong clocks, {store}",
         f"`--started-at` of 1970 and 2262: exit status {given[0][0]} and {given[1][0]}; a "

@@ -25,8 +25,8 @@ BASELINE_SECONDS: Final = 2.0
 # A phase is watched for as long as this at least, so that its end is seen too.
 _LEAST_SECONDS: Final = 0.3
 _BASELINE: Final = "baseline"
-_LAG: Final = "mergewatch_event_loop_lag_seconds"
-_SAMPLE: Final = re.compile(rf"({_LAG}\w*)(?:{{([^}}]*)}})? (\S+)")
+_LAG: Final = "mergewatch_event_loop_lag"
+_SAMPLE: Final = re.compile(rf"^({_LAG}\w*)(?:{{([^}}]*)}})? (\S+)", re.MULTILINE)
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Watcher:
     failures: list[str] = field(default_factory=list)
     lag_before: dict[str, float] = field(default_factory=dict)
     lag_after: dict[str, float] = field(default_factory=dict)
-    _phases: list[tuple[str, float, float]] = field(default_factory=list)
+    phases: list[tuple[str, float, float]] = field(default_factory=list)
 
     @asynccontextmanager
     async def during(self, phase: str) -> AsyncIterator[None]:
@@ -66,14 +66,14 @@ class Watcher:
             yield
         finally:
             await asyncio.sleep(max(0.0, began + _LEAST_SECONDS - time.monotonic()))
-            self._phases.append((phase, began, time.monotonic()))
+            self.phases.append((phase, began, time.monotonic()))
 
     def waits(self, *phases: str) -> Waits:
         """What was seen in these phases together; in all but the baseline where none is named."""
         waits = Waits()
         for began, seconds, is_right in self.samples:
             ended = began + seconds
-            for name, start, end in self._phases:
+            for name, start, end in self.phases:
                 wanted = name in phases if phases else name != _BASELINE
                 if wanted and began < end and ended > start:
                     waits.seconds.append(seconds)
@@ -82,8 +82,11 @@ class Watcher:
         return waits
 
     def judge(self, what: str, *, remark: str = "") -> Finding:
-        """Judge all phases of attack together; the cause names the phases that took too long."""
-        names = dict.fromkeys(name for name, _, _ in self._phases if name != _BASELINE)
+        """Judge all phases of attack together, when the watch is over.
+
+        The cause names the phases that took too long.
+        """
+        names = dict.fromkeys(name for name, _, _ in self.phases if name != _BASELINE)
         waits, baseline = self.waits(), self.waits(_BASELINE)
         each = {name: self.waits(name) for name in names}
         bad = {name: w for name, w in each.items() if w.longest >= LONGEST_WAIT or w.failed}
@@ -95,23 +98,22 @@ class Watcher:
             f"another owner's cached read during {what}",
             f"{waits} (longest during {worst}); without attack: {baseline}; the loop's own lag: "
             f"{self.describe_lag()}",
-            f"longest under {milliseconds(LONGEST_WAIT)}, 0 failed",
-            bool(waits.seconds) and not bad,
+            f"longest under {milliseconds(LONGEST_WAIT)}, 0 failed; the lag is a metric",
+            bool(waits.seconds) and not bad and bool(self.lag_after),
             "; ".join([*causes, *self.failures[:2], *([remark] if remark else [])]),
         )
 
     def describe_lag(self) -> str:
         """What the service itself says of its event loop, from the baseline's end to the last."""
-        if not self.lag_after:
+        longest = self.lag_after.get(f"{_LAG}_max_seconds")
+        if longest is None:
             return "no metric"
         grown = {
             name: value - self.lag_before.get(name, 0.0) for name, value in self.lag_after.items()
         }
-        count = grown.get(f"{_LAG}_count")
-        if count is None:
-            return ", ".join(f"{name} {value:g}" for name, value in self.lag_after.items())
-        within = _bound_of(grown, count)
-        return f"{count:,.0f} measured, none above {within:g} s" if count else "nothing measured"
+        count = grown.get(f"{_LAG}_seconds_count", 0.0)
+        late = count - grown.get(f'{_LAG}_seconds_bucket{{le="0.05"}}', 0.0)
+        return f"longest {milliseconds(longest)}, {late:,.0f} of {count:,.0f} above 50.0 ms"
 
 
 @asynccontextmanager
@@ -166,13 +168,3 @@ async def read_metrics(port: int, sample: re.Pattern[str]) -> Iterable[tuple[str
     finally:
         wire.abort()
     return sample.findall(told.body.decode()) if told.status == HTTPStatus.OK else []
-
-
-def _bound_of(grown: dict[str, float], count: float) -> float:
-    """The least bound of a histogram that everything lies below."""
-    bounds = {
-        float(match[1]): value
-        for name, value in grown.items()
-        if (match := re.search(r'le="([^"]+)"', name))
-    }
-    return min((bound for bound, value in bounds.items() if value >= count), default=float("inf"))

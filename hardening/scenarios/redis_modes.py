@@ -33,7 +33,7 @@ _ADVICE: Final = re.compile(r"MERGEWATCH_|docs/|CLUSTER INFO|password|\bACL\b|pr
 _PASSWORD: Final = "hush"
 _TEST: Final = "kept.test"
 _SLOTS: Final = 16_384
-_METRIC: Final = re.compile(r"(mergewatch_redis_\w+)(?:{([^}]*)})? (\S+)")
+_METRIC: Final = re.compile(r"^(mergewatch_redis_\w+)(?:{([^}]*)})? (\S+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,77 @@
+"""The bodies that scenarios send are what they are called, and within what the service takes."""
+
+from __future__ import annotations
+
+import gzip
+from datetime import UTC, datetime
+
+import orjson
+import pytest
+
+from hardening import bodies, made_up_bodies
+from hardening.bodies import MOST_BYTES, HostileBody
+from indexing.events.parsing import parse_event
+from indexing.names import RepositoryName
+from indexing.otlp.json_mapping import read_json
+from indexing.otlp.results import read_results
+from tests.spans import JSON
+
+SENDER = RepositoryName("umbrella", "sender")
+COUNT = 12
+
+
+def unpacked(body: HostileBody) -> bytes:
+    return gzip.decompress(body.data) if body.packed else body.data
+
+
+@pytest.fixture(scope="module")
+def hostile() -> list[HostileBody]:
+    return [*bodies.hostile_lines(), *bodies.hostile_spans()]
+
+
+def test_no_hostile_body_is_refused_for_its_size_alone(hostile: list[HostileBody]) -> None:
+    assert [body.name for body in hostile if len(unpacked(body)) > MOST_BYTES] == []
+    names = [body.name for body in hostile]
+    assert len(set(names)) == len(names)
+
+
+def test_what_is_called_valid_is(hostile: list[HostileBody]) -> None:
+    valid = [body for body in hostile if "valid" in body.name]
+    assert len(valid) == 2
+    for body in valid:
+        lines = unpacked(body).split(b"\n")
+        assert len(lines) == 64
+        assert all(60_000 < len(line) < 64 * 1024 for line in lines)
+        assert len({parse_event(line).key for line in lines}) == 64
+
+
+def test_spans_are_results_of_one_run_unless_each_has_its_own_commit() -> None:
+    now = datetime.now(UTC)
+    for own, runs in ((False, 1), (True, 20)):
+        results = read_results(SENDER, read_json(bodies.make_spans(0, 20, now, own_commits=own)))
+        assert (len(results.runs), results.rejected) == (runs, 0)
+        assert len({e.id for each in results.runs.values() for e in each}) == 20
+
+
+@pytest.mark.parametrize("path", made_up_bodies.operations())
+def test_made_up_bodies_are_the_same_for_the_same_seed(path: str) -> None:
+    made = made_up_bodies.make(path, COUNT, 3)
+    assert len(made) == COUNT
+    assert [unpacked(body) for body in made_up_bodies.make(path, COUNT, 3)] == [
+        unpacked(body) for body in made
+    ]
+    assert all(0 < len(unpacked(body)) <= MOST_BYTES for body in made)
+    assert len({unpacked(body) for body in made}) > COUNT // 2
+
+
+def test_a_body_grows_in_one_place() -> None:
+    made = made_up_bodies.make(made_up_bodies.operations()[0], 40, 1)
+    sizes = [len(unpacked(body)) for body in made]
+    assert max(sizes) > 100 * min(sizes)
+
+
+def test_a_result_has_the_time_that_it_is_given() -> None:
+    document = orjson.loads(bodies.make_result("late", "skipped", 2**63 - 1, 7))
+    (span,) = document["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    assert (span["name"], span["endTimeUnixNano"]) == ("late", str(2**63 - 1))
+    assert JSON == "application/json"

@@ -27,8 +27,8 @@ ROUNDS = 3
 SIZES: Final[Mapping[str, Mapping[str, int]]] = {
     "sqlite": {"commits": 250, "lines": 2_500, "spans": 2_000, "parameters": 25, "unknown": 900},
     "elasticsearch": {
-        "commits": 40,
-        "lines": 1_000,
+        "commits": 30,
+        "lines": 3_000,
         "spans": 500,
         "parameters": 25,
         "unknown": 900,

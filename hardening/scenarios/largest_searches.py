@@ -63,7 +63,7 @@ async def _try(ground: Ground, place: Place, store: str, tests: int, times: int)
     return [
         Finding(
             what,
-            f"{statuses.total()} of {len(seen)} kinds: {_list(statuses)}; median "
+            f"{statuses.total()}, of {len(seen)} kinds: {_list(statuses)}; median "
             f"{milliseconds(median(took))}, slowest {milliseconds(max(took, default=0.0))} "
             f"({slowest})",
             f"200 alone, within {SLOW_READ_SECONDS:.0f} s",
@@ -81,27 +81,30 @@ async def _try(ground: Ground, place: Place, store: str, tests: int, times: int)
 
 
 def _queries() -> dict[str, str]:
-    """Queries that make a target of the most bytes, each the worst of a kind."""
+    """Queries of about as many bytes as a target has, each the worst of a kind that is taken.
+
+    A request has 500 wildcards at most, where `?` before the first `*` of a pattern do not count.
+    """
     room = MOST_BYTES - len(_PATH) - 60
-    share = room // 100 - len("&test_name=")
-    third = room // 3 - len("&test_name=")
+    hundredth, thirtieth, third = (room // n - len("&test_name=") - 3 for n in (100, 31, 3))
+    most = min(third, 2_000)
     stars = "*a" * 15
     return {
-        "100 patterns of `?`": _names(["?" * (share - 3) + f"{n:03}" for n in range(100)]),
-        "100 patterns of `?` and `*`": _names(
-            ["*" + "?" * (share - 3) + f"{n}" for n in range(100)]
+        "100 patterns of `?`": _names(["?" * hundredth + f"{n:03}" for n in range(100)]),
+        "100 patterns of `?` and 5 wildcards": _names(
+            ["?" * (hundredth - 5) + "*?*?*" + f"{n:03}" for n in range(100)]
         ),
-        "100 patterns of 15 `*`": _names(
-            [stars + "?" * (share - 33) + f"{n:03}" for n in range(100)]
+        "31 patterns of `?` and 16 `*`": _names(
+            ["?" * (thirtieth - 32) + f"{stars}*b{n:02}" for n in range(31)]
         ),
-        "3 patterns of `?`": _names(["?" * min(third, 2_000) + str(n) for n in range(3)]),
-        "3 patterns of `*` and `?`": _names(
-            ["*" + "?" * min(third - 1, 2_000) + str(n) for n in range(3)]
+        "31 patterns of 16 `*` and no end": _names([f"{stars}*b{n:02}" for n in range(31)]),
+        "3 patterns of `?`": _names(["?" * most + f"{n}" for n in range(3)]),
+        "3 patterns of `?`, `*` and 160 `?`": _names(
+            ["?" * (most - 161) + "*" + "?" * 160 + f"{n}" for n in range(3)]
         ),
         "3 patterns of 15 `*` among `?`": _names(
-            [("*" + "?" * (min(third, 2_000) // 15 - 1)) * 15 + str(n) for n in range(3)]
+            ["?" * (most - 165) + ("*" + "?" * 10) * 15 + f"{n}" for n in range(3)]
         ),
-        "31 patterns of 15 `*` and no end": _names([f"{stars}*b{n:02}" for n in range(31)]),
         "100 names that are there": _names([f"abab.{'a' * 40}.{n:06}" for n in range(100)]),
     }
 

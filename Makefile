@@ -44,7 +44,7 @@ test-quick: install ## Run the tests that start no server and no other process, 
 kills: install ## Kill loads a hundred times over each store, and hold what comes of each to a clean one.
 	MERGEWATCH_TEST_KILLS=50 $(BIN)/pytest --durations=0 tests/kills
 
-harden: install ## Attack, break and overload the service; say what holds. Takes half an hour.
+harden: install ## Attack, break and overload the service; say what holds. Takes 45 minutes.
 	@$(BIN)/python -m hardening $(ARGUMENTS)
 
 bench: install ## Measure speed beside the floor and the peers; say which targets hold. Takes an hour.

@@ -13,19 +13,25 @@ import pytest
 from hardening.findings import Finding
 from hardening.ground import Ground
 from hardening.scenarios import (
+    backups,
     credentials,
     crossings,
     cursors,
     cut_file,
     full_disk,
+    grown_lists,
+    growth,
     header_injection,
     hidden_repositories,
+    matrix_history,
     numbers_and_texts,
     redis_faults,
+    redis_modes,
     schema_cases,
     search_for_credentials,
     shared_file,
     sigterm,
+    wrong_clocks,
 )
 
 SQLITE = ("sqlite",)
@@ -93,6 +99,44 @@ async def test_a_file_that_was_cut_short_gives_no_wrong_answer(ground: Ground) -
 
 async def test_whatever_is_made_up_is_answered_as_documented(ground: Ground) -> None:
     assert_all_hold(await schema_cases.run(ground, cases=10, stores=SQLITE))
+
+
+async def test_a_matrix_that_failed_long_ago_loads_rebuilds_and_prunes(ground: Ground) -> None:
+    assert_all_hold(await matrix_history.run(ground, tests=6, jobs=(2,), stores=SQLITE))
+
+
+async def test_results_of_wrong_clocks_are_refused_by_name(ground: Ground) -> None:
+    assert_all_hold(await wrong_clocks.run(ground, stores=SQLITE))
+
+
+async def test_a_list_that_grew_a_second_page_is_another_answer(ground: Ground) -> None:
+    assert_all_hold(await grown_lists.run(ground, stores=SQLITE))
+
+
+async def test_a_backup_under_load_restores_to_all_that_was_acknowledged(ground: Ground) -> None:
+    findings = await backups.run(ground, times=1, clients=2, pause=0.1)
+    # The longest wait is for a machine that does nothing else.
+    assert_all_hold(findings[:1])
+
+
+async def test_a_redis_that_refuses_is_said_so_once(ground: Ground) -> None:
+    findings = await redis_modes.run(ground, writes=3)
+    assert_all_hold([finding for finding in findings if finding.what.startswith("Redis")])
+
+
+@pytest.mark.parametrize(("power", "holds"), [(1.0, True), (1.2, True), (1.5, False), (2.0, False)])
+async def test_what_costs_more_than_there_is_of_it_does_not_hold(power: float, holds: bool) -> None:
+    async def send(count: int) -> float:
+        return float(count**power)
+
+    assert (await growth.measure("things", 100, send, 2, [])).holds is holds
+
+
+async def test_a_failed_request_is_no_measure_of_growth() -> None:
+    async def send(_: int) -> float:
+        return 1.0
+
+    assert not (await growth.measure("things", 100, send, 1, ["503"])).holds
 
 
 async def test_no_credential_is_left_behind(ground: Ground) -> None:

@@ -32,6 +32,7 @@ LONGEST_WAIT: Final = 1.0
 _ADVICE: Final = re.compile(r"MERGEWATCH_|docs/|CLUSTER INFO|password|\bACL\b|primary")
 _PASSWORD: Final = "hush"
 _TEST: Final = "kept.test"
+_MOST_WARNINGS: Final = 2
 _SLOTS: Final = 16_384
 _METRIC: Final = re.compile(r"^(mergewatch_redis_\w+)(?:{([^}]*)})? (\S+)", re.MULTILINE)
 
@@ -90,9 +91,10 @@ async def _try(ground: Ground, mode: _Mode, writes: int) -> list[Finding]:
     usable = metrics.get("mergewatch_redis_usable")
     failures = sum(n for name, n in metrics.items() if name.startswith("mergewatch_redis_failures"))
     late = sum(each > LONG_WAIT for each in seconds)
-    # A mode that can be served is served without a word; the others take one.
-    told = (len(warnings), len(advice)) == (1, 1) and failures > 0 and usable == 0
-    served = not warnings and usable == 1
+    # A mode that can be served needs no advice. The others take one warning that says what to do,
+    # beside which one may say what follows: that a change may show late.
+    told = len(advice) == 1 and len(warnings) <= _MOST_WARNINGS and failures > 0 and usable == 0
+    served = not advice and usable == 1
     mistakes = tenants.running.mistakes()
     what = f"Redis is {mode.name}"
     return [

@@ -20,7 +20,6 @@ from indexing.names import RepositoryName
 from indexing.store.interface import Reader
 from service import problems
 from service.answers import Answer, make_answer, pack_answer, pack_ends, unpack_answer
-from service.bodies import detail_body, quarantine_body, quarantines_body, search_body
 from service.cache.cache import Form, Visit
 from service.cache.questions import (
     Kind,
@@ -39,6 +38,19 @@ from service.positions import (
     IdentityReference,
     place_identity,
 )
+from service.schemas.compiled import compile_encoder
+from service.schemas.responses import (
+    QuarantineAnswer,
+    QuarantinesAnswer,
+    Rows,
+    TestDetailAnswer,
+    TestPageAnswer,
+)
+
+_encode_test: Final = compile_encoder(TestDetailAnswer)
+_encode_tests: Final = compile_encoder(TestPageAnswer)
+_encode_quarantine: Final = compile_encoder(QuarantineAnswer)
+_encode_quarantines: Final = compile_encoder(QuarantinesAnswer)
 
 _ANSWERS: Final = Form(pack_answer, unpack_answer, lambda answer: answer.size)
 
@@ -71,7 +83,7 @@ async def get_test(
 
     async def read() -> Answer | None:
         found = await reader.get_test(repository, test_id)
-        return None if found is None else make_answer(detail_body(found))
+        return None if found is None else make_answer(_encode_test(found))
 
     return await visit.find(ask_test(repository, test_id), read, _ANSWERS)
 
@@ -107,7 +119,7 @@ async def search_tests(
     async def read() -> Answer:
         key = await _find_identity_key(reader, query.repository, position.key)
         page = await reader.search_tests(query, Anchor(key, position.backward), per_page)
-        body = search_body(page.rows, per_page)
+        body = _encode_tests(Rows(page.rows, per_page))
         return make_answer(body, pack_ends(page, _place_of, IDENTITY_KEYS))
 
     return await _find_some(visit, Kind.SEARCH, query.repository, canonical, read)
@@ -129,7 +141,7 @@ async def list_quarantines(
         page = await reader.list_quarantines(query, anchor, limit)
         beside = await _read_neighbours(reader, query, page)
         return make_answer(
-            quarantines_body(page.rows),
+            _encode_quarantines(Rows(page.rows)),
             pack_ends(page, _key_of, QUARANTINE_KEYS),
             query.now,
             _soonest_end((*page.rows, *beside)),
@@ -158,7 +170,7 @@ async def get_quarantine(
         found = await reader.get_quarantine(repository, quarantine_id, now)
         if found is None:
             return None
-        return make_answer(quarantine_body(found), since=now, until=found.expires_at)
+        return make_answer(_encode_quarantine(found), since=now, until=found.expires_at)
 
     return await visit.find(
         ask_quarantine(repository, quarantine_id),

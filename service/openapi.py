@@ -23,8 +23,10 @@ from service.paths import PathParameter
 from service.problems import PROBLEM_TYPE, TITLES
 from service.rates import LIMIT_HEADER, POLICY_HEADER
 from service.routes import events, quarantines, tests, traces
+from service.schemas.fields import Fragment
 from service.schemas.responses import (
     EventIntakeAnswer,
+    EventPageAnswer,
     HealthAnswer,
     InvalidAnswer,
     ProblemAnswer,
@@ -225,6 +227,8 @@ _IF_NONE_MATCH: Final[Mapping[str, Any]] = {
 class _Converter(OpenAPIConverter):
     def field2property(self, field: fields.Field[Any]) -> dict[str, Any]:
         """Write a field of several shapes as `anyOf`: a wide shape also takes a narrower one."""
+        if isinstance(field, Fragment):
+            return {"$ref": f"#/components/schemas/{field.component}"}
         if not isinstance(field, Alternatives):
             return super().field2property(field)
         shapes = [self.field2property(option) for option in field.options]
@@ -292,19 +296,7 @@ def _add_events(spec: APISpec) -> None:
             "discriminator": {"propertyName": "type", "mapping": mapping},
         },
     )
-    count = {"type": "integer", "minimum": 0}
-    spec.components.schema(
-        _EVENT_PAGE,
-        {
-            "type": "object",
-            "properties": {
-                "size": count,
-                "per_page": {"type": "integer", "minimum": 1},
-                "events": {"type": "array", "items": {"$ref": "#/components/schemas/Event"}},
-            },
-            "required": ["size", "per_page", "events"],
-        },
-    )
+    spec.components.schema(_EVENT_PAGE, schema=EventPageAnswer)
 
 
 def _operation(described: Described, converter: OpenAPIConverter) -> dict[str, Any]:

@@ -8,13 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-import orjson
 from aiohttp import web
 
 from service.field_errors import FieldError
+from service.schemas.compiled import compile_encoder
+from service.schemas.responses import InvalidAnswer, ProblemAnswer
 from service.targets import MAX_TARGET_BYTES
 
 PROBLEM_TYPE: Final = "application/problem+json"
+
+_encode: Final = compile_encoder(ProblemAnswer)
+_encode_invalid: Final = compile_encoder(InvalidAnswer)
 
 # How long a client should wait for a store that is locked or being restarted, in seconds.
 RETRY_AFTER: Final = 5
@@ -63,6 +67,16 @@ class Problem(Exception):  # noqa: N818 - RFC 9457 calls it a problem, not an er
         self.detail = detail
         self.errors = tuple(errors)
         self.headers = dict(headers or {})
+
+    @property
+    def type(self) -> str:
+        """RFC 9457: nothing is said beyond what the status says."""
+        return "about:blank"
+
+    @property
+    def title(self) -> str:
+        """What the status is called."""
+        return TITLES.get(self.status, "Error")
 
 
 def forbidden() -> Problem:
@@ -135,18 +149,7 @@ def generic(status: int) -> Problem:
 
 def body(problem: Problem) -> bytes:
     """The JSON text of a problem."""
-    document: dict[str, object] = {
-        "type": "about:blank",
-        "title": TITLES.get(problem.status, "Error"),
-        "status": problem.status,
-        "detail": problem.detail,
-    }
-    if problem.errors:
-        document["errors"] = [
-            {"in": error.where, "field": error.field, "detail": error.detail}
-            for error in problem.errors
-        ]
-    return orjson.dumps(document)
+    return _encode_invalid(problem) if problem.errors else _encode(problem)
 
 
 def response(problem: Problem) -> web.Response:

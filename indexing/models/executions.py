@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 # CI systems count attempts by hand, and both backends hold this in one integer.
 MAX_ATTEMPT: Final = 2**31 - 1
@@ -20,6 +20,13 @@ class Conclusion(StrEnum):
     SKIPPED = "skipped"
 
 
+class PullRequestUser(NamedTuple):
+    """The author of a pull request."""
+
+    id: int
+    login: str
+
+
 @dataclass(frozen=True, slots=True)
 class PullRequest:
     """The pull request that an execution ran for, all of it known."""
@@ -29,6 +36,11 @@ class PullRequest:
     title: str
     user_id: int
     user_login: str
+
+    @property
+    def user(self) -> PullRequestUser:
+        """The author as an object of its own, which is how the API shows it."""
+        return PullRequestUser(self.user_id, self.user_login)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,6 @@ from indexing.ingest.bodies import (
 from indexing.ingest.dead_letter import RefusedLine
 from indexing.ingest.events import EventLoad
 from indexing.models.events import EventKey, EventQuery, EventRow
-from indexing.models.paging import Page
 from indexing.names import RepositoryName
 from service.answers import pack_ends
 from service.auth import Operation
@@ -32,8 +31,9 @@ from service.listing import Listing, open_list
 from service.paths import OWNER, REPOSITORY
 from service.positions import EVENT_KEYS
 from service.received_bodies import Reader
+from service.schemas.compiled import compile_encoder
 from service.schemas.queries import DEFAULT_PER_PAGE, EventsQuery
-from service.schemas.responses import EventIntakeAnswer
+from service.schemas.responses import EventIntakeAnswer, EventPageAnswer, Rows
 from service.written import respond_whole
 
 PATH: Final = (OWNER, REPOSITORY)
@@ -45,6 +45,7 @@ _BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 # The media types that events are sent as.
 KINDS: Final = ("application/x-ndjson", "text/*")
 _INTAKE: Final = EventIntakeAnswer()
+_encode_page: Final = compile_encoder(EventPageAnswer)
 
 
 async def list_events(request: web.Request) -> web.StreamResponse:
@@ -60,7 +61,8 @@ async def list_events(request: web.Request) -> web.StreamResponse:
     )
     ends = pack_ends(page, _key_of, EVENT_KEYS)
     headers = headers_of(opened.links(ends, window), ignored=opened.query.ignored)
-    return respond_whole(request, headers, page_body(page, per_page))
+    body = _encode_page(Rows([row.body for row in page.rows], per_page))
+    return respond_whole(request, headers, body)
 
 
 async def send_events(request: web.Request) -> web.Response:
@@ -130,17 +132,6 @@ def make_query(repository: RepositoryName, asked: Mapping[str, Any], window: Win
         pull_requests=asked["pull_request"],
         base_ref=asked["base_ref"],
         event_types=asked["event_type"],
-    )
-
-
-def page_body(page: Page[EventRow], per_page: int) -> bytes:
-    """The JSON text of a page of events."""
-    return orjson.dumps(
-        {
-            "size": len(page.rows),
-            "per_page": per_page,
-            "events": [orjson.Fragment(row.body) for row in page.rows],
-        }
     )
 
 

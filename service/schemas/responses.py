@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from marshmallow import EXCLUDE, Schema, fields
 from marshmallow.validate import OneOf, Range
 
-from indexing.models.executions import Conclusion, PullRequest
+from indexing.models.executions import Conclusion
 from indexing.models.quarantines import QuarantineSource
 from indexing.models.tests import HealthStatus
-from indexing.timestamps import format_timestamp
+from service.schemas.fields import Fragment, Moment, Ratio, Spelled, text
 
 LAST_CONCLUSIONS: Final = (*(conclusion.value for conclusion in Conclusion), "unknown")
 
@@ -23,26 +24,30 @@ class Answer(Schema):
         unknown = EXCLUDE
 
 
-def text(**options: Any) -> fields.String:
-    """A string that is always there, possibly null."""
-    return fields.String(required=True, **options)
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What a page is made of: its rows and the page size in effect."""
+
+    rows: Sequence[Any]
+    per_page: int | None = None
+
+    @property
+    def size(self) -> int:
+        """How many rows this page has."""
+        return len(self.rows)
 
 
-class Moment(fields.DateTime):
-    """A moment as RFC 3339 text in UTC."""
+class PageAnswer(Answer):
+    """What the pages of all lists begin with."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(required=True, **options)
-
-    def _serialize(self, value: datetime | None, *_: Any, **__: Any) -> str | None:
-        return None if value is None else format_timestamp(value)
+    size = fields.Integer(required=True, validate=Range(min=0))
+    per_page = fields.Integer(required=True, validate=Range(min=1))
 
 
-class Ratio(fields.Float):
-    """A number from 0 to 1."""
+class EventPageAnswer(PageAnswer):
+    """One page of the event log."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(required=True, validate=Range(0, 1), **options)
+    events = fields.List(Fragment("Event"), required=True, attribute="rows")
 
 
 class TestIdentityAnswer(Answer):
@@ -56,21 +61,19 @@ class TestIdentityAnswer(Answer):
     job_name = text(attribute="key.job_name")
 
 
-class TestPageAnswer(Answer):
+class TestPageAnswer(PageAnswer):
     """One page of the test search."""
 
     __test__ = False
 
-    size = fields.Integer(required=True, validate=Range(min=0))
-    per_page = fields.Integer(required=True, validate=Range(min=1))
-    tests = fields.List(fields.Nested(TestIdentityAnswer), required=True)
+    tests = fields.List(fields.Nested(TestIdentityAnswer), required=True, attribute="rows")
 
 
 class PullUserAnswer(Answer):
     """Who a pull request is of."""
 
-    id = fields.Integer(required=True, attribute="user_id")
-    login = text(attribute="user_login")
+    id = fields.Integer(required=True)
+    login = text()
 
 
 class PullAnswer(Answer):
@@ -81,17 +84,13 @@ class PullAnswer(Answer):
     title = text()
     user = fields.Nested(PullUserAnswer, required=True)
 
-    def get_attribute(self, obj: PullRequest, attr: str, default: Any) -> Any:
-        # The stored pull request is flat: its user is a part of it.
-        return obj if attr == "user" else super().get_attribute(obj, attr, default)
-
 
 class TestDetailAnswer(Answer):
     """One test over all its pipelines and jobs."""
 
     __test__ = False
 
-    repository = text()
+    repository = Spelled(required=True)
     test_name = text()
     test_id = fields.UUID(required=True)
     health_status = text(
@@ -131,7 +130,9 @@ class QuarantineAnswer(Answer):
 class QuarantinesAnswer(Answer):
     """The quarantines of a repository."""
 
-    quarantined_tests = fields.List(fields.Nested(QuarantineAnswer), required=True)
+    quarantined_tests = fields.List(
+        fields.Nested(QuarantineAnswer), required=True, attribute="rows"
+    )
 
 
 class FieldErrorAnswer(Answer):

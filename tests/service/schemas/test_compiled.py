@@ -1,4 +1,4 @@
-"""Bodies that are written out, held to the schemas that declare them."""
+"""Compiled encoders give the bytes that `Schema.dump` gives."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import uuid
 from datetime import UTC, datetime, timedelta
 
 import orjson
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from marshmallow import Schema, fields
 
 from indexing.models.executions import Conclusion, PullRequest
 from indexing.models.quarantines import Quarantine, QuarantineKey, QuarantineSource
@@ -23,10 +25,17 @@ from indexing.models.tests import (
 )
 from indexing.names import RepositoryName
 from indexing.timestamps import from_microseconds
-from service.bodies import detail_body, quarantine_body, quarantines_body, search_body
+from service.field_errors import FieldError
+from service.problems import Problem
+from service.problems import body as problem_body
+from service.schemas.compiled import compile_encoder
 from service.schemas.responses import (
+    EventPageAnswer,
+    InvalidAnswer,
+    ProblemAnswer,
     QuarantineAnswer,
     QuarantinesAnswer,
+    Rows,
     TestDetailAnswer,
     TestPageAnswer,
 )
@@ -84,23 +93,50 @@ quarantines = st.builds(
 )
 
 
+def dump(schema: type[Schema], value: object) -> bytes:
+    return orjson.dumps(schema().dump(value))
+
+
 @given(details)
-def test_detail_is_what_its_schema_gives(detail: TestDetail) -> None:
-    assert detail_body(detail) == orjson.dumps(TestDetailAnswer().dump(detail))
+def test_a_test_detail_is_encoded_as_its_schema_dumps_it(detail: TestDetail) -> None:
+    assert compile_encoder(TestDetailAnswer)(detail) == dump(TestDetailAnswer, detail)
 
 
 @given(st.lists(identities, max_size=3), st.integers(1, 100))
-def test_page_of_a_search_is_what_its_schema_gives(rows: list[Row], per_page: int) -> None:
-    declared = TestPageAnswer().dump({"size": len(rows), "per_page": per_page, "tests": rows})
-    assert search_body(rows, per_page) == orjson.dumps(declared)
+def test_a_search_page_is_encoded_as_its_schema_dumps_it(rows: list[Row], per_page: int) -> None:
+    page = Rows(rows, per_page)
+    assert compile_encoder(TestPageAnswer)(page) == dump(TestPageAnswer, page)
 
 
 @given(st.lists(quarantines, max_size=3))
-def test_quarantines_are_what_their_schemas_give(rows: list[Quarantine]) -> None:
-    declared = QuarantinesAnswer().dump({"quarantined_tests": rows})
-    assert quarantines_body(rows) == orjson.dumps(declared)
+def test_quarantines_are_encoded_as_their_schemas_dump_them(rows: list[Quarantine]) -> None:
+    page = Rows(rows)
+    assert compile_encoder(QuarantinesAnswer)(page) == dump(QuarantinesAnswer, page)
     for row in rows:
-        assert quarantine_body(row) == orjson.dumps(QuarantineAnswer().dump(row))
+        assert compile_encoder(QuarantineAnswer)(row) == dump(QuarantineAnswer, row)
+
+
+@given(st.lists(st.dictionaries(texts, texts, max_size=2).map(orjson.dumps), max_size=3))
+def test_events_are_put_into_their_page_as_the_text_that_is_stored(bodies: list[bytes]) -> None:
+    page = Rows(bodies, 10)
+    assert compile_encoder(EventPageAnswer)(page) == dump(EventPageAnswer, page)
+
+
+@given(st.sampled_from([403, 422, 503]), texts, st.lists(texts, max_size=2))
+def test_a_problem_is_encoded_as_its_schema_dumps_it(
+    status: int, detail: str, wrong: list[str]
+) -> None:
+    problem = Problem(status, detail, errors=[FieldError("query", name, "no") for name in wrong])
+    schema = InvalidAnswer if wrong else ProblemAnswer
+    assert problem_body(problem) == dump(schema, problem)
+
+
+def test_a_field_of_an_unknown_kind_cannot_be_compiled() -> None:
+    class WithUrl(Schema):
+        url = fields.Url()
+
+    with pytest.raises(TypeError, match="Url"):
+        compile_encoder(WithUrl)
 
 
 def test_fraction_of_a_second_has_six_digits_or_none() -> None:
@@ -118,4 +154,4 @@ def test_fraction_of_a_second_has_six_digits_or_none() -> None:
             health=TestHealth(last_failure_at=moment),
             metadata=TestMetadata(),
         )
-        assert b'"last_failure_at":"' + text + b'"' in detail_body(detail)
+        assert b'"last_failure_at":"' + text + b'"' in compile_encoder(TestDetailAnswer)(detail)

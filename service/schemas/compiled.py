@@ -1,0 +1,67 @@
+"""Response schemas compiled into encoders, so that one declaration shapes every body. Pure.
+
+`Schema.dump` looks each field up again for every object, which takes many times as long as reading
+the row. Here the schema becomes the source of one function, as `dataclasses` does it: a dictionary
+display over attributes. Tests hold its bytes to those of `Schema.dump`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import orjson
+from marshmallow import Schema, fields
+
+from service.schemas.fields import Fragment, Moment, Ratio, Spelled
+
+# Gives the JSON text of an object, as UTF-8.
+Encoder = Callable[[Any], bytes]
+
+# What orjson writes as marshmallow does: enumerations by value, UUIDs, and moments with `Z`.
+# Their subclasses may dump otherwise, so only these very types count.
+_WRITTEN_ALIKE: Final = frozenset(
+    {fields.Boolean, fields.Integer, fields.Float, fields.String, fields.UUID, Moment, Ratio}
+)
+_GLOBALS: Final = {"Fragment": orjson.Fragment, "dumps": orjson.dumps, "OPTION": orjson.OPT_UTC_Z}
+
+
+def compile_encoder(schema: type[Schema]) -> Encoder:
+    """The encoder of a schema, for objects that have its fields as attributes.
+
+    Raises:
+        TypeError: it has a field of a kind that is not known here.
+    """
+    source = f"lambda value: dumps({_object(schema(), 'value', 0)}, option=OPTION)"
+    # Made of names that this project's own schemas declare; no request has a part in it.
+    encoder: Encoder = eval(source, dict(_GLOBALS))  # noqa: S307
+    return encoder
+
+
+def _object(schema: Schema, owner: str, depth: int) -> str:
+    """The expression that shapes the object of that name."""
+    members = (
+        f"{field.data_key or name!r}: {_value(field, f'{owner}.{field.attribute or name}', depth)}"
+        for name, field in schema.dump_fields.items()
+    )
+    return f"{{{', '.join(members)}}}"
+
+
+def _value(field: fields.Field[Any], path: str, depth: int) -> str:
+    """The expression of what orjson is given for the value at that path."""
+    inner = f"item{depth}"
+    match field:
+        case Spelled():
+            return f"str({path})"
+        case Fragment():
+            return f"Fragment({path})"
+        case fields.Nested():
+            shape = _object(field.schema, inner, depth + 1)
+            return f"None if ({inner} := {path}) is None else {shape}"
+        case fields.List(inner=fields.Nested(schema=schema)):
+            return f"[{_object(schema, inner, depth + 1)} for {inner} in {path}]"
+        case fields.List(inner=element):
+            return f"[{_value(element, inner, depth + 1)} for {inner} in {path}]"
+        case _ if type(field) in _WRITTEN_ALIKE:
+            return path
+    raise TypeError(f"{type(field).__name__} cannot be compiled")

@@ -1,0 +1,49 @@
+"""Fields of response schemas that marshmallow does not have. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import orjson
+from marshmallow import fields
+from marshmallow.validate import Range
+
+from indexing.timestamps import format_timestamp
+
+
+def text(**options: Any) -> fields.String:
+    """A string that is always there, possibly null."""
+    return fields.String(required=True, **options)
+
+
+class Spelled(fields.String):
+    """A value that is shown as its text, such as the name of a repository."""
+
+
+class Moment(fields.DateTime):
+    """A moment as RFC 3339 text in UTC."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(required=True, **options)
+
+    def _serialize(self, value: datetime | None, *_: Any, **__: Any) -> str | None:
+        return None if value is None else format_timestamp(value)
+
+
+class Ratio(fields.Float):
+    """A number from 0 to 1."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(required=True, validate=Range(0, 1), **options)
+
+
+class Fragment(fields.Field[Any]):
+    """JSON text that the store keeps ready; `component` names its schema in the OpenAPI."""
+
+    def __init__(self, component: str, **options: Any) -> None:
+        super().__init__(required=True, **options)
+        self.component = component
+
+    def _serialize(self, value: Any, *_: Any, **__: Any) -> Any:
+        return orjson.loads(value)

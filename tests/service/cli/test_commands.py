@@ -1,0 +1,41 @@
+"""The root of the command line: what it lists, and what it loads for that."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import click
+import pytest
+
+from service.cli.commands import COMMANDS, main
+
+# A command that only shows its help has no use for them, and they take longest to load.
+HEAVY = ("aiohttp", "marshmallow", "structlog", "lxml", "rich", "indexing.store", "uvloop")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_is_listed_by_its_own_first_sentence(name: str) -> None:
+    command = main.get_command(click.Context(main), name)
+    assert command is not None
+    assert command.get_short_help_str(limit=200).removesuffix(".") == COMMANDS[name].removesuffix(
+        "."
+    )
+
+
+def test_an_unknown_command_is_a_usage_error() -> None:
+    with pytest.raises(click.UsageError, match="No such command"):
+        main.main(["no-such-command"], standalone_mode=False)
+
+
+def test_showing_the_help_loads_no_command() -> None:
+    code = f"""
+import sys
+from service.cli import main
+main(["--help"], standalone_mode=False)
+assert not [name for name in {HEAVY!r} if name in sys.modules], sys.modules
+"""
+    shown = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd="."
+    )
+    assert all(name in shown.stdout for name in COMMANDS)

@@ -13,7 +13,7 @@ from hardening.bodies import MOST_BYTES, HostileBody
 from indexing.events.parsing import parse_event
 from indexing.names import RepositoryName
 from indexing.otlp.json_mapping import read_json
-from indexing.otlp.results import read_results
+from indexing.otlp.results import Results
 from tests.spans import JSON
 
 SENDER = RepositoryName("umbrella", "sender")
@@ -48,7 +48,9 @@ def test_what_is_called_valid_is(hostile: list[HostileBody]) -> None:
 def test_spans_are_results_of_one_run_unless_each_has_its_own_commit() -> None:
     now = datetime.now(UTC)
     for own, runs in ((False, 1), (True, 20)):
-        results = read_results(SENDER, read_json(bodies.make_spans(0, 20, now, own_commits=own)))
+        results = Results(SENDER, now)
+        for span in read_json(bodies.make_spans(0, 20, now, own_commits=own)):
+            results.add(span)
         assert (len(results.runs), results.rejected) == (runs, 0)
         assert len({e.id for each in results.runs.values() for e in each}) == 20
 

@@ -58,7 +58,15 @@ def _beginnings(path: str, to: str, count: int, number: int) -> Sequence[tuple[s
         valid = [(NDJSON, value) for value in _draw(events, count - len(drawn), number)]
     else:
         json = orjson.loads(make_spans(number * 1_000, 3, NOON))
-        message = spans.make_request([spans.make_span(f"made-up-{n}") for n in range(3)])
+        message = spans.make_request(
+            [
+                # Ids of its own would differ from one call to the next.
+                spans.make_span(
+                    f"made-up-{n}", trace_id=bytes([n + 1] * 16), span_id=bytes([n + 1] * 8)
+                )
+                for n in range(3)
+            ]
+        )
         kinds = [(spans.JSON, json), (spans.PROTOBUF, message.SerializeToString())]
         valid = [kinds[n % 2] for n in range(count - len(drawn))]
     return [*drawn, *valid]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -68,8 +68,10 @@ MODES: Final = (
 )
 
 
-async def run(ground: Ground, *, writes: int = WRITES) -> list[Finding]:
-    return [finding for mode in MODES for finding in await _try(ground, mode, writes)]
+async def run(
+    ground: Ground, *, writes: int = WRITES, modes: Sequence[_Mode] = MODES
+) -> list[Finding]:
+    return [finding for mode in modes for finding in await _try(ground, mode, writes)]
 
 
 async def _try(ground: Ground, mode: _Mode, writes: int) -> list[Finding]:

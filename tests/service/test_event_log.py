@@ -193,8 +193,8 @@ async def test_head_answers_as_get_does_without_the_body(door: FrontDoor) -> Non
 
 
 async def test_an_absolute_target_of_another_place_is_not_believed(door: FrontDoor) -> None:
-    answer = await door.get(f"{LOGS}?x={quote('https://elsewhere.example/')}", **{
+    answer = await door.get(f"{LOGS}?base_ref={quote('https://elsewhere.example/')}", **{
         "X-Forwarded-Host": "elsewhere.example", "X-Forwarded-Proto": "https",
         "Forwarded": "host=elsewhere.example",
     })  # fmt: skip
-    assert all(url.startswith(f"{door.base}{LOGS}?x=https%3A") for url in answer.links.values())
+    assert all(url.startswith(f"{door.base}{LOGS}?base_ref=https%3A") for url in answer.links.values())

@@ -6,6 +6,7 @@ import http.client
 import os
 import signal
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,14 @@ import pytest
 from service.connection import turn_away
 from service.server import ServeError, bind
 from tests.service.processes import TIMEOUT, Start, port_of
+
+
+@pytest.fixture(autouse=True)
+def terminal() -> Iterator[None]:
+    """Started as from a terminal, though these tests may run under `nohup` themselves."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 def status_of(port: int, target: str = "/health/ready") -> int:

@@ -43,7 +43,6 @@ _MIN_FLOOR: Final = 16
 
 # Lucene reads a backslash as the escape of what follows it.
 _ESCAPED: Final = re.compile(r"\\")
-_WITH_STAR: Final = re.compile(r"[*?]*\*[*?]*")
 _WILDCARDS: Final = re.compile(r"[*?]+")
 
 
@@ -158,11 +157,12 @@ def _room(globs: Sequence[str]) -> int:
 
 def _globs(patterns: Sequence[str]) -> list[str]:
     """Those that are no whole names; each `?` beside a `*` comes before it, which is the same."""
-    return [
-        _WITH_STAR.sub(lambda run: "?" * run[0].count("?") + "*", pattern)
-        for pattern in patterns
-        if not is_literal(pattern)
-    ]
+    return [_WILDCARDS.sub(_reorder, pattern) for pattern in patterns if not is_literal(pattern)]
+
+
+def _reorder(run: re.Match[str]) -> str:
+    """The same wildcards: each `?` first, then one `*` where there is any."""
+    return "?" * run[0].count("?") + "*" * ("*" in run[0])
 
 
 def cost_of(pattern: str) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -53,6 +54,18 @@ def test_a_pattern_walks_the_terms_of_its_repository_alone(
 )
 def test_a_question_mark_beside_a_star_comes_before_it(pattern: str, same: str) -> None:
     assert names_clause(pattern) == {"wildcard": {"key": {"value": f"r\0{same}"}}}
+
+
+def test_planning_takes_time_in_proportion_to_the_question_marks() -> None:
+    def measure(length: int) -> float:
+        times = []
+        for _ in range(7):
+            began = time.process_time()
+            names_clause("?" * length + "a", width=choose_width(["?" * length + "a"]))
+            times.append(time.process_time() - began)
+        return min(times)
+
+    assert measure(32_000) < 8 * measure(8_000)
 
 
 LONG = "".join(chr(97 + number * 7 % 26) for number in range(2_000))

@@ -17,6 +17,8 @@ Keep = Callable[[Sequence[Hit]], Awaitable[Sequence[Hit]]]
 
 # A search gives at most 10,000 rows; the names of so many may take megabytes.
 _MOST_ROWS: Final = 2_000
+# Where only some of the rows are kept, how many are read first; each time it is twice as many.
+_FIRST_ROWS: Final = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +84,11 @@ async def read_page(
     found: list[R] = []
     there = False
     first = beside
+    candidates = _FIRST_ROWS
     while True:
-        size = _MOST_ROWS if wanted is None or keep else min(wanted - len(found), _MOST_ROWS)
+        size = _MOST_ROWS if wanted is None else min(wanted - len(found), _MOST_ROWS)
+        if keep is not None:
+            size, candidates = candidates, min(2 * candidates, _MOST_ROWS)
         body = rows.body(backward=backward, after=after, size=size)
         if first is None:
             answer = await connection.search(rows.index, body, routing=rows.routing)
@@ -95,7 +100,8 @@ async def read_page(
             first = None
         hits = answer["hits"]["hits"]
         kept = hits if keep is None else await keep(hits)
-        found += map(make_row, kept)
+        # Of many that were kept only those are made that the page has room for.
+        found += map(make_row, kept if wanted is None else kept[: wanted - len(found)])
         if len(hits) < size or (wanted is not None and len(found) >= wanted):
             break
         after = hits[-1]["sort"]

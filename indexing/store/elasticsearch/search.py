@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
@@ -11,10 +9,12 @@ from functools import partial
 from typing import Final
 
 from indexing import globs
+from indexing.glob_set import GlobSet
 from indexing.identifiers import derive_identity_id, derive_test_id
 from indexing.models.paging import Anchor, Page
 from indexing.models.tests import IdentityKey, TestIdentity, TestQuery
 from indexing.names import RepositoryName
+from indexing.pauses import Pause
 from indexing.store.elasticsearch import paging
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.connection import TooComplexError
@@ -29,9 +29,6 @@ from indexing.store.elasticsearch.search_query import (
 
 _COUNT: Final = "executions_count"
 _KEY_FIELDS: Final = (_COUNT, "test_name", "pipeline_name", "job_name")
-
-# For how long names are matched before others have their turn.
-_HELD_SECONDS: Final = 0.005
 
 
 async def search_tests(
@@ -75,7 +72,7 @@ async def _search(
         beside=None if key is None else _beside(query, key),
         backward=anchor.backward,
         limit=limit,
-        keep=None if exact else partial(_keep_matching, query),
+        keep=None if exact else partial(_keep_matching, query, GlobSet(query.patterns)),
     )
     return page
 
@@ -101,20 +98,25 @@ def _beside(query: TestQuery, key: IdentityKey) -> paging.Beside:
     return paging.Beside(values_of(key, query.sort), itself)
 
 
-async def _keep_matching(query: TestQuery, hits: Sequence[paging.Hit]) -> list[paging.Hit]:
+async def _keep_matching(
+    query: TestQuery, patterns: GlobSet, hits: Sequence[paging.Hit]
+) -> list[paging.Hit]:
     """Those hits whose names match. Lets others have their turn on the event loop."""
     at = ORDERS[query.sort].index("test_name")
     found = []
-    began = time.monotonic()
+    pause = Pause()
     for hit in hits:
-        for pattern in query.patterns:
-            matches = globs.matches(pattern, hit["sort"][at])
-            if time.monotonic() - began > _HELD_SECONDS:
-                await asyncio.sleep(0)
-                began = time.monotonic()
-            if matches:
-                found.append(hit)
-                break
+        name = hit["sort"][at]
+        matches = patterns.matches_fixed(name)
+        if not matches:
+            for pattern in patterns.find_possible(name):
+                await pause.if_due()
+                matches = globs.matches(pattern, name)
+                if matches:
+                    break
+        if matches:
+            found.append(hit)
+        await pause.if_due()
     return found
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
+from functools import reduce
 from math import inf
 from typing import Any, Final
 
@@ -37,6 +38,9 @@ MAX_GAPS: Final = 4
 # A search of more cost or more patterns than this waits for its turn.
 CHEAP_COST: Final = 200
 CHEAP_PATTERNS: Final = 16
+# Each automaton walks all names: more patterns than this are merged, and the oracle tells them
+# apart.
+MAX_WIDENED: Final = 8
 # Names that are shorter than all patterns are left out by the engine, up to this length.
 _MAX_FLOOR: Final = 128
 _MIN_FLOOR: Final = 16
@@ -131,8 +135,42 @@ def widen(globs: Sequence[str], width: Width) -> list[str]:
         return [*globs]
     if width is Width.PREFIX:
         return [*dict.fromkeys(literal_prefix(pattern) + "*" for pattern in globs)]
+    fitting = _fit_all(globs)
+    return fitting if len(fitting) <= MAX_WIDENED else _fit_all(_merge_many(globs))
+
+
+def _fit_all(globs: Sequence[str]) -> list[str]:
     room = _room(globs)
     return [*dict.fromkeys(_fit(pattern, room) for pattern in globs)]
+
+
+def _merge_many(globs: Sequence[str]) -> list[str]:
+    """At most `MAX_WIDENED` patterns that match all that these do; those alike become one."""
+    alike = sorted(globs, key=lambda glob: (0 if "*" in glob else len(glob), glob))
+    size = -(-len(alike) // MAX_WIDENED)
+    return [reduce(merge, alike[at : at + size]) for at in range(0, len(alike), size)]
+
+
+def merge(one: str, other: str) -> str:
+    """A pattern that matches all that either does: what they begin with and end in alike."""
+    if "*" not in one + other and len(one) == len(other):
+        return _align(one, other)
+    (head, tail), (other_head, other_tail) = _ends(one), _ends(other)
+    merged_tail = _align(tail[::-1], other_tail[::-1])[::-1]
+    return _WILDCARDS.sub(_reorder, f"{_align(head, other_head)}*{merged_tail}")
+
+
+def _align(one: str, other: str) -> str:
+    """The characters that are equal in both, as far as the shorter one goes; else `?`."""
+    return "".join(a if a == b else "?" for a, b in zip(one, other, strict=False))
+
+
+def _ends(pattern: str) -> tuple[str, str]:
+    """What is before the first `*` and behind the last one; halves where there is none."""
+    if "*" in pattern:
+        return pattern.partition("*")[0], pattern.rpartition("*")[2]
+    half = len(pattern) // 2
+    return pattern[:half], pattern[half:]
 
 
 def _fit(pattern: str, room: int) -> str:

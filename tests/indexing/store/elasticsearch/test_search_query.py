@@ -13,10 +13,12 @@ from indexing import globs
 from indexing.models.tests import TestQuery
 from indexing.store.elasticsearch.search_query import (
     MAX_PATTERN_COST,
+    MAX_WIDENED,
     Width,
     choose_width,
     cost_of,
     make_query,
+    merge,
     widen,
 )
 from tests.builders import WIDGETS
@@ -125,6 +127,38 @@ def test_what_matches_a_pattern_matches_a_wider_one(
     for pattern in patterns[:5]:
         name = pattern.replace("*", filling).replace("?", "b")
         assert any(globs.matches(wider, name) for wider in widen(patterns, width))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "merged"),
+    [
+        ("a?c", "abd", "a??"),
+        ("?" * 8 + "17", "?" * 8 + "18", "?" * 8 + "1?"),
+        # Of another length: the first half of each begins it, the second one ends it.
+        ("???ab", "????ab", "???*ab"),
+        ("ab*x*yz", "ac*wz", "a??*z"),
+        ("*", "a?c", "*"),
+    ],
+)
+def test_two_patterns_are_merged_into_one_that_matches_all_that_they_do(
+    one: str, other: str, merged: str
+) -> None:
+    assert merge(one, other) == merged
+    assert merge(other, one) == merged
+
+
+@given(GLOB, GLOB, st.text("ab", max_size=10))
+def test_what_matches_one_of_two_matches_both_merged(one: str, other: str, filling: str) -> None:
+    for pattern in (one, other):
+        name = pattern.replace("*", filling).replace("?", "b")
+        assert globs.matches(merge(one, other), name)
+
+
+def test_the_engine_is_asked_for_few_patterns_instead_of_many() -> None:
+    patterns = ["?" * 65 + f"{number:03}" for number in range(100)]
+    wider = widen(patterns, Width.WIDENED)
+    assert len(wider) <= MAX_WIDENED
+    assert all(len(pattern) == 68 and "*" not in pattern for pattern in wider)
 
 
 def test_names_that_are_too_short_are_left_out_by_the_engine() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, Callable
 from datetime import datetime
 
+from indexing.errors import UnknownRepositoryError
 from indexing.ingest.counts import IngestCount
 from indexing.ingest.junit import BATCH_EXECUTIONS
 from indexing.models.executions import Execution, Run
@@ -33,9 +34,12 @@ async def ingest_results(
 
     async def flush() -> None:
         nonlocal count
-        if not count.read:
+        try:
+            done = await writer.write_results(repository, batch)
+        except UnknownRepositoryError:
+            # Asked beforehand, it would be one more request for each upload.
             await writer.ensure_repository(repository)
-        done = await writer.write_results(repository, batch)
+            done = await writer.write_results(repository, batch)
         count += IngestCount(size, done.written, done.unchanged)
 
     async for run, execution in executions:

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 import orjson
 
 from indexing.errors import StoreUnavailableError
+from indexing.lanes import ASKER
 from indexing.pauses import Pause
 from indexing.store.elasticsearch.connection import WRITING, Connection
 from indexing.store.elasticsearch.failures import (
@@ -25,10 +26,14 @@ from indexing.store.elasticsearch.failures import (
     refuses_document,
     type_of,
 )
+from indexing.store.elasticsearch.precedence import SMALL_WRITE
 
 # Sending more than a mebibyte in one go holds up the event loop; a node gains nothing from more.
 _PIECE_BYTES: Final = 1_000_000
 _PIECE_OPERATIONS: Final = 2_000
+# Beside other tenants: what a node is busy with, they wait for.
+_SERVED_PIECE_BYTES: Final = 250_000
+_SERVED_PIECE_OPERATIONS: Final = 500
 _INDICES_A_REQUEST: Final = 24
 
 _FIRST_PAUSE: Final = 0.1
@@ -116,6 +121,8 @@ async def send(
     pieces = await _cut(operations)
     outcomes: list[Outcome] = []
     for piece in pieces:
+        if len(operations) > SMALL_WRITE:
+            await connection.precedence.give_way()
         outcomes += await _send_piece(connection, piece, visible=visible and len(pieces) == 1)
     for operation, outcome in zip(operations, outcomes, strict=True):
         if outcome.error is None or outcome.conflicts:
@@ -165,12 +172,15 @@ async def _send_piece(
 async def _cut(operations: Sequence[Operation]) -> list[list[tuple[Operation, bytes]]]:
     pieces: list[list[tuple[Operation, bytes]]] = []
     size = 0
+    most_bytes, most = _PIECE_BYTES, _PIECE_OPERATIONS
+    if ASKER.get() is not None:
+        most_bytes, most = _SERVED_PIECE_BYTES, _SERVED_PIECE_OPERATIONS
     # Thousands of documents take a while to encode.
     pause = Pause()
     for operation in operations:
         lines = operation.encode()
         size += len(lines)
-        if not pieces or size > _PIECE_BYTES or len(pieces[-1]) == _PIECE_OPERATIONS:
+        if not pieces or size > most_bytes or len(pieces[-1]) == most:
             pieces.append([])
             size = len(lines)
         pieces[-1].append((operation, lines))

@@ -24,6 +24,7 @@ from indexing.errors import StoreUnavailableError
 from indexing.store.elasticsearch.failures import ConflictError as ConflictError
 from indexing.store.elasticsearch.failures import TooComplexError as TooComplexError
 from indexing.store.elasticsearch.failures import describe, error_of, is_passing
+from indexing.store.elasticsearch.precedence import Precedence
 
 _JSON: Final = "application/vnd.elasticsearch+json"
 _NDJSON: Final = "application/vnd.elasticsearch+x-ndjson"
@@ -99,6 +100,7 @@ class Connection:
         nodes = [_node_of(url) for url in urls]
         several = len(nodes) > 1
         self._name = "Elasticsearch at " + ", ".join(f"{n.host}:{n.port}" for n in nodes)
+        self.precedence = Precedence()
         self.reading = READING_AMONG_SEVERAL if several else READING
         # One repetition at least: a kept connection may have been closed on the other side.
         self._repetitions = max(1, len(nodes) - 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from indexing.store.elasticsearch.bulk import Operation, Outcome
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.columns import pull_document
 from indexing.store.elasticsearch.observation_clauses import TIME
+from indexing.store.elasticsearch.precedence import SMALL_WRITE
 from indexing.store.elasticsearch.repositories import read_known
 from indexing.store.elasticsearch.retention import Retention
 from indexing.store.elasticsearch.runs import judge_runs
@@ -23,6 +25,7 @@ from indexing.store.elasticsearch.scanning import scan
 from indexing.store.elasticsearch.slices import slice_of
 from indexing.store.elasticsearch.stale import mark_tests, marking, new_mark_id
 from indexing.store.elasticsearch.tests import StoredTest, source_of
+from indexing.store.elasticsearch.together import run_both
 from indexing.store.interface import ExecutionCount
 from indexing.timestamps import to_microseconds
 
@@ -44,6 +47,17 @@ async def write_results(
     repository: RepositoryName,
     results: Mapping[Run, Sequence[Execution]],
 ) -> ExecutionCount:
+    precedence = cluster.connection.precedence
+    size = sum(map(len, results.values()))
+    with precedence.small_write() if size <= SMALL_WRITE else nullcontext():
+        return await _write(cluster, repository, results)
+
+
+async def _write(
+    cluster: Cluster,
+    repository: RepositoryName,
+    results: Mapping[Run, Sequence[Execution]],
+) -> ExecutionCount:
     retention = (await read_known(cluster, [repository])).retention
     given = [
         _Result(run, execution) for run, executions in results.items() for execution in executions
@@ -55,12 +69,20 @@ async def write_results(
         str(derive_test_id(repository, each.execution.test_name)): each.execution.test_name
         for each in given
     }
-    operations = await _plan(cluster, repository, given, retention)
-    # Before anything is written: a cluster that has no room for a slice is left as it was.
-    await cluster.slices.ensure(operation.index for operation in operations.values())
     mark = new_mark_id()
-    await _announce(cluster, mark, routing, names)
+    planning = _plan(cluster, repository, given, retention)
+    if cluster.slices.are_known(_slice_of(cluster, each.execution) for each in given):
+        operations, _ = await run_both(planning, _announce(cluster, mark, routing, names))
+    else:
+        operations = await planning
+        # Before anything is written: a cluster that has no room for a slice is left as it was.
+        await cluster.slices.ensure(operation.index for operation in operations.values())
+        await _announce(cluster, mark, routing, names)
+    if len(given) > SMALL_WRITE:
+        await cluster.connection.precedence.give_way()
     outcomes = await _store(cluster, operations, len(given))
+    if len(given) > SMALL_WRITE:
+        await cluster.connection.precedence.give_way()
     # Runs that differ by their commits alone are judged together.
     jobs = {derive_run_id(repository, run).hex() for run in results}
     await judge_runs(cluster, routing, jobs, retention)
@@ -135,6 +157,8 @@ async def _find_stored(
     executions: Sequence[Execution],
     retention: Retention,
 ) -> dict[str, _Place]:
+    if len(executions) > SMALL_WRITE:
+        await cluster.connection.precedence.give_way()
     await cluster.connection.refresh(cluster.layout.executions)
     found: dict[str, _Place] = {}
     for start in range(0, len(executions), _IDS_AT_ONCE):
@@ -156,6 +180,10 @@ async def _find_stored(
     return found
 
 
+def _slice_of(cluster: Cluster, execution: Execution) -> str:
+    return cluster.layout.executions_of(slice_of(execution.finished_at))
+
+
 def _operation_of(
     cluster: Cluster,
     repository: RepositoryName,
@@ -165,7 +193,7 @@ def _operation_of(
 ) -> Operation:
     run, execution = result.run, result.execution
     routing = routing_of(repository)
-    index = cluster.layout.executions_of(slice_of(execution.finished_at))
+    index = _slice_of(cluster, execution)
     overwrites = place is not None and place.index == index
     source: dict[str, Any] = {
         "repository_id": routing,

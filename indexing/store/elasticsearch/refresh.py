@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -26,12 +27,14 @@ from indexing.store.elasticsearch.bulk import Operation
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.connection import Document
 from indexing.store.elasticsearch.observation_clauses import Extents
+from indexing.store.elasticsearch.precedence import SMALL_WRITE
 from indexing.store.elasticsearch.repositories import document_routed, stored_of
 from indexing.store.elasticsearch.repository_settings import announce
 from indexing.store.elasticsearch.runs import judge_runs
 from indexing.store.elasticsearch.search_query import key_of
 from indexing.store.elasticsearch.stale import Mark
 from indexing.store.elasticsearch.tests import StoredTest, source_of, test_of
+from indexing.store.elasticsearch.together import run_both
 from indexing.store.interface import Steps
 
 # Tests of one step, and how many executions they may have together: those are held in memory.
@@ -45,6 +48,20 @@ async def refresh_tests(
     progress: Steps | None = None,
     repository: RepositoryName | None = None,
 ) -> int:
+    with ExitStack() as going_first:
+        if repository is not None:
+            # Until the marks turn out to be of many tests.
+            going_first.enter_context(cluster.connection.precedence.small_write())
+        return await _refresh(cluster, now, progress, repository, going_first)
+
+
+async def _refresh(
+    cluster: Cluster,
+    now: datetime,
+    progress: Steps | None,
+    repository: RepositoryName | None,
+    going_first: ExitStack,
+) -> int:
     routing = None if repository is None else routing_of(repository)
     total = 0
     more = True
@@ -54,6 +71,8 @@ async def refresh_tests(
         # Those that are ahead of a change stay: they are not met twice in one call.
         marks = [mark for mark in marks if mark not in met]
         met.update(mark for mark in marks if not mark.is_over)
+        if any(mark.tests is None for mark in marks) or sum(map(_size, marks)) > SMALL_WRITE:
+            going_first.close()
         more = more and bool(marks)
         for place, group in groupby(marks, key=lambda mark: mark.routing):
             named = list(group)
@@ -73,6 +92,10 @@ async def refresh_tests(
                 cluster, [m for m in named if m.tests is not None and left.isdisjoint(m.tests)]
             )
     return total
+
+
+def _size(mark: Mark) -> int:
+    return len(mark.tests or ())
 
 
 async def _judge_removed(cluster: Cluster, routing: str, marks: Sequence[Mark]) -> bool:
@@ -140,14 +163,20 @@ class _Step:
     async def run(self) -> AsyncIterator[tuple[int, frozenset[str]]]:
         """Yields how many tests were done, and which of them have to be done again."""
         documents = self.documents
+        await self._give_way()
         extents = await observations.read_extents(
             self.cluster, self.rules.executions, list(documents)
         )
         for portion in _portions(list(documents), extents):
+            await self._give_way()
             here = {test: extents[test] for test in portion if test in extents}
             seen = await observations.read_observations(self.cluster, self.rules.executions, here)
             judged = await asyncio.to_thread(self._judge_all, portion, seen, here)
             yield len(portion), await self._store(judged)
+
+    async def _give_way(self) -> None:
+        if len(self.documents) > SMALL_WRITE:
+            await self.cluster.connection.precedence.give_way()
 
     def _judge_all(
         self,
@@ -199,10 +228,12 @@ class _Step:
         ]
         # A conflict here is a row that follows a newer version of its test already; and a rebuild
         # may have ended meanwhile, and taken its older generation away.
-        written = await bulk.send(self.cluster.connection, rows, visible=True, may_be_gone=True)
+        written, ruled = await run_both(
+            bulk.send(self.cluster.connection, rows, visible=True, may_be_gone=True),
+            rule_tests(self.cluster, self.rules, [test for test, _ in stored]),
+        )
         gone = {row.index for row, outcome in zip(rows, written, strict=True) if outcome.index_gone}
         await self._check_retired(gone)
-        ruled = await rule_tests(self.cluster, self.rules, [test for test, _ in stored])
         done = {test.test_id for test, _ in stored}
         return ruled | {test.test_id for test in judged if test.test_id not in done}
 

@@ -35,6 +35,10 @@ class TimeSlices:
         self._layout = layout
         self._known: set[str] = set()
 
+    def are_known(self, indices: Iterable[str]) -> bool:
+        """Whether this process knows all of these slices."""
+        return self._known.issuperset(indices)
+
     async def ensure(self, indices: Iterable[str]) -> None:
         """Create those of the slices that are missing, as far as this process knows.
 

@@ -1,0 +1,47 @@
+"""A large load lets small writes of other tenants end first, and is never stopped by them."""
+
+from __future__ import annotations
+
+import asyncio
+
+from indexing.lanes import ASKER
+from indexing.store.elasticsearch.precedence import Precedence
+
+
+async def _load(precedence: Precedence, tenant: str, said: list[str]) -> None:
+    ASKER.set(tenant)
+    await precedence.give_way()
+    said.append("large")
+
+
+async def test_a_large_load_waits_for_a_small_write_of_somebody_else() -> None:
+    precedence = Precedence()
+    said: list[str] = []
+    with precedence.small_write():
+        load = asyncio.create_task(_load(precedence, "flood", said))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        said.append("small")
+    await load
+    assert said == ["small", "large"]
+
+
+async def test_a_small_write_of_its_own_tenant_does_not_hold_it_up() -> None:
+    precedence = Precedence()
+    said: list[str] = []
+    ASKER.set("flood")
+    with precedence.small_write():
+        load = asyncio.create_task(_load(precedence, "flood", said))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        said.append("small")
+    await load
+    assert said == ["large", "small"]
+
+
+async def test_small_writes_without_end_do_not_stop_it() -> None:
+    precedence = Precedence()
+    said: list[str] = []
+    with precedence.small_write():
+        await asyncio.wait_for(_load(precedence, "flood", said), 30)
+    assert said == ["large"]

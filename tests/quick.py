@@ -1,7 +1,8 @@
 """`pytest --quick`: the tests that start no process and are not marked `slow`.
 
-Nothing lists those tests. A test that starts a process (Elasticsearch, Redis, the service, any
-command), or asks for a server that runs already, is skipped at that moment.
+Nothing lists those tests. One that asks for a server by a fixture, or by the parameter of one, is
+deselected; one that starts a process in another way (the service, any command) is skipped at that
+moment.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import pytest
 
 SLOW_MODULE = "\npytestmark = pytest.mark.slow\n"
 SKIPPED = "--quick starts no process"
+# The fixtures whose parameter names what a store or service is made of.
+STACK_FIXTURES = ("make_place", "place_and_key", "settings", "stack", "store")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -32,9 +35,20 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.getoption("--quick"):
         return
-    slow = [item for item in items if item.get_closest_marker("slow")]
-    config.hook.pytest_deselected(items=slow)
-    items[:] = [item for item in items if not item.get_closest_marker("slow")]
+    left_out = [item for item in items if item.get_closest_marker("slow") or _needs_server(item)]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in set(left_out)]
+
+
+def _needs_server(item: pytest.Item) -> bool:
+    """Whether it asks for a server by name, or by the parameter of a fixture that does."""
+    if not isinstance(item, pytest.Function):
+        return False
+    if "without_servers" in item.fixturenames:
+        return True
+    given = item.callspec.params if hasattr(item, "callspec") else {}
+    chosen = [given[name] for name in STACK_FIXTURES if isinstance(given.get(name), str)]
+    return any(server in value for value in chosen for server in ("elasticsearch", "redis"))
 
 
 @pytest.fixture(scope="session")

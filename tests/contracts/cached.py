@@ -1,12 +1,11 @@
 """A store whose reads go through the production cache, and whose writes drop what they change.
 
 What the cache keeps are finished bodies: they are read back into models here. The few columns
-that a body does not have are looked up by its rows' keys.
+that a body does not have are read from the store once more.
 """
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,7 +14,6 @@ from typing import Any
 
 import orjson
 
-from indexing.identifiers import derive_identity_id
 from indexing.models.executions import PullRequest
 from indexing.models.keys import ApplicationKey
 from indexing.models.paging import Anchor, Page
@@ -42,9 +40,6 @@ from service.cache.renewing import RenewingStore
 from service.cache.shelf import Shelf
 from service.cursor import Position
 from service.settings import Settings
-
-# Look-ups by the key of a row that are under way together.
-_AT_ONCE = 20
 
 
 class CachedStore(RenewingStore):
@@ -99,12 +94,14 @@ class CachedStore(RenewingStore):
 
         await ask()
         kept = await ask()
-        rows: list[TestIdentity] = []
-        shown = _rows(kept, "tests")
-        for start in range(0, len(shown), _AT_ONCE):
-            some = shown[start : start + _AT_ONCE]
-            rows += await asyncio.gather(*(self._identity_of(query.repository, r) for r in some))
-        return Page(tuple(rows), kept.ends.has_previous, kept.ends.has_next)
+        # One more search gives the counts, which no body has.
+        stored = await self._store.search_tests(query, anchor, limit)
+        shown = [_names_of(row) for row in _rows(kept, "tests")]
+        assert shown == [
+            (str(row.test_id), row.key.test_name, row.key.pipeline_name, row.key.job_name)
+            for row in stored.rows
+        ]
+        return Page(stored.rows, kept.ends.has_previous, kept.ends.has_next)
 
     async def list_quarantines(
         self, query: QuarantineQuery, anchor: Anchor[QuarantineKey], limit: int | None
@@ -134,14 +131,6 @@ class CachedStore(RenewingStore):
         if kept is None:
             return None
         return await self._quarantine_of(repository, orjson.loads(kept.body), now)
-
-    async def _identity_of(self, repository: RepositoryName, row: dict[str, Any]) -> TestIdentity:
-        names = (row["test_name"], row["pipeline_name"], row["job_name"])
-        identity_id = derive_identity_id(repository, *names)
-        key = await self._store.find_identity(repository, identity_id)
-        assert key is not None
-        assert names == (key.test_name, key.pipeline_name, key.job_name)
-        return TestIdentity(identity_id, uuid.UUID(row["test_id"]), key)
 
     async def _quarantine_of(
         self, repository: RepositoryName, row: dict[str, Any], now: datetime
@@ -175,6 +164,10 @@ async def cached(store: Store, redis_url: str | None = None) -> AsyncIterator[Ca
 def _rows(answer: Answer, member: str) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = orjson.loads(answer.body)[member]
     return rows
+
+
+def _names_of(row: dict[str, Any]) -> tuple[str, str, str, str]:
+    return row["test_id"], row["test_name"], row["pipeline_name"], row["job_name"]
 
 
 def _detail_of(body: dict[str, Any]) -> TestDetail:

@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 import structlog
 
+from indexing.models.keys import Scope
 from indexing.store import ElasticsearchPlace, open_store
 from service.app import create_app
 from service.cache.renewing import RenewingStore
@@ -91,3 +92,11 @@ def start(tmp_path: Path) -> Iterator[Start]:
             service.process.communicate(timeout=TIMEOUT)
         if service.process.stderr is not None:
             service.process.stderr.close()
+
+
+@pytest.fixture
+async def open_(stack: Settings) -> AsyncIterator[FrontDoor]:
+    """A service that takes results in, and a key that may do all."""
+    async for opened in open_door(replace(stack, ingest=True)):
+        opened.key = await opened.new_key(Scope.ADMIN)
+        yield opened

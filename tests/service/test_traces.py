@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from collections.abc import AsyncIterator
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,29 +15,20 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from yarl import URL
 
 from indexing.errors import StoreUnavailableError
-from indexing.ingest.bodies import MAX_CONTENT_BYTES
 from indexing.models.keys import Scope
 from indexing.otlp.requests import MAX_SPANS
 from indexing.timestamps import format_timestamp
-from service.intake import MAX_BODY_BYTES, SMALL_AT_ONCE_OF_ONE
+from service.intake import SMALL_AT_ONCE_OF_ONE
 from service.settings import Settings
 from tests.builders import FOREIGN, NOON, after
 from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, SEARCH, TESTS, Answer, FrontDoor, hold_up
-from tests.service.test_edge import assert_problem, exchange
+from tests.service.test_edge import assert_problem
 from tests.spans import JSON, PROTOBUF, make_request, make_span, write
 
 TRACES = "/v1/ci/acme/repositories/widgets/traces"
 ALIAS = "/v1/repos/acme/widgets/ci/traces"
 KINDS = (PROTOBUF, JSON)
-
-
-@pytest.fixture
-async def open_(stack: Settings) -> AsyncIterator[FrontDoor]:
-    """A service that takes results in, and a key that may do all."""
-    async for opened in open_door(replace(stack, ingest=True)):
-        opened.key = await opened.new_key(Scope.ADMIN)
-        yield opened
 
 
 def assert_refused(answer: Answer, status: int) -> None:
@@ -211,88 +200,6 @@ async def test_a_repository_becomes_known_by_what_is_sent_of_it(open_: FrontDoor
     await open_.post(target, good, PROTOBUF, key=key)
     assert (await open_.get("/v1/repos/acme/new.one/logs")).status == 200
     assert await names_of(open_, "New.One") == ["a"]
-
-
-@pytest.mark.parametrize(
-    ("kind", "packing"),
-    [
-        (None, ""),
-        ("application/octet-stream", ""),
-        ("application/x-ndjson", ""),
-        ("text/plain", ""),
-        ("nonsense", ""),
-        (PROTOBUF, "br"),
-        (PROTOBUF, "gzip, gzip"),
-        (JSON, "zstd"),
-    ],
-)
-async def test_another_kind_of_body_is_refused(
-    open_: FrontDoor, kind: str | None, packing: str
-) -> None:
-    answer = await open_.post(TRACES, b"", kind or "", Content_Encoding=packing)
-    assert_refused(answer, 415)
-    assert ("Accept-Encoding" in answer.headers) == bool(packing)
-
-
-@pytest.mark.parametrize(
-    ("kind", "body", "packing", "reason"),
-    [
-        (PROTOBUF, b"hello, world", "", "not valid protobuf"),
-        (JSON, b"{", "", "the request is not JSON"),
-        (JSON, b"[]", "", "the request must be an object"),
-        (PROTOBUF, b"not packed", "gzip", "cannot be unpacked"),
-        (JSON, gzip.compress(b"{}", mtime=0)[:-3], "gzip", "ends too early"),
-        (JSON, gzip.compress(b"{}", mtime=0) + b"more", "gzip", "cannot be unpacked"),
-    ],
-)
-async def test_a_body_that_cannot_be_read_is_refused_with_the_reason(
-    open_: FrontDoor, kind: str, body: bytes, packing: str, reason: str
-) -> None:
-    answer = await open_.post(TRACES, body, kind, Content_Encoding=packing)
-    assert_refused(answer, 400)
-    assert reason in answer.json["detail"]
-
-
-@pytest.mark.parametrize("target", [TRACES, LOGS])
-async def test_a_body_that_unpacks_too_large_is_refused(open_: FrontDoor, target: str) -> None:
-    bomb = gzip.compress(bytes(4 * MAX_CONTENT_BYTES), 9)
-    assert len(bomb) < MAX_BODY_BYTES // 16
-    kind = "text/plain" if target == LOGS else PROTOBUF
-    assert_refused(await open_.post(target, bomb, kind, Content_Encoding="gzip"), 413)
-
-
-async def test_a_body_that_is_told_to_be_too_large_is_refused_unread(open_: FrontDoor) -> None:
-    head = (
-        f"POST {TRACES} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {open_.key}\r\n"
-        f"Content-Type: {PROTOBUF}\r\nContent-Length: {MAX_BODY_BYTES + 1}\r\n"
-        "Connection: close\r\n\r\n"
-    )
-    status, headers, body = await exchange(open_, head.encode() + b"\0")
-    assert status == 413
-    assert_problem(413, headers["content-type"], body)
-
-
-async def test_a_body_that_turns_out_too_large_is_refused(open_: FrontDoor) -> None:
-    head = (
-        f"POST {TRACES} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {open_.key}\r\n"
-        f"Content-Type: {PROTOBUF}\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
-    )
-    chunk = b"100000\r\n" + bytes(2**20) + b"\r\n"
-    status, headers, body = await exchange(
-        open_, head.encode() + chunk * (MAX_BODY_BYTES // 2**20 + 1) + b"0\r\n\r\n"
-    )
-    assert status == 413
-    assert_problem(413, headers["content-type"], body)
-
-
-async def test_a_body_that_breaks_off_is_no_error_of_the_service(open_: FrontDoor) -> None:
-    head = (
-        f"POST {TRACES} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {open_.key}\r\n"
-        f"Content-Type: {PROTOBUF}\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
-    )
-    status, headers, body = await exchange(open_, head.encode() + b"not a length\r\n")
-    assert status == 400
-    assert_problem(400, headers["content-type"], body)
 
 
 async def test_more_than_a_process_holds_at_once_is_told_to_come_again(

@@ -47,7 +47,7 @@ def _needs_server(item: pytest.Item) -> bool:
     if "without_servers" in item.fixturenames:
         return True
     given = item.callspec.params if hasattr(item, "callspec") else {}
-    chosen = [given[name] for name in STACK_FIXTURES if isinstance(given.get(name), str)]
+    chosen = [str(given[name]) for name in STACK_FIXTURES if name in given]
     return any(server in value for value in chosen for server in ("elasticsearch", "redis"))
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Final
+from operator import itemgetter
+from typing import Any, Final
 
 from indexing.globs import is_literal, literal_prefix, literal_runs
 
@@ -23,26 +24,23 @@ class GlobSet:
     def __init__(self, patterns: Sequence[str]) -> None:
         self._literals = {pattern for pattern in patterns if is_literal(pattern)}
         # Globs without a `*` by length, then by where they are literal: what is literal there.
-        self._fixed: dict[int, dict[_Spans, set[tuple[str, ...]]]] = {}
+        self._fixed: dict[int, dict[_Spans, tuple[itemgetter[Any], set[Any]]]] = {}
         self._starred = []
         for pattern in patterns:
             if "*" in pattern:
                 self._starred.append(_Starred(pattern))
             elif pattern not in self._literals:
-                runs = list(_RUN.finditer(pattern))
-                spans = tuple(run.span() for run in runs)
+                spans = tuple(run.span() for run in _RUN.finditer(pattern)) or ((0, 0),)
                 groups = self._fixed.setdefault(len(pattern), {})
-                groups.setdefault(spans, set()).add(tuple(run[0] for run in runs))
+                cut = itemgetter(*(slice(*span) for span in spans))
+                groups.setdefault(spans, (cut, set()))[1].add(cut(pattern))
 
     def matches_fixed(self, name: str) -> bool:
         """Whether the name matches any of the globs that have no `*`."""
         if name in self._literals:
             return True
         groups = self._fixed.get(len(name))
-        return groups is not None and any(
-            tuple(name[start:end] for start, end in spans) in texts
-            for spans, texts in groups.items()
-        )
+        return groups is not None and any(cut(name) in texts for cut, texts in groups.values())
 
     def find_possible(self, name: str) -> Iterator[str]:
         """The globs with a `*` that the name may match, for `globs.matches` to decide."""

@@ -40,7 +40,7 @@ CHEAP_COST: Final = 200
 CHEAP_PATTERNS: Final = 16
 # Each automaton walks all names: more patterns than this are merged, and the oracle tells them
 # apart.
-MAX_WIDENED: Final = 8
+MAX_WIDENED: Final = 2
 # Names that are shorter than all patterns are left out by the engine, up to this length.
 _MAX_FLOOR: Final = 128
 _MIN_FLOOR: Final = 16

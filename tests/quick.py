@@ -8,7 +8,7 @@ moment.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -35,9 +35,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.getoption("--quick"):
         return
-    left_out = [item for item in items if item.get_closest_marker("slow") or _needs_server(item)]
+    kept: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
+    for item in items:
+        is_quick = not (item.get_closest_marker("slow") or _needs_server(item))
+        (kept if is_quick else left_out).append(item)
     config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if item not in set(left_out)]
+    items[:] = kept
 
 
 def _needs_server(item: pytest.Item) -> bool:
@@ -59,14 +63,17 @@ def without_servers(request: pytest.FixtureRequest) -> None:
 
 
 class _Guard:
-    """Skips the running test when it starts a process."""
+    """Refuses to start a process while a test runs, and knows whether the test tried to."""
 
     def __init__(self) -> None:
         self.running = False
+        self.refused = False
 
     def __call__(self, event: str, _: tuple[object, ...]) -> None:
         if self.running and event == "subprocess.Popen":
-            pytest.skip(SKIPPED)
+            self.refused = True
+            # What the code under test gets where the system has no room for a process.
+            raise PermissionError(SKIPPED)
 
 
 _GUARD = _Guard()
@@ -80,8 +87,20 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol() -> Iterator[None]:
-    _GUARD.running = True
+    _GUARD.running, _GUARD.refused = True, False
     try:
         return (yield)
     finally:
         _GUARD.running = False
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that failed for want of a process was none of the quick ones."""
+    report = yield
+    if report.failed and _GUARD.refused:
+        report.outcome = "skipped"
+        report.longrepr = (str(item.path), 0, SKIPPED)
+    return report

@@ -197,4 +197,6 @@ async def test_an_absolute_target_of_another_place_is_not_believed(door: FrontDo
         "X-Forwarded-Host": "elsewhere.example", "X-Forwarded-Proto": "https",
         "Forwarded": "host=elsewhere.example",
     })  # fmt: skip
-    assert all(url.startswith(f"{door.base}{LOGS}?base_ref=https%3A") for url in answer.links.values())
+    assert all(
+        url.startswith(f"{door.base}{LOGS}?base_ref=https%3A") for url in answer.links.values()
+    )

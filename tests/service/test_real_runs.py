@@ -18,6 +18,8 @@ from tests.service.conftest import open_door
 from tests.service.front_door import FrontDoor
 from tests.service.real_runs import LAMMPS, REGRESSION, LoadedProject, ingest, load
 
+pytestmark = pytest.mark.slow
+
 Counts = dict[str, Counter[str]]
 
 

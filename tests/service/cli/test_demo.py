@@ -23,6 +23,8 @@ from indexing.timestamps import parse_timestamp
 from service.cli.demo_dates import read_events
 from tests.service.cli.conftest import Command
 
+pytestmark = pytest.mark.slow
+
 MERGEWATCH = [sys.executable, "-c", "from service.cli import main; main()"]
 
 

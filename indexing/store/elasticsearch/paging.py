@@ -17,8 +17,9 @@ Keep = Callable[[Sequence[Hit]], Awaitable[Sequence[Hit]]]
 
 # A search gives at most 10,000 rows; the names of so many may take megabytes.
 _MOST_ROWS: Final = 2_000
-# Where only some of the rows are kept, how many are read first; each time it is twice as many.
-_FIRST_ROWS: Final = 250
+# Where only some of the rows are kept, how many are read first; each time it is four times as
+# many.
+_FIRST_ROWS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ async def read_page(
     while True:
         size = _MOST_ROWS if wanted is None else min(wanted - len(found), _MOST_ROWS)
         if keep is not None:
-            size, candidates = candidates, min(2 * candidates, _MOST_ROWS)
+            size, candidates = candidates, min(4 * candidates, _MOST_ROWS)
         body = rows.body(backward=backward, after=after, size=size)
         if first is None:
             answer = await connection.search(rows.index, body, routing=rows.routing)

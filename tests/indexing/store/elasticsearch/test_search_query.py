@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from indexing import globs
 from indexing.models.tests import TestQuery
 from indexing.store.elasticsearch.search_query import (
+    MAX_MERGED,
     MAX_PATTERN_COST,
-    MAX_WIDENED,
     Width,
     choose_width,
     cost_of,
@@ -157,7 +157,7 @@ def test_what_matches_one_of_two_matches_both_merged(one: str, other: str, filli
 def test_the_engine_is_asked_for_few_patterns_instead_of_many() -> None:
     patterns = ["?" * 65 + f"{number:03}" for number in range(100)]
     wider = widen(patterns, Width.WIDENED)
-    assert len(wider) <= MAX_WIDENED
+    assert len(wider) <= MAX_MERGED
     assert all(len(pattern) == 68 and "*" not in pattern for pattern in wider)
 
 

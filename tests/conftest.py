@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from indexing.store import ElasticsearchPlace
 from tests.servers.elasticsearch import Node
@@ -23,7 +23,7 @@ from tests.servers.redis import Redis
 pytest_plugins = ["tests.quick"]
 
 # The machine may have other work: how long an example takes says nothing of the code.
-settings.register_profile("mergewatch", deadline=None)
+settings.register_profile("mergewatch", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("mergewatch")
 
 

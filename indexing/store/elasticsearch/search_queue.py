@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from indexing.errors import StoreUnavailableError
-from indexing.lanes import ASKER, Lanes, take_within
+from indexing.fairness import FairQueue
+from indexing.lanes import ASKER, take_within
 
 # One of them may keep a core of a node busy for half a second.
 SEARCHES_AT_ONCE: Final = 2
@@ -20,8 +21,7 @@ class SearchQueue:
     """The queue of one process: tenants wait behind themselves first."""
 
     def __init__(self) -> None:
-        self._of_one = Lanes(SEARCHES_OF_ONE)
-        self._of_all = Lanes(SEARCHES_AT_ONCE)
+        self._turns = FairQueue(SEARCHES_AT_ONCE, SEARCHES_OF_ONE)
 
     @asynccontextmanager
     async def take(self) -> AsyncIterator[None]:
@@ -30,9 +30,8 @@ class SearchQueue:
         Raises:
             StoreUnavailableError: it takes too long.
         """
-        rooms = (self._of_one.take(ASKER.get()), self._of_all.take(None))
         try:
-            async with take_within(WAIT_SECONDS, *rooms):
+            async with take_within(WAIT_SECONDS, self._turns.take(ASKER.get())):
                 yield
         except TimeoutError as error:
             raise StoreUnavailableError("too many expensive searches at once") from error

@@ -105,6 +105,9 @@ def _queries() -> dict[str, str]:
         "3 patterns of 15 `*` among `?`": _names(
             ["?" * (most - 165) + ("*" + "?" * 10) * 15 + f"{n}" for n in range(3)]
         ),
+        "80 patterns of `?` and two letters in places of their own": _names(
+            ["?" * (n // 2) + "a?????b" + "?" * (45 - n // 2) for n in range(80)]
+        ),
         "100 names that are there": _names([f"abab.{'a' * 40}.{n:06}" for n in range(100)]),
     }
 

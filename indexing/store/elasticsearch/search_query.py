@@ -105,11 +105,12 @@ def _names_clause(patterns: Sequence[str], routing: str, *, width: Width) -> dic
         return {"term": {"repository_id": routing}}
     literals = [key_of(routing, pattern) for pattern in patterns if is_literal(pattern)]
     globs = _globs(patterns)
-    clauses = [_pattern_clause(pattern, routing) for pattern in widen(globs, width)]
+    groups = widen(globs, width)
     floor = min(map(_shortest, globs), default=0)
     if width is not Width.EXACT and floor >= _MIN_FLOOR:
-        long_enough = _pattern_clause("?" * min(floor, _MAX_FLOOR) + "*", routing)
-        clauses = [{"bool": {"filter": [long_enough, _any_clause(clauses)]}}]
+        groups = [["?" * min(floor, _MAX_FLOOR) + "*"], *groups]
+    each = [_any_clause([_pattern_clause(glob, routing) for glob in group]) for group in groups]
+    clauses = [each[0] if len(each) == 1 else {"bool": {"filter": each}}] if globs else []
     if literals:
         clauses.append({"terms": {"key": literals}})
     return _any_clause(clauses)
@@ -127,17 +128,21 @@ def _pattern_clause(pattern: str, routing: str) -> dict[str, Any]:
     return {"wildcard": {"key": {"value": key_of(routing, escaped)}}}
 
 
-def widen(globs: Sequence[str], width: Width) -> list[str]:
-    """Patterns that match all that these do; where several become the same one, it is there once.
+def widen(globs: Sequence[str], width: Width) -> list[list[str]]:
+    """Groups of patterns: a name that matches any of `globs` matches a pattern of each group.
 
-    None of them costs more than its share, but for a width of `EXACT`.
+    Within a group each pattern is there once. None costs more than its share, but for a width of
+    `EXACT`.
     """
     if width is Width.EXACT:
-        return [*globs]
+        return [[*globs]]
     if width is Width.PREFIX:
-        return [*dict.fromkeys(literal_prefix(pattern) + "*" for pattern in globs)]
-    fitting = _fit_all(globs)
-    return fitting if len(fitting) <= MAX_WIDENED else _fit_all(_merge_many(globs))
+        return [[*dict.fromkeys(literal_prefix(pattern) + "*" for pattern in globs)]]
+    fitting, merged = _fit_all(globs), _fit_all(_merge_many(globs))
+    if len(fitting) > MAX_WIDENED:
+        return [merged]
+    # Many patterns may be widened to one that matches everything: what they share tells more.
+    return [fitting] if len(globs) <= MAX_WIDENED else [merged, fitting]
 
 
 def _fit_all(globs: Sequence[str]) -> list[str]:

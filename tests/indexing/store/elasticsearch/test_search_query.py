@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -90,7 +91,7 @@ LONG = "".join(chr(97 + number * 7 % 26) for number in range(2_000))
     ],
 )
 def test_a_pattern_that_costs_too_much_is_widened(pattern: str, wider: str) -> None:
-    assert widen([pattern], Width.WIDENED) == [wider]
+    assert widen([pattern], Width.WIDENED) == [[wider]]
 
 
 @pytest.mark.parametrize(
@@ -122,11 +123,13 @@ GLOB = st.text("ab*?", min_size=1, max_size=40)
 def test_what_matches_a_pattern_matches_a_wider_one(
     patterns: list[str], filling: str, width: Width
 ) -> None:
-    for wider in widen(patterns, width):
+    groups = widen(patterns, width)
+    for wider in chain.from_iterable(groups):
         assert width is Width.EXACT or cost_of(wider) <= MAX_PATTERN_COST
     for pattern in patterns[:5]:
         name = pattern.replace("*", filling).replace("?", "b")
-        assert any(globs.matches(wider, name) for wider in widen(patterns, width))
+        for group in groups:
+            assert any(globs.matches(wider, name) for wider in group)
 
 
 @pytest.mark.parametrize(
@@ -156,9 +159,14 @@ def test_what_matches_one_of_two_matches_both_merged(one: str, other: str, filli
 
 def test_the_engine_is_asked_for_few_patterns_instead_of_many() -> None:
     patterns = ["?" * 65 + f"{number:03}" for number in range(100)]
-    wider = widen(patterns, Width.WIDENED)
+    (wider,) = widen(patterns, Width.WIDENED)
     assert len(wider) <= MAX_MERGED
     assert all(len(pattern) == 68 and "*" not in pattern for pattern in wider)
+
+
+def test_patterns_that_are_widened_to_one_are_still_as_long_as_they_were() -> None:
+    patterns = ["?" * number + "a?????b" + "?" * (45 - number) for number in range(40)] * 2
+    assert ["?" * 52] in widen(patterns, Width.WIDENED)
 
 
 def test_names_that_are_too_short_are_left_out_by_the_engine() -> None:

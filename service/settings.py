@@ -189,109 +189,108 @@ def _choice(choices: type[LogLevel | LogFormat]) -> Callable[[Env, str, Any], An
 
 
 DECLARATIONS: Final = (
-    Declaration("data_dir", "./data", "The folder that the embedded store lives in.", _path),
+    Declaration("data_dir", "./data", "The folder of the embedded store.", _path),
     Declaration(
         "elasticsearch_url",
         "unset",
-        "The URLs of nodes of an Elasticsearch cluster, separated by commas; when unset, the "
-        "embedded store is used.",
+        "URLs of Elasticsearch nodes, separated by commas. Unset: the embedded store is used.",
         _node_urls,
     ),
     Declaration(
         "elasticsearch_api_key",
         "unset",
-        "The API key that the cluster lets this service in with, as Elasticsearch encodes it.",
+        "The API key for the cluster, encoded as Elasticsearch shows it.",
         _token,
     ),
     Declaration(
         "elasticsearch_prefix",
         "mergewatch",
-        "What the names of all indices begin with, so that several installations share a cluster.",
+        "The prefix of all index names, so that several installations can share a cluster.",
         _index_prefix,
     ),
     Declaration(
         "redis_url",
         "unset",
-        "The Redis that several processes share finished answers by, such as "
-        "`redis://:password@host:6379/0`, `rediss://…` or `unix:///path`; when unset, each process "
-        "keeps its own.",
+        "The Redis in which processes share cached answers: `redis://:password@host:6379/0`, "
+        "`rediss://…` or `unix:///path`. Unset: each process has its own cache.",
         _redis_url,
     ),
     Declaration(
         "public_url",
         "unset",
-        "The URL that clients reach the service by, with a path prefix if there is one. Links are "
-        "built from it; when unset, from the `Host` header of the request.",
+        "The URL at which clients reach the service, with a path prefix if there is one. Links "
+        "are built from it. Unset: from the `Host` header of the request.",
         _public_url,
     ),
     Declaration("bind", "127.0.0.1", "The address to listen on.", _text),
-    Declaration("port", "8080", "The port to listen on; 0 is any free one.", _number(0, MAX_PORT)),
-    Declaration("workers", "1", "How many processes answer requests.", _number(1, MAX_WORKERS)),
+    Declaration(
+        "port", "8080", "The port to listen on; 0 takes any free port.", _number(0, MAX_PORT)
+    ),
+    Declaration("workers", "1", "The number of serving processes.", _number(1, MAX_WORKERS)),
     Declaration(
         "secret",
         "unset",
-        "What cursors are authenticated with, any text; when unset, a secret that the store made "
-        "for itself. Set it where several stores serve one public URL.",
+        "The secret that signs cursors, any text. Unset: the store generates one. Set it if "
+        "several stores serve one public URL.",
         _text,
     ),
     Declaration(
         "log_level",
         "info",
-        "`debug`, `info`, `warning` or `error`; `debug` adds a line for every request.",
+        "`debug`, `info`, `warning` or `error`; `debug` logs every request.",
         _choice(LogLevel),
     ),
     Declaration("log_format", "json", "`json` or `text`.", _choice(LogFormat)),
     Declaration(
         "retention_days",
         "90",
-        "How many days of events and executions `mergewatch index prune` keeps.",
+        "The days of events and executions that `mergewatch index prune` keeps.",
         _number(1, MAX_RETENTION_DAYS),
     ),
     Declaration(
         "url",
         "unset",
-        "The URL of a running service that `mergewatch ingest junit` uploads to, with its path "
-        "prefix if there is one; when unset, it writes into the store.",
+        "The service that `mergewatch ingest junit` uploads to, with its path prefix if there is "
+        "one. Unset: it writes into the store.",
         _public_url,
     ),
     Declaration(
         "token",
         "unset",
-        "The application key of scope `ingest` that it uploads with.",
+        "The key of scope `ingest` for these uploads.",
         _token,
     ),
     Declaration(
         "ingest",
         "false",
-        "Whether test results and events are taken in over HTTP: `true` or `false`.",
+        "Accept test results and events over HTTP: `true` or `false`.",
         _switch,
     ),
     Declaration(
         "host_api_url",
         "unset",
-        "The API of the source-hosting platform, such as `https://api.github.com`, whose tokens "
-        "open what they can read there; when unset, application keys alone are taken.",
+        "The API of the code host, such as `https://api.github.com`. Its tokens can then read here "
+        "what they can read there. Unset: only application keys are valid.",
         _host_api_url,
     ),
     Declaration(
         "rate_limit",
         "unset",
-        "How many requests a credential has in a time, such as `600/minute` (or `second`, `hour`, "
-        "`day`); counted by all processes together with `MERGEWATCH_REDIS_URL`, else by each.",
+        "The requests that each credential may make, such as `600/minute` (or `second`, `hour`, "
+        "`day`). With `MERGEWATCH_REDIS_URL` all processes count together. Unset: no limit.",
         _rate_limit,
     ),
     Declaration(
         "cors_origins",
         "unset",
-        "The origins whose pages may read answers in a browser, such as `https://ci.example`, with "
-        "commas between them, or `*` for all; when unset, none.",
+        "The origins whose pages may call the API from a browser, such as `https://ci.example`, "
+        "separated by commas; `*` allows all. Unset: none.",
         _origins,
     ),
     Declaration(
         "metrics",
         "false",
-        "Whether `GET /metrics` tells Prometheus what each process counts, to anybody who asks: "
-        "`true` or `false`.",
+        "Serve Prometheus metrics at `GET /metrics`, without a credential: `true` or `false`.",
         _switch,
     ),
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import http.client
-import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -19,6 +18,7 @@ from service.query import load, split
 from service.schemas.queries import TestsQuery
 from service.settings import Settings
 from service.targets import CURSOR_BYTES, MAX_PARSED_BYTES, MAX_TARGET_BYTES, is_too_long
+from tests.growth import assert_linear
 from tests.service.conftest import open_door
 from tests.service.front_door import FrontDoor, operations
 from tests.service.test_written import Message
@@ -157,15 +157,14 @@ QUERIES: Mapping[str, Callable[[int], str]] = {
 
 @pytest.mark.parametrize("kind", QUERIES)
 def test_a_query_costs_in_proportion_to_its_length(kind: str) -> None:
-    def measure(count: int) -> float:
-        query, times = f"test_name=*&{QUERIES[kind](count)}", []
-        for _ in range(9):
-            began = time.process_time()
-            for _ in range(5):
-                pieces, unknown = split(query, SCHEMA.load_fields)
-                load(SCHEMA, pieces)
-                name_ignored(unknown)
-            times.append(time.process_time() - began)
-        return min(times)
+    def prepare(count: int) -> Callable[[], None]:
+        query = f"test_name=*&{QUERIES[kind](count)}"
 
-    assert measure(4_000) < 6 * measure(1_000)
+        def read() -> None:
+            pieces, unknown = split(query, SCHEMA.load_fields)
+            load(SCHEMA, pieces)
+            name_ignored(unknown)
+
+        return read
+
+    assert_linear(prepare, 500)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import time
 import tracemalloc
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -31,6 +30,7 @@ from indexing.otlp.requests import (
 )
 from indexing.otlp.results import MAX_RUNS, Results
 from tests.builders import NOON, WIDGETS
+from tests.growth import assert_linear
 from tests.spans import RESOURCE, make_request, make_span, write_json
 
 END = 1_780_000_000 * 10**9
@@ -273,18 +273,16 @@ def test_marks_within_text_are_no_values() -> None:
 
 @pytest.mark.parametrize("piece", [b'\\"', b'"', b"\\", b'\\","'])
 def test_looking_past_text_takes_one_pass(piece: bytes) -> None:
-    def seconds(pieces: int) -> float:
+    def prepare(pieces: int) -> Callable[[], None]:
         body = b'{"a":"' + b"," * MAX_VALUES + piece * pieces
-        taken = []
-        for _ in range(5):
-            began = time.thread_time()
+
+        def read() -> None:
             with pytest.raises(RequestError):
                 [*read_json(body)]
-            taken.append(time.thread_time() - began)
-        return min(taken)
 
-    # Four times the text takes four times as long; a second pass for each mark takes sixteen.
-    assert seconds(20_000) < 8 * seconds(5_000)
+        return read
+
+    assert_linear(prepare, 4_000)
 
 
 def test_a_request_of_too_many_runs_is_refused() -> None:

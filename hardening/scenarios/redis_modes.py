@@ -33,7 +33,6 @@ _ADVICE: Final = re.compile(r"MERGEWATCH_|docs/|CLUSTER INFO|password|\bACL\b|pr
 _PASSWORD: Final = "hush"
 _TEST: Final = "kept.test"
 _MOST_WARNINGS: Final = 2
-_SLOTS: Final = 16_384
 _METRIC: Final = re.compile(r"^(mergewatch_redis_\w+)(?:{([^}]*)})? (\S+)", re.MULTILINE)
 
 
@@ -50,9 +49,7 @@ class _Mode:
 
 
 MODES: Final = (
-    _Mode(
-        "a cluster of one node", cluster=True, prepare=lambda redis: redis.give_slots(0, _SLOTS - 1)
-    ),
+    _Mode("a cluster of one node", cluster=True, prepare=Redis.give_all_slots),
     _Mode("a cluster that is down", cluster=True),
     _Mode("a primary that became a replica", turn=Redis.make_read_only),
     _Mode("a replica from the start", prepare=Redis.make_read_only),

@@ -17,6 +17,7 @@ from tests.servers.process import Server, ServerProcess
 
 # Seconds that one command may take; what is suspended or broken waits for it.
 COMMAND_TIMEOUT: Final = 5.0
+SLOTS: Final = 16_384
 
 
 class RedisMissingError(RuntimeError):
@@ -96,6 +97,11 @@ class Redis(Server):
         """Have this node of a cluster serve those of the 16,384 slots."""
         self.command("CLUSTER", "ADDSLOTSRANGE", str(first), str(last))
 
+    def give_all_slots(self) -> None:
+        """Make this node a whole cluster. Returns once it says that it is one."""
+        self.give_slots(0, SLOTS - 1)
+        self.process.wait_until(self._serves_keys, f"the cluster on port {self.port.number}")
+
     def meet(self, other: Redis) -> None:
         """Join the cluster of the other node; each learns of the other a little later."""
         if other._bus is None:
@@ -137,6 +143,13 @@ class Redis(Server):
                 if not reply or reply.startswith("-"):
                     raise ConnectionError(reply.rstrip() or "no reply")
         return reply.rstrip()
+
+    def _serves_keys(self) -> bool:
+        try:
+            self.command("EXISTS", "key")
+        except OSError:
+            return False
+        return True
 
     def _answers(self) -> bool:
         try:

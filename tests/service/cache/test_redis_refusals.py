@@ -16,12 +16,11 @@ from service.cache.redis_shelf import RENEW_SECONDS
 from service.settings import Settings
 from tests.builders import NOON, WIDGETS, load_names
 from tests.servers.ports import HOST
-from tests.servers.redis import Redis
+from tests.servers.redis import SLOTS, Redis
 from tests.service.conftest import open_door
 from tests.service.front_door import QUARANTINES, FrontDoor
 
 PASSWORD = "hush hush"
-SLOTS = 16_384
 MINIMAL = ("~mergewatch:*", "-@all", "+get", "+mget", "+set", "+del")
 COUNTING = ("+incrby", "+pttl", "+pexpire")
 
@@ -223,8 +222,7 @@ async def test_a_cluster_without_slots_is_said_so_once(tmp_path: Path, warnings:
 
 async def test_a_cluster_of_one_node_works(tmp_path: Path, warnings: Warnings) -> None:
     with node(tmp_path / "redis") as server:
-        server.give_slots(0, SLOTS - 1)
-        await until_whole([server])
+        server.give_all_slots()
         async with opened(tmp_path, server.url) as door, opened(tmp_path, server.url) as other:
             other.key = door.key
             await assert_shared(server.url, [door, other])

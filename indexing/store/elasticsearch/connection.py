@@ -21,10 +21,17 @@ from elastic_transport import AsyncTransport, JsonSerializer, NodeConfig
 from elastic_transport.client_utils import url_to_node_config
 
 from indexing.errors import StoreUnavailableError
+from indexing.store.elasticsearch.failures import (
+    INDEX_GONE,
+    describe,
+    error_of,
+    is_passing,
+    type_of,
+)
 from indexing.store.elasticsearch.failures import ConflictError as ConflictError
 from indexing.store.elasticsearch.failures import TooComplexError as TooComplexError
-from indexing.store.elasticsearch.failures import describe, error_of, is_passing
 from indexing.store.elasticsearch.precedence import Precedence
+from indexing.store.elasticsearch.shared_refreshes import SharedRefreshes
 
 _JSON: Final = "application/vnd.elasticsearch+json"
 _NDJSON: Final = "application/vnd.elasticsearch+x-ndjson"
@@ -101,6 +108,7 @@ class Connection:
         several = len(nodes) > 1
         self._name = "Elasticsearch at " + ", ".join(f"{n.host}:{n.port}" for n in nodes)
         self.precedence = Precedence()
+        self._refreshes = SharedRefreshes(self._refresh)
         self.reading = READING_AMONG_SEVERAL if several else READING
         # One repetition at least: a kept connection may have been closed on the other side.
         self._repetitions = max(1, len(nodes) - 1)
@@ -203,21 +211,34 @@ class Connection:
         return _document_of(await self.request("GET", target, allow={_MISSING}))
 
     async def get_many(
-        self, places: Sequence[tuple[str, str, str | None]], *, patience: Patience | None = None
+        self,
+        places: Sequence[tuple[str, str, str | None]],
+        *,
+        fields: Sequence[str] = (),
+        may_be_gone: bool = False,
+        patience: Patience | None = None,
     ) -> list[Document | None]:
-        """Documents by (index, id, routing), as they are at this moment."""
+        """Documents by (index, id, routing), as they are at this moment.
+
+        They hold all of their fields, or those that are named. With `may_be_gone`, nothing is in
+        an index that is missing.
+        """
         documents: list[Document | None] = []
+        target = "/_mget" + _query(_source_includes=",".join(fields) or None)
         for start in range(0, len(places), _DOCUMENTS_A_REQUEST):
             docs = [
                 {"_index": index, "_id": document}
                 | ({} if routing is None else {"routing": routing})
                 for index, document, routing in places[start : start + _DOCUMENTS_A_REQUEST]
             ]
-            answer = await self.request("POST", "/_mget", {"docs": docs}, patience=patience)
+            answer = await self.request("POST", target, {"docs": docs}, patience=patience)
             for found in answer["docs"]:
-                if "error" in found:
+                if "error" not in found:
+                    documents.append(_document_of(found))
+                elif may_be_gone and type_of(found["error"]) == INDEX_GONE:
+                    documents.append(None)
+                else:
                     raise error_of(503, found)
-            documents += map(_document_of, answer["docs"])
         return documents
 
     async def put(
@@ -294,7 +315,13 @@ class Connection:
         return total
 
     async def refresh(self, index: str) -> None:
-        """Have every search that begins afterwards see what was written before."""
+        """Have every search that begins afterwards see what was written before.
+
+        Callers that ask at about the same time share one request.
+        """
+        await self._refreshes.refresh(index)
+
+    async def _refresh(self, index: str) -> None:
         await self.request("POST", f"/{index}/_refresh?ignore_unavailable=true", patience=WRITING)
 
 

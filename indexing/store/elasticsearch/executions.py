@@ -16,14 +16,14 @@ from indexing.store.elasticsearch import bulk
 from indexing.store.elasticsearch.bulk import Operation, Outcome
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.columns import pull_document
+from indexing.store.elasticsearch.connection import WRITING
 from indexing.store.elasticsearch.observation_clauses import TIME
 from indexing.store.elasticsearch.precedence import SMALL_WRITE
 from indexing.store.elasticsearch.repositories import read_known
 from indexing.store.elasticsearch.retention import Retention
-from indexing.store.elasticsearch.runs import judge_runs
 from indexing.store.elasticsearch.scanning import scan
 from indexing.store.elasticsearch.slices import slice_of
-from indexing.store.elasticsearch.stale import mark_tests, marking, new_mark_id
+from indexing.store.elasticsearch.stale import FollowUp, mark_tests, marking, new_mark_id
 from indexing.store.elasticsearch.tests import StoredTest, source_of
 from indexing.store.elasticsearch.together import run_both
 from indexing.store.interface import ExecutionCount
@@ -32,6 +32,9 @@ from indexing.timestamps import to_microseconds
 # One request asks for so many ids. An id that retention dropped may stand in more than one slice.
 _IDS_AT_ONCE: Final = 5_000
 _ROWS_A_PAGE: Final = 5_000
+# Up to so many places are looked up by their ids, one for each id and slice. More are searched for,
+# which takes a refresh first and costs less a place.
+_LOOKED_UP_AT_ONCE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +61,14 @@ async def _write(
     repository: RepositoryName,
     results: Mapping[Run, Sequence[Execution]],
 ) -> ExecutionCount:
-    retention = (await read_known(cluster, [repository])).retention
     given = [
         _Result(run, execution) for run, executions in results.items() for execution in executions
     ]
+    known = read_known(cluster, [repository])
+    if 0 < len(given) <= _LOOKED_UP_AT_ONCE:
+        state, slices = await run_both(known, cluster.slices.list_executions())
+    else:
+        state, slices = await known, []
     if not given:
         return ExecutionCount(0, 0)
     routing = routing_of(repository)
@@ -70,33 +77,34 @@ async def _write(
         for each in given
     }
     mark = new_mark_id()
-    planning = _plan(cluster, repository, given, retention)
+    # Runs that differ by their commits alone are judged together.
+    jobs = frozenset(derive_run_id(repository, run).hex() for run in results)
+    follow_up = FollowUp(runs=jobs)
+    ahead = marking(cluster, mark, routing, names, ahead=True, follow_up=follow_up)
+    planning = _plan(cluster, repository, given, state.retention, slices)
     if cluster.slices.are_known(_slice_of(cluster, each.execution) for each in given):
-        operations, _ = await run_both(planning, _announce(cluster, mark, routing, names))
+        operations, _ = await run_both(planning, _announce(cluster, ahead, routing, names))
     else:
         operations = await planning
         # Before anything is written: a cluster that has no room for a slice is left as it was.
         await cluster.slices.ensure(operation.index for operation in operations.values())
-        await _announce(cluster, mark, routing, names)
+        await _announce(cluster, ahead, routing, names)
     if len(given) > SMALL_WRITE:
         await cluster.connection.precedence.give_way()
     outcomes = await _store(cluster, operations, len(given))
     if len(given) > SMALL_WRITE:
         await cluster.connection.precedence.give_way()
-    # Runs that differ by their commits alone are judged together.
-    jobs = {derive_run_id(repository, run).hex() for run in results}
-    await judge_runs(cluster, routing, jobs, retention)
-    await mark_tests(cluster, mark, routing, names)
+    await mark_tests(cluster, mark, routing, names, follow_up=follow_up)
     written = sum(outcome is not None and outcome.done for outcome in outcomes)
     unchanged = sum(outcome is None or outcome.conflicts for outcome in outcomes)
     return ExecutionCount(written, unchanged)
 
 
-async def _announce(cluster: Cluster, mark: str, routing: str, names: dict[str, str]) -> None:
+async def _announce(
+    cluster: Cluster, marking: Operation, routing: str, names: dict[str, str]
+) -> None:
     """Mark the tests, and store those that are new: both before any execution of theirs."""
-    operations = [
-        marking(cluster, mark, routing, names, ahead=True),
-    ]
+    operations = [marking]
     operations += [
         Operation(
             "create",
@@ -115,6 +123,7 @@ async def _plan(
     repository: RepositoryName,
     results: Sequence[_Result],
     retention: Retention,
+    slices: Sequence[str],
 ) -> dict[int, Operation]:
     """The writes of what is new, by the place in `results`.
 
@@ -122,7 +131,10 @@ async def _plan(
     there is looked for in all slices, and within one no id can be written twice.
     """
     executions = [result.execution for result in results]
-    there = await _find_stored(cluster, repository, executions, retention)
+    if slices and len(executions) * len(slices) <= _LOOKED_UP_AT_ONCE:
+        there = await _look_up(cluster, repository, executions, retention, slices)
+    else:
+        there = await _find_stored(cluster, repository, executions, retention)
     operations: dict[int, Operation] = {}
     pause = Pause()
     for number, result in enumerate(results):
@@ -149,6 +161,31 @@ class _Place:
 
     index: str
     dropped: bool
+
+
+async def _look_up(
+    cluster: Cluster,
+    repository: RepositoryName,
+    executions: Sequence[Execution],
+    retention: Retention,
+    slices: Sequence[str],
+) -> dict[str, _Place]:
+    """The same as `_find_stored` without a refresh: few documents can be asked for by their ids."""
+    places: list[tuple[str, str, str | None]] = [
+        (index, execution.id.hex(), routing_of(repository))
+        for index in slices
+        for execution in executions
+    ]
+    documents = await cluster.connection.get_many(
+        places, fields=(TIME, "epoch"), may_be_gone=True, patience=WRITING
+    )
+    found: dict[str, _Place] = {}
+    for (index, *_), document in zip(places, documents, strict=True):
+        if document is not None:
+            dropped = retention.is_dropped(document.source, TIME)
+            if not dropped or document.id not in found:
+                found[document.id] = _Place(index, dropped=dropped)
+    return found
 
 
 async def _find_stored(

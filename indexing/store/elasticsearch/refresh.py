@@ -8,7 +8,7 @@ so an older result never takes the place of a newer one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -34,7 +34,7 @@ from indexing.store.elasticsearch.runs import judge_runs
 from indexing.store.elasticsearch.search_query import key_of
 from indexing.store.elasticsearch.stale import Mark
 from indexing.store.elasticsearch.tests import StoredTest, source_of, test_of
-from indexing.store.elasticsearch.together import run_both
+from indexing.store.elasticsearch.together import run_both, started
 from indexing.store.interface import Steps
 
 # Tests of one step, and how many executions they may have together: those are held in memory.
@@ -68,29 +68,33 @@ async def _refresh(
     met: set[Mark] = set()
     while more:
         marks, more = await stale.read_marks(cluster, routing)
-        # Those that are ahead of a change stay: they are not met twice in one call.
+        # Those that are ahead of a change stay, and those that were dropped may be found a while
+        # longer: they are not met twice in one call.
         marks = [mark for mark in marks if mark not in met]
         met.update(mark for mark in marks if not mark.is_over)
         if any(mark.tests is None for mark in marks) or sum(map(_size, marks)) > SMALL_WRITE:
             going_first.close()
-        more = more and bool(marks)
-        for place, group in groupby(marks, key=lambda mark: mark.routing):
-            named = list(group)
-            for mark in named:
-                if mark.tests is None:
-                    await stale.spell_out(cluster, mark)
-                    more = True
-            more |= await _judge_removed(cluster, place, named)
-            left: set[str] = set()
-            async for done, again in _refresh_repository(cluster, place, named, now):
-                left |= again
-                total += done
-                if progress is not None:
-                    progress(total)
-            more |= bool(left)
-            await stale.drop_marks(
-                cluster, [m for m in named if m.tests is not None and left.isdisjoint(m.tests)]
-            )
+        if not marks:
+            break
+        async with started(cluster.connection.refresh(cluster.layout.executions)) as searchable:
+            for place, group in groupby(marks, key=lambda mark: mark.routing):
+                named = list(group)
+                for mark in named:
+                    if mark.tests is None:
+                        await stale.spell_out(cluster, mark)
+                        more = True
+                left: set[str] = set()
+                async for done in _refresh_repository(cluster, place, named, now, searchable):
+                    left |= done.again
+                    total += done.tests
+                    more |= done.turned or bool(done.again)
+                    if progress is not None:
+                        progress(total)
+                done_marks = [
+                    mark for mark in named if mark.tests is not None and left.isdisjoint(mark.tests)
+                ]
+                await stale.drop_marks(cluster, done_marks)
+                met.update(done_marks)
     return total
 
 
@@ -98,30 +102,44 @@ def _size(mark: Mark) -> int:
     return len(mark.tests or ())
 
 
-async def _judge_removed(cluster: Cluster, routing: str, marks: Sequence[Mark]) -> bool:
-    """Judge the runs anew that executions were removed of; true where that made tests stale."""
-    runs = frozenset[str]().union(*(mark.removed.runs for mark in marks))
-    if not runs:
-        return False
-    retention = (await cluster.control.read()).retention
-    return await judge_runs(cluster, routing, runs, retention)
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """How many tests were worked out, and which have to be done again.
+
+    `turned` where a run turned into a failure of the infrastructure or out of it: its tests are
+    stale now, whether they were done already or not.
+    """
+
+    tests: int = 0
+    again: frozenset[str] = frozenset()
+    turned: bool = False
 
 
 async def _refresh_repository(
-    cluster: Cluster, routing: str, marks: Sequence[Mark], now: datetime
-) -> AsyncIterator[tuple[int, frozenset[str]]]:
-    """Work out what the marks name.
+    cluster: Cluster,
+    routing: str,
+    marks: Sequence[Mark],
+    now: datetime,
+    searchable: Awaitable[None],
+) -> AsyncIterator[_Done]:
+    """Work out what the marks name; every search waits for `searchable`.
 
-    Yields with each step how many tests were done, and which have to be done again.
+    Runs are judged before anything is read that depends on how they are judged.
     """
     tests = sorted(frozenset[str]().union(*(mark.tests or () for mark in marks)))
+    runs = frozenset[str]().union(*(mark.follow_up.runs for mark in marks))
     removed: dict[str, set[int]] = {}
     for mark in marks:
-        for test, moment in mark.removed.bounds:
+        for test, moment in mark.follow_up.bounds:
             removed.setdefault(test, set()).add(moment)
-    for start in range(0, len(tests), _TESTS_A_STEP):
+    for start in range(0, max(len(tests), 1), _TESTS_A_STEP):
         some = tests[start : start + _TESTS_A_STEP]
-        step = await _Step.begin(cluster, routing, some, now, removed)
+        beginning = _Step.begin(cluster, routing, some, now, removed, searchable)
+        if start == 0:
+            turned, step = await run_both(judge_runs(cluster, routing, runs, searchable), beginning)
+            yield _Done(turned=turned)
+        else:
+            step = await beginning
         async for done in step.run():
             yield done
 
@@ -134,6 +152,7 @@ class _Step:
     rules: Rules
     generations: Sequence[str]
     documents: Mapping[str, Document]
+    extents: Extents
     # Moments of executions that are gone, by test.
     removed: Mapping[str, Collection[int]]
 
@@ -145,7 +164,13 @@ class _Step:
         tests: Sequence[str],
         now: datetime,
         removed: Mapping[str, Collection[int]],
+        searchable: Awaitable[None],
     ) -> _Step:
+        """Read what the tests are judged by, save for the executions themselves.
+
+        Documents may be read before everything is searchable: who has written one by what could
+        not be searched yet has written it later, and makes the write over it fail.
+        """
         layout = cluster.layout
         own = (layout.control, document_routed(routing), None)
         state, (repository, *found) = await cluster.control.read_with(
@@ -158,25 +183,19 @@ class _Step:
         rules = Rules(stored.repository, stored.settings_version, scope, now)
         # A mark may be older than its tests, where whoever made it was killed before them.
         documents = {document.id: document for document in found if document is not None}
-        return cls(cluster, rules, state.generations, documents, removed)
+        await searchable
+        await _give_way(cluster, len(documents))
+        extents = await observations.read_extents(cluster, scope, list(documents))
+        return cls(cluster, rules, state.generations, documents, extents, removed)
 
-    async def run(self) -> AsyncIterator[tuple[int, frozenset[str]]]:
-        """Yields how many tests were done, and which of them have to be done again."""
-        documents = self.documents
-        await self._give_way()
-        extents = await observations.read_extents(
-            self.cluster, self.rules.executions, list(documents)
-        )
+    async def run(self) -> AsyncIterator[_Done]:
+        documents, extents = self.documents, self.extents
         for portion in _portions(list(documents), extents):
-            await self._give_way()
+            await _give_way(self.cluster, len(documents))
             here = {test: extents[test] for test in portion if test in extents}
             seen = await observations.read_observations(self.cluster, self.rules.executions, here)
             judged = await asyncio.to_thread(self._judge_all, portion, seen, here)
-            yield len(portion), await self._store(judged)
-
-    async def _give_way(self) -> None:
-        if len(self.documents) > SMALL_WRITE:
-            await self.cluster.connection.precedence.give_way()
+            yield _Done(len(portion), await self._store(judged))
 
     def _judge_all(
         self,
@@ -270,6 +289,11 @@ class _Step:
                 index = self.cluster.layout.identities_of(generation)
                 action: bulk.Action = "delete" if source is None else "index"
                 yield Operation(action, index, row_id, routing, source, guard)
+
+
+async def _give_way(cluster: Cluster, tests: int) -> None:
+    if tests > SMALL_WRITE:
+        await cluster.connection.precedence.give_way()
 
 
 def row_id_of(repository: RepositoryName, test_name: str, pipeline: str, job: str) -> str:

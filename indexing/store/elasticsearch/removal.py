@@ -34,7 +34,7 @@ from indexing.store.elasticsearch.observation_clauses import TIME
 from indexing.store.elasticsearch.refresh import refresh_tests, row_id_of
 from indexing.store.elasticsearch.scanning import scan, scan_groups
 from indexing.store.elasticsearch.scopes import Scope, read_scopes, scope_of, write_scope
-from indexing.store.elasticsearch.stale import Removed
+from indexing.store.elasticsearch.stale import FollowUp
 from indexing.store.elasticsearch.tests import BOUNDS, source_of, test_of
 from indexing.store.interface import ForgetCount, Steps
 from indexing.timestamps import from_microseconds, to_microseconds
@@ -85,7 +85,7 @@ async def remove_executions(
             async for bounds in _find_misdated_bounds(cluster, routing, selection.outside):
                 tests = {test for test, _ in bounds}
                 await stale.mark_tests(
-                    cluster, stale.new_mark_id(), routing, tests, removed=Removed(bounds)
+                    cluster, stale.new_mark_id(), routing, tests, follow_up=FollowUp(bounds)
                 )
             await _clamp_scopes(cluster, routing, selection.outside.latest, now)
     await refresh_tests(cluster, now, progress, selection.repository)
@@ -124,14 +124,14 @@ async def _remove(cluster: Cluster, routing: str, query: Mapping[str, Any]) -> i
             sources = [hit["_source"] for hit in hits]
             mark = stale.new_mark_id()
             tests = {source["test_id"] for source in sources}
-            follow_up = Removed(
+            follow_up = FollowUp(
                 frozenset((source["test_id"], source[TIME]) for source in sources),
                 frozenset(source["run"] for source in sources),
             )
-            await stale.mark_tests(cluster, mark, routing, tests, ahead=True, removed=follow_up)
+            await stale.mark_tests(cluster, mark, routing, tests, ahead=True, follow_up=follow_up)
             operations = [Operation("delete", hit["_index"], hit["_id"], routing) for hit in hits]
             outcomes = await bulk.send(cluster.connection, operations, visible=False)
-            await stale.mark_tests(cluster, mark, routing, tests, removed=follow_up)
+            await stale.mark_tests(cluster, mark, routing, tests, follow_up=follow_up)
             removed += sum(outcome.status == 200 for outcome in outcomes)
     return removed
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,6 +13,7 @@ from indexing.store.elasticsearch.connection import WRITING, ConflictError, Docu
 from indexing.store.elasticsearch.retention import Retention
 from indexing.store.elasticsearch.scanning import scan_groups
 from indexing.store.elasticsearch.stale import announce, confirm
+from indexing.store.elasticsearch.together import run_both
 
 _TESTS_A_PAGE: Final = 5_000
 # Each is up to four buckets of an answer.
@@ -37,44 +37,44 @@ class _Results:
 
 
 async def judge_runs(
-    cluster: Cluster, routing: str, runs: Collection[str], retention: Retention
+    cluster: Cluster, routing: str, runs: Collection[str], searchable: Awaitable[None]
 ) -> bool:
     """Mark runs as failures of the infrastructure or as none, by all that is stored of them.
 
-    Returns whether any of them turned into one or out of it. The runs are counted together, so
-    the requests do not grow with their number.
+    What is to be counted can be searched for once `searchable` is done. Returns whether any of the
+    runs turned into a failure or out of it. They are counted together, so the requests do not grow
+    with their number.
     """
     turned = False
     waiting = list(runs)
     for start in range(0, len(waiting), _RUNS_AT_ONCE):
         some = waiting[start : start + _RUNS_AT_ONCE]
-        turned |= await _judge_some(cluster, routing, some, retention)
+        turned |= await _judge_some(cluster, routing, some, searchable)
     return turned
 
 
 async def _judge_some(
-    cluster: Cluster, routing: str, runs: Sequence[str], retention: Retention
+    cluster: Cluster, routing: str, runs: Sequence[str], searchable: Awaitable[None]
 ) -> bool:
     turned = False
-    while runs:
+    while True:
         # Read before the counting: whoever counts more and is faster makes the write below fail.
         places = [(cluster.layout.runs, run, routing) for run in runs]
-        stored, _ = await asyncio.gather(
-            cluster.connection.get_many(places, patience=WRITING),
-            cluster.connection.refresh(cluster.layout.executions),
-        )
-        counted = await _count(cluster, routing, runs, retention)
+        (state, stored), _ = await run_both(cluster.control.read_with(places), searchable)
+        counted = await _count(cluster, routing, runs, state.retention)
         changed = [
             (run, document, counted[run])
             for run, document in zip(runs, stored, strict=True)
             if _is_failure(counted[run]) != (document is not None and document.source["failed"])
         ]
         for run, document, results in changed:
-            await _turn(cluster, routing, run, document, results, retention)
-        turned |= bool(changed)
+            await _turn(cluster, routing, run, document, results, state.retention)
+        if not changed:
+            return turned
         # Once more: who counted in between saw nothing to change, and so did not stop this write.
+        turned = True
         runs = [run for run, _, _ in changed]
-    return turned
+        searchable = cluster.connection.refresh(cluster.layout.executions)
 
 
 async def _turn(

@@ -30,18 +30,19 @@ _TESTS_A_PAGE: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
-    """What follows when executions were removed.
+class FollowUp:
+    """What has to be done besides working the tests out.
 
-    `bounds` are (test, microseconds): a first or last failure or success that stands there may be
-    of one of them, and is worked out anew of what is left. `runs` have to be judged anew.
+    `runs` have to be judged anew: executions of theirs were stored or removed. `bounds` are (test,
+    microseconds): a first or last failure or success that stands there may be of a removed
+    execution, and is worked out anew of what is left.
     """
 
     bounds: frozenset[tuple[str, int]] = frozenset()
     runs: frozenset[str] = frozenset()
 
 
-NOTHING_REMOVED: Final = Removed()
+NO_FOLLOW_UP: Final = FollowUp()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Mark:
     routing: str
     tests: frozenset[str] | None
     ahead_until: float
-    removed: Removed = NOTHING_REMOVED
+    follow_up: FollowUp = NO_FOLLOW_UP
 
     @property
     def is_over(self) -> bool:
@@ -72,11 +73,14 @@ async def mark_tests(
     tests: Iterable[str] | None,
     *,
     ahead: bool = False,
-    removed: Removed = NOTHING_REMOVED,
+    follow_up: FollowUp = NO_FOLLOW_UP,
 ) -> None:
-    """Make a mark, or make it anew: nobody who read it before can then take it away."""
-    operation = marking(cluster, mark_id, routing, tests, ahead=ahead, removed=removed)
-    await bulk.send(cluster.connection, [operation], visible=False)
+    """Make a mark, or make it anew: nobody who read it before can then take it away.
+
+    Whoever reads marks from then on finds it.
+    """
+    operation = marking(cluster, mark_id, routing, tests, ahead=ahead, follow_up=follow_up)
+    await bulk.send(cluster.connection, [operation], visible=True)
 
 
 def marking(
@@ -86,17 +90,17 @@ def marking(
     tests: Iterable[str] | None,
     *,
     ahead: bool = False,
-    removed: Removed = NOTHING_REMOVED,
+    follow_up: FollowUp = NO_FOLLOW_UP,
 ) -> Operation:
-    """The same as one operation of a bulk."""
+    """The same as one operation of a bulk, which may leave it to be found later."""
     source: dict[str, Any] = {
         "repository_id": routing,
         "mark": mark_id,
         "tests": None if tests is None else sorted(tests),
         "ahead_until": time.time() + AHEAD_SECONDS if ahead else 0,
     }
-    if removed != NOTHING_REMOVED:
-        source["removed"] = {"bounds": sorted(removed.bounds), "runs": sorted(removed.runs)}
+    if follow_up != NO_FOLLOW_UP:
+        source["removed"] = {"bounds": sorted(follow_up.bounds), "runs": sorted(follow_up.runs)}
     return Operation("index", cluster.layout.stale, mark_id, None, source)
 
 
@@ -135,10 +139,15 @@ async def confirm(cluster: Cluster, announced: Iterable[Announcement]) -> None:
 async def read_marks(cluster: Cluster, routing: str | None) -> tuple[list[Mark], bool]:
     """Marks of one repository or of any, the marks of a repository together.
 
-    Not all of them where they name very many tests; also tells whether there are more. Every
-    search that begins afterwards sees what they are about.
+    Not all of them where they name very many tests; also tells whether there are more. What they
+    are about has to be made searchable afterwards, not before: what was stored in between would be
+    seen by nobody, and its mark taken away.
+
+    Marks of one repository are those that `mark_tests` has made. A mark of `marking` that was never
+    made anew, as its writer was killed, may be found only by the next call, or a second later.
     """
-    await cluster.connection.refresh(cluster.layout.stale)
+    if routing is None:
+        await cluster.connection.refresh(cluster.layout.stale)
     body: dict[str, Any] = {
         "size": _MARKS_A_PAGE,
         "sort": [{"repository_id": "asc"}, {"mark": "asc"}],
@@ -161,25 +170,21 @@ async def read_marks(cluster: Cluster, routing: str | None) -> tuple[list[Mark],
                         source["repository_id"],
                         None if tests is None else frozenset(tests),
                         source["ahead_until"],
-                        _removed_of(source.get("removed")),
+                        _follow_up_of(source.get("removed")),
                     )
                 )
                 seen += _TESTS_AT_ONCE if tests is None else len(tests)
             more = len(hits) == _MARKS_A_PAGE
             if seen >= _TESTS_AT_ONCE:
                 break
-    if marks:
-        # Not before the marks were read: what was stored in between would be seen by nobody, and
-        # its mark taken away.
-        await cluster.connection.refresh(cluster.layout.executions)
     return marks, more
 
 
-def _removed_of(source: Mapping[str, Any] | None) -> Removed:
+def _follow_up_of(source: Mapping[str, Any] | None) -> FollowUp:
     if source is None:
-        return NOTHING_REMOVED
+        return NO_FOLLOW_UP
     bounds = frozenset((test, moment) for test, moment in source["bounds"])
-    return Removed(bounds, frozenset(source["runs"]))
+    return FollowUp(bounds, frozenset(source["runs"]))
 
 
 async def drop_marks(cluster: Cluster, marks: Sequence[Mark]) -> None:

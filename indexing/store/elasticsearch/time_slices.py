@@ -14,7 +14,7 @@ from typing import Final
 from indexing.errors import StoreUnavailableError
 from indexing.store.elasticsearch import bulk
 from indexing.store.elasticsearch.bulk import Operation, Outcome
-from indexing.store.elasticsearch.connection import Connection
+from indexing.store.elasticsearch.connection import WRITING, Connection
 from indexing.store.elasticsearch.layout import Layout
 from indexing.store.elasticsearch.setup import create_index
 from indexing.store.elasticsearch.templates import ensure_templates
@@ -38,6 +38,12 @@ class TimeSlices:
     def are_known(self, indices: Iterable[str]) -> bool:
         """Whether this process knows all of these slices."""
         return self._known.issuperset(indices)
+
+    async def list_executions(self) -> list[str]:
+        """The slices of executions that there are now, whoever created them."""
+        pattern = self._layout.executions
+        target = f"/{pattern}/_settings?filter_path=*.settings.index.uuid"
+        return sorted(await self._connection.request("GET", target, patience=WRITING))
 
     async def ensure(self, indices: Iterable[str]) -> None:
         """Create those of the slices that are missing, as far as this process knows.

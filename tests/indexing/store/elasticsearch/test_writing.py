@@ -145,6 +145,7 @@ async def test_shards_of_a_run_that_are_judged_at_once_are_judged_together(
     async def find_slowly(*asked: Any) -> Any:
         monkeypatch.undo()
         await other.write_executions(WIDGETS, run, passed)
+        await other.refresh_tests(NOON)
         return await find_tests(*asked)
 
     monkeypatch.setattr(runs, "_find_tests", find_slowly)
@@ -219,3 +220,49 @@ async def test_runs_of_one_call_take_no_more_requests_for_being_many(
         )
         taken.append(requests)
     assert taken[2] == taken[1]
+
+
+async def test_a_small_upload_refreshes_few_indices_in_few_requests(
+    store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await load_names(store, ["t"], make_run("1"))
+    connection = cluster_of(store).connection
+    request = connection.request
+    targets: list[str] = []
+
+    async def note(method: str, target: str, *arguments: Any, **options: Any) -> Any:
+        targets.append(target)
+        return await request(method, target, *arguments, **options)
+
+    monkeypatch.setattr(connection, "request", note)
+    run = make_run("2")
+    await store.write_executions(WIDGETS, run, make_executions(run, [("t", PASSED)]))
+    assert await store.refresh_tests(NOON, repository=WIDGETS) == 1
+    # Executions, marks, and rows of the search.
+    assert sum("refresh" in target for target in targets) == 3
+    assert len(targets) <= 18
+
+
+async def test_another_process_finds_the_marks_of_a_repository_at_once(
+    store: ElasticsearchStore, other: ElasticsearchStore
+) -> None:
+    await store.ensure_repository(WIDGETS)
+    for number in range(3):
+        run = make_run(str(number))
+        await store.write_executions(WIDGETS, run, make_executions(run, [("t", PASSED)]))
+        assert await other.refresh_tests(NOON, repository=WIDGETS) == 1
+        (row,) = (await store.search_tests(ALL, Anchor(), 10)).rows
+        assert row.key.executions_count == number + 1
+
+
+async def test_a_slice_that_was_deleted_after_it_was_listed_holds_nothing(
+    store: ElasticsearchStore,
+) -> None:
+    run = make_run()
+    await load_names(store, ["t"], run)
+    layout = cluster_of(store).layout
+    places = [(layout.executions_of("1999-01"), "0", None), (layout.control, "store", None)]
+    found = await cluster_of(store).connection.get_many(places, fields=("kind",), may_be_gone=True)
+    assert [None if each is None else each.source for each in found] == [None, {"kind": "store"}]
+    with pytest.raises(StoreUnavailableError):
+        await cluster_of(store).connection.get_many(places)

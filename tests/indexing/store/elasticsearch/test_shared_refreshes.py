@@ -1,0 +1,107 @@
+"""Callers share refreshes, and each gets one that began after it asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+import pytest
+
+from indexing.errors import StoreUnavailableError
+from indexing.store.elasticsearch.shared_refreshes import SharedRefreshes
+
+
+async def let_run() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+class Node:
+    """Counts refreshes, and ends each when it is told to."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        self._ends: deque[asyncio.Future[None]] = deque()
+
+    async def refresh(self, index: str) -> None:
+        self.begun.append(index)
+        end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._ends.append(end)
+        await end
+
+    async def end_first(self, error: Exception | None = None) -> None:
+        end = self._ends.popleft()
+        if error is None:
+            end.set_result(None)
+        else:
+            end.set_exception(error)
+        await let_run()
+
+
+async def test_who_asks_at_the_same_time_shares_one() -> None:
+    node = Node()
+    shared = SharedRefreshes(node.refresh)
+    asking = [asyncio.create_task(shared.refresh("a")) for _ in range(9)]
+    await let_run()
+    await node.end_first()
+    await asyncio.gather(*asking)
+    assert node.begun == ["a"]
+
+
+async def test_who_asks_during_one_gets_one_that_began_afterwards() -> None:
+    node = Node()
+    shared = SharedRefreshes(node.refresh)
+    first = asyncio.create_task(shared.refresh("a"))
+    await let_run()
+    later = [asyncio.create_task(shared.refresh("a")) for _ in range(9)]
+    await let_run()
+    assert node.begun == ["a"]
+    await node.end_first()
+    assert first.done()
+    assert not any(task.done() for task in later)
+    assert node.begun == ["a", "a"]
+    last = asyncio.create_task(shared.refresh("a"))
+    await let_run()
+    await node.end_first()
+    assert all(task.done() for task in later)
+    assert not last.done()
+    await node.end_first()
+    await last
+    assert node.begun == ["a", "a", "a"]
+
+
+async def test_indices_do_not_wait_for_each_other() -> None:
+    node = Node()
+    shared = SharedRefreshes(node.refresh)
+    asking = [asyncio.create_task(shared.refresh(index)) for index in "ab"]
+    await let_run()
+    assert node.begun == ["a", "b"]
+    await node.end_first()
+    await node.end_first()
+    await asyncio.gather(*asking)
+
+
+async def test_cancelling_one_caller_leaves_the_rest() -> None:
+    node = Node()
+    shared = SharedRefreshes(node.refresh)
+    asking = [asyncio.create_task(shared.refresh("a")) for _ in range(2)]
+    await let_run()
+    asking[0].cancel()
+    await let_run()
+    await node.end_first()
+    await asking[1]
+    assert asking[0].cancelled()
+
+
+async def test_a_failure_is_that_of_its_own_callers() -> None:
+    node = Node()
+    shared = SharedRefreshes(node.refresh)
+    first = asyncio.create_task(shared.refresh("a"))
+    await let_run()
+    second = asyncio.create_task(shared.refresh("a"))
+    await let_run()
+    await node.end_first(StoreUnavailableError("gone"))
+    with pytest.raises(StoreUnavailableError):
+        await first
+    await node.end_first()
+    await second

@@ -88,7 +88,7 @@ async def _refresh(
                     left |= done.again
                     total += done.tests
                     more |= done.turned or bool(done.again)
-                    if progress is not None:
+                    if progress is not None and done.tests:
                         progress(total)
                 done_marks = [
                     mark for mark in named if mark.tests is not None and left.isdisjoint(mark.tests)

@@ -41,33 +41,38 @@ from indexing.timestamps import from_microseconds, to_microseconds
 
 _ROWS_A_PAGE: Final = 5_000
 _RUNS_A_PAGE: Final = 500
+# No cluster takes more than 65,536 terms unless it is told to; few of them keep a query small.
+_RUNS_A_QUERY: Final = 1_000
 
 
 async def measure_executions(cluster: Cluster, selection: ExecutionSelection) -> SelectionExtent:
-    executions = tests = bounds = 0
+    executions = count = bounds = 0
     moments: list[int] = []
     await cluster.connection.refresh(f"{cluster.layout.executions},{cluster.layout.tests}")
     for routing in await _routings(cluster, selection):
-        query = await _query_of(cluster, routing, selection)
-        async for buckets in scan_groups(
-            cluster.connection,
-            cluster.layout.executions,
-            query,
-            ("test_id",),
-            size=_ROWS_A_PAGE,
-            routing=routing,
-            within={"first": {"min": {"field": TIME}}, "last": {"max": {"field": TIME}}},
-        ):
-            tests += len(buckets)
-            executions += sum(bucket["doc_count"] for bucket in buckets)
-            for end in ("first", "last"):
-                moments += (int(bucket[end]["value"]) for bucket in buckets)
+        # A test may have executions of several queries.
+        tests: set[str] = set()
+        for query in await _queries_of(cluster, routing, selection):
+            async for buckets in scan_groups(
+                cluster.connection,
+                cluster.layout.executions,
+                query,
+                ("test_id",),
+                size=_ROWS_A_PAGE,
+                routing=routing,
+                within={"first": {"min": {"field": TIME}}, "last": {"max": {"field": TIME}}},
+            ):
+                tests.update(bucket["key"]["test_id"] for bucket in buckets)
+                executions += sum(bucket["doc_count"] for bucket in buckets)
+                for end in ("first", "last"):
+                    moments += (int(bucket[end]["value"]) for bucket in buckets)
+        count += len(tests)
         if selection.outside is not None:
             async for found in _find_misdated_bounds(cluster, routing, selection.outside):
                 bounds += len(found)
     return SelectionExtent(
         executions,
-        tests,
+        count,
         from_microseconds(min(moments)) if moments else None,
         from_microseconds(max(moments)) if moments else None,
         bounds,
@@ -80,7 +85,8 @@ async def remove_executions(
     removed = 0
     await cluster.connection.refresh(f"{cluster.layout.executions},{cluster.layout.tests}")
     for routing in await _routings(cluster, selection):
-        removed += await _remove(cluster, routing, await _query_of(cluster, routing, selection))
+        for query in await _queries_of(cluster, routing, selection):
+            removed += await _remove(cluster, routing, query)
         if selection.outside is not None:
             async for bounds in _find_misdated_bounds(cluster, routing, selection.outside):
                 tests = {test for test, _ in bounds}
@@ -142,9 +148,10 @@ async def _routings(cluster: Cluster, selection: ExecutionSelection) -> list[str
     return await list_repositories(cluster)
 
 
-async def _query_of(
+async def _queries_of(
     cluster: Cluster, routing: str, selection: ExecutionSelection
-) -> dict[str, Any]:
+) -> list[dict[str, Any]]:
+    """Queries that find each selected execution once."""
     retention = (await cluster.control.read()).retention
     filters: list[dict[str, Any]] = [{"term": {"repository_id": routing}}]
     if selection.pipeline_name is not None:
@@ -159,11 +166,17 @@ async def _query_of(
         before = {"range": {TIME: {"lt": to_microseconds(ends.earliest)}}}
         ahead = {"range": {TIME: {"gt": to_microseconds(ends.latest)}}}
         filters.append({"bool": {"should": [before, ahead]}})
-    query = {"bool": {"filter": filters, "must_not": retention.hidden(TIME)}}
-    if selection.run_id is not None or selection.attempt is not None:
-        runs = await _find_runs(cluster, routing, selection, query)
-        query = {**query, "bool": {**query["bool"], "filter": [*filters, {"terms": {"run": runs}}]}}
-    return query
+    hidden = retention.hidden(TIME)
+    query: dict[str, Any] = {"bool": {"filter": filters, "must_not": hidden}}
+    if selection.run_id is None and selection.attempt is None:
+        return [query]
+    runs = await _find_runs(cluster, routing, selection, query)
+    return [
+        {"bool": {"filter": [*filters, {"terms": {"run": some}}], "must_not": hidden}}
+        for some in (
+            runs[start : start + _RUNS_A_QUERY] for start in range(0, len(runs), _RUNS_A_QUERY)
+        )
+    ]
 
 
 async def _find_runs(

@@ -10,6 +10,7 @@ import pytest
 from indexing.models.executions import Conclusion
 from indexing.models.repositories import RepositoryChange
 from indexing.models.selections import ExecutionSelection
+from indexing.store.elasticsearch import removal
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from indexing.store.interface import Store
 from tests.builders import NOON, WIDGETS, make_run
@@ -77,3 +78,18 @@ async def test_a_removal_that_was_killed_is_finished_by_the_next(
             await remove(other)
         assert await state(other, ("t", "t0", "u")) == expected, allowed
     assert allowed > 2 * STRIDE
+
+
+async def test_many_runs_are_removed_in_queries_of_a_few(
+    store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(removal, "_RUNS_A_QUERY", 2)
+    for number in range(5):
+        await load(store, make_run("9", job=f"j{number}"), ("t", PASSED), (f"u{number}", PASSED))
+    await load(store, make_run("1", job="j0"), ("t", PASSED))
+    selection = ExecutionSelection(WIDGETS, run_id="9")
+    extent = await store.measure_executions(selection)
+    assert (extent.executions, extent.tests) == (10, 6)
+    assert await store.remove_executions(selection, NOON) == 10
+    assert (await store.measure_executions(selection)).executions == 0
+    assert (await store.get_status()).executions == 1

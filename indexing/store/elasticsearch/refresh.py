@@ -66,10 +66,13 @@ async def _refresh(
     total = 0
     more = True
     met: set[Mark] = set()
+    # The marks of one repository were made so that they are found at once.
+    refresh = routing is None
     while more:
-        marks, more = await stale.read_marks(cluster, routing)
-        # Those that are ahead of a change stay, and those that were dropped may be found a while
-        # longer: they are not met twice in one call.
+        marks, more = await stale.read_marks(cluster, routing, refresh=refresh)
+        # Until then, the marks that this pass drops are still found.
+        refresh = True
+        # Those that are ahead of a change stay: they are not met twice in one call.
         marks = [mark for mark in marks if mark not in met]
         met.update(mark for mark in marks if not mark.is_over)
         if any(mark.tests is None for mark in marks) or sum(map(_size, marks)) > SMALL_WRITE:
@@ -94,7 +97,6 @@ async def _refresh(
                     mark for mark in named if mark.tests is not None and left.isdisjoint(mark.tests)
                 ]
                 await stale.drop_marks(cluster, done_marks)
-                met.update(done_marks)
     return total
 
 
@@ -168,8 +170,8 @@ class _Step:
     ) -> _Step:
         """Read what the tests are judged by, save for the executions themselves.
 
-        Documents may be read before everything is searchable: who has written one by what could
-        not be searched yet has written it later, and makes the write over it fail.
+        Documents are read before anything is searched for: whoever writes one later makes the
+        write over it fail.
         """
         layout = cluster.layout
         own = (layout.control, document_routed(routing), None)

@@ -136,17 +136,19 @@ async def confirm(cluster: Cluster, announced: Iterable[Announcement]) -> None:
         await mark_tests(cluster, each.mark_id, each.routing, each.tests)
 
 
-async def read_marks(cluster: Cluster, routing: str | None) -> tuple[list[Mark], bool]:
+async def read_marks(
+    cluster: Cluster, routing: str | None, *, refresh: bool
+) -> tuple[list[Mark], bool]:
     """Marks of one repository or of any, the marks of a repository together.
 
     Not all of them where they name very many tests; also tells whether there are more. What they
     are about has to be made searchable afterwards, not before: what was stored in between would be
     seen by nobody, and its mark taken away.
 
-    Marks of one repository are those that `mark_tests` has made. A mark of `marking` that was never
-    made anew, as its writer was killed, may be found only by the next call, or a second later.
+    Without `refresh`, a mark of `marking` that was not made anew since, as its writer was killed,
+    may not be found yet; and one that was dropped may be found still.
     """
-    if routing is None:
+    if refresh:
         await cluster.connection.refresh(cluster.layout.stale)
     body: dict[str, Any] = {
         "size": _MARKS_A_PAGE,

@@ -14,7 +14,7 @@ from indexing.models.executions import Conclusion
 from indexing.models.paging import Anchor
 from indexing.models.repositories import RepositoryChange
 from indexing.quarantine.configuration import describe_change
-from indexing.store.elasticsearch import bulk, executions, runs
+from indexing.store.elasticsearch import bulk, executions, runs, stale
 from indexing.store.elasticsearch.repositories import make_known, replace_repository
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from indexing.store.interface import EventOutcome, ExecutionCount
@@ -253,6 +253,20 @@ async def test_another_process_finds_the_marks_of_a_repository_at_once(
         assert await other.refresh_tests(NOON, repository=WIDGETS) == 1
         (row,) = (await store.search_tests(ALL, Anchor(), 10)).rows
         assert row.key.executions_count == number + 1
+
+
+async def test_marks_beyond_one_page_are_done_by_the_same_call(
+    store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stale, "_MARKS_A_PAGE", 1)
+    monkeypatch.setattr(stale, "_TESTS_AT_ONCE", 1)
+    await store.ensure_repository(WIDGETS)
+    for number in range(4):
+        run = make_run(str(number))
+        given = make_executions(run, [(f"t{number}", PASSED)])
+        await store.write_executions(WIDGETS, run, given)
+    assert await store.refresh_tests(NOON, repository=WIDGETS) == 4
+    assert await names(store) == ["t0", "t1", "t2", "t3"]
 
 
 async def test_a_slice_that_was_deleted_after_it_was_listed_holds_nothing(

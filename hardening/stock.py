@@ -17,7 +17,7 @@ from indexing.models.quarantines import QuarantineRequest
 from indexing.names import RepositoryName
 from indexing.store import open_store
 from indexing.store.interface import Store
-from service.auth import make_key
+from service.auth.api_keys import make_key
 from tests.builders import make_event, make_executions, make_run
 from tests.places import Place
 

@@ -9,25 +9,25 @@ from typing import Final
 from aiohttp import web
 
 from indexing.store.interface import Store
-from service.cache.cache import Cache
+from service.auth.code_host.access import Host
+from service.cache.invalidation import RenewingStore
 from service.cache.opening import open_shelf
-from service.cache.renewing import RenewingStore
+from service.cache.session import Cache
+from service.config.secret import choose_secret
+from service.config.settings import Settings
 from service.context import CONTEXT, LIFECYCLE, Clock, Context, Lifecycle, utc_now
-from service.cors import Cors
-from service.cursor import Seal
-from service.deadline import answer_in_time
-from service.edge import edge
-from service.front import Front
-from service.gate import Gate
-from service.giving import without_parameters
-from service.host.checks import Host
-from service.intake import Intake
-from service.metrics import Metrics
+from service.handlers import events, operations, quarantines, tests, traces
+from service.handlers.respond import without_parameters
+from service.ingest.limiter import Intake
+from service.middleware.admission_control import Gate
+from service.middleware.cors import Cors
+from service.middleware.errors import edge
+from service.middleware.metrics import Metrics
+from service.middleware.rate_limit import Rates
+from service.middleware.response_cache import Front
+from service.middleware.timeout import answer_in_time
 from service.openapi import build_document
-from service.rates import Rates
-from service.routes import events, operations, quarantines, tests, traces
-from service.secret import choose_secret
-from service.settings import Settings
+from service.pagination.cursor import Seal
 
 # Any segment matches, empty ones too: what is wrong with it is said after the credential is known.
 _REPOSITORY: Final = "/v1/repos/{owner:[^/]*}/{repository:[^/]*}"

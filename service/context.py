@@ -12,8 +12,7 @@ from aiohttp import web
 from indexing.models.keys import ApplicationKey
 from indexing.names import RepositoryName
 from indexing.store.interface import Reader, Writer
-from service import asking, problems
-from service.auth import (
+from service.auth.api_keys import (
     Operation,
     authenticate,
     digest_key,
@@ -23,8 +22,10 @@ from service.auth import (
     read_bearer,
     require_scope,
 )
-from service.cache.cache import Cache, Visit
-from service.cache.questions import (
+from service.auth.code_host.access import Host
+from service.auth.principal import Caller, find_holder_of_token, name_of_token, require_host
+from service.cache import reader as asking
+from service.cache.keys import (
     CREDENTIALS,
     EVERYTHING,
     Question,
@@ -32,16 +33,16 @@ from service.cache.questions import (
     ask_repository,
     repository_generation,
 )
-from service.callers import Caller, find_holder_of_token, name_of_token, require_host
-from service.cors import Cors
-from service.cursor import Seal
-from service.front import Front
-from service.gate import Gate
-from service.host.checks import Host
-from service.intake import Intake
-from service.metrics import Metrics
-from service.paths import PathParameter, find_path_errors
-from service.rates import Rates
+from service.cache.session import Cache, Visit
+from service.http import problems
+from service.http.path_params import PathParameter, find_path_errors
+from service.ingest.limiter import Intake
+from service.middleware.admission_control import Gate
+from service.middleware.cors import Cors
+from service.middleware.metrics import Metrics
+from service.middleware.rate_limit import Rates
+from service.middleware.response_cache import Front
+from service.pagination.cursor import Seal
 
 Clock = Callable[[], datetime]
 

@@ -15,7 +15,7 @@ from aiohttp.abc import AbstractAccessLogger
 from aiohttp.web import BaseRequest, StreamResponse
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from service.settings import LogFormat, LogLevel
+from service.config.settings import LogFormat, LogLevel
 
 # Set once by the edge for each request, in that request's own context.
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)

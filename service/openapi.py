@@ -16,13 +16,13 @@ from marshmallow import Schema, fields
 from indexing.events.alternatives import Alternatives
 from indexing.events.catalogue import CATALOGUE
 from indexing.ingest.bodies import JSON, PROTOBUF
-from service.front import PRIVATE
-from service.ignored import IGNORED_HEADER, MAX_NAMES, MORE
-from service.pagination import MAX_LINK_BYTES
-from service.paths import PathParameter
-from service.problems import PROBLEM_TYPE, TITLES
-from service.rates import LIMIT_HEADER, POLICY_HEADER
-from service.routes import events, quarantines, tests, traces
+from service.handlers import events, quarantines, tests, traces
+from service.http.ignored_parameters import IGNORED_HEADER, MAX_NAMES, MORE
+from service.http.path_params import PathParameter
+from service.http.problems import PROBLEM_TYPE, TITLES
+from service.middleware.rate_limit import LIMIT_HEADER, POLICY_HEADER
+from service.middleware.response_cache import PRIVATE
+from service.pagination.links import MAX_LINK_BYTES
 from service.schemas.fields import Fragment
 from service.schemas.responses import (
     EventIntakeAnswer,

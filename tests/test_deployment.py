@@ -12,8 +12,8 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from service.server import SHUTDOWN_SECONDS
-from service.settings import DECLARATIONS
+from service.config.settings import DECLARATIONS
+from service.server.process import SHUTDOWN_SECONDS
 from tests.servers.jars import VERSION
 
 ROOT: Final = Path(__file__).parents[1]

@@ -20,21 +20,21 @@ from indexing.health.thresholds import (
     RECOVERY_VERDICTS,
     WINDOW,
 )
-from service.cli.commands import COMMANDS
-from service.connection import HEAD_SECONDS, SEND_SECONDS
-from service.host.checks import MAX_ASKED, MAX_ASKED_OF_UNKNOWN
-from service.host.client import TOTAL_SECONDS
-from service.host.verdicts import (
+from service.auth.code_host.access import MAX_ASKED, MAX_ASKED_OF_UNKNOWN
+from service.auth.code_host.client import TOTAL_SECONDS
+from service.auth.code_host.decisions import (
     GRANT_LIFETIME,
     MAX_WAIT_SECONDS,
     MIN_WAIT_SECONDS,
     OUTAGE_LIFETIME,
     REFUSAL_LIFETIME,
 )
-from service.intake import BODY_SECONDS
+from service.cli.commands import COMMANDS
+from service.config.settings import DECLARATIONS
+from service.ingest.limiter import BODY_SECONDS
 from service.schemas.queries import MAX_GLOB_COST
-from service.server import KEEPALIVE_SECONDS
-from service.settings import DECLARATIONS
+from service.server.process import KEEPALIVE_SECONDS
+from service.server.protocol import HEAD_SECONDS, SEND_SECONDS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

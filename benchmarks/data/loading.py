@@ -26,7 +26,7 @@ from benchmarks.data.made_up import (
 from benchmarks.data.sizes import StoreSize
 from indexing.models.keys import ApplicationKey, Scope
 from indexing.store.interface import Store
-from service.auth import digest_key, make_key, make_key_id
+from service.auth.api_keys import digest_key, make_key, make_key_id
 
 # Where everything lies that a run leaves behind for the next one.
 FOLDER: Final = Path(__file__).parents[2] / ".bench"

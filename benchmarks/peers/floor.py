@@ -12,8 +12,8 @@ from typing import Any, Final
 import uvloop
 from aiohttp import web
 
-from service.server import bind
-from service.supervisor import supervise
+from service.server.process import bind
+from service.server.supervisor import supervise
 
 _FILLER: Final = b"0123456789abcdef"
 

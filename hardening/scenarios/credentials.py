@@ -18,7 +18,7 @@ from hardening.stock import Keys, Stock, fill
 from hardening.wire import Wire
 from indexing.models.keys import Scope
 from indexing.store import open_store
-from service.auth import make_key
+from service.auth.api_keys import make_key
 from tests.places import Place
 from tests.source_host import open_host
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from indexing.store.interface import Store, StoreIdentity
-from service.cache.local import LocalShelf
-from service.cache.renewing import Renewal
-from service.cache.shelf import Shelf
-from service.secret import choose_secret
-from service.settings import Settings
+from service.cache.backend import Shelf
+from service.cache.invalidation import Renewal
+from service.cache.memory import LocalShelf
+from service.config.secret import choose_secret
+from service.config.settings import Settings
 
 
 async def open_shelf(settings: Settings, store: Store, identity: StoreIdentity) -> Shelf:
@@ -17,9 +17,9 @@ async def open_shelf(settings: Settings, store: Store, identity: StoreIdentity) 
     if settings.redis_url is None:
         return LocalShelf(store.revision)
     # It takes longer to load than most commands run, and most stores do without it.
-    from service.cache.redis_link import RedisLink
-    from service.cache.redis_shelf import RedisShelf, key_prefix
-    from service.cache.sealing import Sealing
+    from service.cache.redis import RedisShelf, key_prefix
+    from service.cache.redis_connection import RedisLink
+    from service.cache.signing import Sealing
 
     # A backup that was restored beside its store under another prefix has the same id.
     store_id = f"{identity.store_id}:{settings.elasticsearch_prefix}"

@@ -59,7 +59,7 @@ class _Commands(click.Group):
         except StoreUnavailableError as error:
             raise click.ClickException(f"the store is unavailable: {error}") from error
         except MergewatchError as error:
-            from service.settings import SettingsError
+            from service.config.settings import SettingsError
 
             kind = click.UsageError if isinstance(error, SettingsError) else click.ClickException
             raise kind(str(error)) from error

@@ -15,7 +15,7 @@ import click
 
 from indexing.store import STORE_FILE, ElasticsearchPlace
 from service.cli.output import Meter, progress_meters
-from service.settings import load_settings
+from service.config.settings import load_settings
 
 _MEBIBYTE: Final = 1024 * 1024
 

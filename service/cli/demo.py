@@ -25,11 +25,11 @@ from indexing.models.repositories import RepositoryChange
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
 from indexing.timestamps import format_timestamp, from_microseconds
-from service.auth import make_key, make_key_id
+from service.auth.api_keys import make_key, make_key_id
 from service.cli.demo_dates import ExampleEvents, move_reports, read_events
 from service.cli.output import print_count, progress_meters
 from service.cli.running import now, with_store
-from service.settings import Settings, load_settings
+from service.config.settings import Settings, load_settings
 
 KEY_NAME: Final = "demo"
 _KEY_LIFETIME: Final = timedelta(days=30)

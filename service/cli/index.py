@@ -13,7 +13,7 @@ from indexing.store.interface import PruneCount, Store
 from service.cli.copies import backup, restore
 from service.cli.output import judging_steps, progress_meters
 from service.cli.running import now, with_store
-from service.settings import load_settings
+from service.config.settings import load_settings
 
 
 @click.group()

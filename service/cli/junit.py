@@ -30,8 +30,8 @@ from service.cli.ci_job import choose_repository, find_ci_job, make_run, option_
 from service.cli.output import RefusalList, finish_ingest, judging_steps, progress_meters
 from service.cli.parameters import MOMENT, PULL_REQUEST, REPOSITORY, STORED_NAME, TEXT
 from service.cli.running import now, with_store
-from service.settings import Settings, SettingsError, load_settings
-from service.upload import open_upload
+from service.cli.upload import open_upload
+from service.config.settings import Settings, SettingsError, load_settings
 
 
 @click.command()

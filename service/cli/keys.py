@@ -8,7 +8,7 @@ import click
 
 from indexing.models.keys import ApplicationKey, Scope
 from indexing.store.interface import Store
-from service.auth import make_key, make_key_id
+from service.auth.api_keys import make_key, make_key_id
 from service.cli.output import format_moment, print_table, warn_if_past
 from service.cli.parameters import MOMENT, OWNER, REPOSITORY_ALONE, STORED_NAME
 from service.cli.running import now, with_store

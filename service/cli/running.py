@@ -11,9 +11,9 @@ from typing import TypeVar
 
 from indexing.store import open_store
 from indexing.store.interface import Store
+from service.cache.invalidation import RenewingStore
 from service.cache.opening import LateRenewal
-from service.cache.renewing import RenewingStore
-from service.settings import Settings, load_settings
+from service.config.settings import Settings, load_settings
 
 T = TypeVar("T")
 

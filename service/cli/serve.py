@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import click
 
-from service.settings import MAX_PORT, MAX_WORKERS, load_settings
+from service.config.settings import MAX_PORT, MAX_WORKERS, load_settings
 
 
 @click.command()
@@ -16,7 +16,7 @@ from service.settings import MAX_PORT, MAX_WORKERS, load_settings
 def serve(bind: str | None, port: int | None, workers: int | None) -> None:
     """Answer requests until SIGTERM, SIGINT or SIGHUP; the options override the settings."""
     # Only this command needs the HTTP server, which takes longer to load than the others to run.
-    from service.server import serve as run
+    from service.server.process import serve as run
 
     settings = load_settings()
     run(

@@ -17,8 +17,8 @@ from indexing.identifiers import MAX_INTEGER
 from indexing.models.quarantines import QuarantineSource
 from indexing.models.tests import TestSort
 from indexing.timestamps import parse_timestamp
-from service.cursor import CURSOR_MAX_LENGTH
-from service.paths import read_uuid
+from service.http.path_params import read_uuid
+from service.pagination.cursor import CURSOR_MAX_LENGTH
 
 # Limits of the interface, and of design section 2 where that is silent.
 MAX_VALUES: Final = 100

@@ -31,15 +31,15 @@ from indexing.models.tests import (
 from indexing.names import RepositoryName, parse_repository
 from indexing.store.interface import Store
 from indexing.timestamps import parse_timestamp
-from service import asking
-from service.answers import Answer
-from service.cache.cache import Cache, Visit
+from service.cache import reader as asking
+from service.cache.answers import Answer
+from service.cache.backend import Shelf
+from service.cache.invalidation import RenewingStore
+from service.cache.keys import CREDENTIALS, EVERYTHING, repository_generation
 from service.cache.opening import open_shelf
-from service.cache.questions import CREDENTIALS, EVERYTHING, repository_generation
-from service.cache.renewing import RenewingStore
-from service.cache.shelf import Shelf
-from service.cursor import Position
-from service.settings import Settings
+from service.cache.session import Cache, Visit
+from service.config.settings import Settings
+from service.pagination.cursor import Position
 
 
 class CachedStore(RenewingStore):

@@ -9,7 +9,7 @@ from indexing.models.executions import Conclusion
 from indexing.models.keys import Scope
 from indexing.models.quarantines import QuarantineRequest
 from indexing.store import open_store
-from service.auth import make_key
+from service.auth.api_keys import make_key
 from tests.builders import NOON, WIDGETS, after, make_event, make_executions, make_run
 from tests.places import Place
 from tests.service.front_door import LOGS, QUARANTINES, SEARCH, TESTS

@@ -34,7 +34,7 @@ from indexing.store.elasticsearch import observation_clauses
 from indexing.store.elasticsearch.slices import slice_of
 from indexing.store.interface import Store
 from indexing.timestamps import format_timestamp
-from service.auth import make_key
+from service.auth.api_keys import make_key
 from service.cli import main
 from tests.builders import NOON, WIDGETS, after, load_names, make_executions, make_run
 from tests.faults.serving import serving

@@ -14,13 +14,13 @@ import structlog
 from indexing.models.keys import Scope
 from indexing.store import ElasticsearchPlace, open_store
 from service.app import create_app
-from service.cache.renewing import RenewingStore
-from service.connection import http_url
+from service.cache.invalidation import RenewingStore
+from service.config.settings import LogFormat, LogLevel, Settings
 from service.context import CONTEXT
 from service.logs import configure_logging
-from service.server import bind
-from service.server import start as start_app
-from service.settings import LogFormat, LogLevel, Settings
+from service.server.process import bind
+from service.server.process import start as start_app
+from service.server.protocol import http_url
 from tests.builders import GADGETS, WIDGETS
 from tests.service.front_door import Clock, FrontDoor
 from tests.service.processes import TIMEOUT, Service, Start

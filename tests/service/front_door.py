@@ -22,8 +22,8 @@ from yarl import URL
 
 from indexing.models.keys import Scope
 from indexing.store.interface import Store
-from service.auth import make_key
-from service.settings import Settings
+from service.auth.api_keys import make_key
+from service.config.settings import Settings
 from tests.builders import NOON
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indexing.models.keys import Scope
-from service.auth import KEY_PREFIX, digest_key, is_key, make_key
+from service.auth.api_keys import KEY_PREFIX, digest_key, is_key, make_key
 from tests.builders import FOREIGN, NOON, after
 from tests.service.front_door import LOGS, FrontDoor, operations
 

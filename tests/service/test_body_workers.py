@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from indexing.models.keys import Scope
-from service.body_workers.pool import WorkerPool
-from service.body_workers.wire import BATCH_ITEMS
-from service.body_workers.worker import JobFailedError, WorkerDiedError
+from service.config.settings import Settings
 from service.context import CONTEXT
-from service.intake import LARGE_AT_ONCE, SMALL_BODY_BYTES
-from service.settings import Settings
+from service.ingest.body_workers.pool import WorkerPool
+from service.ingest.body_workers.wire import BATCH_ITEMS
+from service.ingest.body_workers.worker import JobFailedError, WorkerDiedError
+from service.ingest.limiter import LARGE_AT_ONCE, SMALL_BODY_BYTES
 from tests.service.body_readers import cut, die, refuse
 from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, FrontDoor, hold_up

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from indexing.models.events import EventKey
 from indexing.models.quarantines import QuarantineKey
 from indexing.models.tests import IdentityKey
-from service.cursor import (
+from service.pagination.cursor import (
     CURSOR_MAX_LENGTH,
     InvalidCursorError,
     KeyForm,
@@ -25,7 +25,7 @@ from service.cursor import (
     scope_of,
     write_cursor,
 )
-from service.positions import (
+from service.pagination.sort_keys import (
     EVENT_KEYS,
     IDENTITY_KEYS,
     QUARANTINE_KEYS,

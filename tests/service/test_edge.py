@@ -10,10 +10,10 @@ import pytest
 from yarl import URL
 
 from indexing.errors import StoreError, StoreUnavailableError
+from service.config.settings import LogFormat, LogLevel
 from service.context import LIFECYCLE
+from service.http.problems import TITLES
 from service.logs import configure_logging
-from service.problems import TITLES
-from service.settings import LogFormat, LogLevel
 from tests.service.front_door import A_TEST_ID, LOGS, TESTS, FrontDoor, hold_up
 
 REFUSED = {

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indexing.timestamps import format_timestamp
-from service.routes.events import DEFAULT_RANGE, choose_window
+from service.handlers.events import DEFAULT_RANGE, choose_window
 from tests.builders import NOON, after, make_event
 from tests.service.front_door import LOGS, FrontDoor
 

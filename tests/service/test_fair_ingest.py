@@ -12,8 +12,8 @@ import pytest
 
 from indexing.ingest.bodies import PROTOBUF, read_events, read_spans
 from indexing.models.keys import Scope
-from service.intake import LARGE_AT_ONCE_OF_ONE, SMALL_BODY_BYTES
-from service.settings import Settings
+from service.config.settings import Settings
+from service.ingest.limiter import LARGE_AT_ONCE_OF_ONE, SMALL_BODY_BYTES
 from tests.builders import NOON, WIDGETS
 from tests.growth import Prepare, assert_linear
 from tests.service.conftest import open_door

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from indexing.models.keys import Scope
-from service import turns
-from service.auth import make_key
+from service.auth.api_keys import make_key
 from service.context import CONTEXT
+from service.middleware import fair_queue as turns
 from tests.builders import NOON
 from tests.service.front_door import LOGS, FrontDoor, hold_up
 

@@ -22,8 +22,8 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from indexing.models.quarantines import QuarantineRequest
+from service.config.settings import Settings
 from service.openapi import build_document
-from service.settings import Settings
 from tests.builders import WIDGETS, after, load_names, make_event
 from tests.service.conftest import open_door
 from tests.service.front_door import FrontDoor

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from service.settings import Settings
+from service.config.settings import Settings
 from tests.builders import after, load_names, make_event, make_run
 from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, QUARANTINES, SEARCH, FrontDoor

@@ -11,8 +11,8 @@ from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 from yarl import URL
 
+from service.config.settings import LogFormat, LogLevel
 from service.logs import ACCESS_LOGGER, AccessLog, configure_logging, request_id
-from service.settings import LogFormat, LogLevel
 
 
 @pytest.fixture(autouse=True)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from service.loop_lag import INTERVAL_SECONDS
-from service.metrics import name_operation
-from service.settings import Settings
+from service.config.settings import Settings
+from service.middleware.loop_lag import INTERVAL_SECONDS
+from service.middleware.metrics import name_operation
 from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, Answer, FrontDoor, operations
 

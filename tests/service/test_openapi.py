@@ -14,8 +14,8 @@ from indexing.events.catalogue import EVENT_TYPES
 from indexing.models.executions import Conclusion
 from indexing.models.keys import Scope
 from indexing.models.quarantines import QuarantineRequest
+from service.config.settings import Settings
 from service.openapi import OPERATIONS, WRITES, build_document
-from service.settings import Settings
 from tests.builders import NOON, PULL, WIDGETS, after, make_event, make_executions, make_run
 from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, QUARANTINES, SEARCH, TESTS, FrontDoor

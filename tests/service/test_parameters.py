@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from indexing.errors import InvalidValueError
-from service.query import decode, encode_raw, load, split
+from service.http.query_string import decode, encode_raw, load, split
 from service.schemas.queries import EventsQuery, TestsQuery
 from tests.builders import make_event
 from tests.service.front_door import LOGS, QUARANTINES, SEARCH, TESTS, FrontDoor

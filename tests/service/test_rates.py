@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis as Client
 
-from service.settings import Settings
+from service.config.settings import Settings
 from tests.servers.redis import Redis
 from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, Answer, FrontDoor, operations

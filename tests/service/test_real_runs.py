@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from indexing.identifiers import derive_test_id
-from service.settings import Settings
+from service.config.settings import Settings
 from tests import independent_health
 from tests.service.conftest import open_door
 from tests.service.front_door import FrontDoor

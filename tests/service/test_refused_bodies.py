@@ -7,7 +7,7 @@ import gzip
 import pytest
 
 from indexing.ingest.bodies import MAX_CONTENT_BYTES
-from service.intake import MAX_BODY_BYTES
+from service.ingest.limiter import MAX_BODY_BYTES
 from tests.service.front_door import LOGS, FrontDoor
 from tests.service.test_edge import assert_problem, exchange
 from tests.service.test_traces import TRACES, assert_refused

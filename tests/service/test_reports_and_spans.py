@@ -14,7 +14,7 @@ import pytest
 from indexing.ingest.junit import Refusal, ReportRequest, ingest_reports
 from indexing.models.executions import Run
 from indexing.models.keys import Scope
-from service.settings import Settings
+from service.config.settings import Settings
 from tests.builders import GADGETS, NOON, PULL
 from tests.service.conftest import open_door
 from tests.service.front_door import SEARCH, TESTS, FrontDoor

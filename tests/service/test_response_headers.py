@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from service.response_headers import RESPONSE_HEADERS
-from service.settings import Settings
+from service.config.settings import Settings
+from service.http.response_headers import RESPONSE_HEADERS
 from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, Answer, FrontDoor, operations
 

@@ -18,8 +18,8 @@ from indexing.ingest.bodies import MAX_LINES, TOLD_REFUSALS
 from indexing.models.keys import Scope
 from indexing.store import open_store
 from indexing.timestamps import format_timestamp
-from service.received_bodies import QUICK_BODY_BYTES
-from service.settings import Settings
+from service.config.settings import Settings
+from service.ingest.request_body import QUICK_BODY_BYTES
 from tests.builders import NOON, after
 from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, FrontDoor, Held, hold_up
@@ -195,7 +195,7 @@ async def test_what_has_begun_to_be_written_is_written_though_its_sender_goes_aw
 async def test_a_service_that_ends_finishes_what_nobody_waits_for(
     open_: FrontDoor, held: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.intake.FINISH_SECONDS", 60.0)
+    monkeypatch.setattr("service.ingest.limiter.FINISH_SECONDS", 60.0)
     await go_away(open_, held)
     ending = asyncio.create_task(open_.runner.cleanup())
     await asyncio.sleep(0)
@@ -209,7 +209,7 @@ async def test_a_service_that_ends_finishes_what_nobody_waits_for(
 async def test_a_service_that_ends_does_not_wait_for_ever(
     open_: FrontDoor, held: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.intake.FINISH_SECONDS", 0.01)
+    monkeypatch.setattr("service.ingest.limiter.FINISH_SECONDS", 0.01)
     await go_away(open_, held)
     await asyncio.wait_for(open_.runner.cleanup(), 60)
     assert not held.ended.is_set()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from service.settings import (
+from service.config.settings import (
     DECLARATIONS,
     PREFIX,
     LogFormat,

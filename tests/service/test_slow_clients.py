@@ -9,7 +9,7 @@ import pytest
 from yarl import URL
 
 from indexing.models.quarantines import QuarantineRequest
-from service import connection
+from service.server import protocol as connection
 from tests.builders import WIDGETS, after
 from tests.service.front_door import QUARANTINES, FrontDoor
 

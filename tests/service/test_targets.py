@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 import orjson
 import pytest
 
+from service.config.settings import Settings
 from service.context import CONTEXT
-from service.ignored import name_ignored
-from service.query import load, split
+from service.http.ignored_parameters import name_ignored
+from service.http.query_string import load, split
+from service.http.targets import CURSOR_BYTES, MAX_PARSED_BYTES, MAX_TARGET_BYTES, is_too_long
 from service.schemas.queries import TestsQuery
-from service.settings import Settings
-from service.targets import CURSOR_BYTES, MAX_PARSED_BYTES, MAX_TARGET_BYTES, is_too_long
 from tests.growth import assert_linear
 from tests.service.conftest import open_door
 from tests.service.front_door import FrontDoor, operations

@@ -18,8 +18,8 @@ from indexing.errors import StoreUnavailableError
 from indexing.models.keys import Scope
 from indexing.otlp.requests import MAX_SPANS
 from indexing.timestamps import format_timestamp
-from service.intake import SMALL_AT_ONCE_OF_ONE
-from service.settings import Settings
+from service.config.settings import Settings
+from service.ingest.limiter import SMALL_AT_ONCE_OF_ONE
 from tests.builders import FOREIGN, NOON, after
 from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, SEARCH, TESTS, Answer, FrontDoor, hold_up
@@ -207,12 +207,12 @@ async def test_more_than_a_process_holds_at_once_is_told_to_come_again(
 ) -> None:
     body = write(make_request([make_span("a")]), PROTOBUF)
     with monkeypatch.context() as patched:
-        patched.setattr("service.intake.MAX_HELD_BYTES", len(body) - 1)
+        patched.setattr("service.ingest.limiter.MAX_HELD_BYTES", len(body) - 1)
         answer = await open_.post(TRACES, body, PROTOBUF)
         assert_refused(answer, 503)
         assert int(answer.headers["Retry-After"]) > 0
         # What was refused is not held any longer.
-        patched.setattr("service.intake.MAX_HELD_BYTES", len(body))
+        patched.setattr("service.ingest.limiter.MAX_HELD_BYTES", len(body))
         assert (await open_.post(TRACES, body, PROTOBUF)).status == 200
         assert (await open_.post(TRACES, body, PROTOBUF)).status == 200
 
@@ -222,9 +222,9 @@ async def test_one_credential_leaves_room_for_the_bodies_of_others(
 ) -> None:
     body = write(make_request([make_span("a")]), PROTOBUF)
     other = await open_.new_key(Scope.INGEST)
-    monkeypatch.setattr("service.intake.MAX_HELD_BYTES", 3 * len(body))
-    monkeypatch.setattr("service.intake.MAX_HELD_BYTES_OF_ONE", 2 * len(body))
-    monkeypatch.setattr("service.intake.TURN_SECONDS", 600.0)
+    monkeypatch.setattr("service.ingest.limiter.MAX_HELD_BYTES", 3 * len(body))
+    monkeypatch.setattr("service.ingest.limiter.MAX_HELD_BYTES_OF_ONE", 2 * len(body))
+    monkeypatch.setattr("service.ingest.limiter.TURN_SECONDS", 600.0)
     held = hold_up(open_, monkeypatch, "refresh_tests")
     flood = [asyncio.create_task(open_.post(TRACES, body, PROTOBUF)) for _ in range(6)]
     done = asyncio.as_completed(flood)
@@ -241,7 +241,7 @@ async def test_a_body_waits_for_its_turn_so_long_and_no_longer(
     open_: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body = write(make_request([make_span("a")]), PROTOBUF)
-    monkeypatch.setattr("service.intake.TURN_SECONDS", 0.05)
+    monkeypatch.setattr("service.ingest.limiter.TURN_SECONDS", 0.05)
     held = hold_up(open_, monkeypatch, "refresh_tests")
     sent = [
         asyncio.create_task(open_.post(TRACES, body, PROTOBUF))
@@ -318,7 +318,7 @@ def garbage_door(tmp_path: Path) -> Any:
 async def test_a_body_that_does_not_arrive_is_not_waited_for(
     open_: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.intake.BODY_SECONDS", 0.1)
+    monkeypatch.setattr("service.ingest.limiter.BODY_SECONDS", 0.1)
     url = URL(open_.base)
     reader, writer = await asyncio.open_connection(url.host, url.port)
     head = (

@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from service import turns as limits
-from service.turns import OverloadedError, Turns
+from service.middleware import fair_queue as limits
+from service.middleware.fair_queue import OverloadedError, Turns
 
 
 class Work:

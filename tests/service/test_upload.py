@@ -11,10 +11,10 @@ import pytest
 from indexing.models.executions import Conclusion
 from indexing.names import RepositoryName
 from indexing.store.interface import ExecutionCount
-from service.connection import http_url
-from service.retries import MAX_ATTEMPTS, MAX_WAIT_SECONDS, seconds_to_wait
-from service.server import bind
-from service.upload import UploadError, open_upload
+from service.cli.retries import MAX_ATTEMPTS, MAX_WAIT_SECONDS, seconds_to_wait
+from service.cli.upload import UploadError, open_upload
+from service.server.process import bind
+from service.server.protocol import http_url
 from tests.builders import NOON, WIDGETS, make_executions, make_run
 from tests.service.receiver import (
     TOKEN,

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 import pytest
 from multidict import CIMultiDict
 
+from service.config.settings import Settings
 from service.context import LIFECYCLE
-from service.settings import Settings
-from service.written import write_head
+from service.http.raw_response import write_head
 from tests.service.conftest import open_door
 from tests.service.front_door import FrontDoor, operations
 from tests.service.processes import TIMEOUT

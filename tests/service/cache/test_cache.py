@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from service.cache.cache import Cache, Form
-from service.cache.questions import Kind, ask
-from service.cache.redis_link import RedisLink
-from service.cache.redis_shelf import RedisShelf
-from service.cache.sealing import Sealing
+from service.cache.keys import Kind, ask
+from service.cache.redis import RedisShelf
+from service.cache.redis_connection import RedisLink
+from service.cache.session import Cache, Form
+from service.cache.signing import Sealing
 from tests.builders import WIDGETS
 
 QUESTION = ask(Kind.TEST, WIDGETS, b"hinge")

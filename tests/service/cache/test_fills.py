@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from service.cache.fills import Fills
+from service.cache.single_flight import Fills
 
 
 class Reading:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from service.cache.redis_connecting import LIMIT_SECONDS
-from service.cache.redis_link import MAX_KEYS, RedisLink
+from service.cache.redis_connection import MAX_KEYS, RedisLink
+from service.cache.redis_connector import LIMIT_SECONDS
 from tests.servers.proxy import (
     Behaviour,
     Cut,

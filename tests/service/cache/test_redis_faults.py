@@ -13,7 +13,7 @@ import redis.asyncio
 
 from indexing.identifiers import derive_test_id
 from indexing.models.quarantines import QuarantineRequest
-from service.settings import Settings
+from service.config.settings import Settings
 from tests.builders import GADGETS, NOON, WIDGETS, load_names
 from tests.servers.redis import Redis
 from tests.service.conftest import open_door

@@ -12,8 +12,8 @@ import pytest
 import redis.asyncio
 
 from indexing.models.quarantines import QuarantineRequest
-from service.cache.redis_shelf import RENEW_SECONDS
-from service.settings import Settings
+from service.cache.redis import RENEW_SECONDS
+from service.config.settings import Settings
 from tests.builders import NOON, WIDGETS, load_names
 from tests.servers.ports import HOST
 from tests.servers.redis import SLOTS, Redis
@@ -40,7 +40,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> Warnings:
     return lambda: [
         record.getMessage()
         for record in caplog.records
-        if record.name == "service.cache.redis_link" and record.levelno == logging.WARNING
+        if record.name == "service.cache.redis_connection" and record.levelno == logging.WARNING
     ]
 
 

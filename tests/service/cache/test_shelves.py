@@ -9,7 +9,7 @@ from pathlib import Path
 from indexing.errors import StoreUnavailableError
 from indexing.models.quarantines import QuarantineRequest
 from indexing.store import open_store
-from service.cache.local import LocalShelf
+from service.cache.memory import LocalShelf
 from tests.builders import NOON, WIDGETS
 
 

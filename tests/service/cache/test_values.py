@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indexing.models.keys import ApplicationKey, Scope
-from service.answers import Ends, make_answer, pack_answer, unpack_answer
-from service.cache.lru import OVERHEAD, Lru
-from service.cache.questions import (
+from service.cache.answers import Ends, make_answer, pack_answer, unpack_answer
+from service.cache.codecs import key_form
+from service.cache.keys import (
     COPY_LIFETIME,
     LIFETIMES,
     LONGEST_LIFETIME,
@@ -21,9 +21,9 @@ from service.cache.questions import (
     ask,
     ask_key,
 )
-from service.cache.records import key_form
-from service.cache.sealing import Sealing
-from service.conditional import is_known
+from service.cache.lru import OVERHEAD, Lru
+from service.cache.signing import Sealing
+from service.http.conditional import is_known
 from tests.builders import FOREIGN, NOON, WIDGETS, after
 
 SEALING = Sealing(b"a secret of the store")

@@ -16,9 +16,9 @@ from indexing.models.executions import Conclusion
 from indexing.models.keys import Scope
 from indexing.models.quarantines import QuarantineRequest
 from indexing.models.repositories import RepositoryChange
-from service.auth import digest_key
-from service.cache import cache
-from service.cache.questions import Kind
+from service.auth.api_keys import digest_key
+from service.cache import session as cache
+from service.cache.keys import Kind
 from tests.builders import GADGETS, NOON, WIDGETS, after, load_names, make_executions, make_run
 from tests.service.conftest import STACKS, open_door
 from tests.service.front_door import QUARANTINES, SEARCH, TESTS, FrontDoor

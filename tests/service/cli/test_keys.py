@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.auth import is_key
+from service.auth.api_keys import is_key
 from tests.service.cli.conftest import ON_EVERY_STORE, Command
 
 pytestmark = ON_EVERY_STORE

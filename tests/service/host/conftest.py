@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from service.settings import Settings
+from service.config.settings import Settings
 from tests.service.conftest import open_door
 from tests.service.front_door import FrontDoor
 from tests.service.host.asking import TOKEN

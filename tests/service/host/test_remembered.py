@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis as Client
 
-from service.host.verdicts import GRANT_LIFETIME, OUTAGE_LIFETIME, REFUSAL_LIFETIME
-from service.settings import Settings
+from service.auth.code_host.decisions import GRANT_LIFETIME, OUTAGE_LIFETIME, REFUSAL_LIFETIME
+from service.config.settings import Settings
 from tests.builders import NOON
 from tests.servers.redis import Redis
 from tests.service.conftest import open_door

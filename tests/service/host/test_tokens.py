@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from service.host import client
-from service.host.checks import MAX_ASKED_OF_UNKNOWN, MAX_SILENCES, MAX_WAITING_OF_UNKNOWN
-from service.host.client import TOTAL_SECONDS
-from service.host.verdicts import GRANT_LIFETIME
+from service.auth.code_host import client
+from service.auth.code_host.access import MAX_ASKED_OF_UNKNOWN, MAX_SILENCES, MAX_WAITING_OF_UNKNOWN
+from service.auth.code_host.client import TOTAL_SECONDS
+from service.auth.code_host.decisions import GRANT_LIFETIME
+from service.config.settings import LogFormat, LogLevel, Settings
 from service.logs import configure_logging
-from service.settings import LogFormat, LogLevel, Settings
 from tests.builders import FOREIGN, NOON, after
 from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, TESTS, FrontDoor, operations

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.host.verdicts import (
+from service.auth.code_host.decisions import (
     GRANT_LIFETIME,
     MAX_WAIT_SECONDS,
     MIN_WAIT_SECONDS,

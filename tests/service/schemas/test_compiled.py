@@ -25,9 +25,9 @@ from indexing.models.tests import (
 )
 from indexing.names import RepositoryName
 from indexing.timestamps import from_microseconds
-from service.field_errors import FieldError
-from service.problems import Problem
-from service.problems import body as problem_body
+from service.http.field_errors import FieldError
+from service.http.problems import Problem
+from service.http.problems import body as problem_body
 from service.schemas.compiled import compile_encoder
 from service.schemas.responses import (
     EventPageAnswer,

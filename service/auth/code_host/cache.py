@@ -1,0 +1,95 @@
+"""Verdicts that are remembered, under names that tell nothing of the tokens that they are of."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import time
+from datetime import datetime
+from typing import Final
+
+from indexing.names import RepositoryName
+from service.auth.code_host.decisions import (
+    OUTAGE_LIFETIME,
+    Finding,
+    Verdict,
+    pack_verdict,
+    unpack_verdict,
+)
+from service.cache.backend import Shelf
+from service.cache.lru import Lru
+
+# Some 15,000 verdicts: the tokens of an hour of a busy CI, which has a new one for every job.
+MAX_BYTES: Final = 16 * 1024 * 1024
+_VERDICT_SIZE: Final = 100
+
+
+class Names:
+    """Keyed hashes of tokens. Without the secret nothing can be tried against them."""
+
+    def __init__(self, secret: bytes, base_url: str) -> None:
+        # Another host's verdicts are no use, and what is made of the same secret elsewhere differs.
+        self._key = hmac.digest(secret, b"host tokens\0" + base_url.encode(), hashlib.sha256)
+
+    def of_token(self, token: str) -> str:
+        """What stands for a token."""
+        return hmac.new(self._key, token.encode(), hashlib.sha256).hexdigest()
+
+    def of_pair(self, token: str, repository: RepositoryName) -> str:
+        """What stands for a token and a repository. Neither can hold a NUL."""
+        text = f"{token}\0{repository.key}"
+        return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()
+
+
+class Memory:
+    """Verdicts by name: of this process, and of those that share its cache.
+
+    Refusals are held as long as grants are, though they count for less: while the host is down, a
+    grant does not outlive the refusal that came after it.
+    """
+
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+        # Apart, so that no flood of made-up tokens drives out what is good.
+        self._grants: Lru[Verdict] = Lru(MAX_BYTES)
+        self._refusals: Lru[Verdict] = Lru(MAX_BYTES)
+
+    def find_here(self, name: str) -> Verdict | None:
+        """The newest verdict that this process holds, however old it is."""
+        return _newest(self._grants.find(name), self._refusals.find(name))
+
+    async def find(self, name: str, now: datetime) -> Verdict | None:
+        """The newest verdict that is held, where this process has no fresh one by any other."""
+        here = self.find_here(name)
+        if here is not None and here.is_fresh(now):
+            return here
+        shelved = _shelf_name(name)
+        sealed = (await self._shelf.look((), (shelved,))).values.get(shelved)
+        payload = None if sealed is None else self._shelf.open(shelved, (), sealed)
+        if payload is None:
+            return here
+        shared = unpack_verdict(payload)
+        if _newest(here, shared) is shared:
+            self._keep_here(name, shared)
+        return self.find_here(name)
+
+    def keep(self, name: str, verdict: Verdict) -> None:
+        """Remember a verdict, and tell the other processes."""
+        self._keep_here(name, verdict)
+        seconds = OUTAGE_LIFETIME.total_seconds()
+        self._shelf.put(_shelf_name(name), (), pack_verdict(verdict), seconds)
+
+    def _keep_here(self, name: str, verdict: Verdict) -> None:
+        held = self._grants if verdict.finding is Finding.READABLE else self._refusals
+        deadline = time.monotonic() + OUTAGE_LIFETIME.total_seconds()
+        held.keep(name, verdict, _VERDICT_SIZE, deadline)
+
+
+def _newest(one: Verdict | None, other: Verdict | None) -> Verdict | None:
+    if one is None or other is None:
+        return one or other
+    return one if one.asked_at > other.asked_at else other
+
+
+def _shelf_name(name: str) -> str:
+    return f"host::{name}"

@@ -1,0 +1,111 @@
+"""The wire to the host's API: one question, and one answer within bounds or none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+from importlib.metadata import version
+from typing import Final
+from urllib.parse import urlsplit
+
+import aiohttp
+import structlog
+from yarl import URL
+
+from indexing.names import RepositoryName
+from service.auth.code_host.decisions import (
+    Finding,
+    HostAnswer,
+    Moved,
+    Trouble,
+    can_be_asked,
+    judge,
+)
+
+# A question waits so long in all, a redirect included: whoever asked this service has its answer
+# within two seconds.
+TOTAL_SECONDS: Final = 1.5
+CONNECT_SECONDS: Final = 0.5
+# A repository is described in some 20 KB.
+MAX_ANSWER_BYTES: Final = 256 * 1024
+
+_HEADERS: Final = {
+    "Accept": "application/vnd.github+json",
+    # What is packed has no size that is known before.
+    "Accept-Encoding": "identity",
+    "User-Agent": f"mergewatch/{version('mergewatch')}",
+}
+
+_log = structlog.get_logger(__name__)
+
+
+class HostClient:
+    """Asks one host. A token goes nowhere but to its base URL, and into no message."""
+
+    def __init__(
+        self, base_url: str, session: aiohttp.ClientSession, clock: Callable[[], datetime]
+    ) -> None:
+        self._base_url = base_url
+        self._base = urlsplit(base_url)
+        self._session = session
+        self._clock = clock
+
+    @classmethod
+    def open(cls, base_url: str, clock: Callable[[], datetime]) -> HostClient:
+        """A client to be closed; takes no proxy and no credential from the environment."""
+        session = aiohttp.ClientSession(
+            # Whoever asks has waited for a turn: nobody waits here as well.
+            connector=aiohttp.TCPConnector(limit=0),
+            # One caller's cookies would go out with another one's token.
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers=_HEADERS,
+            timeout=aiohttp.ClientTimeout(total=TOTAL_SECONDS, sock_connect=CONNECT_SECONDS),
+            auto_decompress=False,
+            trust_env=False,
+        )
+        return cls(base_url, session, clock)
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        await self._session.close()
+
+    async def find(self, token: str, repository: RepositoryName) -> Finding | Trouble | None:
+        """What the host says of the repository to the holder of the token; nothing if silent."""
+        if not can_be_asked(repository):
+            return Finding.HIDDEN
+        try:
+            async with asyncio.timeout(TOTAL_SECONDS):
+                answer = await self._ask(token, f"/repos/{repository.owner}/{repository.name}")
+                found = judge(answer, repository, self._clock())
+                if isinstance(found, Moved) and self._is_own(answer, found):
+                    answer = await self._ask(token, f"/repositories/{found.repository_id}")
+                    found = judge(answer, found, self._clock())
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            # Its text may hold what was sent.
+            _log.warning("the host does not answer", reason=type(error).__name__)
+            return None
+        # A redirect that leads elsewhere, or to another one, shows nothing of the repository.
+        return Finding.HIDDEN if isinstance(found, Moved) else found
+
+    async def _ask(self, token: str, path: str) -> HostAnswer:
+        # Put together from parts that were checked: nothing is normalised on the way.
+        url = URL(self._base_url + path, encoded=True)
+        async with self._session.get(
+            url, headers={"Authorization": f"Bearer {token}"}, allow_redirects=False
+        ) as response:
+            body = bytearray()
+            async for piece in response.content.iter_any():
+                body += piece
+                if len(body) > MAX_ANSWER_BYTES:
+                    raise ValueError("the answer is too long")
+            headers = {name.lower(): value for name, value in response.headers.items()}
+            return HostAnswer(response.status, headers, bytes(body))
+
+    def _is_own(self, answer: HostAnswer, moved: Moved) -> bool:
+        """Whether a redirect leads to that repository of this very API."""
+        found = urlsplit(answer.headers.get("location", ""))
+        origin = (self._base.scheme, self._base.netloc)
+        here = (found.scheme, found.netloc) in {origin, ("", "")}
+        path = f"{self._base.path}/repositories/{moved.repository_id}"
+        return here and (found.path, found.query) == (path, "")

@@ -1,0 +1,141 @@
+"""Finished answers: the bytes of a body with what a response needs beside them. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Generic, TypeVar
+
+from indexing.models.paging import Page
+from indexing.timestamps import from_microseconds, to_microseconds
+from service.pagination.cursor import KeyForm
+
+K = TypeVar("K")
+R = TypeVar("R")
+
+_ETAG_SIZE: Final = 16
+_HEAD: Final = struct.Struct(f">BqqHH{_ETAG_SIZE}s")
+
+_HAS_PREVIOUS: Final = 1
+_HAS_NEXT: Final = 2
+_HAS_SINCE: Final = 4
+_HAS_UNTIL: Final = 8
+_HAS_FIRST: Final = 16
+
+# Clocks of two machines, and two looks at one clock within a request.
+_CLOCK_SLACK: Final = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Ends(Generic[K]):
+    """Where a page ends on either side, and whether its list goes on there."""
+
+    first: K | None = None
+    last: K | None = None
+    has_previous: bool = False
+    has_next: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A body with the entity tag of it alone; `ends` holds packed keys.
+
+    An answer that depends on the time of day is right from `since` on and before `until`.
+    """
+
+    body: bytes
+    etag: str
+    ends: Ends[bytes] = Ends()
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def holds_at(self, now: datetime) -> bool:
+        """Whether the answer is right at that moment, as far as time alone counts."""
+        return (self.until is None or now < self.until) and (
+            self.since is None or now >= self.since - _CLOCK_SLACK
+        )
+
+    @property
+    def size(self) -> int:
+        """How many bytes there are to it."""
+        return len(self.body) + len(self.ends.first or b"") + len(self.ends.last or b"")
+
+
+def make_answer(
+    body: bytes,
+    ends: Ends[bytes] = Ends(),
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> Answer:
+    """Finish a body."""
+    return Answer(body, _etag_of(_digest(body)), ends, since, until)
+
+
+def tag_of(answer: Answer, links: Iterable[str]) -> str:
+    """The entity tag of a response: of its body and of its `Link` fields.
+
+    A page that did not change may have got another one behind it, which a client has to hear of.
+    """
+    told = "\n".join(links)
+    return _etag_of(_digest(f"{answer.etag}\n{told}".encode())) if told else answer.etag
+
+
+def pack_ends(page: Page[R], place_of: Callable[[R], K], form: KeyForm[K]) -> Ends[bytes]:
+    """The ends of a page, in the bytes that cursors carry."""
+    if not page.rows:
+        return Ends(None, None, page.has_previous, page.has_next)
+    first, last = form.pack(place_of(page.rows[0])), form.pack(place_of(page.rows[-1]))
+    return Ends(first, last, page.has_previous, page.has_next)
+
+
+def pack_answer(answer: Answer) -> bytes:
+    """An answer as bytes."""
+    ends = answer.ends
+    first, last = ends.first or b"", ends.last or b""
+    flags = (
+        _HAS_PREVIOUS * ends.has_previous
+        | _HAS_NEXT * ends.has_next
+        | _HAS_SINCE * (answer.since is not None)
+        | _HAS_UNTIL * (answer.until is not None)
+        | _HAS_FIRST * (ends.first is not None)
+    )
+    head = _HEAD.pack(
+        flags,
+        0 if answer.since is None else to_microseconds(answer.since),
+        0 if answer.until is None else to_microseconds(answer.until),
+        len(first),
+        len(last),
+        bytes.fromhex(answer.etag.strip('"')),
+    )
+    return b"".join((head, first, last, answer.body))
+
+
+def unpack_answer(data: bytes) -> Answer:
+    """The answer that `pack_answer` made these bytes of."""
+    flags, since, until, first_size, last_size, digest = _HEAD.unpack_from(data)
+    last_at = _HEAD.size + first_size
+    body_at = last_at + last_size
+    has_rows = bool(flags & _HAS_FIRST)
+    return Answer(
+        data[body_at:],
+        _etag_of(digest),
+        Ends(
+            data[_HEAD.size : last_at] if has_rows else None,
+            data[last_at:body_at] if has_rows else None,
+            bool(flags & _HAS_PREVIOUS),
+            bool(flags & _HAS_NEXT),
+        ),
+        from_microseconds(since) if flags & _HAS_SINCE else None,
+        from_microseconds(until) if flags & _HAS_UNTIL else None,
+    )
+
+
+def _digest(body: bytes) -> bytes:
+    return hashlib.blake2b(body, digest_size=_ETAG_SIZE).digest()
+
+
+def _etag_of(digest: bytes) -> str:
+    return f'"{digest.hex()}"'

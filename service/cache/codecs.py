@@ -1,0 +1,65 @@
+"""What is kept of credentials and repositories, as bytes and back. Pure; no key's text is here."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+import orjson
+
+from indexing.models.keys import ApplicationKey, Scope
+from indexing.names import RepositoryName
+from indexing.timestamps import parse_timestamp
+from service.cache.session import Form
+
+# Names of keys are short: what they cost is the objects around them.
+_KEY_SIZE: Final = 500
+
+
+def key_form(digest: bytes) -> Form[ApplicationKey]:
+    """The form of the key with that SHA-256, which is left out: whoever asks brings it."""
+
+    def unpack(data: bytes) -> ApplicationKey:
+        values = orjson.loads(data)
+        return ApplicationKey(
+            id=values["id"],
+            name=values["name"],
+            scope=Scope(values["scope"]),
+            owner=values["owner"],
+            repository=values["repository"],
+            digest=digest,
+            created_at=parse_timestamp(values["created_at"]),
+            expires_at=_moment(values["expires_at"]),
+            revoked_at=_moment(values["revoked_at"]),
+        )
+
+    return Form(_pack_key, unpack, lambda _: _KEY_SIZE)
+
+
+def _pack_key(key: ApplicationKey) -> bytes:
+    return orjson.dumps(
+        {
+            "id": key.id,
+            "name": key.name,
+            "scope": key.scope,
+            "owner": key.owner,
+            "repository": key.repository,
+            "created_at": key.created_at,
+            "expires_at": key.expires_at,
+            "revoked_at": key.revoked_at,
+        }
+    )
+
+
+def _moment(text: str | None) -> datetime | None:
+    return None if text is None else parse_timestamp(text)
+
+
+def _unpack_repository(data: bytes) -> RepositoryName:
+    owner, _, name = data.decode().partition("/")
+    return RepositoryName(owner, name)
+
+
+REPOSITORY_FORM: Final[Form[RepositoryName]] = Form(
+    lambda name: str(name).encode(), _unpack_repository, lambda name: len(str(name))
+)

@@ -1,0 +1,208 @@
+"""The store as everything here writes to it: what a call changed is dropped from the cache.
+
+Each call does its work first and has it dropped after, however it ended: one that failed or was
+cancelled may have committed. Which calls change what is answered:
+
+- settings, executions, refreshed tests and quarantines: the answers of their repository, or of all
+  where a call goes over all of them;
+- keys: what is known of credentials;
+- events and new repositories: nothing, for the log is not kept, and neither is what is absent.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Hashable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import datetime
+from typing import Protocol
+
+from indexing.models.events import EventKey, EventQuery, EventRow, StoredEvent
+from indexing.models.executions import Execution, Run
+from indexing.models.keys import ApplicationKey
+from indexing.models.paging import Anchor, Page
+from indexing.models.quarantines import (
+    Quarantine,
+    QuarantineKey,
+    QuarantineQuery,
+    QuarantineRequest,
+)
+from indexing.models.repositories import Repository, RepositoryChange
+from indexing.models.selections import ExecutionSelection, SelectionExtent
+from indexing.models.tests import IdentityKey, TestDetail, TestIdentity, TestQuery
+from indexing.names import RepositoryName
+from indexing.store.interface import (
+    EventOutcome,
+    ExecutionCount,
+    ForgetCount,
+    PruneCount,
+    Steps,
+    Store,
+    StoreIdentity,
+    StoreStatus,
+)
+from service.cache.keys import CREDENTIALS, EVERYTHING, repository_generation
+
+
+class Renewal(Protocol):
+    """Whoever has what was kept of a generation dropped."""
+
+    async def renew(self, generations: Iterable[str]) -> None:
+        """Make void what was kept of these generations."""
+
+
+class RenewingStore(Store):
+    """A store whose every write shows to whoever asks next, by whichever process."""
+
+    def __init__(self, store: Store, renewal: Renewal) -> None:
+        self._store = store
+        self._renewal = renewal
+
+    @asynccontextmanager
+    async def _renewing(self, generation: str) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            await self._renewal.renew((generation,))
+
+    def _changing(self, repository: RepositoryName | None) -> AbstractAsyncContextManager[None]:
+        return self._renewing(
+            EVERYTHING if repository is None else repository_generation(repository)
+        )
+
+    async def set_repository(
+        self, name: RepositoryName, change: RepositoryChange, now: datetime
+    ) -> Repository:
+        async with self._changing(name):
+            return await self._store.set_repository(name, change, now)
+
+    async def write_executions(
+        self, repository: RepositoryName, run: Run, executions: Sequence[Execution]
+    ) -> ExecutionCount:
+        async with self._changing(repository):
+            return await self._store.write_executions(repository, run, executions)
+
+    async def write_results(
+        self, repository: RepositoryName, results: Mapping[Run, Sequence[Execution]]
+    ) -> ExecutionCount:
+        async with self._changing(repository):
+            return await self._store.write_results(repository, results)
+
+    async def refresh_tests(
+        self,
+        now: datetime,
+        progress: Steps | None = None,
+        repository: RepositoryName | None = None,
+    ) -> int:
+        async with self._changing(repository):
+            return await self._store.refresh_tests(now, progress, repository)
+
+    async def remove_executions(
+        self, selection: ExecutionSelection, now: datetime, progress: Steps | None = None
+    ) -> int:
+        async with self._changing(selection.repository):
+            return await self._store.remove_executions(selection, now, progress)
+
+    async def forget_test(
+        self,
+        repository: RepositoryName,
+        test_name: str,
+        now: datetime,
+        progress: Steps | None = None,
+    ) -> ForgetCount:
+        async with self._changing(repository):
+            return await self._store.forget_test(repository, test_name, now, progress)
+
+    async def add_quarantine(
+        self, repository: RepositoryName, request: QuarantineRequest, now: datetime
+    ) -> Quarantine:
+        async with self._changing(repository):
+            return await self._store.add_quarantine(repository, request, now)
+
+    async def remove_quarantine(
+        self, repository: RepositoryName, quarantine_id: uuid.UUID, now: datetime
+    ) -> bool:
+        async with self._changing(repository):
+            return await self._store.remove_quarantine(repository, quarantine_id, now)
+
+    async def add_key(self, key: ApplicationKey) -> None:
+        async with self._renewing(CREDENTIALS):
+            await self._store.add_key(key)
+
+    async def revoke_key(self, key_id: str, now: datetime) -> bool:
+        async with self._renewing(CREDENTIALS):
+            return await self._store.revoke_key(key_id, now)
+
+    async def prune(
+        self, before: datetime, now: datetime, progress: Steps | None = None
+    ) -> PruneCount:
+        async with self._changing(None):
+            return await self._store.prune(before, now, progress)
+
+    async def rebuild(self, now: datetime, progress: Steps | None = None) -> int:
+        async with self._changing(None):
+            return await self._store.rebuild(now, progress)
+
+    async def ensure_repository(self, name: RepositoryName) -> Repository:
+        return await self._store.ensure_repository(name)
+
+    async def write_events(self, events: Sequence[StoredEvent]) -> Sequence[EventOutcome]:
+        return await self._store.write_events(events)
+
+    def revision(self) -> Hashable | None:
+        return self._store.revision()
+
+    async def get_identity(self) -> StoreIdentity:
+        return await self._store.get_identity()
+
+    async def ping(self) -> None:
+        await self._store.ping()
+
+    async def get_status(self) -> StoreStatus:
+        return await self._store.get_status()
+
+    async def find_repository(self, name: RepositoryName) -> Repository | None:
+        return await self._store.find_repository(name)
+
+    async def list_repositories(self) -> Sequence[Repository]:
+        return await self._store.list_repositories()
+
+    async def find_key(self, digest: bytes) -> ApplicationKey | None:
+        return await self._store.find_key(digest)
+
+    async def list_keys(self) -> Sequence[ApplicationKey]:
+        return await self._store.list_keys()
+
+    async def list_events(
+        self, query: EventQuery, anchor: Anchor[EventKey], limit: int
+    ) -> Page[EventRow]:
+        return await self._store.list_events(query, anchor, limit)
+
+    async def search_tests(
+        self, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
+    ) -> Page[TestIdentity]:
+        return await self._store.search_tests(query, anchor, limit)
+
+    async def find_identity(
+        self, repository: RepositoryName, identity_id: bytes
+    ) -> IdentityKey | None:
+        return await self._store.find_identity(repository, identity_id)
+
+    async def get_test(self, repository: RepositoryName, test_id: uuid.UUID) -> TestDetail | None:
+        return await self._store.get_test(repository, test_id)
+
+    async def measure_executions(self, selection: ExecutionSelection) -> SelectionExtent:
+        return await self._store.measure_executions(selection)
+
+    async def list_quarantines(
+        self, query: QuarantineQuery, anchor: Anchor[QuarantineKey], limit: int | None
+    ) -> Page[Quarantine]:
+        return await self._store.list_quarantines(query, anchor, limit)
+
+    async def get_quarantine(
+        self, repository: RepositoryName, quarantine_id: uuid.UUID, now: datetime
+    ) -> Quarantine | None:
+        return await self._store.get_quarantine(repository, quarantine_id, now)
+
+    async def close(self) -> None:
+        await self._store.close()

@@ -1,0 +1,229 @@
+"""Generations and values that all processes share by Redis."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeGuard, cast
+
+from service.cache.backend import TOKEN_SIZE, Look, SharedStatus, Shelf, Tokens, make_token
+from service.cache.keys import COPY_LIFETIME, FORMAT, LONGEST_LIFETIME
+from service.cache.redis_connection import RedisLink
+from service.cache.redis_connector import Command
+from service.cache.redis_failures import Reason
+from service.cache.signing import Sealing
+
+# Longer than any value of theirs, so that losing one costs little; short enough for Redis to be
+# rid of repositories that nobody asks about.
+_TOKEN_SECONDS: Final = 24 * 60 * 60
+
+# How long a writer waits until Redis knows what it changed; then the rest is done behind its back.
+RENEW_SECONDS: Final = 1.0
+_RETRY_SECONDS: Final = 0.1
+
+# One entry for each repository with standing answers.
+_MAX_KEPT_KEYS: Final = 10_000
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Debt:
+    """One change that Redis does not know yet, and until when that matters. No two are equal."""
+
+    until: float
+
+
+def key_prefix(store_id: str) -> str:
+    """What all keys of one store begin with.
+
+    The braces are a hash tag: a cluster keeps all keys of one store on one node, so that one MGET
+    can ask for any of them.
+    """
+    return f"mergewatch:{FORMAT}:{{{store_id}}}:"
+
+
+class RedisShelf(Shelf):
+    """What one store's processes share. Several stores may use one Redis."""
+
+    def __init__(self, link: RedisLink, sealing: Sealing, store_id: str) -> None:
+        self.copy_lifetime = COPY_LIFETIME
+        self._link = link
+        self._sealing = sealing
+        self._prefix = key_prefix(store_id)
+        self._keys: dict[tuple[str, ...], tuple[bytes, ...]] = {}
+        # What this process changed and Redis does not know yet, until when that matters.
+        self._owed: dict[str, _Debt] = {}
+        self._paying: asyncio.Task[None] | None = None
+        self._patient = True
+        # Done once Redis refuses what is owed, so that no writer waits for it.
+        self._refused: asyncio.Future[None] | None = None
+
+    @property
+    def status(self) -> SharedStatus:
+        counts = {reason.value: self._link.failures.get(reason, 0) for reason in Reason}
+        return SharedStatus(self._link.is_usable, counts)
+
+    async def read_tokens(self, generations: tuple[str, ...]) -> Tokens | None:
+        replies = await self._link.get(self._generation_keys(generations))
+        if replies is None or (self._owed and not self._owed.keys().isdisjoint(generations)):
+            return None
+        # A generation without a token is not equal to any.
+        return None if None in replies else cast("Tokens", replies)
+
+    async def look(self, generations: Sequence[str], names: Sequence[str]) -> Look:
+        keys = [*map(self._generation_key, generations), *map(self._value_key, names)]
+        replies = await self._link.get(tuple(keys))
+        if replies is None:
+            return Look()
+        count = len(generations)
+        return Look(
+            {
+                name: token
+                for name, token in zip(generations, replies[:count], strict=True)
+                if _is_token(token) and name not in self._owed
+            },
+            {
+                name: value
+                for name, value in zip(names, replies[count:], strict=True)
+                if value is not None
+            },
+        )
+
+    async def settle(self, generations: Sequence[str]) -> Mapping[str, bytes]:
+        wanted = [name for name in generations if name not in self._owed]
+        tokens = await self._make_tokens(wanted, "NX")
+        # What is no token was left there by somebody else.
+        broken = [name for name in wanted if name not in tokens]
+        return tokens | await self._make_tokens(broken) if broken else tokens
+
+    def open(self, name: str, tokens: Tokens, sealed: bytes) -> bytes | None:
+        return self._sealing.open(self._value_name(name), tokens, sealed)
+
+    def put(self, name: str, tokens: Tokens, payload: bytes, seconds: float) -> None:
+        sealed = self._sealing.seal(self._value_name(name), tokens, payload)
+        command = ("SET", self._value_key(name), sealed, "PX", max(1, int(seconds * 1000)))
+        self._link.write(command, len(sealed))
+
+    async def count(self, name: str, seconds: float, more: int) -> tuple[int, float] | None:
+        key = f"{self._prefix}count:{name}".encode()
+        milliseconds = max(1, int(seconds * 1000))
+        replies = await self._link.order(
+            [
+                ("SET", key, 0, "PX", milliseconds, "NX"),
+                ("INCRBY", key, more),
+                ("PTTL", key),
+            ]
+        )
+        if replies is None or not isinstance(replies[1], int) or not isinstance(replies[2], int):
+            return None
+        if replies[2] < 0:
+            # It ended between the first command and the second, which made one without an end.
+            await self._link.order([("PEXPIRE", key, milliseconds)])
+            return replies[1], seconds
+        return replies[1], replies[2] / 1000
+
+    async def renew(self, generations: Iterable[str]) -> None:
+        debt = _Debt(time.monotonic() + LONGEST_LIFETIME)
+        self._owed.update(dict.fromkeys(generations, debt))
+        if self._paying is None:
+            self._refused = asyncio.get_running_loop().create_future()
+            self._paying = asyncio.create_task(self._pay(self._refused))
+        if self._patient:
+            await self._wait_for_payment()
+
+    async def close(self) -> None:
+        if self._paying is not None:
+            await self._wait_for_payment()
+        if self._paying is not None:
+            self._paying.cancel()
+            await asyncio.wait([self._paying])
+        await self._link.close()
+
+    async def _wait_for_payment(self) -> None:
+        """Wait until Redis knows all, for so long as a writer can be held up."""
+        paying, refused = self._paying, self._refused
+        if paying is None or refused is None:
+            return
+        await asyncio.wait(
+            [paying, refused], timeout=RENEW_SECONDS, return_when=asyncio.FIRST_COMPLETED
+        )
+        if not paying.done() and self._patient:
+            # A long load is not held up at each of its steps.
+            self._patient = False
+            _log.warning(
+                "redis was not told of a change, which may show late",
+                extra={"seconds": LONGEST_LIFETIME},
+            )
+
+    async def _pay(self, refused: asyncio.Future[None]) -> None:
+        """Renew what is owed until Redis has it or no value of before is left.
+
+        `refused` is set as soon as a new connection shows that Redis refuses it.
+        """
+        try:
+            while self._owed:
+                owed = dict(self._owed)
+                if await self._link.connect():
+                    replies = await self._link.order([self._drop_token(name) for name in owed])
+                    if replies is not None and all(reply is not None for reply in replies):
+                        self._forgive(owed)
+                        continue
+                elif self._link.is_refused and not refused.done():
+                    refused.set_result(None)
+                now = time.monotonic()
+                self._forgive({name: debt for name, debt in owed.items() if debt.until <= now})
+                if self._owed:
+                    await asyncio.sleep(_RETRY_SECONDS)
+            self._patient = True
+        finally:
+            self._paying = None
+
+    def _forgive(self, paid: Mapping[str, _Debt]) -> None:
+        for name, debt in paid.items():
+            # What changed once more meanwhile is owed once more.
+            if self._owed.get(name) is debt:
+                del self._owed[name]
+
+    async def _make_tokens(self, names: Sequence[str], *condition: str) -> dict[str, bytes]:
+        commands: list[Command] = []
+        for name in names:
+            commands += (self._set_token(name, *condition), ("GET", self._generation_key(name)))
+        replies = await self._link.order(commands)
+        if replies is None:
+            return {}
+        # Read back, so that processes that make one at the same time agree.
+        held = zip(names, replies[1::2], strict=True)
+        return {name: token for name, token in held if _is_token(token)}
+
+    def _drop_token(self, name: str) -> Command:
+        # The next reader makes another. Unlike writing one, this is done when Redis is full too.
+        return ("DEL", self._generation_key(name))
+
+    def _set_token(self, name: str, *condition: str) -> Command:
+        return ("SET", self._generation_key(name), make_token(), *condition, "EX", _TOKEN_SECONDS)
+
+    def _generation_keys(self, generations: tuple[str, ...]) -> tuple[bytes, ...]:
+        keys = self._keys.get(generations)
+        if keys is None:
+            if len(self._keys) >= _MAX_KEPT_KEYS:
+                self._keys.clear()
+            keys = self._keys[generations] = tuple(map(self._generation_key, generations))
+        return keys
+
+    def _generation_key(self, name: str) -> bytes:
+        return f"{self._prefix}generation:{name}".encode()
+
+    def _value_key(self, name: str) -> bytes:
+        return self._value_name(name).encode()
+
+    def _value_name(self, name: str) -> str:
+        # It names the store too: several may share a secret.
+        return f"{self._prefix}value:{name}"
+
+
+def _is_token(reply: object) -> TypeGuard[bytes]:
+    return isinstance(reply, bytes) and len(reply) == TOKEN_SIZE

@@ -1,0 +1,313 @@
+"""The one connection of a process to Redis. Whatever goes wrong with it is nothing found.
+
+All that is asked within one turn of the event loop goes out as one MGET, and what comes while that
+is under way as the next one. Nobody waits longer than `LIMIT_SECONDS`, and nobody waits for a
+connection to be made: while there is none, nothing is found. A connection that failed in any way
+is closed and never used again. A server that refuses a command has failed too: it may have become
+a replica, and a new connection may find the new primary.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from redis.asyncio.connection import AbstractConnection
+
+from service.cache.redis_connector import (
+    FULL,
+    LIMIT_SECONDS,
+    Command,
+    RedisConnector,
+    read_reply,
+    time_limit,
+)
+from service.cache.redis_failures import Reason, explain, find_reason, is_refusal
+
+# After a second failure in a row the link rests before it tries again, each time for longer.
+FIRST_REST_SECONDS: Final = 0.2
+LONGEST_REST_SECONDS: Final = 2.0
+
+# A server that works for so long between two failures is one to warn about again.
+WARN_AGAIN_SECONDS: Final = 60.0
+
+# What one exchange takes on: so much that it fits into the time limit.
+MAX_KEYS: Final = 500
+MAX_WRITES: Final = 50
+# What waits to be written beyond this is dropped: it would only be kept for later.
+MAX_WAITING_WRITES: Final = 1_000
+MAX_WAITING_BYTES: Final = 16 * 1024 * 1024
+
+Keys = tuple[bytes, ...]
+Values = tuple[bytes | None, ...]
+Replies = list[Any]
+
+# The standard library's, for commands too, whose standard output is not for this.
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Asked:
+    """Something that one or more wait for. Each has a future: who is cancelled cancels no other."""
+
+    asked_at: float
+    waiters: list[asyncio.Future[Any]]
+
+    def settle(self, outcome: object) -> None:
+        for waiter in self.waiters:
+            # Who asked may be gone.
+            if not waiter.done():
+                waiter.set_result(outcome)
+
+
+class RedisLink:
+    """Used on one event loop, from `open` to `close`. Its URL is in no message and no `repr`."""
+
+    def __init__(self, url: str, probe_key: bytes = b"mergewatch:probe") -> None:
+        """`probe_key` begins the names of keys that every new connection is tried with."""
+        self._connector = RedisConnector(url, probe_key)
+        self._connection: AbstractConnection | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        self._failures = 0
+        self._rest_until = 0.0
+        self._closed = False
+        self._reason: Reason | None = None
+        self._is_full = False
+        self._counts: Counter[Reason] = Counter()
+        self._warned: set[Reason] = set()
+        self._failed_at = 0.0
+        # In the order of asking; who asks for the same keys waits for the same values.
+        self._gets: dict[Keys, _Asked] = {}
+        self._orders: deque[tuple[Sequence[Command], _Asked]] = deque()
+        self._writes: deque[tuple[Command, int]] = deque()
+        self._waiting_bytes = 0
+        self._wanted = asyncio.Event()
+        self._worker: asyncio.Task[None] | None = None
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether values can be read and written."""
+        return self._connection is not None and not self._is_full
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether a server is there that refuses what the cache needs: waiting is no use."""
+        return self._connection is None and self._reason is not None and is_refusal(self._reason)
+
+    @property
+    def failures(self) -> Mapping[Reason, int]:
+        """How often each reason kept values from being read or written."""
+        return self._counts
+
+    async def open(self) -> None:
+        """Begin; a Redis that is not there yet is looked for again later."""
+        self._worker = asyncio.create_task(self._work())
+        await self.connect()
+
+    async def close(self) -> None:
+        """Give up what is under way and let go of the connection."""
+        self._closed = True
+        for task in (self._worker, self._connecting):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait([task])
+        await self._drop_connection()
+        self._refuse_all()
+
+    async def connect(self) -> bool:
+        """Try to have a connection, once, whatever rest is due; tells whether there is one."""
+        if self._connection is None and not self._closed:
+            if self._connecting is None:
+                self._connecting = asyncio.create_task(self._connect())
+            await asyncio.wait([self._connecting])
+        return self._connection is not None
+
+    async def get(self, keys: Keys) -> Values | None:
+        """The values of these keys; nothing when Redis does not tell in time."""
+        if self._connection is None:
+            self._look_for_redis()
+            return None
+        waiter: asyncio.Future[Values | None] = asyncio.get_running_loop().create_future()
+        asked = self._gets.get(keys)
+        if asked is None:
+            self._gets[keys] = _Asked(time.monotonic(), [waiter])
+            self._wanted.set()
+        else:
+            asked.waiters.append(waiter)
+        return await waiter
+
+    async def order(self, commands: Sequence[Command]) -> Replies | None:
+        """The replies to these commands, `None` for a refused one; nothing when none came."""
+        if self._connection is None:
+            self._look_for_redis()
+            return None
+        waiter: asyncio.Future[Replies | None] = asyncio.get_running_loop().create_future()
+        self._orders.append((commands, _Asked(time.monotonic(), [waiter])))
+        self._wanted.set()
+        return await waiter
+
+    def write(self, command: Command, size: int) -> None:
+        """Send a command of about that size when there is room, and do not wait for its reply."""
+        if (
+            self._connection is not None
+            and len(self._writes) < MAX_WAITING_WRITES
+            and self._waiting_bytes + size <= MAX_WAITING_BYTES
+        ):
+            self._writes.append((command, size))
+            self._waiting_bytes += size
+            self._wanted.set()
+
+    async def _work(self) -> None:
+        while True:
+            # Woken in the turn after the first asked: who else asked in that turn is here too.
+            await self._wanted.wait()
+            self._wanted.clear()
+            while self._gets or self._orders or self._writes:
+                await self._exchange()
+
+    async def _exchange(self) -> None:
+        gets = self._take_gets()
+        orders = [self._orders.popleft() for _ in range(len(self._orders))]
+        commands: list[Command] = []
+        while self._writes and len(commands) < MAX_WRITES:
+            command, size = self._writes.popleft()
+            self._waiting_bytes -= size
+            commands.append(command)
+        written = len(commands)
+        for order, _ in orders:
+            commands += order
+        keys = list(dict.fromkeys(key for wanted in gets for key in wanted))
+        if keys:
+            commands.append(("MGET", *keys))
+        asked = [*gets.values(), *(order[1] for order in orders)]
+        began = min((each.asked_at for each in asked), default=time.monotonic())
+        try:
+            replies = await self._converse(commands, began)
+        except asyncio.CancelledError:
+            _refuse(asked)
+            raise
+        if replies is None:
+            _refuse(asked)
+            self._refuse_all()
+            return
+        values = replies.pop() if keys else None
+        rest = iter(replies[written:])
+        for order, waiting in orders:
+            waiting.settle([next(rest) for _ in order])
+        found = dict(zip(keys, values, strict=True)) if isinstance(values, list) else None
+        for wanted, waiting in gets.items():
+            waiting.settle(None if found is None else tuple([found[key] for key in wanted]))
+
+    def _take_gets(self) -> dict[Keys, _Asked]:
+        if sum(map(len, self._gets)) <= MAX_KEYS:
+            taken, self._gets = self._gets, {}
+            return taken
+        taken = {}
+        count = 0
+        for keys in tuple(self._gets):
+            count += len(keys)
+            if taken and count > MAX_KEYS:
+                break
+            taken[keys] = self._gets.pop(keys)
+        return taken
+
+    async def _converse(self, commands: Sequence[Command], began: float) -> Replies | None:
+        """Send the commands and read their replies; nothing, and no connection, if that fails."""
+        connection = self._connection
+        if connection is None:
+            return None
+        try:
+            async with time_limit(LIMIT_SECONDS - (time.monotonic() - began)):
+                await connection.send_packed_command(
+                    connection.pack_commands(commands), check_health=False
+                )
+                replies = [await read_reply(connection) for _ in commands]
+        except Exception as error:  # noqa: BLE001 - whatever it was, it is a miss
+            await self._fail(error)
+            return None
+        self._failures = 0
+        if self._warned and time.monotonic() - self._failed_at > WARN_AGAIN_SECONDS:
+            self._warned.clear()
+        return self._note_full(replies)
+
+    def _look_for_redis(self) -> None:
+        """Try for a connection in the background, unless a rest is due."""
+        if self._connecting is None and not self._closed and time.monotonic() >= self._rest_until:
+            self._connecting = asyncio.create_task(self._connect())
+
+    async def _connect(self) -> None:
+        try:
+            connection, replies = await self._connector.connect()
+        except Exception as error:  # noqa: BLE001 - whatever it was, there is no connection
+            self._note_failure(error)
+        else:
+            self._connection = connection
+            self._reason = None
+            _log.info("redis answers")
+            self._note_full(replies)
+        finally:
+            self._connecting = None
+
+    async def _fail(self, error: Exception) -> None:
+        await self._drop_connection()
+        if self._connector.follow(error):
+            # Its part of the cluster is elsewhere by now, which is no failure of the cluster.
+            self._counts[Reason.MOVED] += 1
+        else:
+            self._note_failure(error)
+        self._look_for_redis()
+
+    def _note_failure(self, error: Exception) -> None:
+        self._failures += 1
+        self._reason = find_reason(error)
+        self._warn(self._reason)
+        if self._failures > 1:
+            rest = min(FIRST_REST_SECONDS * 2 ** min(self._failures - 2, 10), LONGEST_REST_SECONDS)
+            # Processes that lost it together do not come back together.
+            self._rest_until = time.monotonic() + rest * (1 + secrets.randbelow(100) / 400)
+
+    def _note_full(self, replies: Replies) -> Replies:
+        """Notice whether there is room; what was refused for want of it has no reply.
+
+        The connection stays: a full server still gives what it has and deletes what is void.
+        """
+        if FULL in replies:
+            self._is_full = True
+            self._warn(Reason.OOM)
+            return [None if reply is FULL else reply for reply in replies]
+        if self._is_full and b"OK" in replies:
+            self._is_full = False
+        return replies
+
+    def _warn(self, reason: Reason) -> None:
+        """Count a failure, and say so once."""
+        self._counts[reason] += 1
+        self._failed_at = time.monotonic()
+        level = logging.DEBUG if reason in self._warned else logging.WARNING
+        self._warned.add(reason)
+        # Never the error's own text: it may hold what is in the URL.
+        about = {"reason": reason.value, "failures": self._failures}
+        _log.log(level, explain(reason, self._connector.address), extra=about)
+
+    async def _drop_connection(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.disconnect(nowait=True)
+
+    def _refuse_all(self) -> None:
+        _refuse((*self._gets.values(), *(order[1] for order in self._orders)))
+        self._gets.clear()
+        self._orders.clear()
+        self._writes.clear()
+        self._waiting_bytes = 0
+
+
+def _refuse(asked: Iterable[_Asked]) -> None:
+    for each in asked:
+        each.settle(None)

@@ -1,0 +1,139 @@
+"""The event log: read as stored JSON text joined to a page, and sent in where that is let in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import aclosing
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, Final
+
+import orjson
+from aiohttp import web
+
+from indexing.ingest.bodies import (
+    TOLD_REFUSALS,
+    AcceptedLine,
+    UntoldLines,
+    WrongLine,
+    read_events,
+)
+from indexing.ingest.dead_letter import RefusedLine
+from indexing.ingest.events import EventLoad
+from indexing.models.events import EventKey, EventQuery, EventRow
+from indexing.names import RepositoryName
+from service.auth.api_keys import Operation
+from service.cache.answers import pack_ends
+from service.context import CONTEXT, admit_to_write
+from service.handlers.list_endpoint import Listing, open_list
+from service.http.path_params import OWNER, REPOSITORY
+from service.http.raw_response import respond_whole
+from service.ingest.request_body import Reader
+from service.middleware.response_cache import headers_of
+from service.pagination.cursor import Window
+from service.pagination.sort_keys import EVENT_KEYS
+from service.schemas.compiled import compile_encoder
+from service.schemas.queries import DEFAULT_PER_PAGE, EventsQuery
+from service.schemas.responses import EventIntakeAnswer, EventPageAnswer, Rows
+
+PATH: Final = (OWNER, REPOSITORY)
+LIST: Final = Listing(Operation.EVENTS, PATH, EventsQuery(), EVENT_KEYS)
+
+DEFAULT_RANGE: Final = timedelta(days=1)
+_BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
+
+# The media types that events are sent as.
+KINDS: Final = ("application/x-ndjson", "text/*")
+_INTAKE: Final = EventIntakeAnswer()
+_encode_page: Final = compile_encoder(EventPageAnswer)
+
+
+async def list_events(request: web.Request) -> web.StreamResponse:
+    """GET /v1/repos/{owner}/{repository}/logs."""
+    opened = await open_list(request, LIST)
+    context, asked = opened.context, opened.asked
+    window = opened.position.window or choose_window(
+        asked["received_from"], asked["received_to"], context.clock()
+    )
+    per_page = asked["per_page"] or DEFAULT_PER_PAGE
+    page = await context.reader.list_events(
+        make_query(opened.repository, asked, window), opened.anchor, per_page
+    )
+    ends = pack_ends(page, _key_of, EVENT_KEYS)
+    headers = headers_of(opened.links(ends, window), ignored=opened.query.ignored)
+    body = _encode_page(Rows([row.body for row in page.rows], per_page))
+    return respond_whole(request, headers, body)
+
+
+async def send_events(request: web.Request) -> web.Response:
+    """POST /v1/repos/{owner}/{repository}/logs."""
+    context = request.app[CONTEXT]
+    repository = await admit_to_write(request, Operation.SEND_EVENTS, PATH)
+    refused: list[RefusedLine] = []
+
+    def refuse(line: RefusedLine) -> None:
+        if len(refused) < TOLD_REFUSALS:
+            refused.append(line)
+
+    reader: Reader[AcceptedLine | WrongLine | UntoldLines] = partial(
+        read_events, repository, context.clock()
+    )
+    load = EventLoad(context.writer, "the request body", refuse)
+    async with (
+        context.intake.receive(request, KINDS) as body,
+        aclosing(body.read(reader)) as lines,
+    ):
+        async for item in lines:
+            if isinstance(item, AcceptedLine):
+                load.add(item.line, item.event)
+            elif isinstance(item, WrongLine):
+                load.refuse(item.line, item.reasons)
+            else:
+                load.refuse_untold(item.count)
+            if load.is_full:
+                await load.flush()
+        await load.flush()
+    count = load.count
+    answer = _INTAKE.dump(
+        {
+            "read": count.read,
+            "written": count.written,
+            "unchanged": count.unchanged,
+            "refused": count.refused,
+            "refusals": [
+                {
+                    "line": refusal.line.number,
+                    "offset": refusal.line.offset,
+                    "reason": "; ".join(refusal.reasons),
+                }
+                for refusal in refused
+            ],
+        }
+    )
+    return web.Response(body=orjson.dumps(answer), content_type="application/json")
+
+
+def choose_window(start: datetime | None, end: datetime | None, now: datetime) -> Window:
+    """The range of the log that is asked for; what is not given is filled in."""
+    if end is None:
+        # A range that begins in the future alone is an empty one.
+        end = now if start is None else max(now, start)
+    if start is None:
+        start = end - DEFAULT_RANGE if end - _BEGINNING >= DEFAULT_RANGE else _BEGINNING
+    return Window(start, end)
+
+
+def make_query(repository: RepositoryName, asked: Mapping[str, Any], window: Window) -> EventQuery:
+    """The store's query of checked parameters."""
+    return EventQuery(
+        repository=repository,
+        received_from=window.received_from,
+        received_to=window.received_to,
+        pull_requests=asked["pull_request"],
+        base_ref=asked["base_ref"],
+        event_types=asked["event_type"],
+    )
+
+
+def _key_of(row: EventRow) -> EventKey:
+    return row.key

@@ -1,0 +1,78 @@
+"""The list of quarantined tests, and one of them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from aiohttp import web
+
+from indexing.models.quarantines import QuarantineQuery, QuarantineSource
+from indexing.names import RepositoryName
+from service.auth.api_keys import Operation
+from service.cache import reader as asking
+from service.cache.keys import ask_quarantine
+from service.context import admit
+from service.handlers.list_endpoint import Listing, open_list
+from service.handlers.respond import find_ignored, give
+from service.http import problems
+from service.http.path_params import OWNER, QUARANTINE_ID, REPOSITORY
+from service.pagination.sort_keys import QUARANTINE_KEYS
+from service.schemas.queries import DEFAULT_PER_PAGE, QuarantinesQuery
+
+DETAIL_PATH: Final = (OWNER, REPOSITORY, QUARANTINE_ID)
+LIST: Final = Listing(
+    Operation.QUARANTINES, (OWNER, REPOSITORY), QuarantinesQuery(), QUARANTINE_KEYS
+)
+
+
+async def list_quarantines(request: web.Request) -> web.StreamResponse:
+    """GET /v1/ci/{owner}/repositories/{repository}/quarantines.
+
+    All of them, and without links, unless `per_page` or `cursor` asks for a page.
+    """
+    opened = await open_list(request, LIST)
+    context, asked = opened.context, opened.asked
+    limit = asked["per_page"] or (DEFAULT_PER_PAGE if asked["cursor"] else None)
+    query = make_query(opened.repository, asked, context.clock())
+    visit = opened.admission.visit
+    answer = await asking.list_quarantines(visit, context.reader, query, opened.anchor, limit)
+    link = None if limit is None else opened.links(answer.ends)
+    return give(request, opened.admission, answer, link, ignored=opened.query.ignored)
+
+
+async def get_quarantine(request: web.Request) -> web.StreamResponse:
+    """GET /v1/ci/{owner}/repositories/{repository}/quarantines/{quarantine_id}."""
+    admission = await admit(
+        request,
+        Operation.QUARANTINE,
+        DETAIL_PATH,
+        lambda repository: ask_quarantine(repository, _id_of(request)),
+    )
+    context = admission.context
+    answer = await asking.get_quarantine(
+        admission.visit, context.reader, admission.repository, _id_of(request), context.clock()
+    )
+    if answer is None:
+        raise problems.not_found("quarantine")
+    return give(request, admission, answer, ignored=find_ignored(request))
+
+
+def make_query(
+    repository: RepositoryName, asked: Mapping[str, Any], now: datetime
+) -> QuarantineQuery:
+    """The store's query of checked parameters."""
+    source = asked["source"]
+    return QuarantineQuery(
+        repository=repository,
+        now=now,
+        branch=asked["branch"],
+        test_id=asked["test_id"],
+        source=None if source is None else QuarantineSource(source),
+    )
+
+
+def _id_of(request: web.Request) -> uuid.UUID:
+    return uuid.UUID(request.match_info[QUARANTINE_ID.name])

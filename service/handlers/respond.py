@@ -1,0 +1,63 @@
+"""The last step of a handler whose answer is kept: give it, and let it stand for the next asker."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+from multidict import CIMultiDict
+
+from service.cache.answers import Answer, tag_of
+from service.cache.keys import CREDENTIALS, EVERYTHING, repository_generation
+from service.context import Admission
+from service.http.ignored_parameters import IGNORED_HEADER, name_ignored
+from service.http.query_string import split
+from service.middleware.response_cache import headers_of, respond
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def find_ignored(request: web.Request) -> str | None:
+    """The header that names all parameters of a request, where its operation has none."""
+    raw_query = request.rel_url.raw_query_string
+    return name_ignored(split(raw_query, ())[1]) if raw_query else None
+
+
+def without_parameters(handler: Handler) -> Handler:
+    """A handler that names in its answer all parameters of the request."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = await handler(request)
+        ignored = find_ignored(request)
+        if ignored is not None:
+            response.headers[IGNORED_HEADER] = ignored
+        return response
+
+    return answer
+
+
+def give(
+    request: web.Request,
+    admission: Admission,
+    answer: Answer,
+    links: CIMultiDict[str] | None = None,
+    *,
+    ignored: str | None,
+) -> web.StreamResponse:
+    """The response to a request that was let in; `ignored` names parameters without effect."""
+    etag = tag_of(answer, () if links is None else links.values())
+    headers = headers_of(links, etag=etag, ignored=ignored)
+    # All that an answer comes of, from the credential to the body.
+    generations = (CREDENTIALS, EVERYTHING, repository_generation(admission.repository))
+    tokens = admission.visit.tokens_of(generations)
+    if tokens is not None:
+        admission.context.front.keep(
+            request,
+            answer,
+            headers,
+            generations=generations,
+            tokens=tokens,
+            caller=admission.caller.name,
+            until=admission.caller.until,
+        )
+    return respond(request, answer, headers)

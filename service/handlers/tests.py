@@ -1,0 +1,74 @@
+"""The test search and the detail of one test."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Any, Final
+
+from aiohttp import web
+
+from indexing.models.tests import TestQuery, TestSort
+from indexing.names import RepositoryName
+from service.auth.api_keys import Operation
+from service.cache import reader as asking
+from service.cache.keys import ask_test
+from service.context import admit
+from service.handlers.list_endpoint import Listing, open_list
+from service.handlers.respond import find_ignored, give
+from service.http import problems
+from service.http.path_params import OWNER, REPOSITORY_NAME, TEST_ID
+from service.pagination.sort_keys import IDENTITY_KEYS
+from service.schemas.queries import DEFAULT_PER_PAGE, TestsQuery
+
+DETAIL_PATH: Final = (OWNER, REPOSITORY_NAME, TEST_ID)
+SEARCH: Final = Listing(Operation.SEARCH, (OWNER, REPOSITORY_NAME), TestsQuery(), IDENTITY_KEYS)
+
+
+async def search_tests(request: web.Request) -> web.StreamResponse:
+    """GET /v1/ci/{owner}/repositories/{repository_name}/search/tests."""
+    opened = await open_list(request, SEARCH)
+    context, repository, asked = opened.context, opened.repository, opened.asked
+    answer = await asking.search_tests(
+        opened.admission.visit,
+        context.reader,
+        make_query(repository, asked),
+        opened.position,
+        asked["per_page"] or DEFAULT_PER_PAGE,
+    )
+    link = opened.links(answer.ends)
+    return give(request, opened.admission, answer, link, ignored=opened.query.ignored)
+
+
+async def get_test(request: web.Request) -> web.StreamResponse:
+    """GET /v1/ci/{owner}/repositories/{repository_name}/tests/{test_id}."""
+    admission = await admit(
+        request,
+        Operation.TEST,
+        DETAIL_PATH,
+        lambda repository: ask_test(repository, _id_of(request)),
+    )
+    answer = await asking.get_test(
+        admission.visit, admission.context.reader, admission.repository, _id_of(request)
+    )
+    if answer is None:
+        raise problems.not_found("test")
+    return give(request, admission, answer, ignored=find_ignored(request))
+
+
+def make_query(repository: RepositoryName, asked: Mapping[str, Any]) -> TestQuery:
+    """The store's query of checked parameters."""
+    return TestQuery(
+        repository=repository,
+        patterns=asked["test_name"],
+        sort=TestSort(asked["sort"]),
+        descending=asked["direction"] == "desc",
+        pipelines=asked["pipeline_name"],
+        pipelines_excluded=asked["pipeline_name_exclude"],
+        jobs=asked["job_name"],
+        jobs_excluded=asked["job_name_exclude"],
+    )
+
+
+def _id_of(request: web.Request) -> uuid.UUID:
+    return uuid.UUID(request.match_info[TEST_ID.name])

@@ -1,0 +1,67 @@
+"""Test results that CI plugins send as OTLP spans, where the operator lets them in."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from functools import partial
+from typing import Any, Final
+
+import orjson
+from aiohttp import web
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTracePartialSuccess,
+    ExportTraceServiceResponse,
+)
+
+from indexing.ingest.bodies import JSON, PROTOBUF, Rejections, read_spans
+from indexing.ingest.spans import ingest_results
+from indexing.models.executions import Execution, Run
+from service.auth.api_keys import Operation
+from service.context import CONTEXT, admit_to_write
+from service.http.path_params import OWNER, REPOSITORY
+from service.ingest.request_body import Reader
+from service.schemas.responses import TraceAnswer
+
+PATH: Final = (OWNER, REPOSITORY)
+
+KINDS: Final = (PROTOBUF, JSON)
+
+_ANSWER: Final = TraceAnswer()
+
+
+async def send_traces(request: web.Request) -> web.Response:
+    """POST /v1/ci/{owner}/repositories/{repository}/traces, and .../repos/.../ci/traces."""
+    context = request.app[CONTEXT]
+    repository = await admit_to_write(request, Operation.SEND_TRACES, PATH)
+    async with context.intake.receive(request, KINDS) as body:
+        rejections = Rejections(0, "")
+        reader: Reader[tuple[Run, Execution] | Rejections] = partial(
+            read_spans, repository, body.kind, context.clock()
+        )
+
+        async def executions() -> AsyncGenerator[tuple[Run, Execution], None]:
+            nonlocal rejections
+            async with aclosing(body.read(reader)) as found:
+                async for item in found:
+                    if isinstance(item, Rejections):
+                        rejections = item
+                    else:
+                        yield item
+
+        async with aclosing(executions()) as items:
+            await ingest_results(context.writer, repository, items, clock=context.clock)
+    return _answer_traces(rejections, body.kind)
+
+
+def _answer_traces(rejections: Rejections, kind: str) -> web.Response:
+    """Answer in the request's own encoding; OTLP leaves out what there is nothing to say of."""
+    rejected: dict[str, Any] = {}
+    if rejections.count:
+        rejected = {"rejected_spans": rejections.count, "error_message": rejections.complaint}
+    if kind == PROTOBUF:
+        partial = ExportTracePartialSuccess(**rejected) if rejected else None
+        message = ExportTraceServiceResponse(partial_success=partial)
+        return web.Response(body=message.SerializeToString(), content_type=PROTOBUF)
+    answer = _ANSWER.dump({"partial_success": rejected} if rejected else {})
+    return web.Response(body=orjson.dumps(answer), content_type=JSON)

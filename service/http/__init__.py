@@ -1,0 +1,1 @@
+"""HTTP itself: what a request says, and how a response is written."""

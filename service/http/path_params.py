@@ -1,0 +1,91 @@
+"""The parameters in a path: their forms, checked by hand because every request pays for it."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from indexing.errors import InvalidValueError
+from indexing.identifiers import UUID_PATTERN
+from indexing.names import (
+    OWNER_MAX_LENGTH,
+    OWNER_PATTERN,
+    REPOSITORY_PATTERN,
+    check_owner,
+    check_repository,
+)
+from service.http.field_errors import FieldError
+
+_UUID: Final = re.compile(UUID_PATTERN)
+# Of a UUID that is made from a name with SHA-1 (RFC 9562, section 5.5): its version and variant.
+_VERSION_5: Final = 5
+TEST_ID_PATTERN: Final = (
+    r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-5[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PathParameter:
+    """One parameter: `check` raises `InvalidValueError`; `schema` says the same in JSON Schema."""
+
+    name: str
+    check: Callable[[str], object]
+    schema: Mapping[str, Any]
+
+
+def read_uuid(text: str) -> uuid.UUID:
+    """Read a UUID in its canonical form, of any version and in any case."""
+    if not _UUID.fullmatch(text):
+        raise InvalidValueError("must be a UUID, such as 3f0c9a4e-8d1b-5f6a-9c2d-0123456789ab")
+    return uuid.UUID(text)
+
+
+def read_test_id(text: str) -> uuid.UUID:
+    """Read a version 5 UUID."""
+    test_id = read_uuid(text)
+    if test_id.version != _VERSION_5:
+        raise InvalidValueError("must be a version 5 UUID")
+    return test_id
+
+
+_OWNER_SCHEMA: Final = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": OWNER_MAX_LENGTH,
+    "pattern": f"^{OWNER_PATTERN}$",
+}
+_REPOSITORY_SCHEMA: Final = {
+    "type": "string",
+    "minLength": 1,
+    "pattern": f"^{REPOSITORY_PATTERN}$",
+}
+
+OWNER: Final = PathParameter("owner", check_owner, _OWNER_SCHEMA)
+REPOSITORY: Final = PathParameter("repository", check_repository, _REPOSITORY_SCHEMA)
+REPOSITORY_NAME: Final = PathParameter("repository_name", check_repository, _REPOSITORY_SCHEMA)
+TEST_ID: Final = PathParameter(
+    "test_id",
+    read_test_id,
+    {"type": "string", "format": "uuid", "pattern": f"^{TEST_ID_PATTERN}$"},
+)
+QUARANTINE_ID: Final = PathParameter(
+    "quarantine_id",
+    read_uuid,
+    {"type": "string", "format": "uuid", "pattern": f"^{UUID_PATTERN}$"},
+)
+
+
+def find_path_errors(
+    parameters: tuple[PathParameter, ...], values: Mapping[str, str]
+) -> list[FieldError]:
+    """Check each parameter of a path; names every wrong one."""
+    errors = []
+    for parameter in parameters:
+        try:
+            parameter.check(values[parameter.name])
+        except InvalidValueError as error:
+            errors.append(FieldError("path", parameter.name, str(error)))
+    return errors

@@ -1,0 +1,172 @@
+"""Problem bodies (RFC 9457) and the errors that become one. Knows no route and no store.
+
+The request id travels in a header alone, so that equal problems are equal to the byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from aiohttp import web
+
+from service.http.field_errors import FieldError
+from service.http.targets import MAX_TARGET_BYTES
+from service.schemas.compiled import compile_encoder
+from service.schemas.responses import InvalidAnswer, ProblemAnswer
+
+PROBLEM_TYPE: Final = "application/problem+json"
+
+_encode: Final = compile_encoder(ProblemAnswer)
+_encode_invalid: Final = compile_encoder(InvalidAnswer)
+
+# How long a client should wait for a store that is locked or being restarted, in seconds.
+RETRY_AFTER: Final = 5
+
+# Python's own phrases for these change between versions.
+TITLES: Final[Mapping[int, str]] = {
+    400: "Bad request",
+    403: "Forbidden",
+    404: "Not found",
+    405: "Method not allowed",
+    409: "Conflict",
+    413: "Content too large",
+    414: "URI too long",
+    415: "Unsupported media type",
+    417: "Expectation failed",
+    422: "Unprocessable entity",
+    429: "Too many requests",
+    500: "Internal server error",
+    503: "Service unavailable",
+}
+
+DETAILS: Final[Mapping[int, str]] = {
+    400: "the request is not well-formed HTTP, or a header is too long",
+    404: "there is nothing at this path",
+    405: "this path does not take this method; the Allow header names those that it does",
+    413: "the request body is larger than this service takes",
+    414: f"the request target is longer than {MAX_TARGET_BYTES} bytes, percent-encoded",
+    417: "the expectation in the Expect header cannot be met",
+    500: "something went wrong here; the request id leads to it in the log",
+}
+
+
+class Problem(Exception):  # noqa: N818 - RFC 9457 calls it a problem, not an error
+    """An answer that is not 200. `detail` is shown to the client as it is."""
+
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        *,
+        errors: Sequence[FieldError] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.errors = tuple(errors)
+        self.headers = dict(headers or {})
+
+    @property
+    def type(self) -> str:
+        """RFC 9457: nothing is said beyond what the status says."""
+        return "about:blank"
+
+    @property
+    def title(self) -> str:
+        """What the status is called."""
+        return TITLES.get(self.status, "Error")
+
+
+def forbidden() -> Problem:
+    """Refuse a credential; the same whatever is wrong with it."""
+    return Problem(403, "a valid credential is needed: Authorization: Bearer <key>")
+
+
+def missing_scope() -> Problem:
+    """Refuse a key that sees the repository but may not do this."""
+    return Problem(403, "the scope of this key does not cover this operation")
+
+
+def not_found(what: str) -> Problem:
+    """Say that `what` is not there, or not for this caller."""
+    return Problem(404, f"there is no such {what}, or it is not visible to this key")
+
+
+def stale_cursor() -> Problem:
+    """Refuse an authentic cursor that can no longer be continued."""
+    return Problem(
+        409,
+        "this cursor can no longer be continued: what it stands on is gone; "
+        "start again without a cursor",
+    )
+
+
+def invalid(errors: Sequence[FieldError]) -> Problem:
+    """Refuse a request whose fields are wrong, naming all of them."""
+    return Problem(422, "some parameters are not valid", errors=errors)
+
+
+def malformed(detail: str) -> Problem:
+    """Refuse a body that cannot be read."""
+    return Problem(400, detail)
+
+
+def too_large(detail: str) -> Problem:
+    """Refuse a body that is larger, or holds more, than is taken."""
+    return Problem(413, detail)
+
+
+def target_too_long() -> Problem:
+    """Refuse a request target that is longer than is taken."""
+    return generic(414)
+
+
+def unsupported(detail: str, headers: Mapping[str, str] | None = None) -> Problem:
+    """Refuse a body that is of another kind, or packed in another way, than those taken."""
+    return Problem(415, detail, headers=headers)
+
+
+def too_many(seconds: int) -> Problem:
+    """Refuse a caller that asked more often than it may, for so many seconds."""
+    return Problem(
+        429,
+        "this credential has used up its requests; Retry-After says when it has more",
+        headers={"Retry-After": str(seconds)},
+    )
+
+
+def unavailable(detail: str, seconds: int = RETRY_AFTER) -> Problem:
+    """Say that asking again after so many seconds may succeed."""
+    return Problem(503, detail, headers={"Retry-After": str(seconds)})
+
+
+def generic(status: int) -> Problem:
+    """The problem of a status that HTTP itself explains."""
+    return Problem(status, DETAILS.get(status, "the request cannot be answered"))
+
+
+def body(problem: Problem) -> bytes:
+    """The JSON text of a problem."""
+    return _encode_invalid(problem) if problem.errors else _encode(problem)
+
+
+def response(problem: Problem) -> web.Response:
+    """The HTTP response of a problem."""
+    return web.Response(
+        status=problem.status,
+        body=body(problem),
+        content_type=PROBLEM_TYPE,
+        # Neither a refusal nor a fault is true for longer than it takes to send it.
+        headers={"Cache-Control": "no-store", **problem.headers},
+    )
+
+
+def from_http_exception(error: web.HTTPException) -> Problem:
+    """The problem that says what an aiohttp error says; keeps the `Allow` header."""
+    problem = generic(error.status)
+    allow = error.headers.get("Allow")
+    if allow is not None:
+        problem.headers["Allow"] = allow
+    return problem

@@ -1,0 +1,100 @@
+"""The worker processes of one serving process: started when needed, replaced when they die."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, Final
+
+import structlog
+
+from service.ingest.body_workers.wire import Job, Reader
+from service.ingest.body_workers.worker import JobFailedError, Worker, WorkerDiedError
+
+_log: Final = structlog.get_logger(__name__)
+
+
+class WorkerPool:
+    """At most `size` processes, each `niceness` nicer than this one.
+
+    A caller has to hold one of `size` turns while it reads a body here.
+    """
+
+    def __init__(self, size: int, niceness: int) -> None:
+        self._size = size
+        self._niceness = niceness
+        self._idle: list[Worker] = []
+        self._busy: set[Worker] = set()
+        self._closed = False
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The processes that there are."""
+        return tuple(worker.pid for worker in (*self._idle, *self._busy))
+
+    async def start(self) -> None:
+        """Start all processes now, so that no body has to wait for one."""
+        while len(self.pids) < self._size:
+            try:
+                self._idle.append(await Worker.start(self._niceness))
+            except WorkerDiedError as error:
+                # It is tried again when there is something to read.
+                _log.warning("body worker does not start", reason=str(error))
+                return
+
+    async def read(
+        self, reader: Reader, pieces: Sequence[bytes], *, packed: bool
+    ) -> AsyncGenerator[list[Any], None]:
+        """Have a body read; gives what the reader gives, in batches.
+
+        Raises:
+            WorkerDiedError: the process died; another one takes its place.
+            JobFailedError: the body cannot be read.
+        """
+        job = Job(reader, packed, sum(map(len, pieces)))
+        async with self._borrow() as worker, aclosing(worker.work(job, pieces)) as found:
+            async for batch in found:
+                yield batch
+
+    @asynccontextmanager
+    async def _borrow(self) -> AsyncIterator[Worker]:
+        worker = await self._take()
+        self._busy.add(worker)
+        done = False
+        try:
+            yield worker
+            done = True
+        except JobFailedError:
+            done = True
+            raise
+        except WorkerDiedError as error:
+            if not self._closed:
+                _log.error("body worker died", pid=worker.pid, reason=str(error))
+            raise
+        finally:
+            self._busy.discard(worker)
+            if done and not self._closed:
+                self._idle.append(worker)
+            else:
+                # It has work that nobody waits for any more.
+                await worker.kill()
+
+    async def _take(self) -> Worker:
+        if self._closed:
+            raise WorkerDiedError("the service ends")
+        while self._idle:
+            worker = self._idle.pop()
+            if worker.alive:
+                return worker
+            _log.error("body worker died", pid=worker.pid, reason="ended while idle")
+            await worker.kill()
+        return await Worker.start(self._niceness)
+
+    async def close(self) -> None:
+        """End all processes."""
+        self._closed = True
+        idle, self._idle = self._idle, []
+        await asyncio.gather(
+            *(worker.end() for worker in idle), *(worker.kill() for worker in tuple(self._busy))
+        )

@@ -1,0 +1,208 @@
+"""Request bodies: what kinds are taken, how large, and how many at a time in one process.
+
+What a body says is not looked at here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Collection, Coroutine, Hashable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, Final, TypeVar
+
+from aiohttp import web
+
+from indexing.fairness import FairQueue
+from indexing.ingest.bodies import unpack_small
+from indexing.lanes import ASKER, take_within
+from service.auth.api_keys import hash_credential
+from service.http import problems
+from service.ingest.body_workers.pool import WorkerPool
+from service.ingest.request_body import QUICK_BODY_BYTES, Body, LargeBody, SmallBody
+
+T = TypeVar("T")
+
+# As sent. A batch of an SDK, 512 spans with a long stack trace each, is half of this unpacked.
+MAX_BODY_BYTES: Final = 16 * 1024 * 1024
+
+# As sent and unpacked. A small body never waits behind a large one of somebody else.
+SMALL_BODY_BYTES: Final = 64 * 1024
+
+# All bodies that one process holds, however many connections they come by.
+MAX_HELD_BYTES: Final = 128 * 1024 * 1024
+# Of those, by one credential: it leaves room for others, whatever it does.
+MAX_HELD_BYTES_OF_ONE: Final = 64 * 1024 * 1024
+# Of those, for small bodies alone.
+HELD_FOR_SMALL_BYTES: Final = 16 * 1024 * 1024
+# A body of the largest size takes this long at two megabits a second. What senders that fell
+# silent hold would otherwise be held for ever, and honest ones be told to come again.
+BODY_SECONDS: Final = 60.0
+
+# Bodies being read and written: one credential has half of the turns. A large one takes several
+# times its size in a worker process, and there are two cores; small ones mostly wait for the store.
+LARGE_AT_ONCE: Final = 2
+LARGE_AT_ONCE_OF_ONE: Final = 1
+SMALL_AT_ONCE: Final = 16
+SMALL_AT_ONCE_OF_ONE: Final = 8
+# How long a body that has arrived may wait for that: exporters of spans give up after ten.
+TURN_SECONDS: Final = 5.0
+
+# Large bodies come after everything else that runs on the machine.
+LARGE_NICENESS: Final = 5
+
+# How long it is finished for at the end, after all whose sender is still there has been.
+FINISH_SECONDS: Final = 1.0
+
+_GZIP_NAMES: Final = frozenset({"gzip", "x-gzip"})
+_PIECE_BYTES: Final = 64 * 1024
+
+
+class Intake:
+    """What one process takes in at a time; anything beyond is told to come again."""
+
+    def __init__(self) -> None:
+        self._held: Counter[Hashable] = Counter()
+        self._small_turns = FairQueue(SMALL_AT_ONCE, SMALL_AT_ONCE_OF_ONE)
+        self._large_turns = FairQueue(LARGE_AT_ONCE, LARGE_AT_ONCE_OF_ONE)
+        # Reading a small body takes a moment. Bodies that are read in this process take turns, so
+        # that in one round of the event loop only one of them has a moment.
+        self._quick_reading = FairQueue(1)
+        self._small_reading = FairQueue(1)
+        self._small_workers = WorkerPool(1, niceness=0)
+        self._large_workers = WorkerPool(LARGE_AT_ONCE, LARGE_NICENESS)
+        self._attended: set[asyncio.Task[Any]] = set()
+
+    @property
+    def worker_pids(self) -> tuple[int, ...]:
+        """The worker processes that there are."""
+        return self._small_workers.pids + self._large_workers.pids
+
+    async def start(self) -> None:
+        """Start all worker processes; without this, each is started when it is first needed."""
+        await self._small_workers.start()
+        await self._large_workers.start()
+
+    async def attend(self, work: Coroutine[Any, Any, T]) -> T:
+        """Have the work done to its end, though whoever waits for it goes away."""
+        task = asyncio.create_task(work)
+        self._attended.add(task)
+        task.add_done_callback(self._attended.discard)
+        return await asyncio.shield(task)
+
+    async def close(self) -> None:
+        """Wait a moment for what nobody waits for any more, then break it off."""
+        if self._attended:
+            _, late = await asyncio.wait(self._attended, timeout=FINISH_SECONDS)
+            for task in late:
+                task.cancel()
+            if late:
+                await asyncio.wait(late)
+        await self._small_workers.close()
+        await self._large_workers.close()
+
+    @asynccontextmanager
+    async def receive(self, request: web.Request, kinds: Collection[str]) -> AsyncIterator[Body]:
+        """Read the body of a request whose media type is one of `kinds`, which may end in `/*`.
+
+        The body counts as held, and its reader has a turn, until the context is left. What is
+        asked of the store meanwhile waits its turn among all tenants.
+
+        Raises:
+            Problem: 415 for its kind or packing, 413 for its size, 400 when it does not arrive,
+                503 when too much is held already, or waits to be read.
+        """
+        sender = hash_credential(request.headers)
+        kind = _check_kind(request, kinds)
+        packed = _check_packing(request)
+        if (request.content_length or 0) > MAX_BODY_BYTES:
+            raise _body_too_large()
+        pieces: list[bytes] = []
+        held = 0
+        try:
+            async for piece in _receive(request):
+                pieces.append(piece)
+                held += len(piece)
+                self._held[sender] += len(piece)
+                if held > MAX_BODY_BYTES:
+                    raise _body_too_large()
+                self._check_held(sender, held)
+            content = _find_small_content(pieces, held, packed=packed)
+            turns = self._large_turns if content is None else self._small_turns
+            async with AsyncExitStack() as taken:
+                try:
+                    turn = take_within(TURN_SECONDS, turns.take(sender))
+                    await taken.enter_async_context(turn)
+                except TimeoutError as error:
+                    raise _too_much_at_once() from error
+                ASKER.set(sender)
+                if content is None:
+                    yield LargeBody(kind, pieces, self._large_workers, packed=packed)
+                else:
+                    pieces.clear()
+                    is_quick = len(content) <= QUICK_BODY_BYTES
+                    reading = self._quick_reading if is_quick else self._small_reading
+                    yield SmallBody(kind, content, self._small_workers, reading.take(sender))
+        finally:
+            self._held[sender] -= held
+            if not self._held[sender]:
+                del self._held[sender]
+
+    def _check_held(self, sender: Hashable, held: int) -> None:
+        """Refuse a body of which so much has arrived when too much is held already."""
+        limit = MAX_HELD_BYTES
+        if held > SMALL_BODY_BYTES:
+            limit -= HELD_FOR_SMALL_BYTES
+        if self._held[sender] > MAX_HELD_BYTES_OF_ONE or self._held.total() > limit:
+            raise _too_much_at_once()
+
+
+def _find_small_content(pieces: list[bytes], size: int, *, packed: bool) -> bytes | None:
+    """The content of a body that is small as sent and unpacked, None for any other."""
+    if size > SMALL_BODY_BYTES:
+        return None
+    sent = b"".join(pieces)
+    return unpack_small(sent, SMALL_BODY_BYTES) if packed else sent
+
+
+async def _receive(request: web.Request) -> AsyncIterator[bytes]:
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for piece in request.content.iter_chunked(_PIECE_BYTES):
+                yield piece
+    except TimeoutError as error:
+        raise problems.malformed(
+            f"the request body did not arrive within {BODY_SECONDS:.0f} seconds"
+        ) from error
+    except (web.RequestPayloadError, ConnectionError) as error:
+        raise problems.malformed("the request body did not arrive whole") from error
+
+
+def _check_kind(request: web.Request, kinds: Collection[str]) -> str:
+    kind = request.content_type
+    if kind not in kinds and kind.partition("/")[0] + "/*" not in kinds:
+        raise problems.unsupported(
+            f"the Content-Type of the request body has to be {' or '.join(kinds)}"
+        )
+    return kind
+
+
+def _check_packing(request: web.Request) -> bool:
+    packing = request.headers.get("Content-Encoding", "").strip().lower()
+    if packing in ("", "identity"):
+        return False
+    if packing in _GZIP_NAMES:
+        return True
+    # RFC 9110, section 15.5.16: the answer names what would have been taken.
+    raise problems.unsupported(
+        "the Content-Encoding of the request body has to be gzip or none",
+        {"Accept-Encoding": "gzip, identity"},
+    )
+
+
+def _too_much_at_once() -> problems.Problem:
+    return problems.unavailable("too much is being sent at once")
+
+
+def _body_too_large() -> problems.Problem:
+    return problems.too_large(f"the request body is larger than {MAX_BODY_BYTES} bytes")

@@ -1,0 +1,131 @@
+"""A request body that has arrived, and how it is read without holding up the event loop."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
+from typing import Any, Final, Protocol, TypeVar
+
+from indexing.ingest.bodies import BodyError, BodyTooLargeError
+from indexing.pauses import Pause
+from service.http import problems
+from service.ingest.body_workers.pool import WorkerPool
+from service.ingest.body_workers.wire import Failure
+from service.ingest.body_workers.worker import JobFailedError, WorkerDiedError
+
+T = TypeVar("T")
+
+ItemT = TypeVar("ItemT", covariant=True)
+
+
+class Reader(Protocol[ItemT]):
+    """Reads a body step by step. It gives None for a step that nothing came of.
+
+    A worker process is sent it, so it has to be picklable.
+    """
+
+    def __call__(self, content: bytes, /) -> Iterator[ItemT | None]: ...
+
+
+# Up to this size a body is read in the serving process: handing it to another one costs more. The
+# most costly event line of this size takes some three milliseconds.
+QUICK_BODY_BYTES: Final = 8 * 1024
+
+
+class Body(Protocol):
+    """A body; `kind` is its media type."""
+
+    kind: str
+
+    def read(self, reader: Reader[T]) -> AsyncGenerator[T, None]:
+        """Unpack the body and give what the reader gives.
+
+        Raises:
+            Problem: 400 or 413 where it cannot be read, 503 where its reading was cut short.
+        """
+
+
+class SmallBody:
+    """A body whose content is small; what others wait for meanwhile is a moment."""
+
+    def __init__(
+        self,
+        kind: str,
+        content: bytes,
+        workers: WorkerPool,
+        turn: AbstractAsyncContextManager[None],
+    ) -> None:
+        self.kind = kind
+        self._content = content
+        self._workers = workers
+        self._turn = turn
+
+    async def read(self, reader: Reader[T]) -> AsyncGenerator[T, None]:
+        async with self._turn:
+            # All of it at once: the next body does not wait until this one is written.
+            if len(self._content) <= QUICK_BODY_BYTES:
+                items = await _read_here(reader, self._content)
+            else:
+                reading = _read(self._workers, reader, [self._content], packed=False)
+                items = [item async for batch in reading for item in batch]
+        for item in items:
+            yield item
+
+
+class LargeBody:
+    """A body of any size, gzipped where `packed`; a worker reads as fast as it is written."""
+
+    def __init__(
+        self, kind: str, pieces: Sequence[bytes], workers: WorkerPool, *, packed: bool
+    ) -> None:
+        self.kind = kind
+        self._pieces = pieces
+        self._workers = workers
+        self._packed = packed
+
+    async def read(self, reader: Reader[T]) -> AsyncGenerator[T, None]:
+        reading = _read(self._workers, reader, self._pieces, packed=self._packed)
+        pause = Pause()
+        async with aclosing(reading) as batches:
+            async for batch in batches:
+                await pause.if_due()
+                for item in batch:
+                    yield item
+
+
+async def _read_here(reader: Reader[T], content: bytes) -> list[T]:
+    pause = Pause()
+    items: list[T] = []
+    try:
+        for item in reader(content):
+            if item is not None:
+                items.append(item)
+            await pause.if_due()
+    except BodyError as error:
+        raise _problem_of(error) from error
+    return items
+
+
+async def _read(
+    workers: WorkerPool, reader: Reader[Any], pieces: Sequence[bytes], *, packed: bool
+) -> AsyncGenerator[list[Any], None]:
+    try:
+        async with aclosing(workers.read(reader, pieces, packed=packed)) as batches:
+            async for batch in batches:
+                yield batch
+    except JobFailedError as error:
+        raise _problem_of_failure(error.failure) from error
+    except WorkerDiedError as error:
+        raise problems.unavailable("the reading of the request body was cut short") from error
+
+
+def _problem_of(error: BodyError) -> problems.Problem:
+    if isinstance(error, BodyTooLargeError):
+        return problems.too_large(str(error))
+    return problems.malformed(str(error))
+
+
+def _problem_of_failure(failure: Failure) -> problems.Problem:
+    if failure.kind == "too large":
+        return problems.too_large(failure.reason)
+    return problems.malformed(failure.reason)

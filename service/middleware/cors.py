@@ -1,0 +1,72 @@
+"""Cross-origin reads by pages in a browser, where the operator names their origins.
+
+https://fetch.spec.whatwg.org/#http-cors-protocol
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection
+from typing import Final
+
+from aiohttp import web
+from aiohttp.web import BaseRequest, StreamResponse
+
+from service.http.ignored_parameters import IGNORED_HEADER
+from service.http.request_id import REQUEST_ID_HEADER, choose_request_id
+
+Handler = Callable[[BaseRequest], Awaitable[StreamResponse]]
+
+ANY: Final = "*"
+# What a page may read beside the body; the rest is the browser's own business.
+_EXPOSED: Final = ", ".join(
+    (
+        "ETag",
+        "Link",
+        "RateLimit",
+        "RateLimit-Policy",
+        "Retry-After",
+        IGNORED_HEADER,
+        REQUEST_ID_HEADER,
+    )
+)
+# Reads alone: a page has no business with a key that writes.
+_PREFLIGHT: Final = {
+    "Access-Control-Allow-Methods": "GET, HEAD",
+    "Access-Control-Allow-Headers": "Authorization, If-None-Match, X-Request-Id",
+    "Access-Control-Max-Age": "600",
+}
+
+
+class Cors:
+    """Tells browsers which pages may read. Cookies are no credential here, so none are let in."""
+
+    def __init__(self, origins: Collection[str]) -> None:
+        self._origins = frozenset(origins)
+
+    def before(self, handler: Handler) -> Handler:
+        """What answers preflights, and marks the answers of the handler."""
+
+        async def answer(request: BaseRequest) -> StreamResponse:
+            origin = request.headers.get("Origin")
+            allowed = origin if origin in self._origins or ANY in self._origins else None
+            asks = "Access-Control-Request-Method" in request.headers
+            if request.method == "OPTIONS" and allowed is not None and asks:
+                response: StreamResponse = web.Response(status=204, headers=_PREFLIGHT)
+                response.headers[REQUEST_ID_HEADER] = choose_request_id(request.headers)
+            else:
+                response = await handler(request)
+            self._mark(response, allowed)
+            return response
+
+        return answer
+
+    def _mark(self, response: StreamResponse, allowed: str | None) -> None:
+        if ANY in self._origins:
+            response.headers["Access-Control-Allow-Origin"] = ANY
+        else:
+            # An answer to one origin is not kept for another one.
+            response.headers.add("Vary", "Origin")
+            if allowed is None:
+                return
+            response.headers["Access-Control-Allow-Origin"] = allowed
+        response.headers["Access-Control-Expose-Headers"] = _EXPOSED

@@ -1,0 +1,69 @@
+"""The edge of the application: request ids, and every error turned into a problem body."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import structlog
+from aiohttp import web
+
+from indexing.errors import StaleKeyError, StoreUnavailableError
+from service.auth.api_keys import Operation
+from service.context import CONTEXT
+from service.http import problems
+from service.http.methods import READS
+from service.http.problems import Problem
+from service.http.request_id import REQUEST_ID_HEADER, choose_request_id
+from service.logs import request_id
+from service.middleware.metrics import name_operation
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_INGEST_IS_OFF: Final = "this service takes no uploads: set MERGEWATCH_INGEST=true where it runs"
+
+_log = structlog.get_logger(__name__)
+
+
+@web.middleware
+async def edge(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer with the handler's response, or with the problem that it raised."""
+    if request.method in READS:
+        return await _answer(request, handler)
+    # What is sent in is dealt with to the end, though its sender goes away meanwhile.
+    return await request.app[CONTEXT].intake.attend(_answer(request, handler))
+
+
+async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+    current = choose_request_id(request.headers)
+    request_id.set(current)
+    try:
+        response = await handler(request)
+    except Problem as problem:
+        response = problems.response(problem)
+    except StaleKeyError:
+        response = problems.response(problems.stale_cursor())
+    except StoreUnavailableError as error:
+        _log.warning("store unavailable", reason=str(error))
+        response = problems.response(problems.unavailable("the store cannot answer just now"))
+    except web.HTTPException as error:
+        response = problems.response(_explain(request, error))
+    except Exception:  # noqa: BLE001 - the edge: whatever it was, the client gets a body
+        # Not the path itself: somebody may have pasted a key into it.
+        resource = request.match_info.route.resource
+        route = None if resource is None else resource.canonical
+        _log.exception("unforeseen error", method=request.method, route=route)
+        response = problems.response(problems.generic(500))
+    response.headers[REQUEST_ID_HEADER] = current
+    return response
+
+
+def _explain(request: web.Request, error: web.HTTPException) -> Problem:
+    """The problem of a request that no route takes."""
+    problem = problems.from_http_exception(error)
+    if not request.app[CONTEXT].ingest and name_operation(request.method, request.raw_path) in (
+        Operation.SEND_EVENTS.value,
+        Operation.SEND_TRACES.value,
+    ):
+        problem.detail = _INGEST_IS_OFF
+    return problem

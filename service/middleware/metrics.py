@@ -1,0 +1,155 @@
+"""What a process counts for Prometheus, where the operator asks for it.
+
+Labels are operations, statuses and reasons: never a credential, an owner, a repository or an id.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Final
+
+from aiohttp.web import BaseRequest, StreamResponse
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from service.auth.api_keys import Operation
+from service.cache.backend import Shelf
+from service.http.methods import READS
+from service.middleware.fair_queue import Turns
+from service.middleware.loop_lag import LoopLag
+from service.middleware.response_cache import Front
+
+Handler = Callable[[BaseRequest], Awaitable[StreamResponse]]
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+# From an answer out of the cache to one that nobody waits for any longer.
+_BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
+# No input may hold the event loop for more than 50 milliseconds.
+_LAG_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
+_OTHER: Final = "other"
+_OPERATIONS: Final = (
+    (re.compile(r"/v1/repos/[^/]*/[^/]*/logs"), Operation.EVENTS, Operation.SEND_EVENTS),
+    (re.compile(r"/v1/ci/[^/]*/repositories/[^/]*/search/tests"), Operation.SEARCH, None),
+    (re.compile(r"/v1/ci/[^/]*/repositories/[^/]*/tests/[^/]+"), Operation.TEST, None),
+    (re.compile(r"/v1/ci/[^/]*/repositories/[^/]*/quarantines"), Operation.QUARANTINES, None),
+    (re.compile(r"/v1/ci/[^/]*/repositories/[^/]*/quarantines/[^/]+"), Operation.QUARANTINE, None),
+    (re.compile(r"/v1/ci/[^/]*/repositories/[^/]*/traces"), None, Operation.SEND_TRACES),
+    (re.compile(r"/v1/repos/[^/]*/[^/]*/ci/traces"), None, Operation.SEND_TRACES),
+)
+
+
+def name_operation(method: str, path: str) -> str:
+    """The operation that a request asks for by its method and raw path, or `other`."""
+    bare = path.partition("?")[0]
+    for pattern, read, write in _OPERATIONS:
+        if pattern.fullmatch(bare):
+            found = read if method in READS else write if method == "POST" else None
+            return _OTHER if found is None else found.value
+    return _OTHER
+
+
+class Metrics:
+    """The counts of one process."""
+
+    def __init__(self, front: Front, turns: Turns, shelf: Shelf) -> None:
+        self._registry = CollectorRegistry()
+        self._lag = Histogram(
+            "mergewatch_event_loop_lag_seconds",
+            "How late the event loop ran what was due, measured every 10 milliseconds.",
+            buckets=_LAG_BUCKETS,
+            registry=self._registry,
+        )
+        self.loop_lag = LoopLag(self._lag.observe)
+        self._registry.register(_Inside(front, turns, self.loop_lag))
+        if shelf.status is not None:
+            self._registry.register(_Redis(shelf))
+        self._requests = Counter(
+            "mergewatch_requests",
+            "Requests that were answered.",
+            ("operation", "status"),
+            registry=self._registry,
+        )
+        self._seconds = Histogram(
+            "mergewatch_request_seconds",
+            "From when a request was read to when its answer was ready.",
+            ("operation",),
+            buckets=_BUCKETS,
+            registry=self._registry,
+        )
+
+    def before(self, handler: Handler) -> Handler:
+        """What counts the requests that the handler answers."""
+
+        async def answer(request: BaseRequest) -> StreamResponse:
+            began = time.perf_counter()
+            response = await handler(request)
+            operation = name_operation(request.method, request.raw_path)
+            self._requests.labels(operation, str(response.status)).inc()
+            self._seconds.labels(operation).observe(time.perf_counter() - began)
+            return response
+
+        return answer
+
+    def render(self) -> bytes:
+        """All counts in the text format that Prometheus reads."""
+        return generate_latest(self._registry)
+
+
+class _Inside(Collector):
+    """What others here count for themselves."""
+
+    def __init__(self, front: Front, turns: Turns, loop_lag: LoopLag) -> None:
+        self._front = front
+        self._turns = turns
+        self._loop_lag = loop_lag
+
+    def collect(self) -> Iterator[Metric]:
+        yield CounterMetricFamily(
+            "mergewatch_standing_answers",
+            "Requests that were answered by an answer that stood.",
+            value=self._front.hits,
+        )
+        yield CounterMetricFamily(
+            "mergewatch_refused_turns",
+            "Requests that were refused because more was asked than could be answered.",
+            value=self._turns.refused,
+        )
+        yield GaugeMetricFamily(
+            "mergewatch_waiting_requests",
+            "Requests that wait for their turn.",
+            value=self._turns.waiting,
+        )
+        yield GaugeMetricFamily(
+            "mergewatch_event_loop_lag_max_seconds",
+            "The longest lag of the event loop since the metrics were last asked for.",
+            value=self._loop_lag.take_longest(),
+        )
+
+
+class _Redis(Collector):
+    """How the shared cache does, where there is one."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+
+    def collect(self) -> Iterator[Metric]:
+        status = self._shelf.status
+        if status is None:
+            return
+        yield GaugeMetricFamily(
+            "mergewatch_redis_usable",
+            "Whether this process can read and write values in Redis: 1 or 0.",
+            value=status.usable,
+        )
+        failures = CounterMetricFamily(
+            "mergewatch_redis_failures",
+            "Failures of Redis that cost values, by reason.",
+            labels=("reason",),
+        )
+        for reason, count in status.failures.items():
+            failures.add_metric((reason,), count)
+        yield failures

@@ -1,0 +1,154 @@
+"""How often each caller may ask: counted in Redis where processes share one, else in each process.
+
+Off unless the operator sets a limit. While Redis does not answer, each process counts for itself.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from aiohttp import web
+from aiohttp.web import BaseRequest, StreamResponse
+from limits import RateLimitItem, parse
+from limits.aio.storage import Storage
+from limits.aio.strategies import FixedWindowRateLimiter
+
+from service.cache.backend import Shelf
+from service.cache.lru import Lru
+from service.http import problems
+
+# The fields of draft-ietf-httpapi-ratelimit-headers-10: structured fields, each with one policy.
+# https://datatracker.ietf.org/doc/html/draft-ietf-httpapi-ratelimit-headers-10
+POLICY_HEADER: Final = "RateLimit-Policy"
+LIMIT_HEADER: Final = "RateLimit"
+_POLICY: Final = '"credential"'
+
+# Some 15,000 callers.
+_COUNTS_MAX_BYTES: Final = 32 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What a caller has left: so many requests within so many seconds, of so many in a window."""
+
+    quota: int
+    window: int
+    left: int
+    seconds: int
+
+    @property
+    def headers(self) -> tuple[tuple[str, str], tuple[str, str]]:
+        """The two fields that tell a client of it."""
+        return (
+            (POLICY_HEADER, f"{_POLICY};q={self.quota};w={self.window}"),
+            (LIMIT_HEADER, f"{_POLICY};r={self.left};t={self.seconds}"),
+        )
+
+
+ALLOWANCE: Final = web.RequestKey("allowance", Allowance)
+
+
+class Rates:
+    """The counts of one limit, such as `600/minute`."""
+
+    def __init__(self, limit: str, shelf: Shelf) -> None:
+        self._item: RateLimitItem = parse(limit)
+        self._limiter = FixedWindowRateLimiter(_Counts(shelf))
+
+    async def spend(self, request: BaseRequest, caller: str) -> None:
+        """Count a request of that caller, and note on it what is left.
+
+        Raises:
+            Problem: 429 when there is nothing left.
+        """
+        allowed = await self._limiter.hit(self._item, caller)
+        allowance = await self._note(request, caller)
+        if not allowed:
+            raise problems.too_many(allowance.seconds)
+
+    async def require_some(self, request: BaseRequest, caller: str) -> None:
+        """Refuse a caller of whom this process knows that nothing is left; count nothing.
+
+        Raises:
+            Problem: 429.
+        """
+        if not await self._limiter.test(self._item, caller):
+            raise problems.too_many((await self._note(request, caller)).seconds)
+
+    async def _note(self, request: BaseRequest, caller: str) -> Allowance:
+        stats = await self._limiter.get_window_stats(self._item, caller)
+        window = self._item.get_expiry()
+        seconds = min(window, max(1, round(stats.reset_time - time.time())))
+        allowance = Allowance(self._item.amount, window, stats.remaining, seconds)
+        request[ALLOWANCE] = allowance
+        return allowance
+
+
+def tell_allowance(request: BaseRequest, response: StreamResponse) -> None:
+    """Say in the response what the caller has left, where that was counted."""
+    allowance = request.get(ALLOWANCE)
+    if allowance is not None:
+        response.headers.update(allowance.headers)
+
+
+class _Counts(Storage):
+    """Counts that processes share where they can, and this process' own where they cannot.
+
+    Of more callers than there is room for, those who asked longest ago begin anew.
+    """
+
+    STORAGE_SCHEME = None
+
+    def __init__(self, shelf: Shelf) -> None:
+        super().__init__()
+        self._shelf = shelf
+        self._shared: Lru[_Count] = Lru(_COUNTS_MAX_BYTES)
+        self._own: Lru[_Count] = Lru(_COUNTS_MAX_BYTES)
+
+    @property
+    def base_exceptions(self) -> tuple[type[Exception], ...]:
+        return ()
+
+    async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
+        found = await self._shelf.count(key, expiry, amount)
+        now = time.monotonic()
+        if found is not None:
+            # What is asked for next is what this caller has left: no second way to Redis for that.
+            counted = _Count(found[0], now + found[1])
+            self._shared.keep(key, counted, len(key), counted.ends)
+            return counted.number
+        self._shared.drop(key)
+        before = self._own.find(key) or _Count(0, now + expiry)
+        counted = _Count(before.number + amount, before.ends)
+        self._own.keep(key, counted, len(key), counted.ends)
+        return counted.number
+
+    async def get(self, key: str) -> int:
+        counted = self._find(key)
+        return 0 if counted is None else counted.number
+
+    async def get_expiry(self, key: str) -> float:
+        counted = self._find(key)
+        return time.time() + (0 if counted is None else counted.ends - time.monotonic())
+
+    async def check(self) -> bool:
+        return True
+
+    async def reset(self) -> None:
+        self._shared = Lru(_COUNTS_MAX_BYTES)
+        self._own = Lru(_COUNTS_MAX_BYTES)
+
+    async def clear(self, key: str) -> None:
+        self._shared.drop(key)
+        self._own.drop(key)
+
+    def _find(self, key: str) -> _Count | None:
+        return self._shared.find(key) or self._own.find(key)
+
+
+class _Count(NamedTuple):
+    number: int
+    # On the monotonic clock.
+    ends: float

@@ -1,0 +1,178 @@
+"""Answers that stand: given again to whoever asks for the same in the same way, before all else.
+
+A standing answer was given to this very credential for this very target, and is given again only
+while nothing that it came of has changed: no key, nothing of its repository, not the hour. So
+whatever was checked then would turn out the same. Only what was answered with 200 stands.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from http import HTTPStatus
+from typing import Final
+
+from aiohttp import web
+from aiohttp.web import BaseRequest, StreamResponse
+from multidict import CIMultiDict
+
+from service.cache.answers import Answer
+from service.cache.backend import Shelf, Tokens
+from service.cache.keys import STANDING_LIFETIME
+from service.cache.lru import Lru
+from service.http.conditional import is_known
+from service.http.ignored_parameters import IGNORED_HEADER
+from service.http.methods import READS
+from service.http.raw_response import WrittenResponse, may_be_written, respond_whole, write_head
+from service.http.request_id import REQUEST_ID_HEADER, choose_request_id
+from service.http.response_headers import RESPONSE_HEADERS
+from service.middleware.rate_limit import Rates
+
+# Most bodies are the cache's own copies, which are counted there as well.
+STANDING_MAX_BYTES: Final = 32 * 1024 * 1024
+
+# What a shared cache may keep of an answer to a credential: nothing, without asking each time.
+PRIVATE: Final[Mapping[str, str]] = {
+    "Cache-Control": "private, no-cache",
+    "Vary": "Authorization",
+}
+
+# What a 304 repeats of the 200: RFC 9110, section 15.4.5, and what a walk needs to go on.
+_OF_NOT_MODIFIED: Final = frozenset({*PRIVATE, "ETag", "Link", IGNORED_HEADER, *RESPONSE_HEADERS})
+
+Handler = Callable[[BaseRequest], Awaitable[StreamResponse]]
+_SECRET_SIZE: Final = 16
+
+
+@dataclass(slots=True)
+class _Standing:
+    answer: Answer
+    headers: CIMultiDict[str]
+    generations: tuple[str, ...]
+    tokens: Tokens
+    caller: str
+    until: datetime | None
+    # Written for the second who asks: most answers have no second one.
+    head: bytes | None = None
+    not_modified: bytes | None = None
+
+    def holds_at(self, now: datetime) -> bool:
+        return self.answer.holds_at(now) and (self.until is None or now < self.until)
+
+    def respond(self, request: BaseRequest) -> StreamResponse:
+        if not may_be_written(request):
+            return respond(request, self.answer, self.headers)
+        if _is_known(request, self.headers):
+            if self.not_modified is None:
+                kept = _headers_of_not_modified(self.headers)
+                self.not_modified = write_head(kept, None, HTTPStatus.NOT_MODIFIED)
+            return WrittenResponse(self.not_modified, b"", HTTPStatus.NOT_MODIFIED)
+        if self.head is None:
+            self.head = write_head(self.headers, len(self.answer.body))
+        return WrittenResponse(self.head, self.answer.body)
+
+
+class Front:
+    """The standing answers of one process."""
+
+    def __init__(
+        self, shelf: Shelf, clock: Callable[[], datetime], rates: Rates | None = None
+    ) -> None:
+        self._shelf = shelf
+        self._rates = rates
+        # How many requests were answered by what stood.
+        self.hits = 0
+        self._clock = clock
+        self._standing: Lru[_Standing] = Lru(STANDING_MAX_BYTES)
+        # Neither a credential nor what could be tried against one is held.
+        self._secret = secrets.token_hex(_SECRET_SIZE)
+
+    def before(self, handler: Handler) -> Handler:
+        """What answers by what stands, or else as the handler does."""
+
+        async def answer(request: BaseRequest) -> StreamResponse:
+            name = self._name_of(request)
+            standing = None if name is None else self._standing.find(name)
+            if (
+                standing is None
+                or await self._shelf.read_tokens(standing.generations) != standing.tokens
+                or not standing.holds_at(self._clock())
+            ):
+                return await handler(request)
+            if self._rates is not None:
+                await self._rates.spend(request, standing.caller)
+            self.hits += 1
+            response = standing.respond(request)
+            response.headers[REQUEST_ID_HEADER] = choose_request_id(request.headers)
+            return response
+
+        return answer
+
+    def keep(
+        self,
+        request: web.Request,
+        answer: Answer,
+        headers: CIMultiDict[str],
+        *,
+        generations: tuple[str, ...],
+        tokens: Tokens,
+        caller: str,
+        until: datetime | None,
+    ) -> None:
+        """Let an answer that was just made stand."""
+        name = self._name_of(request)
+        if name is not None:
+            standing = _Standing(answer, headers, generations, tokens, caller, until)
+            size = answer.size + sum(len(name) + len(value) for name, value in headers.items())
+            self._standing.keep(name, standing, size, time.monotonic() + STANDING_LIFETIME)
+
+    def _name_of(self, request: BaseRequest) -> bytes | None:
+        """What tells two requests apart as far as an answer depends on them."""
+        headers = request.headers
+        credentials = headers.getall("Authorization", ())
+        hosts = headers.getall("Host", ())
+        if (
+            len(credentials) != 1
+            or len(hosts) != 1
+            or request.method not in READS
+            or "Expect" in headers
+        ):
+            return None
+        # None of the three can hold a line break.
+        text = f"{self._secret}\n{request.raw_path}\n{hosts[0]}\n{credentials[0]}"
+        return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
+
+
+def respond(request: BaseRequest, answer: Answer, headers: CIMultiDict[str]) -> StreamResponse:
+    """The response of an answer with its headers, or 304 where the client has it already."""
+    if _is_known(request, headers):
+        return web.Response(status=304, headers=_headers_of_not_modified(headers))
+    return respond_whole(request, headers, answer.body)
+
+
+def _is_known(request: BaseRequest, headers: CIMultiDict[str]) -> bool:
+    known = request.headers.getall("If-None-Match", ())
+    return bool(known) and is_known(known, headers["ETag"])
+
+
+def _headers_of_not_modified(headers: CIMultiDict[str]) -> CIMultiDict[str]:
+    return CIMultiDict((name, value) for name, value in headers.items() if name in _OF_NOT_MODIFIED)
+
+
+def headers_of(
+    links: CIMultiDict[str] | None = None, *, etag: str | None = None, ignored: str | None = None
+) -> CIMultiDict[str]:
+    """The headers of an answer that is sent whole."""
+    headers = CIMultiDict({"Content-Type": "application/json", **PRIVATE})
+    if etag is not None:
+        headers["ETag"] = etag
+    if ignored is not None:
+        headers[IGNORED_HEADER] = ignored
+    headers.extend(RESPONSE_HEADERS)
+    if links is not None:
+        headers.extend(links)
+    return headers

@@ -1,0 +1,158 @@
+"""Cursors: a place in a list as opaque, authenticated text. Pure: values in, values out.
+
+A cursor is `payload + MAC` in base64url. The MAC covers the list that it is for (operation,
+repository and filters) as well, none of which the cursor has to carry.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Final, Generic, TypeVar
+
+from indexing.errors import MergewatchError
+from indexing.names import RepositoryName
+from indexing.timestamps import from_microseconds, to_microseconds
+
+K = TypeVar("K")
+
+# Some proxies stop at 8 KB for all headers, and a page carries up to four cursors. Beside a long
+# query cursors are short: see `service.http.targets`.
+CURSOR_MAX_LENGTH: Final = 1_000
+# Half of a SHA-256 cannot be guessed within the life of any key.
+_MAC_SIZE: Final = 16
+_STORE_SIZE: Final = 8
+
+_BACKWARD: Final = 1
+_HAS_KEY: Final = 2
+_HAS_WINDOW: Final = 4
+
+_WINDOW: Final = struct.Struct(">qq")
+
+# What base64, the flags, the store and the code leave for the key of a row; a cursor that carries
+# a key carries a window only in the event log, whose keys are short.
+KEY_MAX_SIZE: Final = CURSOR_MAX_LENGTH * 3 // 4 - (1 + _STORE_SIZE + _MAC_SIZE)
+
+
+class InvalidCursorError(MergewatchError):
+    """The text is no cursor of this list: forged, altered, or of another one."""
+
+
+class OtherStoreError(MergewatchError):
+    """The cursor is authentic, and of another store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The range of the event log that a walk keeps to, whatever time it is by then."""
+
+    received_from: datetime
+    received_to: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Position(Generic[K]):
+    """Where a page lies: beside `key`, or at the end of the list where there is none."""
+
+    key: K | None = None
+    backward: bool = False
+    window: Window | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeyForm(Generic[K]):
+    """How the keys of one list become bytes and come back.
+
+    `shorten` gives the shortest bytes that stand for the same row of that repository.
+    """
+
+    pack: Callable[[K], bytes]
+    unpack: Callable[[bytes], K]
+    shorten: Callable[[RepositoryName, bytes], bytes] = lambda _, packed: packed
+
+
+@dataclass(frozen=True)
+class Seal:
+    """What authenticates cursors: a secret, and the store that the rows are in."""
+
+    secret: bytes
+    store_id: str
+
+    def mac(self, scope: bytes, payload: bytes) -> bytes:
+        """The code of one payload within one list."""
+        # The scope's length is fixed, so it cannot flow over into the payload.
+        return hmac.digest(self.secret, scope + payload, "sha256")[:_MAC_SIZE]
+
+    @cached_property
+    def store(self) -> bytes:
+        """The store, in few bytes."""
+        return hashlib.blake2b(self.store_id.encode(), digest_size=_STORE_SIZE).digest()
+
+
+def scope_of(operation: str, repository_key: str, filters: bytes) -> bytes:
+    """What a cursor is for, as 32 bytes. `filters` is canonical."""
+    # Neither an operation nor a repository can hold a NUL.
+    return hashlib.sha256(f"{operation}\0{repository_key}\0".encode() + filters).digest()
+
+
+def write_cursor(seal: Seal, scope: bytes, position: Position[bytes]) -> str:
+    """Turn a position into a cursor of at most `CURSOR_MAX_LENGTH` characters.
+
+    Its key is packed already, by the `KeyForm` that the cursor is to be read with.
+    """
+    flags = _BACKWARD if position.backward else 0
+    parts = [seal.store]
+    if position.window is not None:
+        flags |= _HAS_WINDOW
+        start, end = position.window.received_from, position.window.received_to
+        parts.append(_WINDOW.pack(to_microseconds(start), to_microseconds(end)))
+    if position.key is not None:
+        flags |= _HAS_KEY
+        parts.append(position.key)
+    payload = bytes([flags]) + b"".join(parts)
+    data = payload + seal.mac(scope, payload)
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def read_cursor(seal: Seal, scope: bytes, form: KeyForm[K], text: str) -> Position[K]:
+    """Give back the position of a cursor.
+
+    Raises:
+        InvalidCursorError: it was not made by `write_cursor` with this secret and scope.
+        OtherStoreError: it was, over another store.
+    """
+    data = _decode(text)
+    payload, mac = data[:-_MAC_SIZE], data[-_MAC_SIZE:]
+    if not hmac.compare_digest(mac, seal.mac(scope, payload)):
+        raise InvalidCursorError("must be a cursor that this list gave for these filters")
+    # From here on the payload is our own.
+    flags, store, rest = payload[0], payload[1 : 1 + _STORE_SIZE], payload[1 + _STORE_SIZE :]
+    if store != seal.store:
+        raise OtherStoreError("the cursor was made over another store")
+    window = None
+    if flags & _HAS_WINDOW:
+        start, end = _WINDOW.unpack_from(rest)
+        window = Window(from_microseconds(start), from_microseconds(end))
+        rest = rest[_WINDOW.size :]
+    key = form.unpack(rest) if flags & _HAS_KEY else None
+    return Position(key, bool(flags & _BACKWARD), window)
+
+
+def _decode(text: str) -> bytes:
+    if len(text) > CURSOR_MAX_LENGTH:
+        raise InvalidCursorError("is too long for a cursor")
+    try:
+        data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise InvalidCursorError("is not a well-formed cursor") from error
+    # Several texts decode to the same bytes: padding, and bits behind the last byte.
+    if base64.urlsafe_b64encode(data).rstrip(b"=").decode() != text:
+        raise InvalidCursorError("is not a well-formed cursor")
+    return data

@@ -1,0 +1,241 @@
+"""The pages of every list: from a cursor to an anchor, and from a page to its links."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, Final, Generic, TypeVar
+
+import orjson
+from aiohttp import web
+from marshmallow import Schema
+from multidict import CIMultiDict
+
+from indexing.names import RepositoryName
+from service.auth.api_keys import Operation
+from service.cache.answers import Ends
+from service.http import problems
+from service.http.field_errors import FieldError
+from service.http.ignored_parameters import name_ignored
+from service.http.problems import Problem
+from service.http.query_string import CURSOR_FIELD, PER_PAGE_FIELD, Piece, encode_raw, load, split
+from service.http.targets import MAX_TARGET_BYTES
+from service.pagination.cursor import (
+    InvalidCursorError,
+    KeyForm,
+    OtherStoreError,
+    Position,
+    Seal,
+    Window,
+    read_cursor,
+    scope_of,
+    write_cursor,
+)
+
+K = TypeVar("K")
+
+# The longest `Link` field: aiohttp's client stops at 8,190 bytes with the name.
+MAX_FIELD_BYTES: Final = 8_180
+# All of them together: Node stops at 16 KiB for all headers, of which the others have 2 KiB.
+MAX_LINK_BYTES: Final = 14_000
+
+# What was read of so many queries is kept, of those that are no longer than this.
+_READ_QUERIES: Final = 2_048
+_SHORT_QUERY: Final = 1_024
+
+# RFC 3986, section 3.2.2, without the characters that no host name has.
+_HOST: Final = re.compile(r"(?:[A-Za-z0-9._\-]{1,255}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
+
+
+@dataclass(frozen=True, slots=True)
+class Walk(Generic[K]):
+    """One list of one repository under one set of filters, to be walked by cursors."""
+
+    seal: Seal
+    scope: bytes
+    repository: RepositoryName
+    form: KeyForm[K]
+
+    def locate(self, cursor: str) -> Position[K]:
+        """The position that a cursor names; raises what `read_cursor` does."""
+        return read_cursor(self.seal, self.scope, self.form, cursor)
+
+    def cursor(self, position: Position[bytes]) -> str:
+        """The cursor of a position whose key is packed."""
+        return write_cursor(self.seal, self.scope, position)
+
+    def short_cursor(self, position: Position[bytes]) -> str:
+        """The shortest cursor of that position, for where there is little room."""
+        if position.key is not None:
+            key = self.form.shorten(self.repository, position.key)
+            position = replace(position, key=key)
+        return self.cursor(position)
+
+
+@dataclass(frozen=True, slots=True)
+class ListQuery:
+    """The query of a list: its parameters, and what of it is given back.
+
+    `before` and `after` are the parameters around the cursor, percent-encoded; `ignored` names
+    the others.
+    """
+
+    asked: Mapping[str, Any]
+    errors: tuple[FieldError, ...]
+    canonical: bytes
+    before: str
+    after: str
+    ignored: str | None
+
+
+def begin_walk(
+    schema: Schema,
+    raw_query: str,
+    seal: Seal,
+    operation: Operation,
+    repository: RepositoryName,
+    form: KeyForm[K],
+) -> tuple[ListQuery, Walk[K], Position[K]]:
+    """Read a list's parameters: gives them, the walk that they ask for, and where it stands.
+
+    The size of a page is no part of a walk: it may change on the way.
+
+    Raises:
+        Problem: 422 that names every wrong parameter, the cursor too; 409 for a cursor of another
+            store.
+    """
+    read = _read_again if len(raw_query) <= _SHORT_QUERY else _read
+    query = read(schema, raw_query)
+    errors = list(query.errors)
+    scope = scope_of(operation.value, repository.key, query.canonical)
+    walk = Walk(seal, scope, repository, form)
+    position: Position[K] = Position()
+    elsewhere = False
+    # Where a filter is wrong it is missing here, and no cursor is one of what is left.
+    if (cursor := query.asked.get(CURSOR_FIELD)) is not None:
+        try:
+            position = walk.locate(cursor)
+        except InvalidCursorError as error:
+            errors.append(FieldError("query", CURSOR_FIELD, str(error)))
+        except OtherStoreError:
+            elsewhere = True
+    if errors:
+        raise problems.invalid(errors)
+    if elsewhere:
+        raise problems.stale_cursor()
+    return query, walk, position
+
+
+def _read(schema: Schema, raw_query: str) -> ListQuery:
+    pieces, unknown = split(raw_query, schema.load_fields)
+    asked, errors = load(schema, pieces)
+    filters = {
+        name: value for name, value in asked.items() if name not in (CURSOR_FIELD, PER_PAGE_FIELD)
+    }
+    before, after = _around_cursor(pieces)
+    return ListQuery(
+        MappingProxyType(asked),
+        tuple(errors),
+        orjson.dumps(filters, option=orjson.OPT_SORT_KEYS),
+        before,
+        after,
+        name_ignored(unknown),
+    )
+
+
+# Who polls asks the same every time, and reading the query is a fifth of an answer.
+_read_again: Final = lru_cache(_READ_QUERIES)(_read)
+
+
+def _around_cursor(pieces: list[Piece]) -> tuple[str, str]:
+    before: list[str] = []
+    after: list[str] = []
+    target = before
+    for piece in pieces:
+        if piece.name == CURSOR_FIELD:
+            target = after
+        else:
+            target.append(encode_raw(piece.raw))
+    return "".join(f"{piece}&" for piece in before), "".join(f"&{piece}" for piece in after)
+
+
+def links(
+    request: web.Request,
+    public_url: str | None,
+    walk: Walk[K],
+    query: ListQuery,
+    ends: Ends[bytes],
+    *,
+    backward: bool,
+    window: Window | None = None,
+) -> CIMultiDict[str]:
+    """The `Link` header (RFC 8288) of a page that ends there, in packed keys.
+
+    One field, or one for each link where that would be too long for clients. Where all together
+    would be, the links that lead on in the direction of the walk come first, and some are left out.
+
+    Raises:
+        Problem: 400 where links have to be made from a `Host` header that is none; 414 where a
+            link would be too long.
+    """
+    base = public_url if public_url is not None else f"http://{_host(request)}"
+    path = encode_raw(request.rel_url.raw_path)
+    lasting = len(path) + 1 + len(query.before) + len(query.after)
+    if lasting > MAX_TARGET_BYTES + 1:
+        # What was sent without being percent-encoded grows.
+        raise problems.target_too_long()
+
+    def write(relation: str, position: Position[bytes]) -> str:
+        cursor = walk.cursor(position)
+        if lasting + len(CURSOR_FIELD) + 1 + len(cursor) > MAX_TARGET_BYTES:
+            cursor = walk.short_cursor(position)
+        target = f"{path}?{query.before}{CURSOR_FIELD}={cursor}{query.after}"
+        return f'<{base}{target}>; rel="{relation}"'
+
+    values = {
+        relation: write(relation, Position(key, towards_start, window))
+        for relation, key, towards_start in _relations(ends)
+    }
+    if max(map(len, values.values())) > MAX_FIELD_BYTES:
+        raise problems.target_too_long()
+    fitting = [*_fitting(values, backward=backward)]
+    joined = ", ".join(fitting)
+    return CIMultiDict(
+        (("Link", value) for value in fitting)
+        if len(joined) > MAX_FIELD_BYTES
+        else [("Link", joined)]
+    )
+
+
+def _relations(ends: Ends[bytes]) -> Iterator[tuple[str, bytes | None, bool]]:
+    """Each link's relation, the key that its page lies beside, and whether it is read backward."""
+    yield "first", None, False
+    if ends.has_previous:
+        # A page may be empty because its rows are gone: what lies before it is the list's end.
+        yield "prev", ends.first, True
+    if ends.has_next:
+        yield "next", ends.last, False
+    yield "last", None, True
+
+
+def _fitting(values: Mapping[str, str], *, backward: bool) -> Iterator[str]:
+    """The links that fit into the headers of an answer, in their order."""
+    order = ("prev", "next", "last", "first") if backward else ("next", "prev", "first", "last")
+    room = MAX_LINK_BYTES
+    kept = set()
+    for relation in order:
+        if relation in values and len(values[relation]) <= room:
+            room -= len(values[relation])
+            kept.add(relation)
+    return (value for relation, value in values.items() if relation in kept)
+
+
+def _host(request: web.Request) -> str:
+    hosts = request.headers.getall("Host", ())
+    # RFC 9112, section 3.2, asks for a 400 here.
+    if len(hosts) != 1 or not _HOST.fullmatch(hosts[0]):
+        raise Problem(400, "exactly one well-formed Host header is needed")
+    return hosts[0]

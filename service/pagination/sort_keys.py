@@ -1,0 +1,99 @@
+"""How the key of each list's rows travels in a cursor: few bytes, and back. Pure."""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from dataclasses import dataclass
+from typing import Final
+
+from indexing.identifiers import derive_identity_id
+from indexing.models.events import EventKey
+from indexing.models.quarantines import QuarantineKey
+from indexing.models.tests import IdentityKey
+from indexing.names import RepositoryName
+from indexing.timestamps import from_microseconds, to_microseconds
+from service.pagination.cursor import KEY_MAX_SIZE, KeyForm
+
+_EVENT: Final = struct.Struct(">qQ")
+_QUARANTINE: Final = struct.Struct(">q16s")
+_REFERENCE: Final = struct.Struct(">BQ16s")
+_IDENTITY: Final = struct.Struct(">BQHHH")
+
+_BY_ID: Final = 0
+_BY_NAMES: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityReference:
+    """A row of the test search whose names are too long for a cursor: they are looked up."""
+
+    executions_count: int
+    identity_id: bytes
+
+
+IdentityPlace = IdentityKey | IdentityReference
+
+
+def place_identity(key: IdentityKey, identity_id: bytes) -> IdentityPlace:
+    """What a cursor can carry of a row of the test search."""
+    if _IDENTITY.size + sum(len(name) for name in _names(key)) <= KEY_MAX_SIZE:
+        return key
+    return IdentityReference(key.executions_count, identity_id)
+
+
+def _pack_identity(place: IdentityPlace) -> bytes:
+    if isinstance(place, IdentityReference):
+        return _REFERENCE.pack(_BY_ID, place.executions_count, place.identity_id)
+    names = _names(place)
+    lengths = (len(name) for name in names)
+    return _IDENTITY.pack(_BY_NAMES, place.executions_count, *lengths) + b"".join(names)
+
+
+def _unpack_identity(data: bytes) -> IdentityPlace:
+    if data[0] == _BY_ID:
+        _, count, identity_id = _REFERENCE.unpack(data)
+        return IdentityReference(count, identity_id)
+    _, count, *lengths = _IDENTITY.unpack_from(data)
+    names = []
+    start = _IDENTITY.size
+    for length in lengths:
+        names.append(data[start : start + length].decode())
+        start += length
+    return IdentityKey(count, *names)
+
+
+def _shorten_identity(repository: RepositoryName, packed: bytes) -> bytes:
+    place = _unpack_identity(packed)
+    if isinstance(place, IdentityReference):
+        return packed
+    names = (place.test_name, place.pipeline_name, place.job_name)
+    identity_id = derive_identity_id(repository, *names)
+    return _pack_identity(IdentityReference(place.executions_count, identity_id))
+
+
+def _names(key: IdentityKey) -> list[bytes]:
+    return [name.encode() for name in (key.test_name, key.pipeline_name, key.job_name)]
+
+
+def _pack_event(key: EventKey) -> bytes:
+    return _EVENT.pack(to_microseconds(key.received_at), key.id)
+
+
+def _unpack_event(data: bytes) -> EventKey:
+    microseconds, event_id = _EVENT.unpack(data)
+    return EventKey(from_microseconds(microseconds), event_id)
+
+
+def _pack_quarantine(key: QuarantineKey) -> bytes:
+    return _QUARANTINE.pack(to_microseconds(key.created_at), key.id.bytes)
+
+
+def _unpack_quarantine(data: bytes) -> QuarantineKey:
+    microseconds, quarantine_id = _QUARANTINE.unpack(data)
+    return QuarantineKey(from_microseconds(microseconds), uuid.UUID(bytes=quarantine_id))
+
+
+EVENT_KEYS: Final = KeyForm(_pack_event, _unpack_event)
+IDENTITY_KEYS: Final = KeyForm(_pack_identity, _unpack_identity, _shorten_identity)
+QUARANTINE_KEYS: Final = KeyForm(_pack_quarantine, _unpack_quarantine)

@@ -1,0 +1,183 @@
+"""One process that answers requests: its event loop, its listening socket, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import select
+import socket
+import sys
+from typing import Final
+
+import structlog
+import uvloop
+from aiohttp import web
+
+from indexing.errors import MergewatchError
+from indexing.store import open_store
+from service.app import create_app
+from service.config.settings import Settings
+from service.context import CONTEXT
+from service.http.targets import MAX_PARSED_BYTES
+from service.logs import ACCESS_LOGGER, AccessLog, configure_logging
+from service.server.protocol import BACKLOG, Site, http_url
+from service.server.supervisor import stop_signals, supervise
+
+# An application key or a token of the host in `Authorization` is the longest header of use here.
+MAX_HEADER_SIZE: Final = 8_190
+# Longer than the 60 seconds after which common load balancers close their side, so that a
+# connection is never closed just as they send a request; no longer, for idle ones cost memory.
+KEEPALIVE_SECONDS: Final = 75.0
+# How long connections are kept once the process was told to stop: an answer says that it is the
+# last, and who asks at least so often is not cut off between two requests.
+LEAVING_SECONDS: Final = 2.0
+# How long requests under way may take to finish after that: ten seconds in all, as orchestrators
+# give.
+SHUTDOWN_SECONDS: Final = 7.0
+
+# So many objects more than were let go of, before Python looks for cycles among the new ones.
+COLLECTED_AFTER: Final = 20_000
+# For how long one thread may keep the others waiting; Python's own is five times as long.
+SWITCH_SECONDS: Final = 0.001
+
+_log = structlog.get_logger(__name__)
+
+
+class ServeError(MergewatchError):
+    """The service cannot start; the text is one line for the operator."""
+
+
+def serve(settings: Settings) -> None:
+    """Answer requests until SIGTERM, SIGINT or SIGHUP, then finish what is under way and return.
+
+    Raises:
+        ServeError: the address cannot be listened on, or the workers keep dying.
+        StoreError: the store cannot be opened.
+    """
+    configure_logging(settings.log_level, settings.log_format)
+    with bind(settings.bind, settings.port) as listener:
+        if settings.workers == 1:
+            _run(settings, listener)
+        else:
+            # The workers' own copies are the last: whoever connects is let in by one of them.
+            supervise(
+                settings.workers, lambda parent: _run(settings, listener, parent), listener.close
+            )
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket that listens on that address.
+
+    Raises:
+        ServeError: it cannot.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise ServeError(f"cannot listen on {host} port {port}: {error.strerror}") from error
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise ServeError(f"cannot listen on {host} port {port}: {error.strerror}") from error
+    listener.settimeout(0)
+    return listener
+
+
+async def start(app: web.Application, listener: socket.socket) -> web.AppRunner:
+    """Answer on a bound socket until the runner is cleaned up."""
+    # Who goes away leaves room: nothing is read for nobody.
+    runner = web.AppRunner(app, shutdown_timeout=SHUTDOWN_SECONDS, handler_cancellation=True)
+    try:
+        await runner.setup()
+        _guard(app, runner)
+        site = Site(
+            runner,
+            listener,
+            {
+                "access_log": logging.getLogger(ACCESS_LOGGER),
+                "access_log_class": AccessLog,
+                "keepalive_timeout": KEEPALIVE_SECONDS,
+                "max_field_size": MAX_HEADER_SIZE,
+                "max_line_size": MAX_PARSED_BYTES,
+                # Bodies are unpacked in `service.ingest.limiter`, within bounds.
+                "auto_decompress": False,
+            },
+        )
+        await site.start()
+    except BaseException:
+        await runner.cleanup()
+        raise
+    return runner
+
+
+def _guard(app: web.Application, runner: web.AppRunner) -> None:
+    """Put before the application what is cheaper to ask first, from the inside out."""
+    server = runner.server
+    if server is None:
+        raise RuntimeError("the runner was not set up")
+    context = app[CONTEXT]
+    handler = context.gate.before(context.front.before(server.request_handler))
+    for outer in (context.cors, context.metrics):
+        handler = handler if outer is None else outer.before(handler)
+    server.request_handler = handler
+
+
+def _run(settings: Settings, listener: socket.socket, parent: int | None = None) -> None:
+    """Run one process' loop; `parent` is a file descriptor that ends when the supervisor does."""
+    uvloop.run(_serve_until_told(settings, listener, parent))
+
+
+def _tune_interpreter() -> None:
+    """Hand the interpreter over sooner, and have the cycle collector look less often.
+
+    A read in a thread takes the interpreter's lock a few times, and a busy event loop keeps it for
+    a whole interval each time. The cache holds a great many small objects, none of them in a cycle:
+    looking at all of them takes tens of milliseconds, in which nobody is answered.
+    """
+    sys.setswitchinterval(SWITCH_SECONDS)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(COLLECTED_AFTER, 10, 10)
+
+
+def _is_readable(descriptor: int) -> bool:
+    """Whether there is something to read, or nobody left to write."""
+    return bool(select.select([descriptor], [], [], 0)[0])
+
+
+async def _serve_until_told(
+    settings: Settings, listener: socket.socket, parent: int | None
+) -> None:
+    loop = asyncio.get_running_loop()
+    told = asyncio.Event()
+    # An upgrade of the store may take long, and may be broken off: SIGTERM ends the process then.
+    store = await open_store(settings.store)
+    for number in stop_signals():
+        loop.add_signal_handler(number, told.set)
+    if parent is not None:
+        loop.add_reader(parent, told.set)
+    app = create_app(settings, store)
+    runner = await start(app, listener)
+    if settings.ingest:
+        await app[CONTEXT].intake.start()
+    _tune_interpreter()
+    _log.info("listening", address=http_url(listener), pid=os.getpid())
+    try:
+        await told.wait()
+    finally:
+        if parent is not None:
+            loop.remove_reader(parent)
+        for site in runner.sites:
+            if isinstance(site, Site):
+                # A worker whose supervisor goes on leaves the others their socket.
+                await site.leave(LEAVING_SECONDS, lambda: parent is None or _is_readable(parent))
+        await runner.cleanup()
+    _log.info("stopped", pid=os.getpid())

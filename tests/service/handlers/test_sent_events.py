@@ -23,7 +23,7 @@ from service.ingest.request_body import QUICK_BODY_BYTES
 from tests.builders import NOON, after
 from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, FrontDoor, Held, hold_up
-from tests.service.test_edge import assert_problem
+from tests.service.middleware.test_errors import assert_problem
 
 NDJSON = "application/x-ndjson"
 

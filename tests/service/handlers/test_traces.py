@@ -23,7 +23,7 @@ from service.ingest.limiter import SMALL_AT_ONCE_OF_ONE
 from tests.builders import FOREIGN, NOON, after
 from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, SEARCH, TESTS, Answer, FrontDoor, hold_up
-from tests.service.test_edge import assert_problem
+from tests.service.middleware.test_errors import assert_problem
 from tests.spans import JSON, PROTOBUF, make_request, make_span, write
 
 TRACES = "/v1/ci/acme/repositories/widgets/traces"

@@ -9,8 +9,8 @@ import pytest
 from indexing.ingest.bodies import MAX_CONTENT_BYTES
 from service.ingest.limiter import MAX_BODY_BYTES
 from tests.service.front_door import LOGS, FrontDoor
-from tests.service.test_edge import assert_problem, exchange
-from tests.service.test_traces import TRACES, assert_refused
+from tests.service.handlers.test_traces import TRACES, assert_refused
+from tests.service.middleware.test_errors import assert_problem, exchange
 from tests.spans import JSON, PROTOBUF
 
 

@@ -12,9 +12,9 @@ from service.auth.code_host.decisions import GRANT_LIFETIME, OUTAGE_LIFETIME, RE
 from service.config.settings import Settings
 from tests.builders import NOON
 from tests.servers.redis import Redis
+from tests.service.auth.code_host.tokens import TOKEN, status
 from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, FrontDoor, operations
-from tests.service.host.asking import TOKEN, status
 from tests.source_host import Saying, SourceHost
 
 JUST_BEFORE = timedelta(microseconds=1)

@@ -21,11 +21,11 @@ from service.ingest.body_workers.pool import WorkerPool
 from service.ingest.body_workers.wire import BATCH_ITEMS
 from service.ingest.body_workers.worker import JobFailedError, WorkerDiedError
 from service.ingest.limiter import LARGE_AT_ONCE, SMALL_BODY_BYTES
-from tests.service.body_readers import cut, die, refuse
 from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, FrontDoor, hold_up
+from tests.service.handlers.test_sent_events import NDJSON, make_line
+from tests.service.ingest.body_readers import cut, die, refuse
 from tests.service.processes import Service, Start
-from tests.service.test_sent_events import NDJSON, make_line
 
 PATIENCE = 60
 # One for small bodies, and the others for large ones.

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from service.config.settings import Settings
+from tests.service.auth.code_host.tokens import TOKEN
 from tests.service.conftest import open_door
 from tests.service.front_door import FrontDoor
-from tests.service.host.asking import TOKEN
 from tests.source_host import SourceHost, open_host
 
 

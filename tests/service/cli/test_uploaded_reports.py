@@ -14,7 +14,7 @@ import pytest
 from tests.service.processes import TIMEOUT, Start, port_of
 from tests.service.test_exported_suite import ask, make_key, mergewatch
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 MANIFEST = ROOT / "examples" / "lammps-regression" / "manifest.csv"
 
 

@@ -15,9 +15,9 @@ from service.auth.code_host.decisions import GRANT_LIFETIME
 from service.config.settings import LogFormat, LogLevel, Settings
 from service.logs import configure_logging
 from tests.builders import FOREIGN, NOON, after
+from tests.service.auth.code_host.tokens import GOOD, TOKEN, status
 from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, TESTS, FrontDoor, operations
-from tests.service.host.asking import GOOD, TOKEN, status
 from tests.source_host import Saying, SourceHost
 
 NAMES = tuple(operations())

@@ -1,11 +1,13 @@
-"""Ids that are derived from what they name, so that loading the same twice changes nothing."""
+"""The forms of ids, and ids derived from what they name: loading the same twice changes nothing."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 import uuid
 from typing import Final
 
+from indexing.errors import InvalidValueError
 from indexing.models.executions import Run
 from indexing.names import RepositoryName
 
@@ -19,6 +21,14 @@ MAX_INTEGER: Final = 2**63 - 1
 
 # RFC 9562, section 4, without the other spellings that Python's own reader takes.
 UUID_PATTERN: Final = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+_UUID: Final = re.compile(UUID_PATTERN)
+
+
+def read_uuid(text: str) -> uuid.UUID:
+    """Read a UUID in its canonical form, of any version and in any case."""
+    if not _UUID.fullmatch(text):
+        raise InvalidValueError("must be a UUID, such as 3f0c9a4e-8d1b-5f6a-9c2d-0123456789ab")
+    return uuid.UUID(text)
 
 
 def derive_test_id(repository: RepositoryName, test_name: str) -> uuid.UUID:

@@ -13,7 +13,6 @@ from indexing.models.keys import ApplicationKey
 from indexing.names import RepositoryName
 from indexing.store.interface import Reader, Writer
 from service.auth.api_keys import (
-    Operation,
     authenticate,
     digest_key,
     find_visible,
@@ -35,6 +34,7 @@ from service.cache.keys import (
 )
 from service.cache.session import Cache, Visit
 from service.http import problems
+from service.http.operations import Operation
 from service.http.path_params import PathParameter, find_path_errors
 from service.ingest.limiter import Intake
 from service.middleware.admission_control import Gate

@@ -32,7 +32,7 @@ from service.auth.code_host.decisions import (
 from service.cli.commands import COMMANDS
 from service.config.settings import DECLARATIONS
 from service.ingest.limiter import BODY_SECONDS
-from service.schemas.queries import MAX_GLOB_COST
+from service.schemas.limits import MAX_GLOB_COST
 from service.server.process import KEEPALIVE_SECONDS
 from service.server.protocol import HEAD_SECONDS, SEND_SECONDS
 

@@ -12,7 +12,6 @@ import secrets
 import zlib
 from collections.abc import Mapping
 from datetime import datetime
-from enum import Enum
 from typing import Final, Protocol
 
 from multidict import CIMultiDictProxy
@@ -21,6 +20,7 @@ from indexing.models.keys import ApplicationKey, Scope
 from indexing.names import RepositoryName
 from service.auth.principal import Caller, holder_of_key
 from service.http import problems
+from service.http.operations import Operation
 
 KEY_PREFIX: Final = "mw_"
 KEY_RANDOM_BYTES: Final = 32
@@ -35,18 +35,6 @@ _KEY: Final = re.compile(
 )
 # RFC 9110, section 11.4: the scheme's case does not matter, one or more spaces follow it.
 _BEARER: Final = re.compile(r"bearer +([^ ]+) *", re.IGNORECASE)
-
-
-class Operation(Enum):
-    """What can be asked and sent, as scopes and cursors name it: five reads, then the writes."""
-
-    EVENTS = "events"
-    SEARCH = "search"
-    TEST = "test"
-    QUARANTINES = "quarantines"
-    QUARANTINE = "quarantine"
-    SEND_EVENTS = "send-events"
-    SEND_TRACES = "send-traces"
 
 
 _WRITES: Final = frozenset({Operation.SEND_EVENTS, Operation.SEND_TRACES})
@@ -125,14 +113,6 @@ def read_bearer(headers: CIMultiDictProxy[str]) -> str:
     if match is None or (match[1].startswith(KEY_PREFIX) and not is_key(match[1])):
         raise problems.forbidden()
     return match[1]
-
-
-def hash_credential(headers: CIMultiDictProxy[str]) -> int:
-    """What tells credentials apart in this process, good or not, however the header is written.
-
-    Nothing of the credential can be made of it.
-    """
-    return hash(headers.get("Authorization", "").rstrip(" ").rpartition(" ")[2])
 
 
 async def authenticate(digest: bytes, directory: Directory, now: datetime) -> Caller:

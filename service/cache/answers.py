@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, Generic, TypeVar
+from typing import Final
 
-from indexing.models.paging import Page
 from indexing.timestamps import from_microseconds, to_microseconds
-from service.pagination.cursor import KeyForm
-
-K = TypeVar("K")
-R = TypeVar("R")
+from service.pagination.page_ends import NO_ENDS, Ends
 
 _ETAG_SIZE: Final = 16
 _HEAD: Final = struct.Struct(f">BqqHH{_ETAG_SIZE}s")
@@ -30,16 +26,6 @@ _CLOCK_SLACK: Final = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Ends(Generic[K]):
-    """Where a page ends on either side, and whether its list goes on there."""
-
-    first: K | None = None
-    last: K | None = None
-    has_previous: bool = False
-    has_next: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Answer:
     """A body with the entity tag of it alone; `ends` holds packed keys.
 
@@ -48,7 +34,7 @@ class Answer:
 
     body: bytes
     etag: str
-    ends: Ends[bytes] = Ends()
+    ends: Ends[bytes] = NO_ENDS
     since: datetime | None = None
     until: datetime | None = None
 
@@ -66,7 +52,7 @@ class Answer:
 
 def make_answer(
     body: bytes,
-    ends: Ends[bytes] = Ends(),
+    ends: Ends[bytes] = NO_ENDS,
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> Answer:
@@ -81,14 +67,6 @@ def tag_of(answer: Answer, links: Iterable[str]) -> str:
     """
     told = "\n".join(links)
     return _etag_of(_digest(f"{answer.etag}\n{told}".encode())) if told else answer.etag
-
-
-def pack_ends(page: Page[R], place_of: Callable[[R], K], form: KeyForm[K]) -> Ends[bytes]:
-    """The ends of a page, in the bytes that cursors carry."""
-    if not page.rows:
-        return Ends(None, None, page.has_previous, page.has_next)
-    first, last = form.pack(place_of(page.rows[0])), form.pack(place_of(page.rows[-1]))
-    return Ends(first, last, page.has_previous, page.has_next)
 
 
 def pack_answer(answer: Answer) -> bytes:

@@ -18,7 +18,7 @@ from indexing.models.quarantines import Quarantine, QuarantineKey, QuarantineQue
 from indexing.models.tests import IdentityKey, TestIdentity, TestQuery
 from indexing.names import RepositoryName
 from indexing.store.interface import Reader
-from service.cache.answers import Answer, make_answer, pack_answer, pack_ends, unpack_answer
+from service.cache.answers import Answer, make_answer, pack_answer, unpack_answer
 from service.cache.codecs import REPOSITORY_FORM, key_form
 from service.cache.keys import (
     Kind,
@@ -31,6 +31,7 @@ from service.cache.keys import (
 from service.cache.session import Form, Visit
 from service.http import problems
 from service.pagination.cursor import Position
+from service.pagination.page_ends import pack_ends
 from service.pagination.sort_keys import (
     IDENTITY_KEYS,
     QUARANTINE_KEYS,

@@ -22,18 +22,19 @@ from indexing.ingest.dead_letter import RefusedLine
 from indexing.ingest.events import EventLoad
 from indexing.models.events import EventKey, EventQuery, EventRow
 from indexing.names import RepositoryName
-from service.auth.api_keys import Operation
-from service.cache.answers import pack_ends
 from service.context import CONTEXT, admit_to_write
 from service.handlers.list_endpoint import Listing, open_list
+from service.http.operations import Operation
 from service.http.path_params import OWNER, REPOSITORY
 from service.http.raw_response import respond_whole
 from service.ingest.request_body import Reader
 from service.middleware.response_cache import headers_of
 from service.pagination.cursor import Window
+from service.pagination.page_ends import pack_ends
 from service.pagination.sort_keys import EVENT_KEYS
 from service.schemas.compiled import compile_encoder
-from service.schemas.queries import DEFAULT_PER_PAGE, EventsQuery
+from service.schemas.limits import DEFAULT_PER_PAGE
+from service.schemas.queries import EventsQuery
 from service.schemas.responses import EventIntakeAnswer, EventPageAnswer, Rows
 
 PATH: Final = (OWNER, REPOSITORY)

@@ -12,12 +12,12 @@ from multidict import CIMultiDict
 
 from indexing.models.paging import Anchor
 from indexing.names import RepositoryName
-from service.auth.api_keys import Operation
-from service.cache.answers import Ends
 from service.context import Admission, Context, admit
+from service.http.operations import Operation
 from service.http.path_params import PathParameter
 from service.pagination.cursor import KeyForm, Position, Window
 from service.pagination.links import ListQuery, Walk, begin_walk, links
+from service.pagination.page_ends import Ends
 
 K = TypeVar("K")
 

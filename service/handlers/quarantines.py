@@ -11,16 +11,17 @@ from aiohttp import web
 
 from indexing.models.quarantines import QuarantineQuery, QuarantineSource
 from indexing.names import RepositoryName
-from service.auth.api_keys import Operation
 from service.cache import reader as asking
 from service.cache.keys import ask_quarantine
 from service.context import admit
 from service.handlers.list_endpoint import Listing, open_list
 from service.handlers.respond import find_ignored, give
 from service.http import problems
+from service.http.operations import Operation
 from service.http.path_params import OWNER, QUARANTINE_ID, REPOSITORY
 from service.pagination.sort_keys import QUARANTINE_KEYS
-from service.schemas.queries import DEFAULT_PER_PAGE, QuarantinesQuery
+from service.schemas.limits import DEFAULT_PER_PAGE
+from service.schemas.queries import QuarantinesQuery
 
 DETAIL_PATH: Final = (OWNER, REPOSITORY, QUARANTINE_ID)
 LIST: Final = Listing(

@@ -10,16 +10,17 @@ from aiohttp import web
 
 from indexing.models.tests import TestQuery, TestSort
 from indexing.names import RepositoryName
-from service.auth.api_keys import Operation
 from service.cache import reader as asking
 from service.cache.keys import ask_test
 from service.context import admit
 from service.handlers.list_endpoint import Listing, open_list
 from service.handlers.respond import find_ignored, give
 from service.http import problems
+from service.http.operations import Operation
 from service.http.path_params import OWNER, REPOSITORY_NAME, TEST_ID
 from service.pagination.sort_keys import IDENTITY_KEYS
-from service.schemas.queries import DEFAULT_PER_PAGE, TestsQuery
+from service.schemas.limits import DEFAULT_PER_PAGE
+from service.schemas.queries import TestsQuery
 
 DETAIL_PATH: Final = (OWNER, REPOSITORY_NAME, TEST_ID)
 SEARCH: Final = Listing(Operation.SEARCH, (OWNER, REPOSITORY_NAME), TestsQuery(), IDENTITY_KEYS)

@@ -17,8 +17,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from indexing.ingest.bodies import JSON, PROTOBUF, Rejections, read_spans
 from indexing.ingest.spans import ingest_results
 from indexing.models.executions import Execution, Run
-from service.auth.api_keys import Operation
 from service.context import CONTEXT, admit_to_write
+from service.http.operations import Operation
 from service.http.path_params import OWNER, REPOSITORY
 from service.ingest.request_body import Reader
 from service.schemas.responses import TraceAnswer

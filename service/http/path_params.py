@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from indexing.errors import InvalidValueError
-from indexing.identifiers import UUID_PATTERN
+from indexing.identifiers import UUID_PATTERN, read_uuid
 from indexing.names import (
     OWNER_MAX_LENGTH,
     OWNER_PATTERN,
@@ -19,7 +18,6 @@ from indexing.names import (
 )
 from service.http.field_errors import FieldError
 
-_UUID: Final = re.compile(UUID_PATTERN)
 # Of a UUID that is made from a name with SHA-1 (RFC 9562, section 5.5): its version and variant.
 _VERSION_5: Final = 5
 TEST_ID_PATTERN: Final = (
@@ -34,13 +32,6 @@ class PathParameter:
     name: str
     check: Callable[[str], object]
     schema: Mapping[str, Any]
-
-
-def read_uuid(text: str) -> uuid.UUID:
-    """Read a UUID in its canonical form, of any version and in any case."""
-    if not _UUID.fullmatch(text):
-        raise InvalidValueError("must be a UUID, such as 3f0c9a4e-8d1b-5f6a-9c2d-0123456789ab")
-    return uuid.UUID(text)
 
 
 def read_test_id(text: str) -> uuid.UUID:

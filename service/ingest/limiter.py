@@ -16,8 +16,8 @@ from aiohttp import web
 from indexing.fairness import FairQueue
 from indexing.ingest.bodies import unpack_small
 from indexing.lanes import ASKER, take_within
-from service.auth.api_keys import hash_credential
 from service.http import problems
+from service.http.credentials import hash_credential
 from service.ingest.body_workers.pool import WorkerPool
 from service.ingest.request_body import QUICK_BODY_BYTES, Body, LargeBody, SmallBody
 

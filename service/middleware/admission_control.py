@@ -12,9 +12,9 @@ from aiohttp.web import BaseRequest, RequestKey, StreamResponse
 from multidict import CIMultiDict
 
 from indexing.lanes import ASKER
-from service.auth.api_keys import hash_credential
 from service.cache.lru import Lru
 from service.http import problems
+from service.http.credentials import hash_credential
 from service.http.methods import READS
 from service.http.problems import Problem
 from service.http.raw_response import WrittenResponse, may_be_written, write_head

@@ -9,14 +9,13 @@ import structlog
 from aiohttp import web
 
 from indexing.errors import StaleKeyError, StoreUnavailableError
-from service.auth.api_keys import Operation
 from service.context import CONTEXT
 from service.http import problems
 from service.http.methods import READS
+from service.http.operations import Operation, name_operation
 from service.http.problems import Problem
 from service.http.request_id import REQUEST_ID_HEADER, choose_request_id
 from service.logs import request_id
-from service.middleware.metrics import name_operation
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -5,7 +5,6 @@ Labels are operations, statuses and reasons: never a credential, an owner, a rep
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
@@ -15,9 +14,8 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from service.auth.api_keys import Operation
 from service.cache.backend import Shelf
-from service.http.methods import READS
+from service.http.operations import name_operation
 from service.middleware.fair_queue import Turns
 from service.middleware.loop_lag import LoopLag
 from service.middleware.response_cache import Front
@@ -30,26 +28,6 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 # No input may hold the event loop for more than 50 milliseconds.
 _LAG_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
-_OTHER: Final = "other"
-_OPERATIONS: Final = (
-    (re.compile(r"/v1/repos/[^/]*/[^/]*/logs"), Operation.EVENTS, Operation.SEND_EVENTS),
-    (re.compile(r"/v1/ci/[^/]*/repositories/[^/]*/search/tests"), Operation.SEARCH, None),
-    (re.compile(r"/v1/ci/[^/]*/repositories/[^/]*/tests/[^/]+"), Operation.TEST, None),
-    (re.compile(r"/v1/ci/[^/]*/repositories/[^/]*/quarantines"), Operation.QUARANTINES, None),
-    (re.compile(r"/v1/ci/[^/]*/repositories/[^/]*/quarantines/[^/]+"), Operation.QUARANTINE, None),
-    (re.compile(r"/v1/ci/[^/]*/repositories/[^/]*/traces"), None, Operation.SEND_TRACES),
-    (re.compile(r"/v1/repos/[^/]*/[^/]*/ci/traces"), None, Operation.SEND_TRACES),
-)
-
-
-def name_operation(method: str, path: str) -> str:
-    """The operation that a request asks for by its method and raw path, or `other`."""
-    bare = path.partition("?")[0]
-    for pattern, read, write in _OPERATIONS:
-        if pattern.fullmatch(bare):
-            found = read if method in READS else write if method == "POST" else None
-            return _OTHER if found is None else found.value
-    return _OTHER
 
 
 class Metrics:

@@ -20,12 +20,10 @@ from typing import Final, Generic, TypeVar
 from indexing.errors import MergewatchError
 from indexing.names import RepositoryName
 from indexing.timestamps import from_microseconds, to_microseconds
+from service.schemas.limits import CURSOR_MAX_LENGTH
 
 K = TypeVar("K")
 
-# Some proxies stop at 8 KB for all headers, and a page carries up to four cursors. Beside a long
-# query cursors are short: see `service.http.targets`.
-CURSOR_MAX_LENGTH: Final = 1_000
 # Half of a SHA-256 cannot be guessed within the life of any key.
 _MAC_SIZE: Final = 16
 _STORE_SIZE: Final = 8

@@ -15,11 +15,10 @@ from marshmallow import Schema
 from multidict import CIMultiDict
 
 from indexing.names import RepositoryName
-from service.auth.api_keys import Operation
-from service.cache.answers import Ends
 from service.http import problems
 from service.http.field_errors import FieldError
 from service.http.ignored_parameters import name_ignored
+from service.http.operations import Operation
 from service.http.problems import Problem
 from service.http.query_string import CURSOR_FIELD, PER_PAGE_FIELD, Piece, encode_raw, load, split
 from service.http.targets import MAX_TARGET_BYTES
@@ -34,6 +33,7 @@ from service.pagination.cursor import (
     scope_of,
     write_cursor,
 )
+from service.pagination.page_ends import Ends
 
 K = TypeVar("K")
 

@@ -13,23 +13,20 @@ from marshmallow.validate import Length, OneOf, Range, Regexp
 from indexing.errors import InvalidValueError
 from indexing.events.catalogue import EVENT_TYPES
 from indexing.globs import count_cost
-from indexing.identifiers import MAX_INTEGER
+from indexing.identifiers import MAX_INTEGER, read_uuid
 from indexing.models.quarantines import QuarantineSource
 from indexing.models.tests import TestSort
 from indexing.timestamps import parse_timestamp
-from service.http.path_params import read_uuid
-from service.pagination.cursor import CURSOR_MAX_LENGTH
-
-# Limits of the interface, and of design section 2 where that is silent.
-MAX_VALUES: Final = 100
-MAX_VALUE_LENGTH: Final = 2_048
-MAX_STARS: Final = 16
-# A request's: enough for five wildcards in each of its patterns. Beside the counts above, for a
-# hundred patterns of sixteen `*` each would take a hundred times what one takes.
-MAX_GLOB_COST: Final = 500
-MAX_REF_LENGTH: Final = 255
-MAX_PER_PAGE: Final = 100
-DEFAULT_PER_PAGE: Final = 10
+from service.schemas.limits import (
+    CURSOR_MAX_LENGTH,
+    DEFAULT_PER_PAGE,
+    MAX_GLOB_COST,
+    MAX_PER_PAGE,
+    MAX_REF_LENGTH,
+    MAX_STARS,
+    MAX_VALUE_LENGTH,
+    MAX_VALUES,
+)
 
 # As many digits as the largest integer here; ASCII ones, which `int` is not particular about.
 _DIGITS: Final = re.compile("[0-9]{1,19}")

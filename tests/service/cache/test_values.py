@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indexing.models.keys import ApplicationKey, Scope
-from service.cache.answers import Ends, make_answer, pack_answer, unpack_answer
+from service.cache.answers import make_answer, pack_answer, unpack_answer
 from service.cache.codecs import key_form
 from service.cache.keys import (
     COPY_LIFETIME,
@@ -24,6 +24,7 @@ from service.cache.keys import (
 from service.cache.lru import OVERHEAD, Lru
 from service.cache.signing import Sealing
 from service.http.conditional import is_known
+from service.pagination.page_ends import Ends
 from tests.builders import FOREIGN, NOON, WIDGETS, after
 
 SEALING = Sealing(b"a secret of the store")

@@ -14,7 +14,6 @@ from indexing.models.events import EventKey
 from indexing.models.quarantines import QuarantineKey
 from indexing.models.tests import IdentityKey
 from service.pagination.cursor import (
-    CURSOR_MAX_LENGTH,
     InvalidCursorError,
     KeyForm,
     OtherStoreError,
@@ -32,6 +31,7 @@ from service.pagination.sort_keys import (
     IdentityReference,
     place_identity,
 )
+from service.schemas.limits import CURSOR_MAX_LENGTH
 from tests.builders import NOON
 
 SEAL = Seal(b"k" * 32, "store-1")

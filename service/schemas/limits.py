@@ -1,0 +1,20 @@
+"""The limits of query parameters. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Limits of the interface, and of design section 2 where that is silent.
+MAX_VALUES: Final = 100
+MAX_VALUE_LENGTH: Final = 2_048
+MAX_STARS: Final = 16
+# A request's: enough for five wildcards in each of its patterns. Beside the counts above, for a
+# hundred patterns of sixteen `*` each would take a hundred times what one takes.
+MAX_GLOB_COST: Final = 500
+MAX_REF_LENGTH: Final = 255
+MAX_PER_PAGE: Final = 100
+DEFAULT_PER_PAGE: Final = 10
+
+# Some proxies stop at 8 KB for all headers, and a page carries up to four cursors. Beside a long
+# query cursors are shorter: see `service.http.targets`.
+CURSOR_MAX_LENGTH: Final = 1_000

@@ -18,13 +18,13 @@ from service.config.settings import Settings
 from service.context import CONTEXT, LIFECYCLE, Clock, Context, Lifecycle, utc_now
 from service.handlers import events, operations, quarantines, tests, traces
 from service.handlers.respond import without_parameters
-from service.ingest.limiter import Intake
-from service.middleware.admission_control import Gate
-from service.middleware.cors import Cors
-from service.middleware.errors import edge
-from service.middleware.metrics import Metrics
-from service.middleware.rate_limit import Rates
-from service.middleware.response_cache import Front
+from service.ingest.limiter import LIMITER, Intake
+from service.middleware.admission_control import ADMISSION_CONTROL, Gate
+from service.middleware.cors import CORS, Cors
+from service.middleware.errors import handle_errors
+from service.middleware.metrics import METRICS, Metrics
+from service.middleware.rate_limit import RATE_LIMIT, Rates
+from service.middleware.response_cache import RESPONSE_CACHE, Front, Handler
 from service.middleware.timeout import answer_in_time
 from service.openapi import build_document
 from service.pagination.cursor import Seal
@@ -36,9 +36,10 @@ _CI: Final = "/v1/ci/{owner:[^/]*}/repositories"
 
 def create_app(settings: Settings, store: Store, *, clock: Clock = utc_now) -> web.Application:
     """The application over a store, which it closes when it is cleaned up itself."""
-    app = web.Application(
-        middlewares=[edge, answer_in_time] if settings.elasticsearch_url else [edge]
-    )
+    middlewares = [handle_errors(ingest=settings.ingest)]
+    if settings.elasticsearch_url:
+        middlewares.append(answer_in_time)
+    app = web.Application(middlewares=middlewares)
     app[LIFECYCLE] = Lifecycle()
     app.cleanup_ctx.append(_context(settings, store, clock))
     app.router.add_get(f"{_REPOSITORY}/logs", events.list_events)
@@ -81,32 +82,40 @@ def _context(
             if settings.host_api_url is not None:
                 host = Host.open(settings.host_api_url, secret, shelf, clock)
                 opened.push_async_callback(host.close)
+            app[LIMITER] = Intake()
+            opened.push_async_callback(app[LIMITER].close)
             rates = None if settings.rate_limit is None else Rates(settings.rate_limit, shelf)
-            intake = Intake()
-            opened.push_async_callback(intake.close)
-            front, gate = Front(shelf, clock, rates), Gate(limited=rates is not None)
-            metrics = None
+            if rates is not None:
+                app[RATE_LIMIT] = rates
+            app[RESPONSE_CACHE] = Front(shelf, clock, rates)
+            app[ADMISSION_CONTROL] = Gate()
+            if settings.cors_origins:
+                app[CORS] = Cors(settings.cors_origins)
             if settings.metrics:
-                metrics = Metrics(front, gate.turns, shelf)
+                metrics = Metrics(app[RESPONSE_CACHE], app[ADMISSION_CONTROL].turns, shelf)
                 metrics.loop_lag.start()
                 opened.callback(metrics.loop_lag.stop)
+                app[METRICS] = metrics
             app[CONTEXT] = Context(
                 reader=renewing,
                 writer=renewing,
                 cache=Cache(shelf),
-                front=front,
                 host=host,
-                gate=gate,
-                rates=rates,
-                cors=Cors(settings.cors_origins) if settings.cors_origins else None,
-                metrics=metrics,
-                intake=intake,
                 clock=clock,
                 seal=Seal(secret, identity.store_id),
                 public_url=settings.public_url,
-                ingest=settings.ingest,
                 openapi=build_document(settings.public_url, ingest=settings.ingest),
             )
             yield
 
     return run
+
+
+def surround(app: web.Application, handler: Handler) -> Handler:
+    """Put the layers around the application, from the inside out: the cheapest are asked first."""
+    handler = app[ADMISSION_CONTROL].before(app[RESPONSE_CACHE].before(handler))
+    for key in (RATE_LIMIT, CORS, METRICS):
+        layer = app.get(key)
+        if layer is not None:
+            handler = layer.before(handler)
+    return handler

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -16,13 +15,12 @@ from marshmallow import Schema, fields
 from indexing.events.alternatives import Alternatives
 from indexing.events.catalogue import CATALOGUE
 from indexing.ingest.bodies import JSON, PROTOBUF
-from service.handlers import events, quarantines, tests, traces
 from service.http.ignored_parameters import IGNORED_HEADER, MAX_NAMES, MORE
-from service.http.path_params import PathParameter
 from service.http.problems import PROBLEM_TYPE, TITLES
 from service.middleware.rate_limit import LIMIT_HEADER, POLICY_HEADER
 from service.middleware.response_cache import PRIVATE
 from service.pagination.links import MAX_LINK_BYTES
+from service.routes import EVENT_MEDIA_TYPES, READ_ROUTES, WRITE_ROUTES, Route
 from service.schemas.fields import Fragment
 from service.schemas.responses import (
     EventIntakeAnswer,
@@ -39,110 +37,15 @@ from service.schemas.responses import (
 
 OPENAPI_VERSION: Final = "3.1.0"
 _JSON: Final = "application/json"
-_EVENT_PAGE: Final = "EventPage"
 
 
-@dataclass(frozen=True, slots=True)
-class Described:
-    """One operation as the document tells of it. `answer` names a component.
-
-    A `tagged` answer has an entity tag to ask again by. One that takes a body is a POST. `body` has
-    its media types, with the schema for each;
-    `binary_answer` is the media type of an answer that is not JSON.
-    """
-
-    url: str
-    operation_id: str
-    summary: str
-    path: tuple[PathParameter, ...]
-    answer: str
-    query: Schema | None = None
-    body: Mapping[str, Mapping[str, Any]] | None = None
-    binary_answer: str | None = None
-    tagged: bool = False
-
-    @property
-    def method(self) -> str:
-        return "get" if self.body is None else "post"
-
-
-OPERATIONS: Final = (
-    Described(
-        "/v1/repos/{owner}/{repository}/logs",
-        "listEvents",
-        "Get the events log",
-        events.LIST.path,
-        _EVENT_PAGE,
-        events.LIST.query,
-    ),
-    Described(
-        "/v1/ci/{owner}/repositories/{repository_name}/search/tests",
-        "searchTests",
-        "Search tests by name",
-        tests.SEARCH.path,
-        "TestPage",
-        tests.SEARCH.query,
-        tagged=True,
-    ),
-    Described(
-        "/v1/ci/{owner}/repositories/{repository_name}/tests/{test_id}",
-        "getTest",
-        "Get detailed information about a test",
-        tests.DETAIL_PATH,
-        "TestDetail",
-        tagged=True,
-    ),
-    Described(
-        "/v1/ci/{owner}/repositories/{repository}/quarantines",
-        "listQuarantines",
-        "List quarantined tests",
-        quarantines.LIST.path,
-        "Quarantines",
-        quarantines.LIST.query,
-        tagged=True,
-    ),
-    Described(
-        "/v1/ci/{owner}/repositories/{repository}/quarantines/{quarantine_id}",
-        "getQuarantine",
-        "Get a quarantined test",
-        quarantines.DETAIL_PATH,
-        "Quarantine",
-        tagged=True,
-    ),
-)
-
-_TEXT: Final = {"type": "string"}
 _BINARY: Final = {"type": "string", "format": "binary"}
-_TRACES: Final[Mapping[str, Mapping[str, Any]]] = {
+# The schema of each media type that a request body may have.
+_BODIES: Final[Mapping[str, Mapping[str, Any]]] = {
+    **{kind: {"type": "string"} for kind in EVENT_MEDIA_TYPES},
     PROTOBUF: _BINARY,
     JSON: {"type": "object", "properties": {"resourceSpans": {"type": "array"}}},
 }
-
-WRITES: Final = (
-    Described(
-        "/v1/repos/{owner}/{repository}/logs",
-        "sendEvents",
-        "Add events to the log, one JSON object a line",
-        events.PATH,
-        "EventIntake",
-        body=dict.fromkeys(events.KINDS, _TEXT),
-    ),
-    *(
-        Described(
-            url,
-            operation_id,
-            "Send test results as an OTLP trace export request",
-            traces.PATH,
-            "Trace",
-            body=_TRACES,
-            binary_answer=PROTOBUF,
-        )
-        for url, operation_id in (
-            ("/v1/ci/{owner}/repositories/{repository}/traces", "sendTraces"),
-            ("/v1/repos/{owner}/{repository}/ci/traces", "sendTracesAlias"),
-        )
-    ),
-)
 
 _ANSWERS: Final[Mapping[str, type[Schema]]] = {
     "TestPage": TestPageAnswer,
@@ -268,9 +171,9 @@ def build_document(public_url: str | None, *, ingest: bool = False) -> bytes:
     for name, schema in answers.items():
         spec.components.schema(name, schema=schema)
     _add_events(spec)
-    for described in (*OPERATIONS, *(WRITES if ingest else ())):
-        operation = _operation(described, converter)
-        spec.path(described.url, operations={described.method: operation})
+    for route in (*READ_ROUTES, *(WRITE_ROUTES if ingest else ())):
+        operation = _operation(route, converter)
+        spec.path(route.url, operations={route.method: operation})
     for url, page in _operations_pages().items():
         spec.path(url, operations={"get": page})
     return orjson.dumps(spec.to_dict())
@@ -296,10 +199,10 @@ def _add_events(spec: APISpec) -> None:
             "discriminator": {"propertyName": "type", "mapping": mapping},
         },
     )
-    spec.components.schema(_EVENT_PAGE, schema=EventPageAnswer)
+    spec.components.schema("EventPage", schema=EventPageAnswer)
 
 
-def _operation(described: Described, converter: OpenAPIConverter) -> dict[str, Any]:
+def _operation(route: Route, converter: OpenAPIConverter) -> dict[str, Any]:
     parameters: list[dict[str, Any]] = [
         {
             "in": "path",
@@ -307,34 +210,34 @@ def _operation(described: Described, converter: OpenAPIConverter) -> dict[str, A
             "required": True,
             "schema": dict(parameter.schema),
         }
-        for parameter in described.path
+        for parameter in route.path
     ]
     headers = [*_EVERYWHERE]
-    if described.body is None:
+    if route.method == "get":
         headers += PRIVATE
-    if described.tagged:
+    if route.tagged:
         headers.append("ETag")
         parameters.append(dict(_IF_NONE_MATCH))
-    if described.query is not None:
-        parameters += converter.schema2parameters(described.query, location="query")
+    if route.query is not None:
+        parameters += converter.schema2parameters(route.query, location="query")
         headers.append("Link")
     headers.append(IGNORED_HEADER)
-    answer = _response("The answer.", described.answer, _JSON, headers)
-    if described.binary_answer is not None:
-        answer["content"][described.binary_answer] = {"schema": _BINARY}
+    answer = _response("The answer.", route.answer, _JSON, headers)
+    if route.binary_answer is not None:
+        answer["content"][route.binary_answer] = {"schema": _BINARY}
     operation: dict[str, Any] = {
-        "operationId": described.operation_id,
-        "summary": described.summary,
+        "operationId": route.operation_id,
+        "summary": route.summary,
         "parameters": parameters,
         "security": [{"bearer": []}],
     }
     statuses: Sequence[int] = _STATUSES
-    if described.body is not None:
+    if route.method == "post":
         statuses = _WRITE_STATUSES
-        content = {kind: {"schema": dict(schema)} for kind, schema in described.body.items()}
+        content = {kind: {"schema": dict(_BODIES[kind])} for kind in route.media_types}
         operation["requestBody"] = {"required": True, "content": content}
     operation["responses"] = {"200": answer, **_problems(statuses)}
-    if described.tagged:
+    if route.tagged:
         operation["responses"]["304"] = {
             "description": "The client has the answer already.",
             "headers": _header_references(headers),

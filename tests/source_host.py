@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
+from service.server.listener import http_url
 from service.server.process import bind
-from service.server.protocol import http_url
 
 
 @dataclass(frozen=True)

@@ -86,17 +86,6 @@ def test_links_and_files_that_a_document_names_exist(document: str) -> None:
     assert missing + [name for name in named if not (ROOT / name).exists()] == []
 
 
-def test_modules_are_short() -> None:
-    lengths = sorted(
-        len(path.read_text(encoding="utf-8").splitlines())
-        for package in ("service", "indexing")
-        for path in (ROOT / package).rglob("*.py")
-        if path.name != "__init__.py"
-    )
-    assert lengths[len(lengths) // 2] < 130
-    assert lengths[-1] <= 400
-
-
 # Each sentence of docs/health.md that holds a threshold, with the threshold in its place.
 HEALTH_SENTENCES = (
     f"the {WINDOW.days} days that end with the test's newest execution",

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import orjson
 
 from indexing.models.keys import ApplicationKey, Scope
 from indexing.names import RepositoryName
 from indexing.timestamps import parse_timestamp
-from service.cache.session import Form
+
+V = TypeVar("V")
 
 # Names of keys are short: what they cost is the objects around them.
 _KEY_SIZE: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Form(Generic[V]):
+    """How a value becomes bytes and comes back, and how many bytes it takes in a process."""
+
+    pack: Callable[[V], bytes]
+    unpack: Callable[[bytes], V]
+    size: Callable[[V], int]
 
 
 def key_form(digest: bytes) -> Form[ApplicationKey]:

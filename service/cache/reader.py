@@ -19,7 +19,7 @@ from indexing.models.tests import IdentityKey, TestIdentity, TestQuery
 from indexing.names import RepositoryName
 from indexing.store.interface import Reader
 from service.cache.answers import Answer, make_answer, pack_answer, unpack_answer
-from service.cache.codecs import REPOSITORY_FORM, key_form
+from service.cache.codecs import REPOSITORY_FORM, Form, key_form
 from service.cache.keys import (
     Kind,
     ask,
@@ -28,7 +28,7 @@ from service.cache.keys import (
     ask_repository,
     ask_test,
 )
-from service.cache.session import Form, Visit
+from service.cache.session import Visit
 from service.http import problems
 from service.pagination.cursor import Position
 from service.pagination.page_ends import pack_ends

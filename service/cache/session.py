@@ -6,9 +6,10 @@ import time
 import zlib
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from service.cache.backend import Look, Shelf, Tokens
+from service.cache.codecs import Form
 from service.cache.keys import LIFETIMES, Question
 from service.cache.lru import Lru
 from service.cache.single_flight import Fills
@@ -20,15 +21,6 @@ COPIES_MAX_BYTES: Final = 64 * 1024 * 1024
 
 # Values that were kept together do not all end together.
 _JITTER_STEPS: Final = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Form(Generic[V]):
-    """How a value becomes bytes and comes back, and how many bytes it takes in a process."""
-
-    pack: Callable[[V], bytes]
-    unpack: Callable[[bytes], V]
-    size: Callable[[V], int]
 
 
 @dataclass(frozen=True, slots=True)

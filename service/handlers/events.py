@@ -22,29 +22,26 @@ from indexing.ingest.dead_letter import RefusedLine
 from indexing.ingest.events import EventLoad
 from indexing.models.events import EventKey, EventQuery, EventRow
 from indexing.names import RepositoryName
-from service.context import CONTEXT, admit_to_write
+from service.context import CONTEXT
+from service.handlers.admission import admit_to_write
 from service.handlers.list_endpoint import Listing, open_list
-from service.http.operations import Operation
-from service.http.path_params import OWNER, REPOSITORY
 from service.http.raw_response import respond_whole
+from service.ingest.limiter import LIMITER
 from service.ingest.request_body import Reader
 from service.middleware.response_cache import headers_of
 from service.pagination.cursor import Window
 from service.pagination.page_ends import pack_ends
 from service.pagination.sort_keys import EVENT_KEYS
+from service.routes import LIST_EVENTS, SEND_EVENTS
 from service.schemas.compiled import compile_encoder
 from service.schemas.limits import DEFAULT_PER_PAGE
-from service.schemas.queries import EventsQuery
 from service.schemas.responses import EventIntakeAnswer, EventPageAnswer, Rows
 
-PATH: Final = (OWNER, REPOSITORY)
-LIST: Final = Listing(Operation.EVENTS, PATH, EventsQuery(), EVENT_KEYS)
+LIST: Final = Listing(LIST_EVENTS, EVENT_KEYS)
 
 DEFAULT_RANGE: Final = timedelta(days=1)
 _BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 
-# The media types that events are sent as.
-KINDS: Final = ("application/x-ndjson", "text/*")
 _INTAKE: Final = EventIntakeAnswer()
 _encode_page: Final = compile_encoder(EventPageAnswer)
 
@@ -69,7 +66,7 @@ async def list_events(request: web.Request) -> web.StreamResponse:
 async def send_events(request: web.Request) -> web.Response:
     """POST /v1/repos/{owner}/{repository}/logs."""
     context = request.app[CONTEXT]
-    repository = await admit_to_write(request, Operation.SEND_EVENTS, PATH)
+    repository = await admit_to_write(request, SEND_EVENTS)
     refused: list[RefusedLine] = []
 
     def refuse(line: RefusedLine) -> None:
@@ -81,7 +78,7 @@ async def send_events(request: web.Request) -> web.Response:
     )
     load = EventLoad(context.writer, "the request body", refuse)
     async with (
-        context.intake.receive(request, KINDS) as body,
+        request.app[LIMITER].receive(request, SEND_EVENTS.media_types) as body,
         aclosing(body.read(reader)) as lines,
     ):
         async for item in lines:

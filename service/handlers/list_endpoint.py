@@ -7,28 +7,27 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from aiohttp import web
-from marshmallow import Schema
 from multidict import CIMultiDict
 
 from indexing.models.paging import Anchor
 from indexing.names import RepositoryName
-from service.context import Admission, Context, admit
-from service.http.operations import Operation
-from service.http.path_params import PathParameter
-from service.pagination.cursor import KeyForm, Position, Window
-from service.pagination.links import ListQuery, Walk, begin_walk, links
+from service.context import Context
+from service.handlers.admission import Admission, admit
+from service.pagination.cursor import Position, Window
+from service.pagination.key_form import KeyForm
+from service.pagination.links import links
 from service.pagination.page_ends import Ends
+from service.pagination.paginator import ListQuery, Walk, begin_walk
+from service.routes import ListRoute
 
 K = TypeVar("K")
 
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[K]):
-    """One list of the API: its operation, its parameters, and the keys of its rows."""
+    """One list of the API, and the sort keys of its rows."""
 
-    operation: Operation
-    path: tuple[PathParameter, ...]
-    query: Schema
+    route: ListRoute
     keys: KeyForm[K]
 
 
@@ -81,12 +80,12 @@ async def open_list(request: web.Request, listing: Listing[K]) -> OpenList[K]:
     Raises:
         Problem: as those do.
     """
-    admission = await admit(request, listing.operation, listing.path)
+    admission = await admit(request, listing.route)
     query, walk, position = begin_walk(
-        listing.query,
+        listing.route.query,
         request.rel_url.raw_query_string,
         admission.context.seal,
-        listing.operation,
+        listing.route.operation,
         admission.repository,
         listing.keys,
     )

@@ -10,7 +10,7 @@ from aiohttp import web
 from indexing.errors import StoreError
 from service.context import CONTEXT, LIFECYCLE
 from service.http import problems
-from service.middleware.metrics import CONTENT_TYPE
+from service.middleware.metrics import CONTENT_TYPE, METRICS
 
 _OK: Final = b'{"status":"ok"}'
 
@@ -36,7 +36,7 @@ async def ready(request: web.Request) -> web.Response:
 
 async def metrics(request: web.Request) -> web.Response:
     """GET /metrics, where the operator asks for it."""
-    counts = request.app[CONTEXT].metrics
+    counts = request.app.get(METRICS)
     if counts is None:
         raise problems.generic(404)
     headers = {"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"}

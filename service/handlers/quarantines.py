@@ -13,20 +13,16 @@ from indexing.models.quarantines import QuarantineQuery, QuarantineSource
 from indexing.names import RepositoryName
 from service.cache import reader as asking
 from service.cache.keys import ask_quarantine
-from service.context import admit
+from service.handlers.admission import admit
 from service.handlers.list_endpoint import Listing, open_list
 from service.handlers.respond import find_ignored, give
 from service.http import problems
-from service.http.operations import Operation
-from service.http.path_params import OWNER, QUARANTINE_ID, REPOSITORY
+from service.http.path_params import QUARANTINE_ID
 from service.pagination.sort_keys import QUARANTINE_KEYS
+from service.routes import GET_QUARANTINE, LIST_QUARANTINES
 from service.schemas.limits import DEFAULT_PER_PAGE
-from service.schemas.queries import QuarantinesQuery
 
-DETAIL_PATH: Final = (OWNER, REPOSITORY, QUARANTINE_ID)
-LIST: Final = Listing(
-    Operation.QUARANTINES, (OWNER, REPOSITORY), QuarantinesQuery(), QUARANTINE_KEYS
-)
+LIST: Final = Listing(LIST_QUARANTINES, QUARANTINE_KEYS)
 
 
 async def list_quarantines(request: web.Request) -> web.StreamResponse:
@@ -48,8 +44,7 @@ async def get_quarantine(request: web.Request) -> web.StreamResponse:
     """GET /v1/ci/{owner}/repositories/{repository}/quarantines/{quarantine_id}."""
     admission = await admit(
         request,
-        Operation.QUARANTINE,
-        DETAIL_PATH,
+        GET_QUARANTINE,
         lambda repository: ask_quarantine(repository, _id_of(request)),
     )
     context = admission.context

@@ -9,10 +9,10 @@ from multidict import CIMultiDict
 
 from service.cache.answers import Answer, tag_of
 from service.cache.keys import CREDENTIALS, EVERYTHING, repository_generation
-from service.context import Admission
+from service.handlers.admission import Admission
 from service.http.ignored_parameters import IGNORED_HEADER, name_ignored
 from service.http.query_string import split
-from service.middleware.response_cache import headers_of, respond
+from service.middleware.response_cache import RESPONSE_CACHE, headers_of, respond
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -51,7 +51,7 @@ def give(
     generations = (CREDENTIALS, EVERYTHING, repository_generation(admission.repository))
     tokens = admission.visit.tokens_of(generations)
     if tokens is not None:
-        admission.context.front.keep(
+        request.app[RESPONSE_CACHE].keep(
             request,
             answer,
             headers,

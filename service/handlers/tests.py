@@ -12,18 +12,16 @@ from indexing.models.tests import TestQuery, TestSort
 from indexing.names import RepositoryName
 from service.cache import reader as asking
 from service.cache.keys import ask_test
-from service.context import admit
+from service.handlers.admission import admit
 from service.handlers.list_endpoint import Listing, open_list
 from service.handlers.respond import find_ignored, give
 from service.http import problems
-from service.http.operations import Operation
-from service.http.path_params import OWNER, REPOSITORY_NAME, TEST_ID
+from service.http.path_params import TEST_ID
 from service.pagination.sort_keys import IDENTITY_KEYS
+from service.routes import GET_TEST, SEARCH_TESTS
 from service.schemas.limits import DEFAULT_PER_PAGE
-from service.schemas.queries import TestsQuery
 
-DETAIL_PATH: Final = (OWNER, REPOSITORY_NAME, TEST_ID)
-SEARCH: Final = Listing(Operation.SEARCH, (OWNER, REPOSITORY_NAME), TestsQuery(), IDENTITY_KEYS)
+SEARCH: Final = Listing(SEARCH_TESTS, IDENTITY_KEYS)
 
 
 async def search_tests(request: web.Request) -> web.StreamResponse:
@@ -45,8 +43,7 @@ async def get_test(request: web.Request) -> web.StreamResponse:
     """GET /v1/ci/{owner}/repositories/{repository_name}/tests/{test_id}."""
     admission = await admit(
         request,
-        Operation.TEST,
-        DETAIL_PATH,
+        GET_TEST,
         lambda repository: ask_test(repository, _id_of(request)),
     )
     answer = await asking.get_test(

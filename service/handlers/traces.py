@@ -17,15 +17,12 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from indexing.ingest.bodies import JSON, PROTOBUF, Rejections, read_spans
 from indexing.ingest.spans import ingest_results
 from indexing.models.executions import Execution, Run
-from service.context import CONTEXT, admit_to_write
-from service.http.operations import Operation
-from service.http.path_params import OWNER, REPOSITORY
+from service.context import CONTEXT
+from service.handlers.admission import admit_to_write
+from service.ingest.limiter import LIMITER
 from service.ingest.request_body import Reader
+from service.routes import SEND_TRACES
 from service.schemas.responses import TraceAnswer
-
-PATH: Final = (OWNER, REPOSITORY)
-
-KINDS: Final = (PROTOBUF, JSON)
 
 _ANSWER: Final = TraceAnswer()
 
@@ -33,8 +30,8 @@ _ANSWER: Final = TraceAnswer()
 async def send_traces(request: web.Request) -> web.Response:
     """POST /v1/ci/{owner}/repositories/{repository}/traces, and .../repos/.../ci/traces."""
     context = request.app[CONTEXT]
-    repository = await admit_to_write(request, Operation.SEND_TRACES, PATH)
-    async with context.intake.receive(request, KINDS) as body:
+    repository = await admit_to_write(request, SEND_TRACES)
+    async with request.app[LIMITER].receive(request, SEND_TRACES.media_types) as body:
         rejections = Rejections(0, "")
         reader: Reader[tuple[Run, Execution] | Rejections] = partial(
             read_spans, repository, body.kind, context.clock()

@@ -157,6 +157,9 @@ class Intake:
             raise _too_much_at_once()
 
 
+LIMITER: Final = web.AppKey("request_body_limiter", Intake)
+
+
 def _find_small_content(pieces: list[bytes], size: int, *, packed: bool) -> bytes | None:
     """The content of a body that is small as sent and unpacked, None for any other."""
     if size > SMALL_BODY_BYTES:

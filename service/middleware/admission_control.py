@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from http import HTTPStatus
 from typing import Final
 
+from aiohttp import web
 from aiohttp.web import BaseRequest, RequestKey, StreamResponse
 from multidict import CIMultiDict
 
@@ -22,7 +23,6 @@ from service.http.request_id import REQUEST_ID_HEADER, choose_request_id
 from service.http.response_headers import RESPONSE_HEADERS
 from service.http.targets import is_too_long
 from service.middleware.fair_queue import OverloadedError, Turns
-from service.middleware.rate_limit import tell_allowance
 
 Handler = Callable[[BaseRequest], Awaitable[StreamResponse]]
 
@@ -41,11 +41,10 @@ _STRANGERS: Final = "strangers"
 
 
 class Gate:
-    """The gate of one process; `limited` where callers may ask only so often."""
+    """The gate of one process."""
 
-    def __init__(self, *, limited: bool = False) -> None:
+    def __init__(self) -> None:
         self.turns = Turns()
-        self._limited = limited
         self._known: Lru[int] = Lru(_KNOWN_MAX_BYTES)
         # There are the most of these when there is the least time for them: it is written once.
         problem = problems.unavailable(
@@ -106,17 +105,17 @@ class Gate:
 
     async def _answer(self, handler: Handler, request: BaseRequest) -> StreamResponse:
         try:
-            response = await handler(request)
+            return await handler(request)
         except Problem as problem:
-            response = _refuse(request, problem)
-        if self._limited:
-            tell_allowance(request, response)
-        return response
+            return _refuse(request, problem)
 
     def _refuse_overload(self, request: BaseRequest) -> StreamResponse:
         if not may_be_written(request):
             return _refuse(request, self._overload)
         return _marked(request, WrittenResponse(self._head, self._body, _STATUS))
+
+
+ADMISSION_CONTROL: Final = web.AppKey("admission_control", Gate)
 
 
 def _refuse(request: BaseRequest, problem: Problem) -> StreamResponse:

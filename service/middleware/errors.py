@@ -7,14 +7,15 @@ from typing import Final
 
 import structlog
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 
 from indexing.errors import StaleKeyError, StoreUnavailableError
-from service.context import CONTEXT
 from service.http import problems
 from service.http.methods import READS
 from service.http.operations import Operation, name_operation
 from service.http.problems import Problem
 from service.http.request_id import REQUEST_ID_HEADER, choose_request_id
+from service.ingest.limiter import LIMITER
 from service.logs import request_id
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -24,16 +25,23 @@ _INGEST_IS_OFF: Final = "this service takes no uploads: set MERGEWATCH_INGEST=tr
 _log = structlog.get_logger(__name__)
 
 
-@web.middleware
-async def edge(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer with the handler's response, or with the problem that it raised."""
-    if request.method in READS:
-        return await _answer(request, handler)
-    # What is sent in is dealt with to the end, though its sender goes away meanwhile.
-    return await request.app[CONTEXT].intake.attend(_answer(request, handler))
+def handle_errors(*, ingest: bool) -> Middleware:
+    """A middleware that answers with the handler's response, or with the problem that it raised.
+
+    With `ingest`, results and events are taken over HTTP.
+    """
+
+    @web.middleware
+    async def error_middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.method in READS:
+            return await _answer(request, handler, ingest=ingest)
+        # What is sent in is processed to the end, even if its sender goes away meanwhile.
+        return await request.app[LIMITER].attend(_answer(request, handler, ingest=ingest))
+
+    return error_middleware
 
 
-async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def _answer(request: web.Request, handler: Handler, *, ingest: bool) -> web.StreamResponse:
     current = choose_request_id(request.headers)
     request_id.set(current)
     try:
@@ -46,7 +54,7 @@ async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
         _log.warning("store unavailable", reason=str(error))
         response = problems.response(problems.unavailable("the store cannot answer just now"))
     except web.HTTPException as error:
-        response = problems.response(_explain(request, error))
+        response = problems.response(_explain(request, error, ingest=ingest))
     except Exception:  # noqa: BLE001 - the edge: whatever it was, the client gets a body
         # Not the path itself: somebody may have pasted a key into it.
         resource = request.match_info.route.resource
@@ -57,10 +65,10 @@ async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
     return response
 
 
-def _explain(request: web.Request, error: web.HTTPException) -> Problem:
+def _explain(request: web.Request, error: web.HTTPException, *, ingest: bool) -> Problem:
     """The problem of a request that no route takes."""
     problem = problems.from_http_exception(error)
-    if not request.app[CONTEXT].ingest and name_operation(request.method, request.raw_path) in (
+    if not ingest and name_operation(request.method, request.raw_path) in (
         Operation.SEND_EVENTS.value,
         Operation.SEND_TRACES.value,
     ):

@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
 
+from aiohttp import web
 from aiohttp.web import BaseRequest, StreamResponse
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -75,6 +76,9 @@ class Metrics:
     def render(self) -> bytes:
         """All counts in the text format that Prometheus reads."""
         return generate_latest(self._registry)
+
+
+METRICS: Final = web.AppKey("metrics", Metrics)
 
 
 class _Inside(Collector):

@@ -6,6 +6,7 @@ Off unless the operator sets a limit. While Redis does not answer, each process 
 from __future__ import annotations
 
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -18,6 +19,8 @@ from limits.aio.strategies import FixedWindowRateLimiter
 from service.cache.backend import Shelf
 from service.cache.lru import Lru
 from service.http import problems
+
+Handler = Callable[[BaseRequest], Awaitable[StreamResponse]]
 
 # The fields of draft-ietf-httpapi-ratelimit-headers-10: structured fields, each with one policy.
 # https://datatracker.ietf.org/doc/html/draft-ietf-httpapi-ratelimit-headers-10
@@ -57,6 +60,18 @@ class Rates:
         self._item: RateLimitItem = parse(limit)
         self._limiter = FixedWindowRateLimiter(_Counts(shelf))
 
+    def before(self, handler: Handler) -> Handler:
+        """Say in each response what the caller has left, where that was counted."""
+
+        async def answer(request: BaseRequest) -> StreamResponse:
+            response = await handler(request)
+            allowance = request.get(ALLOWANCE)
+            if allowance is not None:
+                response.headers.update(allowance.headers)
+            return response
+
+        return answer
+
     async def spend(self, request: BaseRequest, caller: str) -> None:
         """Count a request of that caller, and note on it what is left.
 
@@ -86,11 +101,7 @@ class Rates:
         return allowance
 
 
-def tell_allowance(request: BaseRequest, response: StreamResponse) -> None:
-    """Say in the response what the caller has left, where that was counted."""
-    allowance = request.get(ALLOWANCE)
-    if allowance is not None:
-        response.headers.update(allowance.headers)
+RATE_LIMIT: Final = web.AppKey("rate_limit", Rates)
 
 
 class _Counts(Storage):

@@ -147,6 +147,9 @@ class Front:
         return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
 
 
+RESPONSE_CACHE: Final = web.AppKey("response_cache", Front)
+
+
 def respond(request: BaseRequest, answer: Answer, headers: CIMultiDict[str]) -> StreamResponse:
     """The response of an answer with its headers, or 304 where the client has it already."""
     if _is_known(request, headers):

@@ -11,15 +11,14 @@ import binascii
 import hashlib
 import hmac
 import struct
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Final, Generic, TypeVar
 
 from indexing.errors import MergewatchError
-from indexing.names import RepositoryName
 from indexing.timestamps import from_microseconds, to_microseconds
+from service.pagination.key_form import KeyForm
 from service.schemas.limits import CURSOR_MAX_LENGTH
 
 K = TypeVar("K")
@@ -62,18 +61,6 @@ class Position(Generic[K]):
     key: K | None = None
     backward: bool = False
     window: Window | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class KeyForm(Generic[K]):
-    """How the keys of one list become bytes and come back.
-
-    `shorten` gives the shortest bytes that stand for the same row of that repository.
-    """
-
-    pack: Callable[[K], bytes]
-    unpack: Callable[[bytes], K]
-    shorten: Callable[[RepositoryName, bytes], bytes] = lambda _, packed: packed
 
 
 @dataclass(frozen=True)

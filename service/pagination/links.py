@@ -1,39 +1,24 @@
-"""The pages of every list: from a cursor to an anchor, and from a page to its links."""
+"""The links of a page: to the first, previous, next and last page of its list."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from types import MappingProxyType
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, TypeVar
 
-import orjson
 from aiohttp import web
-from marshmallow import Schema
 from multidict import CIMultiDict
 
-from indexing.names import RepositoryName
 from service.http import problems
-from service.http.field_errors import FieldError
-from service.http.ignored_parameters import name_ignored
-from service.http.operations import Operation
 from service.http.problems import Problem
-from service.http.query_string import CURSOR_FIELD, PER_PAGE_FIELD, Piece, encode_raw, load, split
+from service.http.query_string import CURSOR_FIELD, encode_raw
 from service.http.targets import MAX_TARGET_BYTES
 from service.pagination.cursor import (
-    InvalidCursorError,
-    KeyForm,
-    OtherStoreError,
     Position,
-    Seal,
     Window,
-    read_cursor,
-    scope_of,
-    write_cursor,
 )
 from service.pagination.page_ends import Ends
+from service.pagination.paginator import ListQuery, Walk
 
 K = TypeVar("K")
 
@@ -42,124 +27,8 @@ MAX_FIELD_BYTES: Final = 8_180
 # All of them together: Node stops at 16 KiB for all headers, of which the others have 2 KiB.
 MAX_LINK_BYTES: Final = 14_000
 
-# What was read of so many queries is kept, of those that are no longer than this.
-_READ_QUERIES: Final = 2_048
-_SHORT_QUERY: Final = 1_024
-
 # RFC 3986, section 3.2.2, without the characters that no host name has.
 _HOST: Final = re.compile(r"(?:[A-Za-z0-9._\-]{1,255}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
-
-
-@dataclass(frozen=True, slots=True)
-class Walk(Generic[K]):
-    """One list of one repository under one set of filters, to be walked by cursors."""
-
-    seal: Seal
-    scope: bytes
-    repository: RepositoryName
-    form: KeyForm[K]
-
-    def locate(self, cursor: str) -> Position[K]:
-        """The position that a cursor names; raises what `read_cursor` does."""
-        return read_cursor(self.seal, self.scope, self.form, cursor)
-
-    def cursor(self, position: Position[bytes]) -> str:
-        """The cursor of a position whose key is packed."""
-        return write_cursor(self.seal, self.scope, position)
-
-    def short_cursor(self, position: Position[bytes]) -> str:
-        """The shortest cursor of that position, for where there is little room."""
-        if position.key is not None:
-            key = self.form.shorten(self.repository, position.key)
-            position = replace(position, key=key)
-        return self.cursor(position)
-
-
-@dataclass(frozen=True, slots=True)
-class ListQuery:
-    """The query of a list: its parameters, and what of it is given back.
-
-    `before` and `after` are the parameters around the cursor, percent-encoded; `ignored` names
-    the others.
-    """
-
-    asked: Mapping[str, Any]
-    errors: tuple[FieldError, ...]
-    canonical: bytes
-    before: str
-    after: str
-    ignored: str | None
-
-
-def begin_walk(
-    schema: Schema,
-    raw_query: str,
-    seal: Seal,
-    operation: Operation,
-    repository: RepositoryName,
-    form: KeyForm[K],
-) -> tuple[ListQuery, Walk[K], Position[K]]:
-    """Read a list's parameters: gives them, the walk that they ask for, and where it stands.
-
-    The size of a page is no part of a walk: it may change on the way.
-
-    Raises:
-        Problem: 422 that names every wrong parameter, the cursor too; 409 for a cursor of another
-            store.
-    """
-    read = _read_again if len(raw_query) <= _SHORT_QUERY else _read
-    query = read(schema, raw_query)
-    errors = list(query.errors)
-    scope = scope_of(operation.value, repository.key, query.canonical)
-    walk = Walk(seal, scope, repository, form)
-    position: Position[K] = Position()
-    elsewhere = False
-    # Where a filter is wrong it is missing here, and no cursor is one of what is left.
-    if (cursor := query.asked.get(CURSOR_FIELD)) is not None:
-        try:
-            position = walk.locate(cursor)
-        except InvalidCursorError as error:
-            errors.append(FieldError("query", CURSOR_FIELD, str(error)))
-        except OtherStoreError:
-            elsewhere = True
-    if errors:
-        raise problems.invalid(errors)
-    if elsewhere:
-        raise problems.stale_cursor()
-    return query, walk, position
-
-
-def _read(schema: Schema, raw_query: str) -> ListQuery:
-    pieces, unknown = split(raw_query, schema.load_fields)
-    asked, errors = load(schema, pieces)
-    filters = {
-        name: value for name, value in asked.items() if name not in (CURSOR_FIELD, PER_PAGE_FIELD)
-    }
-    before, after = _around_cursor(pieces)
-    return ListQuery(
-        MappingProxyType(asked),
-        tuple(errors),
-        orjson.dumps(filters, option=orjson.OPT_SORT_KEYS),
-        before,
-        after,
-        name_ignored(unknown),
-    )
-
-
-# Who polls asks the same every time, and reading the query is a fifth of an answer.
-_read_again: Final = lru_cache(_READ_QUERIES)(_read)
-
-
-def _around_cursor(pieces: list[Piece]) -> tuple[str, str]:
-    before: list[str] = []
-    after: list[str] = []
-    target = before
-    for piece in pieces:
-        if piece.name == CURSOR_FIELD:
-            target = after
-        else:
-            target.append(encode_raw(piece.raw))
-    return "".join(f"{piece}&" for piece in before), "".join(f"&{piece}" for piece in after)
 
 
 def links(

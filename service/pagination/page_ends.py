@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from indexing.models.paging import Page
-from service.pagination.cursor import KeyForm
+from service.pagination.key_form import KeyForm
 
 K = TypeVar("K")
 R = TypeVar("R")

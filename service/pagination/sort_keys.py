@@ -13,7 +13,8 @@ from indexing.models.quarantines import QuarantineKey
 from indexing.models.tests import IdentityKey
 from indexing.names import RepositoryName
 from indexing.timestamps import from_microseconds, to_microseconds
-from service.pagination.cursor import KEY_MAX_SIZE, KeyForm
+from service.pagination.cursor import KEY_MAX_SIZE
+from service.pagination.key_form import KeyForm
 
 _EVENT: Final = struct.Struct(">qQ")
 _QUARANTINE: Final = struct.Struct(">q16s")

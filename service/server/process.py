@@ -17,12 +17,12 @@ from aiohttp import web
 
 from indexing.errors import MergewatchError
 from indexing.store import open_store
-from service.app import create_app
+from service.app import create_app, surround
 from service.config.settings import Settings
-from service.context import CONTEXT
 from service.http.targets import MAX_PARSED_BYTES
+from service.ingest.limiter import LIMITER
 from service.logs import ACCESS_LOGGER, AccessLog, configure_logging
-from service.server.protocol import BACKLOG, Site, http_url
+from service.server.listener import BACKLOG, Site, http_url
 from service.server.supervisor import stop_signals, supervise
 
 # An application key or a token of the host in `Authorization` is the longest header of use here.
@@ -97,7 +97,9 @@ async def start(app: web.Application, listener: socket.socket) -> web.AppRunner:
     runner = web.AppRunner(app, shutdown_timeout=SHUTDOWN_SECONDS, handler_cancellation=True)
     try:
         await runner.setup()
-        _guard(app, runner)
+        if runner.server is None:
+            raise RuntimeError("the runner was not set up")
+        runner.server.request_handler = surround(app, runner.server.request_handler)
         site = Site(
             runner,
             listener,
@@ -116,18 +118,6 @@ async def start(app: web.Application, listener: socket.socket) -> web.AppRunner:
         await runner.cleanup()
         raise
     return runner
-
-
-def _guard(app: web.Application, runner: web.AppRunner) -> None:
-    """Put before the application what is cheaper to ask first, from the inside out."""
-    server = runner.server
-    if server is None:
-        raise RuntimeError("the runner was not set up")
-    context = app[CONTEXT]
-    handler = context.gate.before(context.front.before(server.request_handler))
-    for outer in (context.cors, context.metrics):
-        handler = handler if outer is None else outer.before(handler)
-    server.request_handler = handler
 
 
 def _run(settings: Settings, listener: socket.socket, parent: int | None = None) -> None:
@@ -167,7 +157,7 @@ async def _serve_until_told(
     app = create_app(settings, store)
     runner = await start(app, listener)
     if settings.ingest:
-        await app[CONTEXT].intake.start()
+        await app[LIMITER].start()
     _tune_interpreter()
     _log.info("listening", address=http_url(listener), pid=os.getpid())
     try:

@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
-import socket
-import struct
-import sys
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Coroutine
 from http import HTTPStatus
 from typing import Any, Final
 
 import structlog
-from aiohttp import web
 from aiohttp.http_exceptions import LineTooLong
 from aiohttp.web import BaseRequest, HTTPException, RequestHandler, Server, StreamResponse
 
-from service.context import LIFECYCLE, Lifecycle
+from service.context import Lifecycle
 from service.http import problems
 from service.http.raw_response import WrittenResponse
 from service.http.request_id import REQUEST_ID_HEADER, choose_request_id
 from service.http.response_headers import MARK, RESPONSE_HEADERS
 from service.http.targets import MAX_PARSED_BYTES
-
-# How many connections wait to be accepted: a burst of CI jobs that start together.
-BACKLOG: Final = 1024
-# How many are accepted in one turn of the event loop. libuv takes one at a time from a socket, so
-# that a busy process would let nobody in; it is given the same socket several times.
-ACCEPTED_AT_ONCE: Final = 16
 
 # How long the head of a request may take, from its first byte on or from the connection's begin:
 # those who send a byte a minute would otherwise hold as many connections as there may be.
@@ -43,25 +31,6 @@ SEND_MIN_BYTES: Final = 200_000
 # closed on arriving data is reset, and the client may never see why it was refused.
 REFUSED_SECONDS: Final = 2.0
 REFUSED_MAX_BYTES: Final = 4 * 1024 * 1024
-
-# How often one that leaves looks whether anybody is left.
-LEAVING_POLL_SECONDS: Final = 0.02
-
-# How long those who are half-way through connecting have for the other half.
-ARRIVING_SECONDS: Final = 0.2
-
-# Of the classic packet filter, see socket(7) and bpf(4): each an operation, how many of the next
-# to leave out where a comparison holds and where it does not, and a number.
-_SO_ATTACH_FILTER: Final = 26
-_DROP_FIRST_PACKETS: Final = (
-    # The flags of the TCP header; of these SYN and ACK; are they SYN alone?
-    struct.pack("HBBI", 0x30, 0, 0, 13),
-    struct.pack("HBBI", 0x54, 0, 0, 0x12),
-    struct.pack("HBBI", 0x15, 0, 1, 0x02),
-    # Keep no byte of it; or else keep all.
-    struct.pack("HBBI", 0x06, 0, 0, 0),
-    struct.pack("HBBI", 0x06, 0, 0, 0xFFFF_FFFF),
-)
 
 _log = structlog.get_logger(__name__)
 
@@ -199,105 +168,3 @@ class Connection(RequestHandler):
             # A client that goes away cancels this.
             await asyncio.sleep(REFUSED_SECONDS)
         return finished
-
-
-class Site(web.BaseSite):
-    """A bound socket whose connections are `Connection`s, made with the keywords in `limits`."""
-
-    __slots__ = ("_lifecycle", "_limits", "_others", "_socket")
-
-    def __init__(
-        self, runner: web.AppRunner, listener: socket.socket, limits: Mapping[str, Any]
-    ) -> None:
-        super().__init__(runner, backlog=BACKLOG)
-        self._lifecycle = runner.app[LIFECYCLE]
-        self._socket = listener
-        self._limits = dict(limits)
-        self._others: list[asyncio.Server] = []
-
-    @property
-    def name(self) -> str:
-        return http_url(self._socket)
-
-    async def start(self) -> None:
-        await super().start()
-        loop = asyncio.get_running_loop()
-
-        async def listen(sock: socket.socket) -> asyncio.Server:
-            return await loop.create_server(self._connection, sock=sock, backlog=BACKLOG)
-
-        self._server = await listen(self._socket)
-        for _ in range(ACCEPTED_AT_ONCE - 1):
-            self._others.append(await listen(self._socket.dup()))
-
-    async def leave(self, seconds: float, is_last: Callable[[], bool]) -> None:
-        """Let nobody in any more, and wait until all were answered and are gone, or so long.
-
-        `is_last` tells whether no other process goes on letting people in at the same socket.
-        """
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds
-        self._lifecycle.stopping = True
-        with self._socket.dup() as door:
-            for server in (self._server, *self._others):
-                if server is not None:
-                    server.close()
-            # Whom the kernel has connected is let in: a socket that is closed resets them.
-            arrived_by = loop.time() + ARRIVING_SECONDS
-            while loop.time() < arrived_by:
-                if is_last():
-                    turn_away(door)
-                # The loop closes its own first.
-                await asyncio.sleep(LEAVING_POLL_SECONDS)
-                for accepted in _accept_all(door):
-                    await loop.connect_accepted_socket(self._connection, accepted)
-        while loop.time() < deadline:
-            answering = self._runner.server
-            if answering is None or not answering.connections:
-                break
-            await asyncio.sleep(LEAVING_POLL_SECONDS)
-
-    async def stop(self) -> None:
-        for other in self._others:
-            other.close()
-        await super().stop()
-
-    def _connection(self) -> Connection:
-        server = self._runner.server
-        if server is None:
-            raise RuntimeError("the runner was not set up")
-        loop = asyncio.get_running_loop()
-        return Connection(server, self._lifecycle, loop=loop, **self._limits)
-
-
-def turn_away(listener: socket.socket) -> None:
-    """Have nobody begin to connect to the socket any more, whoever has a copy of it.
-
-    The kernel connects whom nobody has accepted yet, and between the last look for such and the
-    end of a socket there is always a moment. A filter that drops the first packet of a connection
-    has nobody come in it: who asks to connect asks again a second later, and is refused. Those who
-    are half-way through go on.
-    """
-    if sys.platform != "linux":
-        return
-    program = ctypes.create_string_buffer(b"".join(_DROP_FIRST_PACKETS))
-    told = struct.pack("HP", len(_DROP_FIRST_PACKETS), ctypes.addressof(program))
-    with suppress(OSError):
-        listener.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, told)
-
-
-def _accept_all(listener: socket.socket) -> Iterator[socket.socket]:
-    """Who has connected already and waits to be let in: closing the door would reset them."""
-    while True:
-        try:
-            accepted, _ = listener.accept()
-        except OSError:
-            return
-        accepted.settimeout(0)
-        yield accepted
-
-
-def http_url(listener: socket.socket) -> str:
-    """The address of a bound socket, as a client would write it."""
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

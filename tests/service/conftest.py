@@ -18,9 +18,9 @@ from service.cache.invalidation import RenewingStore
 from service.config.settings import LogFormat, LogLevel, Settings
 from service.context import CONTEXT
 from service.logs import configure_logging
+from service.server.listener import http_url
 from service.server.process import bind
 from service.server.process import start as start_app
-from service.server.protocol import http_url
 from tests.builders import GADGETS, WIDGETS
 from tests.service.front_door import Clock, FrontDoor
 from tests.service.processes import TIMEOUT, Service, Start

@@ -13,8 +13,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
+from service.server.listener import http_url
 from service.server.process import bind
-from service.server.protocol import http_url
 
 TOKEN = "mw_hush"
 Answerer = Callable[[web.Request], web.StreamResponse]

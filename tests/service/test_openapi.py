@@ -15,7 +15,8 @@ from indexing.models.executions import Conclusion
 from indexing.models.keys import Scope
 from indexing.models.quarantines import QuarantineRequest
 from service.config.settings import Settings
-from service.openapi import OPERATIONS, WRITES, build_document
+from service.openapi import build_document
+from service.routes import LIST_EVENTS, READ_ROUTES, SEARCH_TESTS, WRITE_ROUTES
 from tests.builders import NOON, PULL, WIDGETS, after, make_event, make_executions, make_run
 from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, QUARANTINES, SEARCH, TESTS, FrontDoor
@@ -60,7 +61,7 @@ async def test_what_can_be_sent_in_is_in_it_only_where_it_is_taken(
         assert {*wider["paths"], "/openapi.json"} == served
         assert wider == orjson.loads(build_document(None, ingest=True))
         found = {url: path["post"] for url, path in wider["paths"].items() if "post" in path}
-        assert {*found} == {described.url for described in WRITES}
+        assert {*found} == {route.url for route in WRITE_ROUTES}
         for operation in found.values():
             statuses = {"200", "400", "403", "404", "413", "414", "415", "422", "429", "503"}
             assert {*operation["responses"]} == statuses
@@ -72,20 +73,20 @@ async def test_what_can_be_sent_in_is_in_it_only_where_it_is_taken(
         OAS31Validator({"$ref": "#/components/schemas/Trace", **wider}).validate(answer.json)
 
 
-@pytest.mark.parametrize("described", OPERATIONS, ids=lambda described: described.operation_id)
+@pytest.mark.parametrize("route", READ_ROUTES, ids=lambda route: route.operation_id)
 async def test_an_operation_tells_of_its_credential_and_all_its_statuses(
-    document: dict[str, Any], described: Any
+    document: dict[str, Any], route: Any
 ) -> None:
-    found = operation(document, described.url)
-    paged = described.query is not None
+    found = operation(document, route.url)
+    paged = route.query is not None
     assert found["security"] == [{"bearer": []}]
     refused = {"400", "403", "404", "409", "414", "422", "429", "503"}
-    assert {*found["responses"]} == {"200", *refused} | ({"304"} if described.tagged else set())
+    assert {*found["responses"]} == {"200", *refused} | ({"304"} if route.tagged else set())
     asks = {p["name"] for p in found["parameters"] if p["in"] == "header"}
-    assert asks == ({"If-None-Match"} if described.tagged else set())
+    assert asks == ({"If-None-Match"} if route.tagged else set())
     for status, response in found["responses"].items():
         assert ("Vary" in response["headers"]) == (status not in refused)
-        assert ("ETag" in response["headers"]) == (described.tagged and status not in refused)
+        assert ("ETag" in response["headers"]) == (route.tagged and status not in refused)
         assert "X-Request-Id" in response["headers"]
         assert ("Retry-After" in response["headers"]) == (status in ("429", "503"))
         assert ("Link" in response["headers"]) == (paged and status not in refused)
@@ -94,7 +95,7 @@ async def test_an_operation_tells_of_its_credential_and_all_its_statuses(
 
 
 async def test_the_bounds_of_the_interface_are_in_it(document: dict[str, Any]) -> None:
-    log = operation(document, OPERATIONS[0].url)["parameters"]
+    log = operation(document, LIST_EVENTS.url)["parameters"]
     by_name = {parameter["name"]: parameter for parameter in log}
     assert by_name["owner"]["schema"] == {
         "type": "string",
@@ -107,7 +108,7 @@ async def test_the_bounds_of_the_interface_are_in_it(document: dict[str, Any]) -
     assert by_name["received_to"]["schema"] == {"type": "string", "format": "date-time"}
     assert {*by_name["event_type"]["schema"]["items"]["enum"]} == {*EVENT_TYPES}
     assert by_name["pull_request"]["schema"]["maxItems"] == 100
-    search = operation(document, OPERATIONS[1].url)["parameters"]
+    search = operation(document, SEARCH_TESTS.url)["parameters"]
     assert [p["name"] for p in search if p["required"]] == ["owner", "repository_name", "test_name"]
 
 

@@ -22,7 +22,6 @@ from service.auth.code_host.decisions import (
 from service.cache.backend import Shelf
 from service.cache.lru import Lru
 from service.cache.single_flight import Fills
-from service.http import problems
 
 # RFC 6750, section 2.1; far longer than those of any host, and no longer than a header may be.
 TOKEN_MAX_LENGTH: Final = 4_096
@@ -85,21 +84,16 @@ class Host:
         """What stands for the token where callers are told apart."""
         return self._names.of_token(token)
 
-    async def check(self, token: str, repository: RepositoryName) -> Verdict:
+    async def check(self, token: str, repository: RepositoryName) -> Verdict | Trouble:
         """What the host says of the repository to the holder of the token, or said lately.
 
-        Raises:
-            Problem: 503 where it says nothing and nothing is remembered that still counts.
+        Gives `Trouble` where it says nothing and nothing is remembered that still counts.
         """
         name = self._names.of_pair(token, repository)
         here = self._memory.find_here(name)
         if here is not None and here.is_fresh(self._clock()):
             return here
-        outcome = await self._checks.share(name, lambda: self._check(token, repository, name))
-        if isinstance(outcome, Trouble):
-            detail = "the host that issued this token cannot say just now what it may read"
-            raise problems.unavailable(detail, outcome.seconds)
-        return outcome
+        return await self._checks.share(name, lambda: self._check(token, repository, name))
 
     async def _check(self, token: str, repository: RepositoryName, name: str) -> Verdict | Trouble:
         now = self._clock()

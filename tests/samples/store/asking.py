@@ -13,8 +13,8 @@ from yarl import URL
 from indexing.store import open_store
 from service.app import create_app
 from service.config.settings import Settings
+from service.server.listener import http_url
 from service.server.process import bind, start
-from service.server.protocol import http_url
 
 # When the questions are asked, by the clock of the service.
 ASKED_AT: Final = datetime(2026, 11, 23, 12, tzinfo=UTC)

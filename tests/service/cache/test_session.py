@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from service.cache.codecs import Form
 from service.cache.keys import Kind, ask
 from service.cache.redis import RedisShelf
 from service.cache.redis_connection import RedisLink
-from service.cache.session import Cache, Form
+from service.cache.session import Cache
 from service.cache.signing import Sealing
 from tests.builders import WIDGETS
 

@@ -13,8 +13,8 @@ from indexing.names import RepositoryName
 from indexing.store.interface import ExecutionCount
 from service.cli.retries import MAX_ATTEMPTS, MAX_WAIT_SECONDS, seconds_to_wait
 from service.cli.upload import UploadError, open_upload
+from service.server.listener import http_url
 from service.server.process import bind
-from service.server.protocol import http_url
 from tests.builders import NOON, WIDGETS, make_executions, make_run
 from tests.service.receiver import (
     TOKEN,

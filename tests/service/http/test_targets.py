@@ -13,10 +13,11 @@ import orjson
 import pytest
 
 from service.config.settings import Settings
-from service.context import CONTEXT
 from service.http.ignored_parameters import name_ignored
 from service.http.query_string import load, split
 from service.http.targets import CURSOR_BYTES, MAX_PARSED_BYTES, MAX_TARGET_BYTES, is_too_long
+from service.middleware.admission_control import ADMISSION_CONTROL
+from service.middleware.response_cache import RESPONSE_CACHE
 from service.schemas.queries import TestsQuery
 from tests.growth import assert_linear
 from tests.service.conftest import open_door
@@ -124,13 +125,12 @@ async def test_a_target_that_is_far_too_long_is_refused_so_too(
 async def test_a_refused_target_reaches_neither_the_cache_nor_the_queue(
     embedded: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    context = embedded.app[CONTEXT]
 
     def touch(*_: object) -> None:
         pytest.fail("a refused request went on")
 
-    monkeypatch.setattr(context.front, "_name_of", touch)
-    monkeypatch.setattr(context.gate, "_tenant_of", touch)
+    monkeypatch.setattr(embedded.app[RESPONSE_CACHE], "_name_of", touch)
+    monkeypatch.setattr(embedded.app[ADMISSION_CONTROL], "_tenant_of", touch)
     (answer,) = await talk(embedded, ("GET", padded(operations()["search"], 8_001)))
     assert_too_long(answer)
 

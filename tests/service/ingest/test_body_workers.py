@@ -16,11 +16,10 @@ import pytest
 
 from indexing.models.keys import Scope
 from service.config.settings import Settings
-from service.context import CONTEXT
 from service.ingest.body_workers.pool import WorkerPool
 from service.ingest.body_workers.wire import BATCH_ITEMS
 from service.ingest.body_workers.worker import JobFailedError, WorkerDiedError
-from service.ingest.limiter import LARGE_AT_ONCE, SMALL_BODY_BYTES
+from service.ingest.limiter import LARGE_AT_ONCE, LIMITER, SMALL_BODY_BYTES
 from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, FrontDoor, hold_up
 from tests.service.handlers.test_sent_events import NDJSON, make_line
@@ -119,7 +118,7 @@ async def test_a_sender_whose_worker_was_killed_is_told_to_come_again(
     sending = asyncio.create_task(open_.post(LOGS, body, NDJSON))
     # Its first lines have been read, and the others do not fit between the processes.
     await held.arrived.wait()
-    for pid in open_.app[CONTEXT].intake.worker_pids:
+    for pid in open_.app[LIMITER].worker_pids:
         os.kill(pid, signal.SIGKILL)
     held.released.set()
     answer = await sending

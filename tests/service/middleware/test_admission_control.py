@@ -8,8 +8,8 @@ import pytest
 
 from indexing.models.keys import Scope
 from service.auth.api_keys import make_key
-from service.context import CONTEXT
 from service.middleware import fair_queue as turns
+from service.middleware.admission_control import ADMISSION_CONTROL
 from tests.builders import NOON
 from tests.service.front_door import LOGS, FrontDoor, hold_up
 
@@ -30,7 +30,7 @@ async def test_what_has_no_room_is_a_503_that_says_when_to_come_back(
     assert refused.headers["X-Request-Id"] == "mine"
     assert refused.json["status"] == 503
     assert (await door.get("/health/ready")).status == 200
-    assert door.app[CONTEXT].gate.turns.refused == 1
+    assert door.app[ADMISSION_CONTROL].turns.refused == 1
     # Another spelling of the same target has to wait as well.
     assert (await door.get(LOGS.replace("/v1/", "/%761/"))).status == 503
 

@@ -15,7 +15,6 @@ from indexing.models.quarantines import QuarantineKey
 from indexing.models.tests import IdentityKey
 from service.pagination.cursor import (
     InvalidCursorError,
-    KeyForm,
     OtherStoreError,
     Position,
     Seal,
@@ -24,6 +23,7 @@ from service.pagination.cursor import (
     scope_of,
     write_cursor,
 )
+from service.pagination.key_form import KeyForm
 from service.pagination.sort_keys import (
     EVENT_KEYS,
     IDENTITY_KEYS,

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from service.server.draining import turn_away
 from service.server.process import ServeError, bind
-from service.server.protocol import turn_away
 from tests.service.processes import TIMEOUT, Start, port_of
 
 

@@ -1,0 +1,65 @@
+"""What a principal may do: which operations its scope covers, and which repositories it sees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from indexing.models.keys import Scope
+from indexing.names import RepositoryName
+from service.auth.principal import Caller
+from service.http import problems
+from service.http.operations import Operation
+
+_WRITES: Final = frozenset({Operation.SEND_EVENTS, Operation.SEND_TRACES})
+
+# A CI plugin uses one key to send results and to ask what is quarantined.
+OPERATIONS: Final[Mapping[Scope, frozenset[Operation]]] = {
+    Scope.READ: frozenset(Operation) - _WRITES,
+    Scope.INGEST: frozenset({Operation.QUARANTINES, Operation.QUARANTINE}) | _WRITES,
+    Scope.ADMIN: frozenset(Operation),
+}
+
+
+class RepositoryDirectory(Protocol):
+    """The repositories that exist."""
+
+    async def find_repository(self, name: RepositoryName) -> RepositoryName | None:
+        """The stored spelling of a known repository."""
+
+
+async def find_visible(
+    caller: Caller, name: RepositoryName, directory: RepositoryDirectory
+) -> RepositoryName:
+    """Find a repository that the caller sees, in its stored spelling.
+
+    Raises:
+        Problem: 404, the same for one that is absent and one that is not visible.
+    """
+    # A repository of somebody else is never looked up, so that not even the time taken tells
+    # whether it exists.
+    found = await directory.find_repository(name) if caller.covers(name) else None
+    if found is None:
+        raise problems.not_found("repository")
+    return found
+
+
+async def find_writable(
+    caller: Caller, name: RepositoryName, operation: Operation, directory: RepositoryDirectory
+) -> RepositoryName:
+    """Find a repository that the caller may write to, known or not, in its stored spelling.
+
+    Raises:
+        Problem: 404 as for `find_visible`, but not for an unknown repository that the key may
+            create; 403 where the scope does not cover the operation.
+    """
+    if operation in OPERATIONS[caller.scope] and caller.covers(name):
+        return await directory.find_repository(name) or name
+    await find_visible(caller, name, directory)
+    raise problems.missing_scope()
+
+
+def require_scope(caller: Caller, operation: Operation) -> None:
+    """Raise a 403 `Problem` when the caller's scope does not cover the operation."""
+    if operation not in OPERATIONS[caller.scope]:
+        raise problems.missing_scope()

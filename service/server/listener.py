@@ -1,0 +1,101 @@
+"""A listening socket, and how it stops: nobody new is let in, and everyone else is answered."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from aiohttp import web
+
+from service.context import LIFECYCLE
+from service.server.draining import accept_all, turn_away
+from service.server.protocol import Connection
+
+# How many connections wait to be accepted: a burst of CI jobs that start together.
+BACKLOG: Final = 1024
+# How many are accepted in one turn of the event loop. libuv takes one at a time from a socket, so
+# that a busy process would let nobody in; it is given the same socket several times.
+ACCEPTED_AT_ONCE: Final = 16
+
+# How often one that leaves looks whether anybody is left.
+LEAVING_POLL_SECONDS: Final = 0.02
+
+# How long those who are half-way through connecting have for the other half.
+ARRIVING_SECONDS: Final = 0.2
+
+
+class Site(web.BaseSite):
+    """A bound socket whose connections are `Connection`s, made with the keywords in `limits`."""
+
+    __slots__ = ("_lifecycle", "_limits", "_others", "_socket")
+
+    def __init__(
+        self, runner: web.AppRunner, listener: socket.socket, limits: Mapping[str, Any]
+    ) -> None:
+        super().__init__(runner, backlog=BACKLOG)
+        self._lifecycle = runner.app[LIFECYCLE]
+        self._socket = listener
+        self._limits = dict(limits)
+        self._others: list[asyncio.Server] = []
+
+    @property
+    def name(self) -> str:
+        return http_url(self._socket)
+
+    async def start(self) -> None:
+        await super().start()
+        loop = asyncio.get_running_loop()
+
+        async def listen(sock: socket.socket) -> asyncio.Server:
+            return await loop.create_server(self._connection, sock=sock, backlog=BACKLOG)
+
+        self._server = await listen(self._socket)
+        for _ in range(ACCEPTED_AT_ONCE - 1):
+            self._others.append(await listen(self._socket.dup()))
+
+    async def leave(self, seconds: float, is_last: Callable[[], bool]) -> None:
+        """Let nobody in any more, and wait until all were answered and are gone, or so long.
+
+        `is_last` tells whether no other process goes on letting people in at the same socket.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        self._lifecycle.stopping = True
+        with self._socket.dup() as door:
+            for server in (self._server, *self._others):
+                if server is not None:
+                    server.close()
+            # Whom the kernel has connected is let in: a socket that is closed resets them.
+            arrived_by = loop.time() + ARRIVING_SECONDS
+            while loop.time() < arrived_by:
+                if is_last():
+                    turn_away(door)
+                # The loop closes its own first.
+                await asyncio.sleep(LEAVING_POLL_SECONDS)
+                for accepted in accept_all(door):
+                    await loop.connect_accepted_socket(self._connection, accepted)
+        while loop.time() < deadline:
+            answering = self._runner.server
+            if answering is None or not answering.connections:
+                break
+            await asyncio.sleep(LEAVING_POLL_SECONDS)
+
+    async def stop(self) -> None:
+        for other in self._others:
+            other.close()
+        await super().stop()
+
+    def _connection(self) -> Connection:
+        server = self._runner.server
+        if server is None:
+            raise RuntimeError("the runner was not set up")
+        loop = asyncio.get_running_loop()
+        return Connection(server, self._lifecycle, loop=loop, **self._limits)
+
+
+def http_url(listener: socket.socket) -> str:
+    """The address of a bound socket, as a client would write it."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

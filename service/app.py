@@ -9,25 +9,25 @@ from typing import Final
 from aiohttp import web
 
 from indexing.store.interface import Store
-from service.auth.code_host.access import Host
-from service.cache.invalidation import RenewingStore
-from service.cache.opening import open_shelf
+from service.auth.code_host.access import CodeHost
+from service.cache.invalidation import InvalidatingStore
+from service.cache.opening import open_backend
 from service.cache.session import Cache
 from service.config.secret import choose_secret
 from service.config.settings import Settings
 from service.context import CONTEXT, LIFECYCLE, Clock, Context, Lifecycle, utc_now
 from service.handlers import events, operations, quarantines, tests, traces
 from service.handlers.respond import without_parameters
-from service.ingest.limiter import LIMITER, Intake
-from service.middleware.admission_control import ADMISSION_CONTROL, Gate
+from service.ingest.limiter import LIMITER, RequestBodyLimiter
+from service.middleware.admission_control import ADMISSION_CONTROL, AdmissionControl
 from service.middleware.cors import CORS, Cors
 from service.middleware.errors import handle_errors
 from service.middleware.metrics import METRICS, Metrics
-from service.middleware.rate_limit import RATE_LIMIT, Rates
-from service.middleware.response_cache import RESPONSE_CACHE, Front, Handler
-from service.middleware.timeout import answer_in_time
+from service.middleware.rate_limit import RATE_LIMIT, RateLimit
+from service.middleware.response_cache import RESPONSE_CACHE, Handler, ResponseCache
+from service.middleware.timeout import limit_time
 from service.openapi import build_document
-from service.pagination.cursor import Seal
+from service.pagination.cursor import CursorSigner
 
 # Any segment matches, empty ones too: what is wrong with it is said after the credential is known.
 _REPOSITORY: Final = "/v1/repos/{owner:[^/]*}/{repository:[^/]*}"
@@ -38,7 +38,7 @@ def create_app(settings: Settings, store: Store, *, clock: Clock = utc_now) -> w
     """The application over a store, which it closes when it is cleaned up itself."""
     middlewares = [handle_errors(ingest=settings.ingest)]
     if settings.elasticsearch_url:
-        middlewares.append(answer_in_time)
+        middlewares.append(limit_time)
     app = web.Application(middlewares=middlewares)
     app[LIFECYCLE] = Lifecycle()
     app.cleanup_ctx.append(_context(settings, store, clock))
@@ -74,35 +74,37 @@ def _context(
         async with AsyncExitStack() as opened:
             opened.push_async_callback(store.close)
             identity = await store.get_identity()
-            shelf = await open_shelf(settings, store, identity)
-            opened.push_async_callback(shelf.close)
-            renewing = RenewingStore(store, shelf)
+            backend = await open_backend(settings, store, identity)
+            opened.push_async_callback(backend.close)
+            invalidating = InvalidatingStore(store, backend)
             secret = choose_secret(settings.secret, identity.cursor_secret)
-            host = None
+            code_host = None
             if settings.host_api_url is not None:
-                host = Host.open(settings.host_api_url, secret, shelf, clock)
-                opened.push_async_callback(host.close)
-            app[LIMITER] = Intake()
+                code_host = CodeHost.open(settings.host_api_url, secret, backend, clock)
+                opened.push_async_callback(code_host.close)
+            app[LIMITER] = RequestBodyLimiter()
             opened.push_async_callback(app[LIMITER].close)
-            rates = None if settings.rate_limit is None else Rates(settings.rate_limit, shelf)
-            if rates is not None:
-                app[RATE_LIMIT] = rates
-            app[RESPONSE_CACHE] = Front(shelf, clock, rates)
-            app[ADMISSION_CONTROL] = Gate()
+            rate_limit = (
+                None if settings.rate_limit is None else RateLimit(settings.rate_limit, backend)
+            )
+            if rate_limit is not None:
+                app[RATE_LIMIT] = rate_limit
+            app[RESPONSE_CACHE] = ResponseCache(backend, clock, rate_limit)
+            app[ADMISSION_CONTROL] = AdmissionControl()
             if settings.cors_origins:
                 app[CORS] = Cors(settings.cors_origins)
             if settings.metrics:
-                metrics = Metrics(app[RESPONSE_CACHE], app[ADMISSION_CONTROL].turns, shelf)
+                metrics = Metrics(app[RESPONSE_CACHE], app[ADMISSION_CONTROL].queue, backend)
                 metrics.loop_lag.start()
                 opened.callback(metrics.loop_lag.stop)
                 app[METRICS] = metrics
             app[CONTEXT] = Context(
-                reader=renewing,
-                writer=renewing,
-                cache=Cache(shelf),
-                host=host,
+                reader=invalidating,
+                writer=invalidating,
+                cache=Cache(backend),
+                code_host=code_host,
                 clock=clock,
-                seal=Seal(secret, identity.store_id),
+                cursor_signer=CursorSigner(secret, identity.store_id),
                 public_url=settings.public_url,
                 openapi=build_document(settings.public_url, ingest=settings.ingest),
             )

@@ -10,9 +10,9 @@ from typing import Final
 from aiohttp import web
 
 from indexing.store.interface import Reader, Writer
-from service.auth.code_host.access import Host
+from service.auth.code_host.access import CodeHost
 from service.cache.session import Cache
-from service.pagination.cursor import Seal
+from service.pagination.cursor import CursorSigner
 
 Clock = Callable[[], datetime]
 
@@ -36,9 +36,9 @@ class Context:
     reader: Reader
     writer: Writer
     cache: Cache
-    host: Host | None
+    code_host: CodeHost | None
     clock: Clock
-    seal: Seal
+    cursor_signer: CursorSigner
     public_url: str | None
     openapi: bytes
 

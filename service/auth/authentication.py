@@ -15,9 +15,9 @@ from multidict import CIMultiDictProxy
 from indexing.models.keys import ApplicationKey, Scope
 from indexing.names import RepositoryName
 from service.auth.api_keys import KEY_PREFIX, is_key
-from service.auth.code_host.access import Host, is_token
-from service.auth.code_host.decisions import Finding, Trouble
-from service.auth.principal import Caller
+from service.auth.code_host.access import CodeHost, is_token
+from service.auth.code_host.decisions import Finding, HostUnavailable
+from service.auth.principal import Principal
 from service.http import problems
 
 # RFC 9110, section 11.4: the scheme's case does not matter, one or more spaces follow it.
@@ -49,7 +49,7 @@ def read_bearer(headers: CIMultiDictProxy[str]) -> str:
     return match[1]
 
 
-async def authenticate(digest: bytes, directory: KeyDirectory, now: datetime) -> Caller:
+async def authenticate(digest: bytes, directory: KeyDirectory, now: datetime) -> Principal:
     """Find whose key has that digest.
 
     Raises:
@@ -60,38 +60,38 @@ async def authenticate(digest: bytes, directory: KeyDirectory, now: datetime) ->
         raise problems.forbidden()
     if key.revoked_at is not None or (key.expires_at is not None and key.expires_at <= now):
         raise problems.forbidden()
-    return Caller(f"key {key.id}", key.scope, key.owner, key.repository, key.expires_at)
+    return Principal(f"key {key.id}", key.scope, key.owner, key.repository, key.expires_at)
 
 
-def require_host(host: Host | None, token: str) -> Host:
+def require_code_host(code_host: CodeHost | None, token: str) -> CodeHost:
     """The code host that may have issued the token.
 
     Raises:
         Problem: 403 where none is configured, or it issues no such token.
     """
-    if host is None or not is_token(token):
+    if code_host is None or not is_token(token):
         raise problems.forbidden()
-    return host
+    return code_host
 
 
-def name_of_token(host: Host, token: str) -> str:
+def name_token_holder(code_host: CodeHost, token: str) -> str:
     """The name of the principal that holds the token, whatever it opens."""
-    return f"token {host.identify(token)}"
+    return f"token {code_host.identify(token)}"
 
 
-async def find_holder_of_token(host: Host, token: str, name: RepositoryName) -> Caller:
+async def authenticate_token(code_host: CodeHost, token: str, name: RepositoryName) -> Principal:
     """The principal that holds the token, for that repository alone.
 
     Raises:
         Problem: 403 where the host does not know the token, 503 where it cannot say.
     """
-    verdict = await host.check(token, name)
-    if isinstance(verdict, Trouble):
+    decision = await code_host.check(token, name)
+    if isinstance(decision, HostUnavailable):
         detail = "the host that issued this token cannot say just now what it may read"
-        raise problems.unavailable(detail, verdict.seconds)
-    if verdict.finding is Finding.BAD_CREDENTIAL:
+        raise problems.unavailable(detail, decision.seconds)
+    if decision.finding is Finding.BAD_CREDENTIAL:
         raise problems.forbidden()
-    caller = name_of_token(host, token)
-    if verdict.finding is Finding.HIDDEN:
-        return Caller(caller, Scope.READ, _NO_OWNER)
-    return Caller(caller, Scope.READ, name.owner, name.name, verdict.until)
+    principal = name_token_holder(code_host, token)
+    if decision.finding is Finding.HIDDEN:
+        return Principal(principal, Scope.READ, _NO_OWNER)
+    return Principal(principal, Scope.READ, name.owner, name.name, decision.until)

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from indexing.models.keys import Scope
 from indexing.names import RepositoryName
-from service.auth.principal import Caller
+from service.auth.principal import Principal
 from service.http import problems
 from service.http.operations import Operation
 
@@ -29,7 +29,7 @@ class RepositoryDirectory(Protocol):
 
 
 async def find_visible(
-    caller: Caller, name: RepositoryName, directory: RepositoryDirectory
+    principal: Principal, name: RepositoryName, directory: RepositoryDirectory
 ) -> RepositoryName:
     """Find a repository that the caller sees, in its stored spelling.
 
@@ -38,14 +38,14 @@ async def find_visible(
     """
     # A repository of somebody else is never looked up, so that not even the time taken tells
     # whether it exists.
-    found = await directory.find_repository(name) if caller.covers(name) else None
+    found = await directory.find_repository(name) if principal.covers(name) else None
     if found is None:
         raise problems.not_found("repository")
     return found
 
 
 async def find_writable(
-    caller: Caller, name: RepositoryName, operation: Operation, directory: RepositoryDirectory
+    principal: Principal, name: RepositoryName, operation: Operation, directory: RepositoryDirectory
 ) -> RepositoryName:
     """Find a repository that the caller may write to, known or not, in its stored spelling.
 
@@ -53,13 +53,13 @@ async def find_writable(
         Problem: 404 as for `find_visible`, but not for an unknown repository that the key may
             create; 403 where the scope does not cover the operation.
     """
-    if operation in OPERATIONS[caller.scope] and caller.covers(name):
+    if operation in OPERATIONS[principal.scope] and principal.covers(name):
         return await directory.find_repository(name) or name
-    await find_visible(caller, name, directory)
+    await find_visible(principal, name, directory)
     raise problems.missing_scope()
 
 
-def require_scope(caller: Caller, operation: Operation) -> None:
+def require_scope(principal: Principal, operation: Operation) -> None:
     """Raise a 403 `Problem` when the caller's scope does not cover the operation."""
-    if operation not in OPERATIONS[caller.scope]:
+    if operation not in OPERATIONS[principal.scope]:
         raise problems.missing_scope()

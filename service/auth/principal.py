@@ -10,7 +10,7 @@ from indexing.names import RepositoryName
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class Principal:
     """What a credential opens: all repositories of an owner, or one repository.
 
     `name` tells principals apart and opens nothing. After `until` the credential has to be checked

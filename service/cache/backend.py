@@ -13,21 +13,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-TOKEN_SIZE: Final = 16
+VERSION_SIZE: Final = 16
 
-Tokens = tuple[bytes, ...]
+Versions = tuple[bytes, ...]
 
 
-def make_token() -> bytes:
+def make_version() -> bytes:
     """A token that no generation had before."""
-    return secrets.token_bytes(TOKEN_SIZE)
+    return secrets.token_bytes(VERSION_SIZE)
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Snapshot:
     """What was there at one moment: tokens by generation, sealed values by name."""
 
-    tokens: Mapping[str, bytes] = field(default_factory=dict)
+    versions: Mapping[str, bytes] = field(default_factory=dict)
     values: Mapping[str, bytes] = field(default_factory=dict)
 
 
@@ -39,7 +39,7 @@ class SharedStatus:
     failures: Mapping[str, int]
 
 
-class Shelf(Protocol):
+class CacheBackend(Protocol):
     """Where generations live, and values that processes share. Nothing here ever raises.
 
     Whatever goes wrong is a token or a value that is not there.
@@ -52,19 +52,19 @@ class Shelf(Protocol):
     def status(self) -> SharedStatus | None:
         """How the server does that processes share; nothing where they share none."""
 
-    async def read_tokens(self, generations: tuple[str, ...]) -> Tokens | None:
+    async def read_versions(self, namespaces: tuple[str, ...]) -> Versions | None:
         """The present token of each generation, or nothing where one is not known."""
 
-    async def look(self, generations: Sequence[str], names: Sequence[str]) -> Look:
+    async def snapshot(self, namespaces: Sequence[str], names: Sequence[str]) -> Snapshot:
         """What is there of these generations and values, as of one moment."""
 
-    async def settle(self, generations: Sequence[str]) -> Mapping[str, bytes]:
+    async def ensure_versions(self, namespaces: Sequence[str]) -> Mapping[str, bytes]:
         """Make tokens for generations that have none; gives those that hold then."""
 
-    def open(self, name: str, tokens: Tokens, sealed: bytes) -> bytes | None:
+    def open(self, name: str, versions: Versions, signed: bytes) -> bytes | None:
         """The payload of a sealed value, if it is one of that name and these tokens."""
 
-    def put(self, name: str, tokens: Tokens, payload: bytes, seconds: float) -> None:
+    def put(self, name: str, versions: Versions, payload: bytes, seconds: float) -> None:
         """Share a value; it may be lost at any time."""
 
     async def count(self, name: str, seconds: float, more: int) -> tuple[int, float] | None:
@@ -73,7 +73,7 @@ class Shelf(Protocol):
         Gives the count and how many seconds are left of it; nothing where no process shares one.
         """
 
-    async def renew(self, generations: Iterable[str]) -> None:
+    async def invalidate(self, namespaces: Iterable[str]) -> None:
         """Make void what was kept of these generations."""
 
     async def close(self) -> None:

@@ -20,7 +20,7 @@ _KEY_SIZE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Form(Generic[V]):
+class Codec(Generic[V]):
     """How a value becomes bytes and comes back, and how many bytes it takes in a process."""
 
     pack: Callable[[V], bytes]
@@ -28,7 +28,7 @@ class Form(Generic[V]):
     size: Callable[[V], int]
 
 
-def key_form(digest: bytes) -> Form[ApplicationKey]:
+def application_key_codec(digest: bytes) -> Codec[ApplicationKey]:
     """The form of the key with that SHA-256, which is left out: whoever asks brings it."""
 
     def unpack(data: bytes) -> ApplicationKey:
@@ -45,7 +45,7 @@ def key_form(digest: bytes) -> Form[ApplicationKey]:
             revoked_at=_moment(values["revoked_at"]),
         )
 
-    return Form(_pack_key, unpack, lambda _: _KEY_SIZE)
+    return Codec(_pack_key, unpack, lambda _: _KEY_SIZE)
 
 
 def _pack_key(key: ApplicationKey) -> bytes:
@@ -72,6 +72,6 @@ def _unpack_repository(data: bytes) -> RepositoryName:
     return RepositoryName(owner, name)
 
 
-REPOSITORY_FORM: Final[Form[RepositoryName]] = Form(
+REPOSITORY_CODEC: Final[Codec[RepositoryName]] = Codec(
     lambda name: str(name).encode(), _unpack_repository, lambda name: len(str(name))
 )

@@ -41,33 +41,33 @@ from indexing.store.interface import (
     StoreIdentity,
     StoreStatus,
 )
-from service.cache.keys import CREDENTIALS, EVERYTHING, repository_generation
+from service.cache.keys import CREDENTIALS, EVERYTHING, repository_namespace
 
 
-class Renewal(Protocol):
+class Invalidator(Protocol):
     """Whoever has what was kept of a generation dropped."""
 
-    async def renew(self, generations: Iterable[str]) -> None:
+    async def invalidate(self, namespaces: Iterable[str]) -> None:
         """Make void what was kept of these generations."""
 
 
-class RenewingStore(Store):
+class InvalidatingStore(Store):
     """A store whose every write shows to whoever asks next, by whichever process."""
 
-    def __init__(self, store: Store, renewal: Renewal) -> None:
+    def __init__(self, store: Store, invalidator: Invalidator) -> None:
         self._store = store
-        self._renewal = renewal
+        self._invalidator = invalidator
 
     @asynccontextmanager
-    async def _renewing(self, generation: str) -> AsyncIterator[None]:
+    async def _invalidating(self, namespace: str) -> AsyncIterator[None]:
         try:
             yield
         finally:
-            await self._renewal.renew((generation,))
+            await self._invalidator.invalidate((namespace,))
 
     def _changing(self, repository: RepositoryName | None) -> AbstractAsyncContextManager[None]:
-        return self._renewing(
-            EVERYTHING if repository is None else repository_generation(repository)
+        return self._invalidating(
+            EVERYTHING if repository is None else repository_namespace(repository)
         )
 
     async def set_repository(
@@ -126,11 +126,11 @@ class RenewingStore(Store):
             return await self._store.remove_quarantine(repository, quarantine_id, now)
 
     async def add_key(self, key: ApplicationKey) -> None:
-        async with self._renewing(CREDENTIALS):
+        async with self._invalidating(CREDENTIALS):
             await self._store.add_key(key)
 
     async def revoke_key(self, key_id: str, now: datetime) -> bool:
-        async with self._renewing(CREDENTIALS):
+        async with self._invalidating(CREDENTIALS):
             return await self._store.revoke_key(key_id, now)
 
     async def prune(

@@ -19,12 +19,12 @@ FORMAT: Final = 1
 # made of that copy, one after the other.
 LIFETIME: Final = 48.0
 COPY_LIFETIME: Final = 5.0
-STANDING_LIFETIME: Final = 5.0
+RESPONSE_LIFETIME: Final = 5.0
 # Searches are many and seldom asked twice: they make room for what is.
 SEARCH_LIFETIME: Final = 15.0
 
 # When nothing of before a write is left anywhere, even where nobody was told of it.
-LONGEST_LIFETIME: Final = LIFETIME + COPY_LIFETIME + STANDING_LIFETIME
+LONGEST_LIFETIME: Final = LIFETIME + COPY_LIFETIME + RESPONSE_LIFETIME
 
 _DIGEST_SIZE: Final = 16
 
@@ -51,45 +51,45 @@ LIFETIMES: Final[Mapping[Kind, float]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class CacheKey:
     """What a kept value answers. `generations` are those whose renewal makes it void."""
 
     kind: Kind
     name: str
-    generations: tuple[str, ...]
+    namespaces: tuple[str, ...]
 
 
-def repository_generation(repository: RepositoryName) -> str:
+def repository_namespace(repository: RepositoryName) -> str:
     """The generation of what is known of one repository."""
     return f"repository {repository.key}"
 
 
-def ask_key(digest: bytes) -> Question:
+def key_of_credential(digest: bytes) -> CacheKey:
     """Whose application key has that SHA-256. The name tells nothing of the digest."""
     hashed = hashlib.blake2b(digest, digest_size=_DIGEST_SIZE, person=b"credential").hexdigest()
-    return Question(Kind.KEY, f"{Kind.KEY.value}::{hashed}", (CREDENTIALS,))
+    return CacheKey(Kind.KEY, f"{Kind.KEY.value}::{hashed}", (CREDENTIALS,))
 
 
-def ask_repository(name: RepositoryName) -> Question:
+def key_of_repository(name: RepositoryName) -> CacheKey:
     """In which spelling a repository is known. Once known it stays so, whatever is written."""
-    return Question(Kind.REPOSITORY, f"{Kind.REPOSITORY.value}:{name.key}:", (EVERYTHING,))
+    return CacheKey(Kind.REPOSITORY, f"{Kind.REPOSITORY.value}:{name.key}:", (EVERYTHING,))
 
 
-def ask_test(repository: RepositoryName, test_id: uuid.UUID) -> Question:
+def key_of_test(repository: RepositoryName, test_id: uuid.UUID) -> CacheKey:
     """The detail of a test."""
-    return ask(Kind.TEST, repository, test_id.bytes)
+    return key_of_answer(Kind.TEST, repository, test_id.bytes)
 
 
-def ask_quarantine(repository: RepositoryName, quarantine_id: uuid.UUID) -> Question:
+def key_of_quarantine(repository: RepositoryName, quarantine_id: uuid.UUID) -> CacheKey:
     """One quarantine."""
-    return ask(Kind.QUARANTINE, repository, quarantine_id.bytes)
+    return key_of_answer(Kind.QUARANTINE, repository, quarantine_id.bytes)
 
 
-def ask(kind: Kind, repository: RepositoryName, canonical: bytes) -> Question:
+def key_of_answer(kind: Kind, repository: RepositoryName, canonical: bytes) -> CacheKey:
     """One answer of a repository; `canonical` is the same for all that ask for the same bytes."""
     digest = hashlib.blake2b(canonical, digest_size=_DIGEST_SIZE).hexdigest()
-    return Question(
+    return CacheKey(
         kind,
         f"{kind.value}:{repository.key}:{digest}",
-        (EVERYTHING, repository_generation(repository)),
+        (EVERYTHING, repository_namespace(repository)),
     )

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from indexing.errors import StoreError
-from service.cache.backend import Look, Shelf, Tokens, make_token
+from service.cache.backend import CacheBackend, Snapshot, Versions, make_version
 from service.cache.keys import LIFETIME
 
 Revision = Callable[[], Hashable | None]
 
 
-class LocalShelf(Shelf):
+class MemoryBackend(CacheBackend):
     """The cache's generations where there is no Redis: no value is shared.
 
     `revision` is `Reader.revision`. Where it tells nothing, other processes' writes show when the
@@ -24,38 +24,38 @@ class LocalShelf(Shelf):
         self._revision = revision
         self._seen: Hashable | None = None
         self._is_fresh = False
-        self._first = make_token()
-        self._renewed: dict[str, bytes] = {}
+        self._first = make_version()
+        self._versions: dict[str, bytes] = {}
 
     @property
     def status(self) -> None:
         return None
 
-    async def read_tokens(self, generations: tuple[str, ...]) -> Tokens | None:
+    async def read_versions(self, namespaces: tuple[str, ...]) -> Versions | None:
         self._notice_writes()
-        renewed, first = self._renewed, self._first
+        versions, first = self._versions, self._first
         # Lists are made faster than generators are run, and every request comes by here.
-        return tuple([renewed.get(generation, first) for generation in generations])
+        return tuple([versions.get(namespace, first) for namespace in namespaces])
 
-    async def look(self, generations: Sequence[str], names: Sequence[str]) -> Look:  # noqa: ARG002 - no value is here
-        return Look(await self.settle(generations))
+    async def snapshot(self, namespaces: Sequence[str], names: Sequence[str]) -> Snapshot:  # noqa: ARG002 - no value is here
+        return Snapshot(await self.ensure_versions(namespaces))
 
-    async def settle(self, generations: Sequence[str]) -> Mapping[str, bytes]:
+    async def ensure_versions(self, namespaces: Sequence[str]) -> Mapping[str, bytes]:
         self._notice_writes()
-        return {name: self._renewed.get(name, self._first) for name in generations}
+        return {name: self._versions.get(name, self._first) for name in namespaces}
 
-    def open(self, name: str, tokens: Tokens, sealed: bytes) -> bytes | None:  # noqa: ARG002 - no value is here
+    def open(self, name: str, versions: Versions, signed: bytes) -> bytes | None:  # noqa: ARG002 - no value is here
         return None
 
-    def put(self, name: str, tokens: Tokens, payload: bytes, seconds: float) -> None:
+    def put(self, name: str, versions: Versions, payload: bytes, seconds: float) -> None:
         """Hold nothing: what this process keeps is enough."""
 
     async def count(self, name: str, seconds: float, more: int) -> tuple[int, float] | None:  # noqa: ARG002 - no count is here
         return None
 
-    async def renew(self, generations: Iterable[str]) -> None:
-        for generation in generations:
-            self._renewed[generation] = make_token()
+    async def invalidate(self, namespaces: Iterable[str]) -> None:
+        for namespace in namespaces:
+            self._versions[namespace] = make_version()
 
     async def close(self) -> None:
         """Nothing is held."""
@@ -77,8 +77,8 @@ class LocalShelf(Shelf):
             revision = object()
         if revision != self._seen:
             self._seen = revision
-            self._first = make_token()
-            self._renewed.clear()
+            self._first = make_version()
+            self._versions.clear()
 
     def _expire(self) -> None:
         self._is_fresh = False

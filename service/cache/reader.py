@@ -19,16 +19,16 @@ from indexing.models.tests import IdentityKey, TestIdentity, TestQuery
 from indexing.names import RepositoryName
 from indexing.store.interface import Reader
 from service.cache.answers import Answer, make_answer, pack_answer, unpack_answer
-from service.cache.codecs import REPOSITORY_FORM, Form, key_form
+from service.cache.codecs import REPOSITORY_CODEC, Codec, application_key_codec
 from service.cache.keys import (
     Kind,
-    ask,
-    ask_key,
-    ask_quarantine,
-    ask_repository,
-    ask_test,
+    key_of_answer,
+    key_of_credential,
+    key_of_quarantine,
+    key_of_repository,
+    key_of_test,
 )
-from service.cache.session import Visit
+from service.cache.session import CacheSession
 from service.http import problems
 from service.pagination.cursor import Position
 from service.pagination.page_ends import pack_ends
@@ -53,20 +53,20 @@ _encode_tests: Final = compile_encoder(TestPageAnswer)
 _encode_quarantine: Final = compile_encoder(QuarantineAnswer)
 _encode_quarantines: Final = compile_encoder(QuarantinesAnswer)
 
-_ANSWERS: Final = Form(pack_answer, unpack_answer, lambda answer: answer.size)
+_ANSWER_CODEC: Final = Codec(pack_answer, unpack_answer, lambda answer: answer.size)
 
 
-async def find_key(visit: Visit, reader: Reader, digest: bytes) -> ApplicationKey | None:
+async def find_key(session: CacheSession, reader: Reader, digest: bytes) -> ApplicationKey | None:
     """The application key with that SHA-256, revoked and expired ones included."""
 
     async def read() -> ApplicationKey | None:
         return await reader.find_key(digest)
 
-    return await visit.find(ask_key(digest), read, key_form(digest))
+    return await session.find(key_of_credential(digest), read, application_key_codec(digest))
 
 
 async def find_repository(
-    visit: Visit, reader: Reader, name: RepositoryName
+    session: CacheSession, reader: Reader, name: RepositoryName
 ) -> RepositoryName | None:
     """The spelling of a known repository."""
 
@@ -74,11 +74,11 @@ async def find_repository(
         found = await reader.find_repository(name)
         return None if found is None else found.name
 
-    return await visit.find(ask_repository(name), read, REPOSITORY_FORM)
+    return await session.find(key_of_repository(name), read, REPOSITORY_CODEC)
 
 
 async def get_test(
-    visit: Visit, reader: Reader, repository: RepositoryName, test_id: uuid.UUID
+    session: CacheSession, reader: Reader, repository: RepositoryName, test_id: uuid.UUID
 ) -> Answer | None:
     """The detail of one test of the repository."""
 
@@ -86,11 +86,11 @@ async def get_test(
         found = await reader.get_test(repository, test_id)
         return None if found is None else make_answer(_encode_test(found))
 
-    return await visit.find(ask_test(repository, test_id), read, _ANSWERS)
+    return await session.find(key_of_test(repository, test_id), read, _ANSWER_CODEC)
 
 
 async def search_tests(
-    visit: Visit,
+    session: CacheSession,
     reader: Reader,
     query: TestQuery,
     position: Position[IdentityPlace],
@@ -123,11 +123,11 @@ async def search_tests(
         body = _encode_tests(Rows(page.rows, per_page))
         return make_answer(body, pack_ends(page, _place_of, IDENTITY_KEYS))
 
-    return await _find_some(visit, Kind.SEARCH, query.repository, canonical, read)
+    return await _find_some(session, Kind.SEARCH, query.repository, canonical, read)
 
 
 async def list_quarantines(
-    visit: Visit,
+    session: CacheSession,
     reader: Reader,
     query: QuarantineQuery,
     anchor: Anchor[QuarantineKey],
@@ -149,7 +149,7 @@ async def list_quarantines(
         )
 
     return await _find_some(
-        visit,
+        session,
         Kind.QUARANTINES,
         query.repository,
         canonical,
@@ -159,7 +159,7 @@ async def list_quarantines(
 
 
 async def get_quarantine(
-    visit: Visit,
+    session: CacheSession,
     reader: Reader,
     repository: RepositoryName,
     quarantine_id: uuid.UUID,
@@ -173,23 +173,25 @@ async def get_quarantine(
             return None
         return make_answer(_encode_quarantine(found), since=now, until=found.expires_at)
 
-    return await visit.find(
-        ask_quarantine(repository, quarantine_id),
+    return await session.find(
+        key_of_quarantine(repository, quarantine_id),
         read,
-        _ANSWERS,
+        _ANSWER_CODEC,
         lambda answer: answer.holds_at(now),
     )
 
 
 async def _find_some(
-    visit: Visit,
+    session: CacheSession,
     kind: Kind,
     repository: RepositoryName,
     canonical: bytes,
     read: Callable[[], Coroutine[Any, Any, Answer]],
     holds: Callable[[Answer], bool] = lambda _: True,
 ) -> Answer:
-    found = await visit.find(ask(kind, repository, canonical), read, _ANSWERS, holds)
+    found = await session.find(
+        key_of_answer(kind, repository, canonical), read, _ANSWER_CODEC, holds
+    )
     if found is None:
         raise RuntimeError("a list always has an answer")
     return found

@@ -9,19 +9,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeGuard, cast
 
-from service.cache.backend import TOKEN_SIZE, Look, SharedStatus, Shelf, Tokens, make_token
+from service.cache.backend import (
+    VERSION_SIZE,
+    CacheBackend,
+    SharedStatus,
+    Snapshot,
+    Versions,
+    make_version,
+)
 from service.cache.keys import COPY_LIFETIME, FORMAT, LONGEST_LIFETIME
-from service.cache.redis_connection import RedisLink
+from service.cache.redis_connection import RedisConnection
 from service.cache.redis_connector import Command
 from service.cache.redis_failures import Reason
-from service.cache.signing import Sealing
+from service.cache.signing import CacheSigner
 
 # Longer than any value of theirs, so that losing one costs little; short enough for Redis to be
 # rid of repositories that nobody asks about.
-_TOKEN_SECONDS: Final = 24 * 60 * 60
+_VERSION_SECONDS: Final = 24 * 60 * 60
 
 # How long a writer waits until Redis knows what it changed; then the rest is done behind its back.
-RENEW_SECONDS: Final = 1.0
+INVALIDATE_SECONDS: Final = 1.0
 _RETRY_SECONDS: Final = 0.1
 
 # One entry for each repository with standing answers.
@@ -46,13 +53,13 @@ def key_prefix(store_id: str) -> str:
     return f"mergewatch:{FORMAT}:{{{store_id}}}:"
 
 
-class RedisShelf(Shelf):
+class RedisBackend(CacheBackend):
     """What one store's processes share. Several stores may use one Redis."""
 
-    def __init__(self, link: RedisLink, sealing: Sealing, store_id: str) -> None:
+    def __init__(self, connection: RedisConnection, signer: CacheSigner, store_id: str) -> None:
         self.copy_lifetime = COPY_LIFETIME
-        self._link = link
-        self._sealing = sealing
+        self._redis = connection
+        self._signer = signer
         self._prefix = key_prefix(store_id)
         self._keys: dict[tuple[str, ...], tuple[bytes, ...]] = {}
         # What this process changed and Redis does not know yet, until when that matters.
@@ -64,27 +71,27 @@ class RedisShelf(Shelf):
 
     @property
     def status(self) -> SharedStatus:
-        counts = {reason.value: self._link.failures.get(reason, 0) for reason in Reason}
-        return SharedStatus(self._link.is_usable, counts)
+        counts = {reason.value: self._redis.failures.get(reason, 0) for reason in Reason}
+        return SharedStatus(self._redis.is_usable, counts)
 
-    async def read_tokens(self, generations: tuple[str, ...]) -> Tokens | None:
-        replies = await self._link.get(self._generation_keys(generations))
-        if replies is None or (self._owed and not self._owed.keys().isdisjoint(generations)):
+    async def read_versions(self, namespaces: tuple[str, ...]) -> Versions | None:
+        replies = await self._redis.get(self._namespace_keys(namespaces))
+        if replies is None or (self._owed and not self._owed.keys().isdisjoint(namespaces)):
             return None
         # A generation without a token is not equal to any.
-        return None if None in replies else cast("Tokens", replies)
+        return None if None in replies else cast("Versions", replies)
 
-    async def look(self, generations: Sequence[str], names: Sequence[str]) -> Look:
-        keys = [*map(self._generation_key, generations), *map(self._value_key, names)]
-        replies = await self._link.get(tuple(keys))
+    async def snapshot(self, namespaces: Sequence[str], names: Sequence[str]) -> Snapshot:
+        keys = [*map(self._namespace_key, namespaces), *map(self._value_key, names)]
+        replies = await self._redis.get(tuple(keys))
         if replies is None:
-            return Look()
-        count = len(generations)
-        return Look(
+            return Snapshot()
+        count = len(namespaces)
+        return Snapshot(
             {
-                name: token
-                for name, token in zip(generations, replies[:count], strict=True)
-                if _is_token(token) and name not in self._owed
+                name: version
+                for name, version in zip(namespaces, replies[:count], strict=True)
+                if _is_version(version) and name not in self._owed
             },
             {
                 name: value
@@ -93,25 +100,25 @@ class RedisShelf(Shelf):
             },
         )
 
-    async def settle(self, generations: Sequence[str]) -> Mapping[str, bytes]:
-        wanted = [name for name in generations if name not in self._owed]
-        tokens = await self._make_tokens(wanted, "NX")
+    async def ensure_versions(self, namespaces: Sequence[str]) -> Mapping[str, bytes]:
+        wanted = [name for name in namespaces if name not in self._owed]
+        versions = await self._make_versions(wanted, "NX")
         # What is no token was left there by somebody else.
-        broken = [name for name in wanted if name not in tokens]
-        return tokens | await self._make_tokens(broken) if broken else tokens
+        broken = [name for name in wanted if name not in versions]
+        return versions | await self._make_versions(broken) if broken else versions
 
-    def open(self, name: str, tokens: Tokens, sealed: bytes) -> bytes | None:
-        return self._sealing.open(self._value_name(name), tokens, sealed)
+    def open(self, name: str, versions: Versions, signed: bytes) -> bytes | None:
+        return self._signer.open(self._value_name(name), versions, signed)
 
-    def put(self, name: str, tokens: Tokens, payload: bytes, seconds: float) -> None:
-        sealed = self._sealing.seal(self._value_name(name), tokens, payload)
-        command = ("SET", self._value_key(name), sealed, "PX", max(1, int(seconds * 1000)))
-        self._link.write(command, len(sealed))
+    def put(self, name: str, versions: Versions, payload: bytes, seconds: float) -> None:
+        signed = self._signer.sign(self._value_name(name), versions, payload)
+        command = ("SET", self._value_key(name), signed, "PX", max(1, int(seconds * 1000)))
+        self._redis.write(command, len(signed))
 
     async def count(self, name: str, seconds: float, more: int) -> tuple[int, float] | None:
         key = f"{self._prefix}count:{name}".encode()
         milliseconds = max(1, int(seconds * 1000))
-        replies = await self._link.order(
+        replies = await self._redis.order(
             [
                 ("SET", key, 0, "PX", milliseconds, "NX"),
                 ("INCRBY", key, more),
@@ -122,13 +129,13 @@ class RedisShelf(Shelf):
             return None
         if replies[2] < 0:
             # It ended between the first command and the second, which made one without an end.
-            await self._link.order([("PEXPIRE", key, milliseconds)])
+            await self._redis.order([("PEXPIRE", key, milliseconds)])
             return replies[1], seconds
         return replies[1], replies[2] / 1000
 
-    async def renew(self, generations: Iterable[str]) -> None:
+    async def invalidate(self, namespaces: Iterable[str]) -> None:
         debt = _Debt(time.monotonic() + LONGEST_LIFETIME)
-        self._owed.update(dict.fromkeys(generations, debt))
+        self._owed.update(dict.fromkeys(namespaces, debt))
         if self._paying is None:
             self._refused = asyncio.get_running_loop().create_future()
             self._paying = asyncio.create_task(self._pay(self._refused))
@@ -141,7 +148,7 @@ class RedisShelf(Shelf):
         if self._paying is not None:
             self._paying.cancel()
             await asyncio.wait([self._paying])
-        await self._link.close()
+        await self._redis.close()
 
     async def _wait_for_payment(self) -> None:
         """Wait until Redis knows all, for so long as a writer can be held up."""
@@ -149,7 +156,7 @@ class RedisShelf(Shelf):
         if paying is None or refused is None:
             return
         await asyncio.wait(
-            [paying, refused], timeout=RENEW_SECONDS, return_when=asyncio.FIRST_COMPLETED
+            [paying, refused], timeout=INVALIDATE_SECONDS, return_when=asyncio.FIRST_COMPLETED
         )
         if not paying.done() and self._patient:
             # A long load is not held up at each of its steps.
@@ -167,12 +174,12 @@ class RedisShelf(Shelf):
         try:
             while self._owed:
                 owed = dict(self._owed)
-                if await self._link.connect():
-                    replies = await self._link.order([self._drop_token(name) for name in owed])
+                if await self._redis.connect():
+                    replies = await self._redis.order([self._drop_version(name) for name in owed])
                     if replies is not None and all(reply is not None for reply in replies):
                         self._forgive(owed)
                         continue
-                elif self._link.is_refused and not refused.done():
+                elif self._redis.is_refused and not refused.done():
                     refused.set_result(None)
                 now = time.monotonic()
                 self._forgive({name: debt for name, debt in owed.items() if debt.until <= now})
@@ -188,33 +195,40 @@ class RedisShelf(Shelf):
             if self._owed.get(name) is debt:
                 del self._owed[name]
 
-    async def _make_tokens(self, names: Sequence[str], *condition: str) -> dict[str, bytes]:
+    async def _make_versions(self, names: Sequence[str], *condition: str) -> dict[str, bytes]:
         commands: list[Command] = []
         for name in names:
-            commands += (self._set_token(name, *condition), ("GET", self._generation_key(name)))
-        replies = await self._link.order(commands)
+            commands += (self._set_version(name, *condition), ("GET", self._namespace_key(name)))
+        replies = await self._redis.order(commands)
         if replies is None:
             return {}
         # Read back, so that processes that make one at the same time agree.
         held = zip(names, replies[1::2], strict=True)
-        return {name: token for name, token in held if _is_token(token)}
+        return {name: version for name, version in held if _is_version(version)}
 
-    def _drop_token(self, name: str) -> Command:
+    def _drop_version(self, name: str) -> Command:
         # The next reader makes another. Unlike writing one, this is done when Redis is full too.
-        return ("DEL", self._generation_key(name))
+        return ("DEL", self._namespace_key(name))
 
-    def _set_token(self, name: str, *condition: str) -> Command:
-        return ("SET", self._generation_key(name), make_token(), *condition, "EX", _TOKEN_SECONDS)
+    def _set_version(self, name: str, *condition: str) -> Command:
+        return (
+            "SET",
+            self._namespace_key(name),
+            make_version(),
+            *condition,
+            "EX",
+            _VERSION_SECONDS,
+        )
 
-    def _generation_keys(self, generations: tuple[str, ...]) -> tuple[bytes, ...]:
-        keys = self._keys.get(generations)
+    def _namespace_keys(self, namespaces: tuple[str, ...]) -> tuple[bytes, ...]:
+        keys = self._keys.get(namespaces)
         if keys is None:
             if len(self._keys) >= _MAX_KEPT_KEYS:
                 self._keys.clear()
-            keys = self._keys[generations] = tuple(map(self._generation_key, generations))
+            keys = self._keys[namespaces] = tuple(map(self._namespace_key, namespaces))
         return keys
 
-    def _generation_key(self, name: str) -> bytes:
+    def _namespace_key(self, name: str) -> bytes:
         return f"{self._prefix}generation:{name}".encode()
 
     def _value_key(self, name: str) -> bytes:
@@ -225,5 +239,5 @@ class RedisShelf(Shelf):
         return f"{self._prefix}value:{name}"
 
 
-def _is_token(reply: object) -> TypeGuard[bytes]:
-    return isinstance(reply, bytes) and len(reply) == TOKEN_SIZE
+def _is_version(reply: object) -> TypeGuard[bytes]:
+    return isinstance(reply, bytes) and len(reply) == VERSION_SIZE

@@ -59,14 +59,14 @@ class _Asked:
     asked_at: float
     waiters: list[asyncio.Future[Any]]
 
-    def settle(self, outcome: object) -> None:
+    def resolve(self, outcome: object) -> None:
         for waiter in self.waiters:
             # Who asked may be gone.
             if not waiter.done():
                 waiter.set_result(outcome)
 
 
-class RedisLink:
+class RedisConnection:
     """Used on one event loop, from `open` to `close`. Its URL is in no message and no `repr`."""
 
     def __init__(self, url: str, probe_key: bytes = b"mergewatch:probe") -> None:
@@ -199,10 +199,10 @@ class RedisLink:
         values = replies.pop() if keys else None
         rest = iter(replies[written:])
         for order, waiting in orders:
-            waiting.settle([next(rest) for _ in order])
+            waiting.resolve([next(rest) for _ in order])
         found = dict(zip(keys, values, strict=True)) if isinstance(values, list) else None
         for wanted, waiting in gets.items():
-            waiting.settle(None if found is None else tuple([found[key] for key in wanted]))
+            waiting.resolve(None if found is None else tuple([found[key] for key in wanted]))
 
     def _take_gets(self) -> dict[Keys, _Asked]:
         if sum(map(len, self._gets)) <= MAX_KEYS:
@@ -310,4 +310,4 @@ class RedisLink:
 
 def _refuse(asked: Iterable[_Asked]) -> None:
     for each in asked:
-        each.settle(None)
+        each.resolve(None)

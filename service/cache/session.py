@@ -8,11 +8,11 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
 
-from service.cache.backend import Look, Shelf, Tokens
-from service.cache.codecs import Form
-from service.cache.keys import LIFETIMES, Question
+from service.cache.backend import CacheBackend, Snapshot, Versions
+from service.cache.codecs import Codec
+from service.cache.keys import LIFETIMES, CacheKey
 from service.cache.lru import Lru
-from service.cache.single_flight import Fills
+from service.cache.single_flight import SingleFlight
 
 V = TypeVar("V")
 
@@ -26,46 +26,46 @@ _JITTER_STEPS: Final = 100
 @dataclass(frozen=True, slots=True)
 class _Copy:
     value: object
-    tokens: Tokens
+    versions: Versions
 
 
 class Cache:
-    """What handlers ask through, by a `Visit` for each request."""
+    """What handlers ask through, by a `CacheSession` for each request."""
 
-    def __init__(self, shelf: Shelf) -> None:
-        self.shelf = shelf
+    def __init__(self, backend: CacheBackend) -> None:
+        self.backend = backend
         self._copies: Lru[_Copy] = Lru(COPIES_MAX_BYTES)
-        self._fills = Fills()
+        self._single_flight = SingleFlight()
 
-    async def visit(self, generations: Sequence[str], questions: Sequence[Question]) -> Visit:
+    async def session(self, namespaces: Sequence[str], keys: Sequence[CacheKey]) -> CacheSession:
         """Begin a request that belongs to these generations and will ask these questions."""
-        names = [asked.name for asked in questions if self._copies.find(asked.name) is None]
-        return Visit(self, await self.shelf.look(generations, names), names)
+        names = [asked.name for asked in keys if self._copies.find(asked.name) is None]
+        return CacheSession(self, await self.backend.snapshot(namespaces, names), names)
 
-    def find_copy(self, question: Question, tokens: Tokens) -> object | None:
+    def find_copy(self, key: CacheKey, versions: Versions) -> object | None:
         """The copy of this process, if it belongs to these tokens."""
-        copy = self._copies.find(question.name)
-        return copy.value if copy is not None and copy.tokens == tokens else None
+        copy = self._copies.find(key.name)
+        return copy.value if copy is not None and copy.versions == versions else None
 
     def open_shared(
-        self, question: Question, tokens: Tokens, sealed: bytes | None, form: Form[V]
+        self, key: CacheKey, versions: Versions, signed: bytes | None, codec: Codec[V]
     ) -> V | None:
         """The shared value, if it is one of these tokens."""
-        if sealed is None:
+        if signed is None:
             return None
-        payload = self.shelf.open(question.name, tokens, sealed)
+        payload = self.backend.open(key.name, versions, signed)
         if payload is None:
             return None
-        value = form.unpack(payload)
-        self._keep_copy(question, tokens, value, form, LIFETIMES[question.kind])
+        value = codec.unpack(payload)
+        self._keep_copy(key, versions, value, codec, LIFETIMES[key.kind])
         return value
 
-    async def fill(
+    async def load(
         self,
-        question: Question,
-        tokens: Tokens,
+        key: CacheKey,
+        versions: Versions,
         read: Callable[[], Coroutine[Any, Any, V | None]],
-        form: Form[V],
+        codec: Codec[V],
     ) -> V | None:
         """Read the store once for all who ask that now, and keep what it has."""
 
@@ -74,31 +74,31 @@ class Cache:
             value = await read()
             if value is not None:
                 # The time that the reading took counts: a write may have come right after it began.
-                seconds = _lifetime_of(question) - (time.monotonic() - began)
+                seconds = _lifetime_of(key) - (time.monotonic() - began)
                 if seconds > 0:
-                    self._keep_copy(question, tokens, value, form, seconds)
-                    self.shelf.put(question.name, tokens, form.pack(value), seconds)
+                    self._keep_copy(key, versions, value, codec, seconds)
+                    self.backend.put(key.name, versions, codec.pack(value), seconds)
             return value
 
         # A reading that began before this request may have missed what is there by now: what is
         # absent makes no token void.
-        return await self._fills.share((question.name, tokens), run, _is_there)
+        return await self._single_flight.share((key.name, versions), run, _is_there)
 
     async def read(
-        self, question: Question, read: Callable[[], Coroutine[Any, Any, V | None]]
+        self, key: CacheKey, read: Callable[[], Coroutine[Any, Any, V | None]]
     ) -> V | None:
         """Read the store once for all who wait for a reading to begin, and keep nothing.
 
         Without tokens nothing tells whether what a reading under way will give is still true.
         """
-        return await self._fills.share((question.name, None), read, lambda _: False)
+        return await self._single_flight.share((key.name, None), read, lambda _: False)
 
     def _keep_copy(
-        self, question: Question, tokens: Tokens, value: V, form: Form[V], seconds: float
+        self, key: CacheKey, versions: Versions, value: V, codec: Codec[V], seconds: float
     ) -> None:
-        deadline = time.monotonic() + min(seconds, self.shelf.copy_lifetime)
-        size = len(question.name) + form.size(value)
-        self._copies.keep(question.name, _Copy(value, tokens), size, deadline)
+        deadline = time.monotonic() + min(seconds, self.backend.copy_lifetime)
+        size = len(key.name) + codec.size(value)
+        self._copies.keep(key.name, _Copy(value, versions), size, deadline)
 
 
 def _is_there(value: object) -> bool:
@@ -109,29 +109,29 @@ def _always(_value: object) -> bool:
     return True
 
 
-class Visit:
+class CacheSession:
     """What one request asks of the cache, by the generations as they were when it began."""
 
-    __slots__ = ("_cache", "_looked_for", "_tokens", "_values")
+    __slots__ = ("_cache", "_looked_up", "_values", "_versions")
 
-    def __init__(self, cache: Cache, look: Look, looked_for: Sequence[str]) -> None:
+    def __init__(self, cache: Cache, snapshot: Snapshot, looked_up: Sequence[str]) -> None:
         self._cache = cache
-        self._tokens: dict[str, bytes] = dict(look.tokens)
-        self._values: Mapping[str, bytes] = look.values
-        self._looked_for = frozenset(looked_for)
+        self._versions: dict[str, bytes] = dict(snapshot.versions)
+        self._values: Mapping[str, bytes] = snapshot.values
+        self._looked_up = frozenset(looked_up)
 
-    def tokens_of(self, generations: Sequence[str]) -> Tokens | None:
+    def versions_of(self, namespaces: Sequence[str]) -> Versions | None:
         """The tokens as they were when the request began, unless one is not known."""
         try:
-            return tuple([self._tokens[generation] for generation in generations])
+            return tuple([self._versions[namespace] for namespace in namespaces])
         except KeyError:
             return None
 
     async def find(
         self,
-        question: Question,
+        key: CacheKey,
         read: Callable[[], Coroutine[Any, Any, V | None]],
-        form: Form[V],
+        codec: Codec[V],
         holds: Callable[[V], bool] = _always,
     ) -> V | None:
         """The value that is kept and holds, or what `read` gives, which is kept from then on.
@@ -141,33 +141,33 @@ class Visit:
         Raises:
             Whatever `read` raises, for all who wait for it.
         """
-        tokens = self.tokens_of(question.generations)
-        if tokens is None:
-            tokens = await self._settle(question.generations)
-        if tokens is None:
-            return await self._cache.read(question, read)
+        versions = self.versions_of(key.namespaces)
+        if versions is None:
+            versions = await self._ensure_versions(key.namespaces)
+        if versions is None:
+            return await self._cache.read(key, read)
         # What is kept under a name was made by the one form of its kind.
-        copy = cast("V | None", self._cache.find_copy(question, tokens))
+        copy = cast("V | None", self._cache.find_copy(key, versions))
         if copy is not None and holds(copy):
             return copy
-        sealed = await self._shared(question)
-        value = self._cache.open_shared(question, tokens, sealed, form)
+        signed = await self._shared(key)
+        value = self._cache.open_shared(key, versions, signed, codec)
         if value is not None and holds(value):
             return value
-        return await self._cache.fill(question, tokens, read, form)
+        return await self._cache.load(key, versions, read, codec)
 
-    async def _shared(self, question: Question) -> bytes | None:
-        if question.name in self._looked_for:
-            return self._values.get(question.name)
-        return (await self._cache.shelf.look((), (question.name,))).values.get(question.name)
+    async def _shared(self, key: CacheKey) -> bytes | None:
+        if key.name in self._looked_up:
+            return self._values.get(key.name)
+        return (await self._cache.backend.snapshot((), (key.name,))).values.get(key.name)
 
-    async def _settle(self, generations: Sequence[str]) -> Tokens | None:
-        missing = [name for name in generations if name not in self._tokens]
-        self._tokens.update(await self._cache.shelf.settle(missing))
-        return self.tokens_of(generations)
+    async def _ensure_versions(self, namespaces: Sequence[str]) -> Versions | None:
+        missing = [name for name in namespaces if name not in self._versions]
+        self._versions.update(await self._cache.backend.ensure_versions(missing))
+        return self.versions_of(namespaces)
 
 
-def _lifetime_of(question: Question) -> float:
+def _lifetime_of(key: CacheKey) -> float:
     """The lifetime of its kind or a little less, by its name."""
-    step = zlib.crc32(question.name.encode()) % _JITTER_STEPS
-    return LIFETIMES[question.kind] * (1 - step / (5 * _JITTER_STEPS))
+    step = zlib.crc32(key.name.encode()) % _JITTER_STEPS
+    return LIFETIMES[key.kind] * (1 - step / (5 * _JITTER_STEPS))

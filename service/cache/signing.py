@@ -11,10 +11,10 @@ import hmac
 from collections.abc import Sequence
 from typing import Final
 
-SEAL_SIZE: Final = 16
+SIGNATURE_SIZE: Final = 16
 
 
-class Sealing:
+class CacheSigner:
     """Seals values by a key that is derived from the secret that cursors are made with."""
 
     __slots__ = ("_key",)
@@ -23,21 +23,21 @@ class Sealing:
         # The name keeps this key apart from any other that the same secret makes.
         self._key = hashlib.blake2b(secret, person=b"cache seal").digest()
 
-    def seal(self, name: str, tokens: Sequence[bytes], payload: bytes) -> bytes:
+    def sign(self, name: str, versions: Sequence[bytes], payload: bytes) -> bytes:
         """The payload with its seal before it."""
-        return self._mac(name, tokens, payload) + payload
+        return self._mac(name, versions, payload) + payload
 
-    def open(self, name: str, tokens: Sequence[bytes], sealed: bytes) -> bytes | None:
+    def open(self, name: str, versions: Sequence[bytes], signed: bytes) -> bytes | None:
         """The payload, or nothing where this is not what `seal` gave for the same."""
-        payload = sealed[SEAL_SIZE:]
-        if hmac.compare_digest(sealed[:SEAL_SIZE], self._mac(name, tokens, payload)):
+        payload = signed[SIGNATURE_SIZE:]
+        if hmac.compare_digest(signed[:SIGNATURE_SIZE], self._mac(name, versions, payload)):
             return payload
         return None
 
-    def _mac(self, name: str, tokens: Sequence[bytes], payload: bytes) -> bytes:
+    def _mac(self, name: str, versions: Sequence[bytes], payload: bytes) -> bytes:
         # All but the payload have a length, so that nothing flows from one into another.
-        parts = [name.encode(), *tokens]
-        mac = hashlib.blake2b(key=self._key, digest_size=SEAL_SIZE)
+        parts = [name.encode(), *versions]
+        mac = hashlib.blake2b(key=self._key, digest_size=SIGNATURE_SIZE)
         mac.update(b"".join(len(part).to_bytes(4, "big") + part for part in parts))
         mac.update(payload)
         return mac.digest()

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 V = TypeVar("V")
 
 
-class _Fill(Generic[V]):
+class _Flight(Generic[V]):
     __slots__ = ("task", "waiting")
 
     def __init__(self, work: Coroutine[Any, Any, V]) -> None:
@@ -18,14 +18,14 @@ class _Fill(Generic[V]):
         self.waiting = 0
 
 
-class Fills:
+class SingleFlight:
     """The readings under way. They end for all who wait alike, in a value or in an error.
 
     Who is cancelled leaves the others waiting; once nobody is left, the reading is cancelled too.
     """
 
     def __init__(self) -> None:
-        self._under_way: dict[Hashable, _Fill[Any]] = {}
+        self._under_way: dict[Hashable, _Flight[Any]] = {}
 
     async def share(
         self,
@@ -45,23 +45,23 @@ class Fills:
         return found
 
     async def _join(self, name: Hashable, work: Callable[[], Coroutine[Any, Any, V]]) -> V:
-        fill: _Fill[V] | None = self._find(name)
-        if fill is None:
-            fill = self._under_way[name] = _Fill(work())
-            fill.task.add_done_callback(partial(self._forget, name))
-        fill.waiting += 1
+        flight: _Flight[V] | None = self._find(name)
+        if flight is None:
+            flight = self._under_way[name] = _Flight(work())
+            flight.task.add_done_callback(partial(self._forget, name))
+        flight.waiting += 1
         try:
-            return await asyncio.shield(fill.task)
+            return await asyncio.shield(flight.task)
         finally:
-            fill.waiting -= 1
-            if not fill.waiting and not fill.task.done():
-                self._forget(name, fill.task)
-                fill.task.cancel()
+            flight.waiting -= 1
+            if not flight.waiting and not flight.task.done():
+                self._forget(name, flight.task)
+                flight.task.cancel()
 
-    def _find(self, name: Hashable) -> _Fill[Any] | None:
-        fill = self._under_way.get(name)
+    def _find(self, name: Hashable) -> _Flight[Any] | None:
+        flight = self._under_way.get(name)
         # One that has just ended is there until the loop comes to forgetting it.
-        return None if fill is None or fill.task.done() else fill
+        return None if flight is None or flight.task.done() else flight
 
     def _forget(self, name: Hashable, task: asyncio.Task[Any]) -> None:
         # Another reading may have begun under that name since.

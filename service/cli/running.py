@@ -11,8 +11,8 @@ from typing import TypeVar
 
 from indexing.store import open_store
 from indexing.store.interface import Store
-from service.cache.invalidation import RenewingStore
-from service.cache.opening import LateRenewal
+from service.cache.invalidation import InvalidatingStore
+from service.cache.opening import LazyInvalidator
 from service.config.settings import Settings, load_settings
 
 T = TypeVar("T")
@@ -32,12 +32,12 @@ def with_store(work: Callable[[Store], Awaitable[T]], settings: Settings | None 
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, signal.default_int_handler)
         store = await open_store(chosen.store)
-        renewal = LateRenewal(chosen, store)
+        invalidator = LazyInvalidator(chosen, store)
         try:
             # Without Redis nobody else keeps what this process could drop.
-            return await work(RenewingStore(store, renewal) if chosen.redis_url else store)
+            return await work(InvalidatingStore(store, invalidator) if chosen.redis_url else store)
         finally:
-            await renewal.close()
+            await invalidator.close()
             await store.close()
 
     return asyncio.run(run())

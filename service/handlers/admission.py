@@ -13,24 +13,24 @@ from indexing.store.interface import Reader
 from service.auth.api_keys import digest_key, is_key
 from service.auth.authentication import (
     authenticate,
-    find_holder_of_token,
-    name_of_token,
+    authenticate_token,
+    name_token_holder,
     read_bearer,
-    require_host,
+    require_code_host,
 )
 from service.auth.authorization import find_visible, find_writable, require_scope
-from service.auth.code_host.access import Host
-from service.auth.principal import Caller
-from service.cache import reader as asking
+from service.auth.code_host.access import CodeHost
+from service.auth.principal import Principal
+from service.cache import reader as cached_reader
 from service.cache.keys import (
     CREDENTIALS,
     EVERYTHING,
-    Question,
-    ask_key,
-    ask_repository,
-    repository_generation,
+    CacheKey,
+    key_of_credential,
+    key_of_repository,
+    repository_namespace,
 )
-from service.cache.session import Visit
+from service.cache.session import CacheSession
 from service.context import CONTEXT, Context
 from service.http import problems
 from service.http.path_params import PathParameter, find_path_errors
@@ -45,28 +45,28 @@ class Admission:
 
     context: Context
     repository: RepositoryName
-    caller: Caller
-    visit: Visit
+    principal: Principal
+    session: CacheSession
 
 
 @dataclass(frozen=True, slots=True)
 class _Directory:
     """Keys and repositories as one request sees them: through the cache."""
 
-    visit: Visit
+    session: CacheSession
     reader: Reader
 
     async def find_key(self, digest: bytes) -> ApplicationKey | None:
-        return await asking.find_key(self.visit, self.reader, digest)
+        return await cached_reader.find_key(self.session, self.reader, digest)
 
     async def find_repository(self, name: RepositoryName) -> RepositoryName | None:
-        return await asking.find_repository(self.visit, self.reader, name)
+        return await cached_reader.find_repository(self.session, self.reader, name)
 
 
 async def admit(
     request: web.Request,
     route: Route,
-    expect: Callable[[RepositoryName], Question] | None = None,
+    expect: Callable[[RepositoryName], CacheKey] | None = None,
 ) -> Admission:
     """Let a request in to the repository that its path names: its first two parameters.
 
@@ -77,10 +77,10 @@ async def admit(
         Problem: 403 for the credential, then 422 for the path's form, then 404 for the
             repository, then 403 for the scope.
     """
-    caller, name, directory = await _identify(request, route.path, expect)
-    found = await find_visible(caller, name, directory)
-    require_scope(caller, route.operation)
-    return Admission(request.app[CONTEXT], found, caller, directory.visit)
+    principal, name, directory = await _identify(request, route.path, expect)
+    found = await find_visible(principal, name, directory)
+    require_scope(principal, route.operation)
+    return Admission(request.app[CONTEXT], found, principal, directory.session)
 
 
 async def admit_to_write(request: web.Request, route: Route) -> RepositoryName:
@@ -89,63 +89,63 @@ async def admit_to_write(request: web.Request, route: Route) -> RepositoryName:
     Raises:
         Problem: in the order of `admit`.
     """
-    caller, name, directory = await _identify(request, route.path)
-    found = await find_writable(caller, name, route.operation, directory)
-    request.app[ADMISSION_CONTROL].let_in(request)
+    principal, name, directory = await _identify(request, route.path)
+    found = await find_writable(principal, name, route.operation, directory)
+    request.app[ADMISSION_CONTROL].release_slot(request)
     return found
 
 
 async def _identify(
     request: web.Request,
     path: tuple[PathParameter, ...],
-    expect: Callable[[RepositoryName], Question] | None = None,
-) -> tuple[Caller, RepositoryName, _Directory]:
+    expect: Callable[[RepositoryName], CacheKey] | None = None,
+) -> tuple[Principal, RepositoryName, _Directory]:
     """Who asks, and for which repository."""
     context = request.app[CONTEXT]
     bearer = read_bearer(request.headers)
     values = request.match_info
     errors = find_path_errors(path, values)
     name = RepositoryName(values[path[0].name], values[path[1].name])
-    digest, caller = None, None
-    generations: list[str] = [CREDENTIALS]
-    questions: list[Question] = []
+    digest, principal = None, None
+    namespaces: list[str] = [CREDENTIALS]
+    keys: list[CacheKey] = []
     if is_key(bearer):
         digest = digest_key(bearer)
-        questions.append(ask_key(digest))
+        keys.append(key_of_credential(digest))
     else:
-        host = require_host(context.host, bearer)
+        code_host = require_code_host(context.code_host, bearer)
         if not errors:
-            caller = await _ask_host(request, host, bearer, name)
+            principal = await _authenticate_token(request, code_host, bearer, name)
     # What is wrong with the path is said after the credential is known, and not looked up.
     if not errors:
-        generations += (EVERYTHING, repository_generation(name))
-        questions.append(ask_repository(name))
+        namespaces += (EVERYTHING, repository_namespace(name))
+        keys.append(key_of_repository(name))
         if expect is not None:
-            questions.append(expect(name))
-    visit = await context.cache.visit(generations, questions)
-    directory = _Directory(visit, context.reader)
+            keys.append(expect(name))
+    session = await context.cache.session(namespaces, keys)
+    directory = _Directory(session, context.reader)
     if digest is not None:
-        caller = await authenticate(digest, directory, context.clock())
-        rates = request.app.get(RATE_LIMIT)
-        if rates is not None:
-            await rates.spend(request, caller.name)
-    if caller is not None and caller.covers(name):
-        request.app[ADMISSION_CONTROL].recognise(request)
-    if errors or caller is None:
+        principal = await authenticate(digest, directory, context.clock())
+        rate_limit = request.app.get(RATE_LIMIT)
+        if rate_limit is not None:
+            await rate_limit.spend(request, principal.name)
+    if principal is not None and principal.covers(name):
+        request.app[ADMISSION_CONTROL].add_verified(request)
+    if errors or principal is None:
         # The host is asked about a repository: a token is not known until there is one.
         raise problems.invalid(errors)
-    return caller, name, directory
+    return principal, name, directory
 
 
-async def _ask_host(
-    request: web.Request, host: Host, token: str, repository: RepositoryName
-) -> Caller:
+async def _authenticate_token(
+    request: web.Request, code_host: CodeHost, token: str, repository: RepositoryName
+) -> Principal:
     """Whoever has that token. What the host does not know is nobody's, and counted nowhere."""
-    rates = request.app.get(RATE_LIMIT)
-    if rates is None:
-        return await find_holder_of_token(host, token, repository)
+    rate_limit = request.app.get(RATE_LIMIT)
+    if rate_limit is None:
+        return await authenticate_token(code_host, token, repository)
     # Before the host is asked: what it is asked costs more than an answer.
-    await rates.require_some(request, name_of_token(host, token))
-    caller = await find_holder_of_token(host, token, repository)
-    await rates.spend(request, caller.name)
-    return caller
+    await rate_limit.require_some(request, name_token_holder(code_host, token))
+    principal = await authenticate_token(code_host, token, repository)
+    await rate_limit.spend(request, principal.name)
+    return principal

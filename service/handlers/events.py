@@ -24,7 +24,7 @@ from indexing.models.events import EventKey, EventQuery, EventRow
 from indexing.names import RepositoryName
 from service.context import CONTEXT
 from service.handlers.admission import admit_to_write
-from service.handlers.list_endpoint import Listing, open_list
+from service.handlers.list_endpoint import ListEndpoint, open_list
 from service.http.raw_response import respond_whole
 from service.ingest.limiter import LIMITER
 from service.ingest.request_body import Reader
@@ -37,12 +37,12 @@ from service.schemas.compiled import compile_encoder
 from service.schemas.limits import DEFAULT_PER_PAGE
 from service.schemas.responses import EventIntakeAnswer, EventPageAnswer, Rows
 
-LIST: Final = Listing(LIST_EVENTS, EVENT_KEYS)
+LIST: Final = ListEndpoint(LIST_EVENTS, EVENT_KEYS)
 
 DEFAULT_RANGE: Final = timedelta(days=1)
 _BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 
-_INTAKE: Final = EventIntakeAnswer()
+_ANSWER: Final = EventIntakeAnswer()
 _encode_page: Final = compile_encoder(EventPageAnswer)
 
 
@@ -92,7 +92,7 @@ async def send_events(request: web.Request) -> web.Response:
                 await load.flush()
         await load.flush()
     count = load.count
-    answer = _INTAKE.dump(
+    answer = _ANSWER.dump(
         {
             "read": count.read,
             "written": count.written,

@@ -14,21 +14,21 @@ from indexing.names import RepositoryName
 from service.context import Context
 from service.handlers.admission import Admission, admit
 from service.pagination.cursor import Position, Window
-from service.pagination.key_form import KeyForm
+from service.pagination.key_codec import KeyCodec
 from service.pagination.links import links
 from service.pagination.page_ends import Ends
-from service.pagination.paginator import ListQuery, Walk, begin_walk
+from service.pagination.paginator import ListQuery, Paginator, start_paginator
 from service.routes import ListRoute
 
 K = TypeVar("K")
 
 
 @dataclass(frozen=True, slots=True)
-class Listing(Generic[K]):
+class ListEndpoint(Generic[K]):
     """One list of the API, and the sort keys of its rows."""
 
     route: ListRoute
-    keys: KeyForm[K]
+    keys: KeyCodec[K]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class OpenList(Generic[K]):
     request: web.Request
     admission: Admission
     query: ListQuery
-    walk: Walk[K]
+    paginator: Paginator[K]
     position: Position[K]
 
     @property
@@ -66,7 +66,7 @@ class OpenList(Generic[K]):
         return links(
             self.request,
             self.context.public_url,
-            self.walk,
+            self.paginator,
             self.query,
             ends,
             backward=self.position.backward,
@@ -74,19 +74,19 @@ class OpenList(Generic[K]):
         )
 
 
-async def open_list(request: web.Request, listing: Listing[K]) -> OpenList[K]:
-    """Check a request for a page, in the order that `admit` keeps and then `begin_walk`.
+async def open_list(request: web.Request, endpoint: ListEndpoint[K]) -> OpenList[K]:
+    """Check a request for a page, in the order that `admit` keeps and then `start_paginator`.
 
     Raises:
         Problem: as those do.
     """
-    admission = await admit(request, listing.route)
-    query, walk, position = begin_walk(
-        listing.route.query,
+    admission = await admit(request, endpoint.route)
+    query, paginator, position = start_paginator(
+        endpoint.route.query,
         request.rel_url.raw_query_string,
-        admission.context.seal,
-        listing.route.operation,
+        admission.context.cursor_signer,
+        endpoint.route.operation,
         admission.repository,
-        listing.keys,
+        endpoint.keys,
     )
-    return OpenList(request, admission, query, walk, position)
+    return OpenList(request, admission, query, paginator, position)

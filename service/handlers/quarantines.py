@@ -11,18 +11,18 @@ from aiohttp import web
 
 from indexing.models.quarantines import QuarantineQuery, QuarantineSource
 from indexing.names import RepositoryName
-from service.cache import reader as asking
-from service.cache.keys import ask_quarantine
+from service.cache import reader as cached_reader
+from service.cache.keys import key_of_quarantine
 from service.handlers.admission import admit
-from service.handlers.list_endpoint import Listing, open_list
-from service.handlers.respond import find_ignored, give
+from service.handlers.list_endpoint import ListEndpoint, open_list
+from service.handlers.respond import find_ignored, respond
 from service.http import problems
 from service.http.path_params import QUARANTINE_ID
 from service.pagination.sort_keys import QUARANTINE_KEYS
 from service.routes import GET_QUARANTINE, LIST_QUARANTINES
 from service.schemas.limits import DEFAULT_PER_PAGE
 
-LIST: Final = Listing(LIST_QUARANTINES, QUARANTINE_KEYS)
+LIST: Final = ListEndpoint(LIST_QUARANTINES, QUARANTINE_KEYS)
 
 
 async def list_quarantines(request: web.Request) -> web.StreamResponse:
@@ -34,10 +34,12 @@ async def list_quarantines(request: web.Request) -> web.StreamResponse:
     context, asked = opened.context, opened.asked
     limit = asked["per_page"] or (DEFAULT_PER_PAGE if asked["cursor"] else None)
     query = make_query(opened.repository, asked, context.clock())
-    visit = opened.admission.visit
-    answer = await asking.list_quarantines(visit, context.reader, query, opened.anchor, limit)
+    session = opened.admission.session
+    answer = await cached_reader.list_quarantines(
+        session, context.reader, query, opened.anchor, limit
+    )
     link = None if limit is None else opened.links(answer.ends)
-    return give(request, opened.admission, answer, link, ignored=opened.query.ignored)
+    return respond(request, opened.admission, answer, link, ignored=opened.query.ignored)
 
 
 async def get_quarantine(request: web.Request) -> web.StreamResponse:
@@ -45,15 +47,15 @@ async def get_quarantine(request: web.Request) -> web.StreamResponse:
     admission = await admit(
         request,
         GET_QUARANTINE,
-        lambda repository: ask_quarantine(repository, _id_of(request)),
+        lambda repository: key_of_quarantine(repository, _id_of(request)),
     )
     context = admission.context
-    answer = await asking.get_quarantine(
-        admission.visit, context.reader, admission.repository, _id_of(request), context.clock()
+    answer = await cached_reader.get_quarantine(
+        admission.session, context.reader, admission.repository, _id_of(request), context.clock()
     )
     if answer is None:
         raise problems.not_found("quarantine")
-    return give(request, admission, answer, ignored=find_ignored(request))
+    return respond(request, admission, answer, ignored=find_ignored(request))
 
 
 def make_query(

@@ -8,11 +8,11 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from service.cache.answers import Answer, tag_of
-from service.cache.keys import CREDENTIALS, EVERYTHING, repository_generation
+from service.cache.keys import CREDENTIALS, EVERYTHING, repository_namespace
 from service.handlers.admission import Admission
 from service.http.ignored_parameters import IGNORED_HEADER, name_ignored
 from service.http.query_string import split
-from service.middleware.response_cache import RESPONSE_CACHE, headers_of, respond
+from service.middleware.response_cache import RESPONSE_CACHE, headers_of, make_response
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -36,7 +36,7 @@ def without_parameters(handler: Handler) -> Handler:
     return answer
 
 
-def give(
+def respond(
     request: web.Request,
     admission: Admission,
     answer: Answer,
@@ -48,16 +48,16 @@ def give(
     etag = tag_of(answer, () if links is None else links.values())
     headers = headers_of(links, etag=etag, ignored=ignored)
     # All that an answer comes of, from the credential to the body.
-    generations = (CREDENTIALS, EVERYTHING, repository_generation(admission.repository))
-    tokens = admission.visit.tokens_of(generations)
-    if tokens is not None:
+    namespaces = (CREDENTIALS, EVERYTHING, repository_namespace(admission.repository))
+    versions = admission.session.versions_of(namespaces)
+    if versions is not None:
         request.app[RESPONSE_CACHE].keep(
             request,
             answer,
             headers,
-            generations=generations,
-            tokens=tokens,
-            caller=admission.caller.name,
-            until=admission.caller.until,
+            namespaces=namespaces,
+            versions=versions,
+            principal=admission.principal.name,
+            until=admission.principal.until,
         )
-    return respond(request, answer, headers)
+    return make_response(request, answer, headers)

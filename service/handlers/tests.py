@@ -10,33 +10,33 @@ from aiohttp import web
 
 from indexing.models.tests import TestQuery, TestSort
 from indexing.names import RepositoryName
-from service.cache import reader as asking
-from service.cache.keys import ask_test
+from service.cache import reader as cached_reader
+from service.cache.keys import key_of_test
 from service.handlers.admission import admit
-from service.handlers.list_endpoint import Listing, open_list
-from service.handlers.respond import find_ignored, give
+from service.handlers.list_endpoint import ListEndpoint, open_list
+from service.handlers.respond import find_ignored, respond
 from service.http import problems
 from service.http.path_params import TEST_ID
 from service.pagination.sort_keys import IDENTITY_KEYS
 from service.routes import GET_TEST, SEARCH_TESTS
 from service.schemas.limits import DEFAULT_PER_PAGE
 
-SEARCH: Final = Listing(SEARCH_TESTS, IDENTITY_KEYS)
+SEARCH: Final = ListEndpoint(SEARCH_TESTS, IDENTITY_KEYS)
 
 
 async def search_tests(request: web.Request) -> web.StreamResponse:
     """GET /v1/ci/{owner}/repositories/{repository_name}/search/tests."""
     opened = await open_list(request, SEARCH)
     context, repository, asked = opened.context, opened.repository, opened.asked
-    answer = await asking.search_tests(
-        opened.admission.visit,
+    answer = await cached_reader.search_tests(
+        opened.admission.session,
         context.reader,
         make_query(repository, asked),
         opened.position,
         asked["per_page"] or DEFAULT_PER_PAGE,
     )
     link = opened.links(answer.ends)
-    return give(request, opened.admission, answer, link, ignored=opened.query.ignored)
+    return respond(request, opened.admission, answer, link, ignored=opened.query.ignored)
 
 
 async def get_test(request: web.Request) -> web.StreamResponse:
@@ -44,14 +44,14 @@ async def get_test(request: web.Request) -> web.StreamResponse:
     admission = await admit(
         request,
         GET_TEST,
-        lambda repository: ask_test(repository, _id_of(request)),
+        lambda repository: key_of_test(repository, _id_of(request)),
     )
-    answer = await asking.get_test(
-        admission.visit, admission.context.reader, admission.repository, _id_of(request)
+    answer = await cached_reader.get_test(
+        admission.session, admission.context.reader, admission.repository, _id_of(request)
     )
     if answer is None:
         raise problems.not_found("test")
-    return give(request, admission, answer, ignored=find_ignored(request))
+    return respond(request, admission, answer, ignored=find_ignored(request))
 
 
 def make_query(repository: RepositoryName, asked: Mapping[str, Any]) -> TestQuery:

@@ -19,8 +19,8 @@ from multidict import CIMultiDict
 
 def respond_whole(request: BaseRequest, headers: CIMultiDict[str], body: bytes) -> StreamResponse:
     """A 200 with this body and all its fields, but for those that every message has."""
-    if may_be_written(request):
-        return WrittenResponse(write_head(headers, len(body)), body)
+    if takes_raw_response(request):
+        return RawResponse(write_head(headers, len(body)), body)
     return Response(body=body, headers=headers)
 
 
@@ -36,12 +36,12 @@ def write_head(
     return f"{line}{length}{_fields(headers)}".encode()
 
 
-def may_be_written(request: BaseRequest) -> bool:
-    """Whether the request is one that a `WrittenResponse` answers."""
+def takes_raw_response(request: BaseRequest) -> bool:
+    """Whether the request is one that a `RawResponse` answers."""
     return request.method == "GET" and request.version == HttpVersion11
 
 
-class WrittenResponse(StreamResponse):
+class RawResponse(StreamResponse):
     """A response to a GET by HTTP/1.1, of a head by `write_head` and the body that it is of."""
 
     def __init__(self, head: bytes, body: bytes, status: HTTPStatus = HTTPStatus.OK) -> None:

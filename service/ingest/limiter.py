@@ -46,7 +46,7 @@ LARGE_AT_ONCE_OF_ONE: Final = 1
 SMALL_AT_ONCE: Final = 16
 SMALL_AT_ONCE_OF_ONE: Final = 8
 # How long a body that has arrived may wait for that: exporters of spans give up after ten.
-TURN_SECONDS: Final = 5.0
+SLOT_SECONDS: Final = 5.0
 
 # Large bodies come after everything else that runs on the machine.
 LARGE_NICENESS: Final = 5
@@ -58,13 +58,13 @@ _GZIP_NAMES: Final = frozenset({"gzip", "x-gzip"})
 _PIECE_BYTES: Final = 64 * 1024
 
 
-class Intake:
+class RequestBodyLimiter:
     """What one process takes in at a time; anything beyond is told to come again."""
 
     def __init__(self) -> None:
         self._held: Counter[Hashable] = Counter()
-        self._small_turns = FairQueue(SMALL_AT_ONCE, SMALL_AT_ONCE_OF_ONE)
-        self._large_turns = FairQueue(LARGE_AT_ONCE, LARGE_AT_ONCE_OF_ONE)
+        self._small_slots = FairQueue(SMALL_AT_ONCE, SMALL_AT_ONCE_OF_ONE)
+        self._large_slots = FairQueue(LARGE_AT_ONCE, LARGE_AT_ONCE_OF_ONE)
         # Reading a small body takes a moment. Bodies that are read in this process take turns, so
         # that in one round of the event loop only one of them has a moment.
         self._quick_reading = FairQueue(1)
@@ -128,11 +128,11 @@ class Intake:
                     raise _body_too_large()
                 self._check_held(sender, held)
             content = _find_small_content(pieces, held, packed=packed)
-            turns = self._large_turns if content is None else self._small_turns
+            slots = self._large_slots if content is None else self._small_slots
             async with AsyncExitStack() as taken:
                 try:
-                    turn = take_within(TURN_SECONDS, turns.take(sender))
-                    await taken.enter_async_context(turn)
+                    slot = take_within(SLOT_SECONDS, slots.take(sender))
+                    await taken.enter_async_context(slot)
                 except TimeoutError as error:
                     raise _too_much_at_once() from error
                 ASKER.set(sender)
@@ -157,7 +157,7 @@ class Intake:
             raise _too_much_at_once()
 
 
-LIMITER: Final = web.AppKey("request_body_limiter", Intake)
+LIMITER: Final = web.AppKey("request_body_limiter", RequestBodyLimiter)
 
 
 def _find_small_content(pieces: list[bytes], size: int, *, packed: bool) -> bytes | None:

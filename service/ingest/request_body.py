@@ -53,15 +53,15 @@ class SmallBody:
         kind: str,
         content: bytes,
         workers: WorkerPool,
-        turn: AbstractAsyncContextManager[None],
+        slot: AbstractAsyncContextManager[None],
     ) -> None:
         self.kind = kind
         self._content = content
         self._workers = workers
-        self._turn = turn
+        self._slot = slot
 
     async def read(self, reader: Reader[T]) -> AsyncGenerator[T, None]:
-        async with self._turn:
+        async with self._slot:
             # All of it at once: the next body does not wait until this one is written.
             if len(self._content) <= QUICK_BODY_BYTES:
                 items = await _read_here(reader, self._content)

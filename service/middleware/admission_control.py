@@ -18,34 +18,34 @@ from service.http import problems
 from service.http.credentials import hash_credential
 from service.http.methods import READS
 from service.http.problems import Problem
-from service.http.raw_response import WrittenResponse, may_be_written, write_head
+from service.http.raw_response import RawResponse, takes_raw_response, write_head
 from service.http.request_id import REQUEST_ID_HEADER, choose_request_id
 from service.http.response_headers import RESPONSE_HEADERS
 from service.http.targets import is_too_long
-from service.middleware.fair_queue import OverloadedError, Turns
+from service.middleware.fair_queue import FairQueue, OverloadedError
 
 Handler = Callable[[BaseRequest], Awaitable[StreamResponse]]
 
 # Whatever watches the process is answered in any case.
 _UNGUARDED: Final = frozenset({"/health/live", "/health/ready", "/metrics"})
 # Where a request keeps its turn.
-_TURN: Final = RequestKey("turn", ExitStack)
+_SLOT: Final = RequestKey("turn", ExitStack)
 OVERLOAD_WAIT_SECONDS: Final = 1
 _STATUS: Final = HTTPStatus.SERVICE_UNAVAILABLE
 
 # For how long a credential that was good has a queue of its own, and 8,000 of them at most.
-KNOWN_SECONDS: Final = 3_600.0
-_KNOWN_MAX_BYTES: Final = 16 * 1024 * 1024
+VERIFIED_SECONDS: Final = 3_600.0
+_VERIFIED_MAX_BYTES: Final = 16 * 1024 * 1024
 # All the others share one: whoever makes credentials up gets no more turns by making up more.
-_STRANGERS: Final = "strangers"
+_UNVERIFIED: Final = "strangers"
 
 
-class Gate:
+class AdmissionControl:
     """The gate of one process."""
 
     def __init__(self) -> None:
-        self.turns = Turns()
-        self._known: Lru[int] = Lru(_KNOWN_MAX_BYTES)
+        self.queue = FairQueue()
+        self._verified: Lru[int] = Lru(_VERIFIED_MAX_BYTES)
         # There are the most of these when there is the least time for them: it is written once.
         problem = problems.unavailable(
             "more is asked than can be answered just now", OVERLOAD_WAIT_SECONDS
@@ -58,7 +58,7 @@ class Gate:
 
     def before(self, handler: Handler) -> Handler:
         """What lets requests through to the handler in turn."""
-        turns = self.turns
+        queue = self.queue
 
         async def answer(request: BaseRequest) -> StreamResponse:
             # Before the target is decoded, taken apart or hashed.
@@ -67,41 +67,41 @@ class Gate:
             # By what is open, not by what is guarded: the same target can be written in many ways.
             if request.raw_path in _UNGUARDED:
                 return await self._answer(handler, request)
-            tenant = self._tenant_of(request)
-            if not turns.take_now(tenant):
+            tenant = self._find_tenant(request)
+            if not queue.try_acquire(tenant):
                 try:
-                    await turns.take(tenant)
+                    await queue.acquire(tenant)
                 except OverloadedError:
                     return self._refuse_overload(request)
             # What has to wait inside waits behind its own as well.
             ASKER.set(tenant)
-            with ExitStack() as turn:
-                turn.callback(turns.give_back, tenant)
+            with ExitStack() as slot:
+                slot.callback(queue.release, tenant)
                 if request.method not in READS:
-                    request[_TURN] = turn
+                    request[_SLOT] = slot
                 return await self._answer(handler, request)
 
         return answer
 
-    def let_in(self, request: BaseRequest) -> None:
+    def release_slot(self, request: BaseRequest) -> None:
         """End the turn of a request that sends something, once it is known that it may.
 
         What it sends has bounds of its own (`service.ingest.limiter`), and takes as long as its
         sender.
         """
-        turn = request.get(_TURN)
-        if turn is not None:
-            turn.close()
+        slot = request.get(_SLOT)
+        if slot is not None:
+            slot.close()
 
-    def recognise(self, request: BaseRequest) -> None:
+    def add_verified(self, request: BaseRequest) -> None:
         """Give a queue of its own to a credential that was found good."""
         tenant = hash_credential(request.headers)
-        self._known.keep(tenant, tenant, 0, time.monotonic() + KNOWN_SECONDS)
+        self._verified.keep(tenant, tenant, 0, time.monotonic() + VERIFIED_SECONDS)
 
-    def _tenant_of(self, request: BaseRequest) -> Hashable:
+    def _find_tenant(self, request: BaseRequest) -> Hashable:
         """Whose turn it takes."""
         tenant = hash_credential(request.headers)
-        return _STRANGERS if self._known.find(tenant) is None else tenant
+        return _UNVERIFIED if self._verified.find(tenant) is None else tenant
 
     async def _answer(self, handler: Handler, request: BaseRequest) -> StreamResponse:
         try:
@@ -110,12 +110,12 @@ class Gate:
             return _refuse(request, problem)
 
     def _refuse_overload(self, request: BaseRequest) -> StreamResponse:
-        if not may_be_written(request):
+        if not takes_raw_response(request):
             return _refuse(request, self._overload)
-        return _marked(request, WrittenResponse(self._head, self._body, _STATUS))
+        return _marked(request, RawResponse(self._head, self._body, _STATUS))
 
 
-ADMISSION_CONTROL: Final = web.AppKey("admission_control", Gate)
+ADMISSION_CONTROL: Final = web.AppKey("admission_control", AdmissionControl)
 
 
 def _refuse(request: BaseRequest, problem: Problem) -> StreamResponse:

@@ -40,7 +40,7 @@ class OverloadedError(Exception):
     """There is no room for another one of this tenant."""
 
 
-class Turns:
+class FairQueue:
     """The turns of one process."""
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class Turns:
         """How many wait for their turn."""
         return self._waiting
 
-    def take_now(self, tenant: Hashable) -> bool:
+    def try_acquire(self, tenant: Hashable) -> bool:
         """Take a turn if nobody has to wait for one."""
         if self._waiting or self._count >= MAX_RUNNING:
             return False
@@ -77,7 +77,7 @@ class Turns:
         self._count += 1
         return True
 
-    async def take(self, tenant: Hashable) -> None:
+    async def acquire(self, tenant: Hashable) -> None:
         """Wait for a turn.
 
         Raises:
@@ -88,24 +88,24 @@ class Turns:
             self.refused += 1
             await self._wait_for_refusal()
             raise OverloadedError
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        slot: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if queue is None:
             queue = self._queues[tenant] = deque()
-        queue.append(turn)
+        queue.append(slot)
         self._waiting += 1
         if not self._in_slice:
             self._begin_slice()
         try:
-            await turn
+            await slot
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
+            if slot.done() and not slot.cancelled():
                 # It was this one's turn just as it went away.
-                self.give_back(tenant)
+                self.release(tenant)
             else:
-                self._withdraw(tenant, turn)
+                self._withdraw(tenant, slot)
             raise
 
-    def give_back(self, tenant: Hashable) -> None:
+    def release(self, tenant: Hashable) -> None:
         """End a turn."""
         self._count -= 1
         running = self._running[tenant] - 1
@@ -172,13 +172,13 @@ class Turns:
                 passed_over += 1
                 continue
             passed_over = 0
-            turn = queue.popleft()
+            slot = queue.popleft()
             if not queue:
                 del self._queues[tenant]
             self._waiting -= 1
-            if turn.cancelled():
+            if slot.cancelled():
                 continue
-            turn.set_result(None)
+            slot.set_result(None)
             self._running[tenant] = running + 1
             self._count += 1
             began += 1
@@ -198,12 +198,12 @@ class Turns:
         self._measured_from = now
         self._ended = 0
 
-    def _withdraw(self, tenant: Hashable, turn: asyncio.Future[None]) -> None:
+    def _withdraw(self, tenant: Hashable, slot: asyncio.Future[None]) -> None:
         queue = self._queues.get(tenant, ())
         # Its turn may have come between its going away and now.
-        if turn not in queue:
+        if slot not in queue:
             return
-        self._queues[tenant].remove(turn)
+        self._queues[tenant].remove(slot)
         if not self._queues[tenant]:
             del self._queues[tenant]
         self._waiting -= 1

@@ -15,11 +15,11 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from service.cache.backend import Shelf
+from service.cache.backend import CacheBackend
 from service.http.operations import name_operation
-from service.middleware.fair_queue import Turns
+from service.middleware.fair_queue import FairQueue
 from service.middleware.loop_lag import LoopLag
-from service.middleware.response_cache import Front
+from service.middleware.response_cache import ResponseCache
 
 Handler = Callable[[BaseRequest], Awaitable[StreamResponse]]
 
@@ -34,7 +34,9 @@ _LAG_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 
 class Metrics:
     """The counts of one process."""
 
-    def __init__(self, front: Front, turns: Turns, shelf: Shelf) -> None:
+    def __init__(
+        self, response_cache: ResponseCache, queue: FairQueue, backend: CacheBackend
+    ) -> None:
         self._registry = CollectorRegistry()
         self._lag = Histogram(
             "mergewatch_event_loop_lag_seconds",
@@ -43,9 +45,9 @@ class Metrics:
             registry=self._registry,
         )
         self.loop_lag = LoopLag(self._lag.observe)
-        self._registry.register(_Inside(front, turns, self.loop_lag))
-        if shelf.status is not None:
-            self._registry.register(_Redis(shelf))
+        self._registry.register(_Inside(response_cache, queue, self.loop_lag))
+        if backend.status is not None:
+            self._registry.register(_Redis(backend))
         self._requests = Counter(
             "mergewatch_requests",
             "Requests that were answered.",
@@ -84,26 +86,26 @@ METRICS: Final = web.AppKey("metrics", Metrics)
 class _Inside(Collector):
     """What others here count for themselves."""
 
-    def __init__(self, front: Front, turns: Turns, loop_lag: LoopLag) -> None:
-        self._front = front
-        self._turns = turns
+    def __init__(self, response_cache: ResponseCache, queue: FairQueue, loop_lag: LoopLag) -> None:
+        self._response_cache = response_cache
+        self._queue = queue
         self._loop_lag = loop_lag
 
     def collect(self) -> Iterator[Metric]:
         yield CounterMetricFamily(
-            "mergewatch_standing_answers",
+            "mergewatch_response_cache_hits",
             "Requests that were answered by an answer that stood.",
-            value=self._front.hits,
+            value=self._response_cache.hits,
         )
         yield CounterMetricFamily(
-            "mergewatch_refused_turns",
+            "mergewatch_requests_shed",
             "Requests that were refused because more was asked than could be answered.",
-            value=self._turns.refused,
+            value=self._queue.refused,
         )
         yield GaugeMetricFamily(
             "mergewatch_waiting_requests",
             "Requests that wait for their turn.",
-            value=self._turns.waiting,
+            value=self._queue.waiting,
         )
         yield GaugeMetricFamily(
             "mergewatch_event_loop_lag_max_seconds",
@@ -115,11 +117,11 @@ class _Inside(Collector):
 class _Redis(Collector):
     """How the shared cache does, where there is one."""
 
-    def __init__(self, shelf: Shelf) -> None:
-        self._shelf = shelf
+    def __init__(self, backend: CacheBackend) -> None:
+        self._backend = backend
 
     def collect(self) -> Iterator[Metric]:
-        status = self._shelf.status
+        status = self._backend.status
         if status is None:
             return
         yield GaugeMetricFamily(

@@ -16,7 +16,7 @@ from limits import RateLimitItem, parse
 from limits.aio.storage import Storage
 from limits.aio.strategies import FixedWindowRateLimiter
 
-from service.cache.backend import Shelf
+from service.cache.backend import CacheBackend
 from service.cache.lru import Lru
 from service.http import problems
 
@@ -53,12 +53,12 @@ class Allowance:
 ALLOWANCE: Final = web.RequestKey("allowance", Allowance)
 
 
-class Rates:
+class RateLimit:
     """The counts of one limit, such as `600/minute`."""
 
-    def __init__(self, limit: str, shelf: Shelf) -> None:
+    def __init__(self, limit: str, backend: CacheBackend) -> None:
         self._item: RateLimitItem = parse(limit)
-        self._limiter = FixedWindowRateLimiter(_Counts(shelf))
+        self._limiter = FixedWindowRateLimiter(_Counts(backend))
 
     def before(self, handler: Handler) -> Handler:
         """Say in each response what the caller has left, where that was counted."""
@@ -72,28 +72,28 @@ class Rates:
 
         return answer
 
-    async def spend(self, request: BaseRequest, caller: str) -> None:
+    async def spend(self, request: BaseRequest, principal: str) -> None:
         """Count a request of that caller, and note on it what is left.
 
         Raises:
             Problem: 429 when there is nothing left.
         """
-        allowed = await self._limiter.hit(self._item, caller)
-        allowance = await self._note(request, caller)
+        allowed = await self._limiter.hit(self._item, principal)
+        allowance = await self._note(request, principal)
         if not allowed:
             raise problems.too_many(allowance.seconds)
 
-    async def require_some(self, request: BaseRequest, caller: str) -> None:
+    async def require_some(self, request: BaseRequest, principal: str) -> None:
         """Refuse a caller of whom this process knows that nothing is left; count nothing.
 
         Raises:
             Problem: 429.
         """
-        if not await self._limiter.test(self._item, caller):
-            raise problems.too_many((await self._note(request, caller)).seconds)
+        if not await self._limiter.test(self._item, principal):
+            raise problems.too_many((await self._note(request, principal)).seconds)
 
-    async def _note(self, request: BaseRequest, caller: str) -> Allowance:
-        stats = await self._limiter.get_window_stats(self._item, caller)
+    async def _note(self, request: BaseRequest, principal: str) -> Allowance:
+        stats = await self._limiter.get_window_stats(self._item, principal)
         window = self._item.get_expiry()
         seconds = min(window, max(1, round(stats.reset_time - time.time())))
         allowance = Allowance(self._item.amount, window, stats.remaining, seconds)
@@ -101,7 +101,7 @@ class Rates:
         return allowance
 
 
-RATE_LIMIT: Final = web.AppKey("rate_limit", Rates)
+RATE_LIMIT: Final = web.AppKey("rate_limit", RateLimit)
 
 
 class _Counts(Storage):
@@ -112,9 +112,9 @@ class _Counts(Storage):
 
     STORAGE_SCHEME = None
 
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, backend: CacheBackend) -> None:
         super().__init__()
-        self._shelf = shelf
+        self._backend = backend
         self._shared: Lru[_Count] = Lru(_COUNTS_MAX_BYTES)
         self._own: Lru[_Count] = Lru(_COUNTS_MAX_BYTES)
 
@@ -123,7 +123,7 @@ class _Counts(Storage):
         return ()
 
     async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
-        found = await self._shelf.count(key, expiry, amount)
+        found = await self._backend.count(key, expiry, amount)
         now = time.monotonic()
         if found is not None:
             # What is asked for next is what this caller has left: no second way to Redis for that.

@@ -21,19 +21,19 @@ from aiohttp.web import BaseRequest, StreamResponse
 from multidict import CIMultiDict
 
 from service.cache.answers import Answer
-from service.cache.backend import Shelf, Tokens
-from service.cache.keys import STANDING_LIFETIME
+from service.cache.backend import CacheBackend, Versions
+from service.cache.keys import RESPONSE_LIFETIME
 from service.cache.lru import Lru
 from service.http.conditional import is_known
 from service.http.ignored_parameters import IGNORED_HEADER
 from service.http.methods import READS
-from service.http.raw_response import WrittenResponse, may_be_written, respond_whole, write_head
+from service.http.raw_response import RawResponse, respond_whole, takes_raw_response, write_head
 from service.http.request_id import REQUEST_ID_HEADER, choose_request_id
 from service.http.response_headers import RESPONSE_HEADERS
-from service.middleware.rate_limit import Rates
+from service.middleware.rate_limit import RateLimit
 
 # Most bodies are the cache's own copies, which are counted there as well.
-STANDING_MAX_BYTES: Final = 32 * 1024 * 1024
+RESPONSES_MAX_BYTES: Final = 32 * 1024 * 1024
 
 # What a shared cache may keep of an answer to a credential: nothing, without asking each time.
 PRIVATE: Final[Mapping[str, str]] = {
@@ -49,12 +49,12 @@ _SECRET_SIZE: Final = 16
 
 
 @dataclass(slots=True)
-class _Standing:
+class _CachedResponse:
     answer: Answer
     headers: CIMultiDict[str]
-    generations: tuple[str, ...]
-    tokens: Tokens
-    caller: str
+    namespaces: tuple[str, ...]
+    versions: Versions
+    principal: str
     until: datetime | None
     # Written for the second who asks: most answers have no second one.
     head: bytes | None = None
@@ -63,31 +63,34 @@ class _Standing:
     def holds_at(self, now: datetime) -> bool:
         return self.answer.holds_at(now) and (self.until is None or now < self.until)
 
-    def respond(self, request: BaseRequest) -> StreamResponse:
-        if not may_be_written(request):
-            return respond(request, self.answer, self.headers)
+    def make_response(self, request: BaseRequest) -> StreamResponse:
+        if not takes_raw_response(request):
+            return make_response(request, self.answer, self.headers)
         if _is_known(request, self.headers):
             if self.not_modified is None:
                 kept = _headers_of_not_modified(self.headers)
                 self.not_modified = write_head(kept, None, HTTPStatus.NOT_MODIFIED)
-            return WrittenResponse(self.not_modified, b"", HTTPStatus.NOT_MODIFIED)
+            return RawResponse(self.not_modified, b"", HTTPStatus.NOT_MODIFIED)
         if self.head is None:
             self.head = write_head(self.headers, len(self.answer.body))
-        return WrittenResponse(self.head, self.answer.body)
+        return RawResponse(self.head, self.answer.body)
 
 
-class Front:
+class ResponseCache:
     """The standing answers of one process."""
 
     def __init__(
-        self, shelf: Shelf, clock: Callable[[], datetime], rates: Rates | None = None
+        self,
+        backend: CacheBackend,
+        clock: Callable[[], datetime],
+        rate_limit: RateLimit | None = None,
     ) -> None:
-        self._shelf = shelf
-        self._rates = rates
+        self._backend = backend
+        self._rate_limit = rate_limit
         # How many requests were answered by what stood.
         self.hits = 0
         self._clock = clock
-        self._standing: Lru[_Standing] = Lru(STANDING_MAX_BYTES)
+        self._responses: Lru[_CachedResponse] = Lru(RESPONSES_MAX_BYTES)
         # Neither a credential nor what could be tried against one is held.
         self._secret = secrets.token_hex(_SECRET_SIZE)
 
@@ -96,17 +99,17 @@ class Front:
 
         async def answer(request: BaseRequest) -> StreamResponse:
             name = self._name_of(request)
-            standing = None if name is None else self._standing.find(name)
+            cached = None if name is None else self._responses.find(name)
             if (
-                standing is None
-                or await self._shelf.read_tokens(standing.generations) != standing.tokens
-                or not standing.holds_at(self._clock())
+                cached is None
+                or await self._backend.read_versions(cached.namespaces) != cached.versions
+                or not cached.holds_at(self._clock())
             ):
                 return await handler(request)
-            if self._rates is not None:
-                await self._rates.spend(request, standing.caller)
+            if self._rate_limit is not None:
+                await self._rate_limit.spend(request, cached.principal)
             self.hits += 1
-            response = standing.respond(request)
+            response = cached.make_response(request)
             response.headers[REQUEST_ID_HEADER] = choose_request_id(request.headers)
             return response
 
@@ -118,17 +121,17 @@ class Front:
         answer: Answer,
         headers: CIMultiDict[str],
         *,
-        generations: tuple[str, ...],
-        tokens: Tokens,
-        caller: str,
+        namespaces: tuple[str, ...],
+        versions: Versions,
+        principal: str,
         until: datetime | None,
     ) -> None:
         """Let an answer that was just made stand."""
         name = self._name_of(request)
         if name is not None:
-            standing = _Standing(answer, headers, generations, tokens, caller, until)
+            cached = _CachedResponse(answer, headers, namespaces, versions, principal, until)
             size = answer.size + sum(len(name) + len(value) for name, value in headers.items())
-            self._standing.keep(name, standing, size, time.monotonic() + STANDING_LIFETIME)
+            self._responses.keep(name, cached, size, time.monotonic() + RESPONSE_LIFETIME)
 
     def _name_of(self, request: BaseRequest) -> bytes | None:
         """What tells two requests apart as far as an answer depends on them."""
@@ -147,10 +150,12 @@ class Front:
         return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
 
 
-RESPONSE_CACHE: Final = web.AppKey("response_cache", Front)
+RESPONSE_CACHE: Final = web.AppKey("response_cache", ResponseCache)
 
 
-def respond(request: BaseRequest, answer: Answer, headers: CIMultiDict[str]) -> StreamResponse:
+def make_response(
+    request: BaseRequest, answer: Answer, headers: CIMultiDict[str]
+) -> StreamResponse:
     """The response of an answer with its headers, or 304 where the client has it already."""
     if _is_known(request, headers):
         return web.Response(status=304, headers=_headers_of_not_modified(headers))

@@ -19,7 +19,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @web.middleware
-async def answer_in_time(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def limit_time(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Break a read off that takes too long.
 
     Raises:

@@ -18,7 +18,7 @@ from typing import Final, Generic, TypeVar
 
 from indexing.errors import MergewatchError
 from indexing.timestamps import from_microseconds, to_microseconds
-from service.pagination.key_form import KeyForm
+from service.pagination.key_codec import KeyCodec
 from service.schemas.limits import CURSOR_MAX_LENGTH
 
 K = TypeVar("K")
@@ -64,7 +64,7 @@ class Position(Generic[K]):
 
 
 @dataclass(frozen=True)
-class Seal:
+class CursorSigner:
     """What authenticates cursors: a secret, and the store that the rows are in."""
 
     secret: bytes
@@ -87,13 +87,13 @@ def scope_of(operation: str, repository_key: str, filters: bytes) -> bytes:
     return hashlib.sha256(f"{operation}\0{repository_key}\0".encode() + filters).digest()
 
 
-def write_cursor(seal: Seal, scope: bytes, position: Position[bytes]) -> str:
+def write_cursor(signer: CursorSigner, scope: bytes, position: Position[bytes]) -> str:
     """Turn a position into a cursor of at most `CURSOR_MAX_LENGTH` characters.
 
-    Its key is packed already, by the `KeyForm` that the cursor is to be read with.
+    Its key is packed already, by the `KeyCodec` that the cursor is to be read with.
     """
     flags = _BACKWARD if position.backward else 0
-    parts = [seal.store]
+    parts = [signer.store]
     if position.window is not None:
         flags |= _HAS_WINDOW
         start, end = position.window.received_from, position.window.received_to
@@ -102,11 +102,11 @@ def write_cursor(seal: Seal, scope: bytes, position: Position[bytes]) -> str:
         flags |= _HAS_KEY
         parts.append(position.key)
     payload = bytes([flags]) + b"".join(parts)
-    data = payload + seal.mac(scope, payload)
+    data = payload + signer.mac(scope, payload)
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
-def read_cursor(seal: Seal, scope: bytes, form: KeyForm[K], text: str) -> Position[K]:
+def read_cursor(signer: CursorSigner, scope: bytes, codec: KeyCodec[K], text: str) -> Position[K]:
     """Give back the position of a cursor.
 
     Raises:
@@ -115,18 +115,18 @@ def read_cursor(seal: Seal, scope: bytes, form: KeyForm[K], text: str) -> Positi
     """
     data = _decode(text)
     payload, mac = data[:-_MAC_SIZE], data[-_MAC_SIZE:]
-    if not hmac.compare_digest(mac, seal.mac(scope, payload)):
+    if not hmac.compare_digest(mac, signer.mac(scope, payload)):
         raise InvalidCursorError("must be a cursor that this list gave for these filters")
     # From here on the payload is our own.
     flags, store, rest = payload[0], payload[1 : 1 + _STORE_SIZE], payload[1 + _STORE_SIZE :]
-    if store != seal.store:
+    if store != signer.store:
         raise OtherStoreError("the cursor was made over another store")
     window = None
     if flags & _HAS_WINDOW:
         start, end = _WINDOW.unpack_from(rest)
         window = Window(from_microseconds(start), from_microseconds(end))
         rest = rest[_WINDOW.size :]
-    key = form.unpack(rest) if flags & _HAS_KEY else None
+    key = codec.unpack(rest) if flags & _HAS_KEY else None
     return Position(key, bool(flags & _BACKWARD), window)
 
 

@@ -18,7 +18,7 @@ from service.pagination.cursor import (
     Window,
 )
 from service.pagination.page_ends import Ends
-from service.pagination.paginator import ListQuery, Walk
+from service.pagination.paginator import ListQuery, Paginator
 
 K = TypeVar("K")
 
@@ -34,7 +34,7 @@ _HOST: Final = re.compile(r"(?:[A-Za-z0-9._\-]{1,255}|\[[0-9A-Fa-f:.]{2,45}\])(?
 def links(
     request: web.Request,
     public_url: str | None,
-    walk: Walk[K],
+    paginator: Paginator[K],
     query: ListQuery,
     ends: Ends[bytes],
     *,
@@ -58,9 +58,9 @@ def links(
         raise problems.target_too_long()
 
     def write(relation: str, position: Position[bytes]) -> str:
-        cursor = walk.cursor(position)
+        cursor = paginator.cursor(position)
         if lasting + len(CURSOR_FIELD) + 1 + len(cursor) > MAX_TARGET_BYTES:
-            cursor = walk.short_cursor(position)
+            cursor = paginator.short_cursor(position)
         target = f"{path}?{query.before}{CURSOR_FIELD}={cursor}{query.after}"
         return f'<{base}{target}>; rel="{relation}"'
 

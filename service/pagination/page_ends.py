@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from indexing.models.paging import Page
-from service.pagination.key_form import KeyForm
+from service.pagination.key_codec import KeyCodec
 
 K = TypeVar("K")
 R = TypeVar("R")
@@ -27,9 +27,9 @@ class Ends(Generic[K]):
 NO_ENDS: Final[Ends[bytes]] = Ends()
 
 
-def pack_ends(page: Page[R], place_of: Callable[[R], K], form: KeyForm[K]) -> Ends[bytes]:
+def pack_ends(page: Page[R], place_of: Callable[[R], K], codec: KeyCodec[K]) -> Ends[bytes]:
     """The ends of a page, in the bytes that cursors carry."""
     if not page.rows:
         return Ends(None, None, page.has_previous, page.has_next)
-    first, last = form.pack(place_of(page.rows[0])), form.pack(place_of(page.rows[-1]))
+    first, last = codec.pack(place_of(page.rows[0])), codec.pack(place_of(page.rows[-1]))
     return Ends(first, last, page.has_previous, page.has_next)

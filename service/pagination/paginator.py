@@ -18,15 +18,15 @@ from service.http.ignored_parameters import name_ignored
 from service.http.operations import Operation
 from service.http.query_string import CURSOR_FIELD, PER_PAGE_FIELD, Piece, encode_raw, load, split
 from service.pagination.cursor import (
+    CursorSigner,
     InvalidCursorError,
     OtherStoreError,
     Position,
-    Seal,
     read_cursor,
     scope_of,
     write_cursor,
 )
-from service.pagination.key_form import KeyForm
+from service.pagination.key_codec import KeyCodec
 
 K = TypeVar("K")
 
@@ -36,26 +36,26 @@ _SHORT_QUERY: Final = 1_024
 
 
 @dataclass(frozen=True, slots=True)
-class Walk(Generic[K]):
+class Paginator(Generic[K]):
     """One list of one repository under one set of filters, to be walked by cursors."""
 
-    seal: Seal
+    signer: CursorSigner
     scope: bytes
     repository: RepositoryName
-    form: KeyForm[K]
+    codec: KeyCodec[K]
 
     def locate(self, cursor: str) -> Position[K]:
         """The position that a cursor names; raises what `read_cursor` does."""
-        return read_cursor(self.seal, self.scope, self.form, cursor)
+        return read_cursor(self.signer, self.scope, self.codec, cursor)
 
     def cursor(self, position: Position[bytes]) -> str:
         """The cursor of a position whose key is packed."""
-        return write_cursor(self.seal, self.scope, position)
+        return write_cursor(self.signer, self.scope, position)
 
     def short_cursor(self, position: Position[bytes]) -> str:
         """The shortest cursor of that position, for where there is little room."""
         if position.key is not None:
-            key = self.form.shorten(self.repository, position.key)
+            key = self.codec.shorten(self.repository, position.key)
             position = replace(position, key=key)
         return self.cursor(position)
 
@@ -76,14 +76,14 @@ class ListQuery:
     ignored: str | None
 
 
-def begin_walk(
+def start_paginator(
     schema: Schema,
     raw_query: str,
-    seal: Seal,
+    signer: CursorSigner,
     operation: Operation,
     repository: RepositoryName,
-    form: KeyForm[K],
-) -> tuple[ListQuery, Walk[K], Position[K]]:
+    codec: KeyCodec[K],
+) -> tuple[ListQuery, Paginator[K], Position[K]]:
     """Read a list's parameters: gives them, the walk that they ask for, and where it stands.
 
     The size of a page is no part of a walk: it may change on the way.
@@ -96,13 +96,13 @@ def begin_walk(
     query = read(schema, raw_query)
     errors = list(query.errors)
     scope = scope_of(operation.value, repository.key, query.canonical)
-    walk = Walk(seal, scope, repository, form)
+    paginator = Paginator(signer, scope, repository, codec)
     position: Position[K] = Position()
     elsewhere = False
     # Where a filter is wrong it is missing here, and no cursor is one of what is left.
     if (cursor := query.asked.get(CURSOR_FIELD)) is not None:
         try:
-            position = walk.locate(cursor)
+            position = paginator.locate(cursor)
         except InvalidCursorError as error:
             errors.append(FieldError("query", CURSOR_FIELD, str(error)))
         except OtherStoreError:
@@ -111,7 +111,7 @@ def begin_walk(
         raise problems.invalid(errors)
     if elsewhere:
         raise problems.stale_cursor()
-    return query, walk, position
+    return query, paginator, position
 
 
 def _read(schema: Schema, raw_query: str) -> ListQuery:

@@ -14,7 +14,7 @@ from indexing.models.tests import IdentityKey
 from indexing.names import RepositoryName
 from indexing.timestamps import from_microseconds, to_microseconds
 from service.pagination.cursor import KEY_MAX_SIZE
-from service.pagination.key_form import KeyForm
+from service.pagination.key_codec import KeyCodec
 
 _EVENT: Final = struct.Struct(">qQ")
 _QUARANTINE: Final = struct.Struct(">q16s")
@@ -95,6 +95,6 @@ def _unpack_quarantine(data: bytes) -> QuarantineKey:
     return QuarantineKey(from_microseconds(microseconds), uuid.UUID(bytes=quarantine_id))
 
 
-EVENT_KEYS: Final = KeyForm(_pack_event, _unpack_event)
-IDENTITY_KEYS: Final = KeyForm(_pack_identity, _unpack_identity, _shorten_identity)
-QUARANTINE_KEYS: Final = KeyForm(_pack_quarantine, _unpack_quarantine)
+EVENT_KEYS: Final = KeyCodec(_pack_event, _unpack_event)
+IDENTITY_KEYS: Final = KeyCodec(_pack_identity, _unpack_identity, _shorten_identity)
+QUARANTINE_KEYS: Final = KeyCodec(_pack_quarantine, _unpack_quarantine)

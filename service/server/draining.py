@@ -24,7 +24,7 @@ _DROP_FIRST_PACKETS: Final = (
 )
 
 
-def turn_away(listener: socket.socket) -> None:
+def refuse_new_connections(sock: socket.socket) -> None:
     """Have nobody begin to connect to the socket any more, whoever has a copy of it.
 
     The kernel connects whom nobody has accepted yet, and between the last look for such and the
@@ -37,14 +37,14 @@ def turn_away(listener: socket.socket) -> None:
     program = ctypes.create_string_buffer(b"".join(_DROP_FIRST_PACKETS))
     told = struct.pack("HP", len(_DROP_FIRST_PACKETS), ctypes.addressof(program))
     with suppress(OSError):
-        listener.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, told)
+        sock.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, told)
 
 
-def accept_all(listener: socket.socket) -> Iterator[socket.socket]:
+def accept_all(sock: socket.socket) -> Iterator[socket.socket]:
     """Who has connected already and waits to be let in: closing the door would reset them."""
     while True:
         try:
-            accepted, _ = listener.accept()
+            accepted, _ = sock.accept()
         except OSError:
             return
         accepted.settimeout(0)

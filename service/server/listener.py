@@ -10,7 +10,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from service.context import LIFECYCLE
-from service.server.draining import accept_all, turn_away
+from service.server.draining import accept_all, refuse_new_connections
 from service.server.protocol import Connection
 
 # How many connections wait to be accepted: a burst of CI jobs that start together.
@@ -20,23 +20,23 @@ BACKLOG: Final = 1024
 ACCEPTED_AT_ONCE: Final = 16
 
 # How often one that leaves looks whether anybody is left.
-LEAVING_POLL_SECONDS: Final = 0.02
+DRAIN_POLL_SECONDS: Final = 0.02
 
 # How long those who are half-way through connecting have for the other half.
 ARRIVING_SECONDS: Final = 0.2
 
 
-class Site(web.BaseSite):
+class Listener(web.BaseSite):
     """A bound socket whose connections are `Connection`s, made with the keywords in `limits`."""
 
     __slots__ = ("_lifecycle", "_limits", "_others", "_socket")
 
     def __init__(
-        self, runner: web.AppRunner, listener: socket.socket, limits: Mapping[str, Any]
+        self, runner: web.AppRunner, sock: socket.socket, limits: Mapping[str, Any]
     ) -> None:
         super().__init__(runner, backlog=BACKLOG)
         self._lifecycle = runner.app[LIFECYCLE]
-        self._socket = listener
+        self._socket = sock
         self._limits = dict(limits)
         self._others: list[asyncio.Server] = []
 
@@ -55,7 +55,7 @@ class Site(web.BaseSite):
         for _ in range(ACCEPTED_AT_ONCE - 1):
             self._others.append(await listen(self._socket.dup()))
 
-    async def leave(self, seconds: float, is_last: Callable[[], bool]) -> None:
+    async def drain(self, seconds: float, is_last: Callable[[], bool]) -> None:
         """Let nobody in any more, and wait until all were answered and are gone, or so long.
 
         `is_last` tells whether no other process goes on letting people in at the same socket.
@@ -71,16 +71,16 @@ class Site(web.BaseSite):
             arrived_by = loop.time() + ARRIVING_SECONDS
             while loop.time() < arrived_by:
                 if is_last():
-                    turn_away(door)
+                    refuse_new_connections(door)
                 # The loop closes its own first.
-                await asyncio.sleep(LEAVING_POLL_SECONDS)
+                await asyncio.sleep(DRAIN_POLL_SECONDS)
                 for accepted in accept_all(door):
                     await loop.connect_accepted_socket(self._connection, accepted)
         while loop.time() < deadline:
             answering = self._runner.server
             if answering is None or not answering.connections:
                 break
-            await asyncio.sleep(LEAVING_POLL_SECONDS)
+            await asyncio.sleep(DRAIN_POLL_SECONDS)
 
     async def stop(self) -> None:
         for other in self._others:
@@ -95,7 +95,7 @@ class Site(web.BaseSite):
         return Connection(server, self._lifecycle, loop=loop, **self._limits)
 
 
-def http_url(listener: socket.socket) -> str:
+def http_url(sock: socket.socket) -> str:
     """The address of a bound socket, as a client would write it."""
-    host, port = listener.getsockname()[:2]
+    host, port = sock.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -22,7 +22,7 @@ from service.config.settings import Settings
 from service.http.targets import MAX_PARSED_BYTES
 from service.ingest.limiter import LIMITER
 from service.logs import ACCESS_LOGGER, AccessLog, configure_logging
-from service.server.listener import BACKLOG, Site, http_url
+from service.server.listener import BACKLOG, Listener, http_url
 from service.server.supervisor import stop_signals, supervise
 
 # An application key or a token of the host in `Authorization` is the longest header of use here.
@@ -32,7 +32,7 @@ MAX_HEADER_SIZE: Final = 8_190
 KEEPALIVE_SECONDS: Final = 75.0
 # How long connections are kept once the process was told to stop: an answer says that it is the
 # last, and who asks at least so often is not cut off between two requests.
-LEAVING_SECONDS: Final = 2.0
+DRAIN_SECONDS: Final = 2.0
 # How long requests under way may take to finish after that: ten seconds in all, as orchestrators
 # give.
 SHUTDOWN_SECONDS: Final = 7.0
@@ -57,14 +57,12 @@ def serve(settings: Settings) -> None:
         StoreError: the store cannot be opened.
     """
     configure_logging(settings.log_level, settings.log_format)
-    with bind(settings.bind, settings.port) as listener:
+    with bind(settings.bind, settings.port) as sock:
         if settings.workers == 1:
-            _run(settings, listener)
+            _run(settings, sock)
         else:
             # The workers' own copies are the last: whoever connects is let in by one of them.
-            supervise(
-                settings.workers, lambda parent: _run(settings, listener, parent), listener.close
-            )
+            supervise(settings.workers, lambda parent: _run(settings, sock, parent), sock.close)
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -77,21 +75,21 @@ def bind(host: str, port: int) -> socket.socket:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        listener = socket.socket(family, kind, protocol)
+        sock = socket.socket(family, kind, protocol)
     except OSError as error:
         raise ServeError(f"cannot listen on {host} port {port}: {error.strerror}") from error
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(BACKLOG)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(address)
+        sock.listen(BACKLOG)
     except OSError as error:
-        listener.close()
+        sock.close()
         raise ServeError(f"cannot listen on {host} port {port}: {error.strerror}") from error
-    listener.settimeout(0)
-    return listener
+    sock.settimeout(0)
+    return sock
 
 
-async def start(app: web.Application, listener: socket.socket) -> web.AppRunner:
+async def start(app: web.Application, sock: socket.socket) -> web.AppRunner:
     """Answer on a bound socket until the runner is cleaned up."""
     # Who goes away leaves room: nothing is read for nobody.
     runner = web.AppRunner(app, shutdown_timeout=SHUTDOWN_SECONDS, handler_cancellation=True)
@@ -100,9 +98,9 @@ async def start(app: web.Application, listener: socket.socket) -> web.AppRunner:
         if runner.server is None:
             raise RuntimeError("the runner was not set up")
         runner.server.request_handler = surround(app, runner.server.request_handler)
-        site = Site(
+        listener = Listener(
             runner,
-            listener,
+            sock,
             {
                 "access_log": logging.getLogger(ACCESS_LOGGER),
                 "access_log_class": AccessLog,
@@ -113,16 +111,16 @@ async def start(app: web.Application, listener: socket.socket) -> web.AppRunner:
                 "auto_decompress": False,
             },
         )
-        await site.start()
+        await listener.start()
     except BaseException:
         await runner.cleanup()
         raise
     return runner
 
 
-def _run(settings: Settings, listener: socket.socket, parent: int | None = None) -> None:
+def _run(settings: Settings, sock: socket.socket, parent: int | None = None) -> None:
     """Run one process' loop; `parent` is a file descriptor that ends when the supervisor does."""
-    uvloop.run(_serve_until_told(settings, listener, parent))
+    uvloop.run(_serve_until_told(settings, sock, parent))
 
 
 def _tune_interpreter() -> None:
@@ -143,9 +141,7 @@ def _is_readable(descriptor: int) -> bool:
     return bool(select.select([descriptor], [], [], 0)[0])
 
 
-async def _serve_until_told(
-    settings: Settings, listener: socket.socket, parent: int | None
-) -> None:
+async def _serve_until_told(settings: Settings, sock: socket.socket, parent: int | None) -> None:
     loop = asyncio.get_running_loop()
     told = asyncio.Event()
     # An upgrade of the store may take long, and may be broken off: SIGTERM ends the process then.
@@ -155,19 +151,19 @@ async def _serve_until_told(
     if parent is not None:
         loop.add_reader(parent, told.set)
     app = create_app(settings, store)
-    runner = await start(app, listener)
+    runner = await start(app, sock)
     if settings.ingest:
         await app[LIMITER].start()
     _tune_interpreter()
-    _log.info("listening", address=http_url(listener), pid=os.getpid())
+    _log.info("listening", address=http_url(sock), pid=os.getpid())
     try:
         await told.wait()
     finally:
         if parent is not None:
             loop.remove_reader(parent)
-        for site in runner.sites:
-            if isinstance(site, Site):
+        for listener in runner.sites:
+            if isinstance(listener, Listener):
                 # A worker whose supervisor goes on leaves the others their socket.
-                await site.leave(LEAVING_SECONDS, lambda: parent is None or _is_readable(parent))
+                await listener.drain(DRAIN_SECONDS, lambda: parent is None or _is_readable(parent))
         await runner.cleanup()
     _log.info("stopped", pid=os.getpid())

@@ -13,7 +13,7 @@ from aiohttp.web import BaseRequest, HTTPException, RequestHandler, Server, Stre
 
 from service.context import Lifecycle
 from service.http import problems
-from service.http.raw_response import WrittenResponse
+from service.http.raw_response import RawResponse
 from service.http.request_id import REQUEST_ID_HEADER, choose_request_id
 from service.http.response_headers import MARK, RESPONSE_HEADERS
 from service.http.targets import MAX_PARSED_BYTES
@@ -145,7 +145,7 @@ class Connection(RequestHandler):
     ) -> Coroutine[Any, Any, tuple[StreamResponse, bool]]:
         """Send the response; an error page that no middleware saw becomes a problem first."""
         # Answers that stand are the most there are, and have their headers already.
-        if type(resp) is not WrittenResponse:
+        if type(resp) is not RawResponse:
             if isinstance(resp, HTTPException):
                 resp = problems.response(problems.from_http_exception(resp))
                 resp.headers[REQUEST_ID_HEADER] = choose_request_id(request.headers)

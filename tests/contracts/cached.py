@@ -31,52 +31,54 @@ from indexing.models.tests import (
 from indexing.names import RepositoryName, parse_repository
 from indexing.store.interface import Store
 from indexing.timestamps import parse_timestamp
-from service.cache import reader as asking
+from service.cache import reader as cached_reader
 from service.cache.answers import Answer
-from service.cache.backend import Shelf
-from service.cache.invalidation import RenewingStore
-from service.cache.keys import CREDENTIALS, EVERYTHING, repository_generation
-from service.cache.opening import open_shelf
-from service.cache.session import Cache, Visit
+from service.cache.backend import CacheBackend
+from service.cache.invalidation import InvalidatingStore
+from service.cache.keys import CREDENTIALS, EVERYTHING, repository_namespace
+from service.cache.opening import open_backend
+from service.cache.session import Cache, CacheSession
 from service.config.settings import Settings
 from service.pagination.cursor import Position
 
 
-class CachedStore(RenewingStore):
+class CachedStore(InvalidatingStore):
     """Every read is asked twice: what a cache gives the second time is held to the contract too."""
 
-    def __init__(self, store: Store, shelf: Shelf) -> None:
-        super().__init__(store, shelf)
-        self._shelf = shelf
-        self._cache = Cache(shelf)
+    def __init__(self, store: Store, backend: CacheBackend) -> None:
+        super().__init__(store, backend)
+        self._backend = backend
+        self._cache = Cache(backend)
 
     async def close(self) -> None:
-        await self._shelf.close()
+        await self._backend.close()
         await super().close()
 
-    async def _visit(self, repository: RepositoryName | None = None) -> Visit:
-        generations = [CREDENTIALS, EVERYTHING]
+    async def _open_session(self, repository: RepositoryName | None = None) -> CacheSession:
+        namespaces = [CREDENTIALS, EVERYTHING]
         if repository is not None:
-            generations.append(repository_generation(repository))
-        return await self._cache.visit(generations, ())
+            namespaces.append(repository_namespace(repository))
+        return await self._cache.session(namespaces, ())
 
     async def find_key(self, digest: bytes) -> ApplicationKey | None:
-        first = await asking.find_key(await self._visit(), self._store, digest)
-        again = await asking.find_key(await self._visit(), self._store, digest)
+        first = await cached_reader.find_key(await self._open_session(), self._store, digest)
+        again = await cached_reader.find_key(await self._open_session(), self._store, digest)
         assert first == again
         return again
 
     async def find_repository(self, name: RepositoryName) -> Repository | None:
-        await asking.find_repository(await self._visit(), self._store, name)
-        kept = await asking.find_repository(await self._visit(), self._store, name)
+        await cached_reader.find_repository(await self._open_session(), self._store, name)
+        kept = await cached_reader.find_repository(await self._open_session(), self._store, name)
         stored = await self._store.find_repository(name)
         assert kept == (stored and stored.name)
         return stored
 
     async def get_test(self, repository: RepositoryName, test_id: uuid.UUID) -> TestDetail | None:
-        await asking.get_test(await self._visit(repository), self._store, repository, test_id)
-        kept = await asking.get_test(
-            await self._visit(repository), self._store, repository, test_id
+        await cached_reader.get_test(
+            await self._open_session(repository), self._store, repository, test_id
+        )
+        kept = await cached_reader.get_test(
+            await self._open_session(repository), self._store, repository, test_id
         )
         return None if kept is None else _detail_of(orjson.loads(kept.body))
 
@@ -84,8 +86,8 @@ class CachedStore(RenewingStore):
         self, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
     ) -> Page[TestIdentity]:
         async def ask() -> Answer:
-            return await asking.search_tests(
-                await self._visit(query.repository),
+            return await cached_reader.search_tests(
+                await self._open_session(query.repository),
                 self._store,
                 query,
                 Position(anchor.key, anchor.backward),
@@ -107,8 +109,8 @@ class CachedStore(RenewingStore):
         self, query: QuarantineQuery, anchor: Anchor[QuarantineKey], limit: int | None
     ) -> Page[Quarantine]:
         async def ask() -> Answer:
-            return await asking.list_quarantines(
-                await self._visit(query.repository), self._store, query, anchor, limit
+            return await cached_reader.list_quarantines(
+                await self._open_session(query.repository), self._store, query, anchor, limit
             )
 
         await ask()
@@ -123,8 +125,10 @@ class CachedStore(RenewingStore):
         self, repository: RepositoryName, quarantine_id: uuid.UUID, now: datetime
     ) -> Quarantine | None:
         async def ask() -> Answer | None:
-            visit = await self._visit(repository)
-            return await asking.get_quarantine(visit, self._store, repository, quarantine_id, now)
+            session = await self._open_session(repository)
+            return await cached_reader.get_quarantine(
+                session, self._store, repository, quarantine_id, now
+            )
 
         await ask()
         kept = await ask()
@@ -154,7 +158,7 @@ class CachedStore(RenewingStore):
 async def cached(store: Store, redis_url: str | None = None) -> AsyncIterator[CachedStore]:
     """The store with the cache before it: in this process, or in that Redis."""
     settings = Settings(redis_url=redis_url)
-    opened = CachedStore(store, await open_shelf(settings, store, await store.get_identity()))
+    opened = CachedStore(store, await open_backend(settings, store, await store.get_identity()))
     try:
         yield opened
     finally:

@@ -14,7 +14,7 @@ import structlog
 from indexing.models.keys import Scope
 from indexing.store import ElasticsearchPlace, open_store
 from service.app import create_app
-from service.cache.invalidation import RenewingStore
+from service.cache.invalidation import InvalidatingStore
 from service.config.settings import LogFormat, LogLevel, Settings
 from service.context import CONTEXT
 from service.logs import configure_logging
@@ -70,7 +70,7 @@ async def open_door(settings: Settings) -> AsyncIterator[FrontDoor]:
         async with aiohttp.ClientSession() as client:
             # What a test writes drops what is kept, as what the service itself writes does.
             writer = runner.app[CONTEXT].writer
-            assert isinstance(writer, RenewingStore)
+            assert isinstance(writer, InvalidatingStore)
             opened = FrontDoor(http_url(listener), client, writer, clock, runner, settings)
             opened.key = await opened.new_key()
             yield opened

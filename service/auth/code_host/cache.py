@@ -11,17 +11,17 @@ from typing import Final
 from indexing.names import RepositoryName
 from service.auth.code_host.decisions import (
     OUTAGE_LIFETIME,
+    AccessDecision,
     Finding,
-    Verdict,
-    pack_verdict,
-    unpack_verdict,
+    pack_decision,
+    unpack_decision,
 )
-from service.cache.backend import Shelf
+from service.cache.backend import CacheBackend
 from service.cache.lru import Lru
 
 # Some 15,000 verdicts: the tokens of an hour of a busy CI, which has a new one for every job.
 MAX_BYTES: Final = 16 * 1024 * 1024
-_VERDICT_SIZE: Final = 100
+_DECISION_SIZE: Final = 100
 
 
 class Names:
@@ -41,55 +41,55 @@ class Names:
         return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()
 
 
-class Memory:
+class AccessCache:
     """Verdicts by name: of this process, and of those that share its cache.
 
     Refusals are held as long as grants are, though they count for less: while the host is down, a
     grant does not outlive the refusal that came after it.
     """
 
-    def __init__(self, shelf: Shelf) -> None:
-        self._shelf = shelf
+    def __init__(self, backend: CacheBackend) -> None:
+        self._backend = backend
         # Apart, so that no flood of made-up tokens drives out what is good.
-        self._grants: Lru[Verdict] = Lru(MAX_BYTES)
-        self._refusals: Lru[Verdict] = Lru(MAX_BYTES)
+        self._grants: Lru[AccessDecision] = Lru(MAX_BYTES)
+        self._refusals: Lru[AccessDecision] = Lru(MAX_BYTES)
 
-    def find_here(self, name: str) -> Verdict | None:
+    def find_here(self, name: str) -> AccessDecision | None:
         """The newest verdict that this process holds, however old it is."""
         return _newest(self._grants.find(name), self._refusals.find(name))
 
-    async def find(self, name: str, now: datetime) -> Verdict | None:
+    async def find(self, name: str, now: datetime) -> AccessDecision | None:
         """The newest verdict that is held, where this process has no fresh one by any other."""
         here = self.find_here(name)
         if here is not None and here.is_fresh(now):
             return here
-        shelved = _shelf_name(name)
-        sealed = (await self._shelf.look((), (shelved,))).values.get(shelved)
-        payload = None if sealed is None else self._shelf.open(shelved, (), sealed)
+        shared_name = _cache_name(name)
+        signed = (await self._backend.snapshot((), (shared_name,))).values.get(shared_name)
+        payload = None if signed is None else self._backend.open(shared_name, (), signed)
         if payload is None:
             return here
-        shared = unpack_verdict(payload)
+        shared = unpack_decision(payload)
         if _newest(here, shared) is shared:
             self._keep_here(name, shared)
         return self.find_here(name)
 
-    def keep(self, name: str, verdict: Verdict) -> None:
+    def keep(self, name: str, decision: AccessDecision) -> None:
         """Remember a verdict, and tell the other processes."""
-        self._keep_here(name, verdict)
+        self._keep_here(name, decision)
         seconds = OUTAGE_LIFETIME.total_seconds()
-        self._shelf.put(_shelf_name(name), (), pack_verdict(verdict), seconds)
+        self._backend.put(_cache_name(name), (), pack_decision(decision), seconds)
 
-    def _keep_here(self, name: str, verdict: Verdict) -> None:
-        held = self._grants if verdict.finding is Finding.READABLE else self._refusals
+    def _keep_here(self, name: str, decision: AccessDecision) -> None:
+        held = self._grants if decision.finding is Finding.READABLE else self._refusals
         deadline = time.monotonic() + OUTAGE_LIFETIME.total_seconds()
-        held.keep(name, verdict, _VERDICT_SIZE, deadline)
+        held.keep(name, decision, _DECISION_SIZE, deadline)
 
 
-def _newest(one: Verdict | None, other: Verdict | None) -> Verdict | None:
+def _newest(one: AccessDecision | None, other: AccessDecision | None) -> AccessDecision | None:
     if one is None or other is None:
         return one or other
     return one if one.asked_at > other.asked_at else other
 
 
-def _shelf_name(name: str) -> str:
+def _cache_name(name: str) -> str:
     return f"host::{name}"

@@ -15,10 +15,10 @@ from yarl import URL
 
 from indexing.names import RepositoryName
 from service.auth.code_host.decisions import (
+    CodeHostResponse,
     Finding,
-    HostAnswer,
+    HostUnavailable,
     Moved,
-    Trouble,
     can_be_asked,
     judge,
 )
@@ -40,7 +40,7 @@ _HEADERS: Final = {
 _log = structlog.get_logger(__name__)
 
 
-class HostClient:
+class CodeHostClient:
     """Asks one host. A token goes nowhere but to its base URL, and into no message."""
 
     def __init__(
@@ -52,7 +52,7 @@ class HostClient:
         self._clock = clock
 
     @classmethod
-    def open(cls, base_url: str, clock: Callable[[], datetime]) -> HostClient:
+    def open(cls, base_url: str, clock: Callable[[], datetime]) -> CodeHostClient:
         """A client to be closed; takes no proxy and no credential from the environment."""
         session = aiohttp.ClientSession(
             # Whoever asks has waited for a turn: nobody waits here as well.
@@ -70,7 +70,9 @@ class HostClient:
         """Let go of the connections."""
         await self._session.close()
 
-    async def find(self, token: str, repository: RepositoryName) -> Finding | Trouble | None:
+    async def find(
+        self, token: str, repository: RepositoryName
+    ) -> Finding | HostUnavailable | None:
         """What the host says of the repository to the holder of the token; nothing if silent."""
         if not can_be_asked(repository):
             return Finding.HIDDEN
@@ -88,7 +90,7 @@ class HostClient:
         # A redirect that leads elsewhere, or to another one, shows nothing of the repository.
         return Finding.HIDDEN if isinstance(found, Moved) else found
 
-    async def _ask(self, token: str, path: str) -> HostAnswer:
+    async def _ask(self, token: str, path: str) -> CodeHostResponse:
         # Put together from parts that were checked: nothing is normalised on the way.
         url = URL(self._base_url + path, encoded=True)
         async with self._session.get(
@@ -100,9 +102,9 @@ class HostClient:
                 if len(body) > MAX_ANSWER_BYTES:
                     raise ValueError("the answer is too long")
             headers = {name.lower(): value for name, value in response.headers.items()}
-            return HostAnswer(response.status, headers, bytes(body))
+            return CodeHostResponse(response.status, headers, bytes(body))
 
-    def _is_own(self, answer: HostAnswer, moved: Moved) -> bool:
+    def _is_own(self, answer: CodeHostResponse, moved: Moved) -> bool:
         """Whether a redirect leads to that repository of this very API."""
         found = urlsplit(answer.headers.get("location", ""))
         origin = (self._base.scheme, self._base.netloc)

@@ -34,7 +34,7 @@ MIN_WAIT_SECONDS: Final = 1
 MAX_WAIT_SECONDS: Final = 300
 # Where the host names no time: GitHub's own advice for limits that have none.
 LIMITED_WAIT_SECONDS: Final = 60
-TROUBLE_WAIT_SECONDS: Final = 5
+UNAVAILABLE_WAIT_SECONDS: Final = 5
 
 # No host has names as long as this; what has is not asked about.
 NAME_MAX_LENGTH: Final = 255
@@ -61,7 +61,7 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class HostUnavailable:
     """The host cannot say; ask again after `seconds`. `limited` when it is this token's limit."""
 
     seconds: int
@@ -69,7 +69,7 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
-class HostAnswer:
+class CodeHostResponse:
     """An answer of the host, with names of headers in lower case."""
 
     status: int
@@ -78,7 +78,7 @@ class HostAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AccessDecision:
     """A finding, as of the moment before the host was asked."""
 
     finding: Finding
@@ -113,8 +113,8 @@ def can_be_asked(name: RepositoryName) -> bool:
 
 
 def judge(
-    answer: HostAnswer, asked: RepositoryName | Moved, now: datetime
-) -> Finding | Moved | Trouble:
+    answer: CodeHostResponse, asked: RepositoryName | Moved, now: datetime
+) -> Finding | Moved | HostUnavailable:
     """What an answer to that question means.
 
     `Moved` is given for a redirect that names a number; whoever asks for that number has to check
@@ -125,33 +125,33 @@ def judge(
     if answer.status == 401:
         return Finding.BAD_CREDENTIAL
     if answer.status == 429 or (answer.status == 403 and _is_limit(answer)):
-        return Trouble(_wait_of(answer.headers, now, LIMITED_WAIT_SECONDS), limited=True)
+        return HostUnavailable(_wait_of(answer.headers, now, LIMITED_WAIT_SECONDS), limited=True)
     if answer.status in _GONE:
         return Finding.HIDDEN
     if answer.status in _MOVED and isinstance(asked, RepositoryName):
         return _judge_redirect(answer.headers.get("location", ""))
-    return Trouble(_wait_of(answer.headers, now, TROUBLE_WAIT_SECONDS))
+    return HostUnavailable(_wait_of(answer.headers, now, UNAVAILABLE_WAIT_SECONDS))
 
 
-def pack_verdict(verdict: Verdict) -> bytes:
+def pack_decision(decision: AccessDecision) -> bytes:
     """A verdict as bytes."""
-    return _PACKED.pack(verdict.finding.value, to_microseconds(verdict.asked_at))
+    return _PACKED.pack(decision.finding.value, to_microseconds(decision.asked_at))
 
 
-def unpack_verdict(data: bytes) -> Verdict:
-    """The verdict that `pack_verdict` made these bytes of."""
+def unpack_decision(data: bytes) -> AccessDecision:
+    """The verdict that `pack_decision` made these bytes of."""
     finding, asked_at = _PACKED.unpack(data)
-    return Verdict(Finding(finding), from_microseconds(asked_at))
+    return AccessDecision(Finding(finding), from_microseconds(asked_at))
 
 
-def _judge_repository(body: bytes, asked: RepositoryName | Moved) -> Finding | Trouble:
+def _judge_repository(body: bytes, asked: RepositoryName | Moved) -> Finding | HostUnavailable:
     """Whatever sits between may answer 200 to anything: only the repository itself opens it."""
     try:
         shown: Any = orjson.loads(body)
     except orjson.JSONDecodeError:
-        return Trouble(TROUBLE_WAIT_SECONDS)
+        return HostUnavailable(UNAVAILABLE_WAIT_SECONDS)
     if not isinstance(shown, dict) or not isinstance(shown.get("full_name"), str):
-        return Trouble(TROUBLE_WAIT_SECONDS)
+        return HostUnavailable(UNAVAILABLE_WAIT_SECONDS)
     if isinstance(asked, Moved):
         same = shown.get("id") == asked.repository_id
     else:
@@ -168,7 +168,7 @@ def _judge_redirect(location: str) -> Finding | Moved:
     return Finding.HIDDEN if match is None else Moved(int(match[1]))
 
 
-def _is_limit(answer: HostAnswer) -> bool:
+def _is_limit(answer: CodeHostResponse) -> bool:
     # GitHub answers 403 to a limit that was met and to what a token may not see.
     # https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
     return (

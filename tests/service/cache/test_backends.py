@@ -9,7 +9,7 @@ from pathlib import Path
 from indexing.errors import StoreUnavailableError
 from indexing.models.quarantines import QuarantineRequest
 from indexing.store import open_store
-from service.cache.memory import LocalShelf
+from service.cache.memory import MemoryBackend
 from tests.builders import NOON, WIDGETS
 
 
@@ -19,11 +19,11 @@ async def a_turn_later() -> None:
 
 
 async def test_renewing_one_generation_leaves_the_others() -> None:
-    shelf = LocalShelf(lambda: None)
-    before = await shelf.read_tokens(("a", "b"))
-    await shelf.renew(["a"])
+    backend = MemoryBackend(lambda: None)
+    before = await backend.read_versions(("a", "b"))
+    await backend.invalidate(["a"])
     await a_turn_later()
-    after = await shelf.read_tokens(("a", "b"))
+    after = await backend.read_versions(("a", "b"))
     assert before is not None
     assert after is not None
     assert before[0] != after[0]
@@ -38,10 +38,10 @@ async def test_a_commit_of_anybody_renews_everything() -> None:
             raise StoreUnavailableError("locked")
         return told.pop(0)
 
-    shelf = LocalShelf(tell)
+    backend = MemoryBackend(tell)
     seen = []
     for _ in range(5):
-        seen.append(await shelf.read_tokens(("a",)))
+        seen.append(await backend.read_versions(("a",)))
         await a_turn_later()
     assert seen[0] == seen[1]
     assert len(set(seen)) == 4

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from service.cache.redis_connection import MAX_KEYS, RedisLink
+from service.cache.redis_connection import MAX_KEYS, RedisConnection
 from service.cache.redis_connector import LIMIT_SECONDS
 from tests.servers.proxy import (
     Behaviour,
@@ -41,19 +41,19 @@ async def proxy(tmp_path: Path) -> AsyncIterator[Proxy]:
 
 
 @pytest.fixture
-async def link(proxy: Proxy) -> AsyncIterator[RedisLink]:
-    opened = RedisLink(f"redis://{proxy.address}/0")
+async def link(proxy: Proxy) -> AsyncIterator[RedisConnection]:
+    opened = RedisConnection(f"redis://{proxy.address}/0")
     await opened.open()
     yield opened
     await opened.close()
 
 
-async def put(link: RedisLink, **values: str) -> None:
+async def put(link: RedisConnection, **values: str) -> None:
     replies = await link.order([("SET", name, value) for name, value in values.items()])
     assert replies == [b"OK"] * len(values)
 
 
-async def count_of(link: RedisLink, command: str) -> int:
+async def count_of(link: RedisConnection, command: str) -> int:
     replies = await link.order([("INFO", "commandstats")])
     assert replies is not None
     for line in replies[0].decode().splitlines():
@@ -62,7 +62,7 @@ async def count_of(link: RedisLink, command: str) -> int:
     return 0
 
 
-async def test_all_that_is_asked_in_one_turn_is_one_question(link: RedisLink) -> None:
+async def test_all_that_is_asked_in_one_turn_is_one_question(link: RedisConnection) -> None:
     await put(link, a="1", b="2")
     before = await count_of(link, "mget")
     asked = await asyncio.gather(
@@ -72,7 +72,7 @@ async def test_all_that_is_asked_in_one_turn_is_one_question(link: RedisLink) ->
     assert await count_of(link, "mget") - before == 1
 
 
-async def test_more_keys_than_one_question_takes_are_several(link: RedisLink) -> None:
+async def test_more_keys_than_one_question_takes_are_several(link: RedisConnection) -> None:
     await put(link, **{str(number): f"v{number}" for number in range(3 * MAX_KEYS)})
     keys = [str(number).encode() for number in range(3 * MAX_KEYS)]
     before = await count_of(link, "mget")
@@ -81,7 +81,7 @@ async def test_more_keys_than_one_question_takes_are_several(link: RedisLink) ->
     assert await count_of(link, "mget") - before == 3
 
 
-async def test_who_is_cancelled_cancels_nobody_else(link: RedisLink) -> None:
+async def test_who_is_cancelled_cancels_nobody_else(link: RedisConnection) -> None:
     await put(link, a="1")
     first, second = (asyncio.create_task(link.get((b"a",))) for _ in range(2))
     await asyncio.sleep(0)
@@ -93,7 +93,7 @@ async def test_who_is_cancelled_cancels_nobody_else(link: RedisLink) -> None:
 
 @pytest.mark.parametrize("behaviour", FAILING, ids=lambda behaviour: type(behaviour).__name__)
 async def test_what_fails_is_nothing_found_until_it_works_again(
-    proxy: Proxy, link: RedisLink, behaviour: Behaviour
+    proxy: Proxy, link: RedisConnection, behaviour: Behaviour
 ) -> None:
     await put(link, a="1")
     assert await link.get((b"a",)) == (b"1",)
@@ -108,7 +108,7 @@ async def test_what_fails_is_nothing_found_until_it_works_again(
 
 
 async def test_a_silent_redis_is_left_alone_after_it_failed_twice(
-    proxy: Proxy, link: RedisLink
+    proxy: Proxy, link: RedisConnection
 ) -> None:
     await proxy.turn(Silent())
     assert await link.get((b"a",)) is None
@@ -120,7 +120,7 @@ async def test_a_silent_redis_is_left_alone_after_it_failed_twice(
     assert proxy.accepted <= accepted + 1
 
 
-async def test_a_closed_link_finds_nothing(link: RedisLink) -> None:
+async def test_a_closed_link_finds_nothing(link: RedisConnection) -> None:
     waiting = [asyncio.create_task(link.get((b"a",))) for _ in range(3)]
     await asyncio.sleep(0)
     await link.close()

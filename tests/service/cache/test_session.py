@@ -8,23 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from service.cache.codecs import Form
-from service.cache.keys import Kind, ask
-from service.cache.redis import RedisShelf
-from service.cache.redis_connection import RedisLink
+from service.cache.codecs import Codec
+from service.cache.keys import Kind, key_of_answer
+from service.cache.redis import RedisBackend
+from service.cache.redis_connection import RedisConnection
 from service.cache.session import Cache
-from service.cache.signing import Sealing
+from service.cache.signing import CacheSigner
 from tests.builders import WIDGETS
 
-QUESTION = ask(Kind.TEST, WIDGETS, b"hinge")
-TEXT = Form(str.encode, bytes.decode, len)
+KEY = key_of_answer(Kind.TEST, WIDGETS, b"hinge")
+TEXT = Codec(str.encode, bytes.decode, len)
 
 
 @pytest.fixture
 async def cache(tmp_path: Path) -> AsyncIterator[Cache]:
     """One whose Redis is not there."""
-    link = RedisLink(f"unix://{tmp_path}/nobody")
-    yield Cache(RedisShelf(link, Sealing(b"a secret"), "store"))
+    link = RedisConnection(f"unix://{tmp_path}/nobody")
+    yield Cache(RedisBackend(link, CacheSigner(b"a secret"), "store"))
     await link.close()
 
 
@@ -41,8 +41,8 @@ async def test_what_is_asked_during_a_reading_is_read_once_more_for_all(cache: C
         return found
 
     async def ask_once() -> str | None:
-        visit = await cache.visit((), ())
-        return await visit.find(QUESTION, read, TEXT)
+        session = await cache.session((), ())
+        return await session.find(KEY, read, TEXT)
 
     first = asyncio.create_task(ask_once())
     await reading.wait()

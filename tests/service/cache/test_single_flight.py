@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from service.cache.single_flight import Fills
+from service.cache.single_flight import SingleFlight
 
 
 class Reading:
@@ -40,24 +40,24 @@ async def reading() -> Reading:
 
 
 async def test_all_who_ask_meanwhile_share_one(reading: Reading) -> None:
-    fills = Fills()
-    asked = [asyncio.create_task(fills.share("a", reading)) for _ in range(500)]
+    single_flight = SingleFlight()
+    asked = [asyncio.create_task(single_flight.share("a", reading)) for _ in range(500)]
     await turns()
     reading.go.set()
     assert await asyncio.gather(*asked) == [1] * 500
-    assert await fills.share("a", reading) == 2
+    assert await single_flight.share("a", reading) == 2
 
 
 async def test_other_names_are_read_by_themselves(reading: Reading) -> None:
-    fills = Fills()
+    single_flight = SingleFlight()
     reading.go.set()
-    await asyncio.gather(fills.share("a", reading), fills.share("b", reading))
+    await asyncio.gather(single_flight.share("a", reading), single_flight.share("b", reading))
     assert reading.begun == 2
 
 
 async def test_who_is_cancelled_first_does_not_fail_the_others(reading: Reading) -> None:
-    fills = Fills()
-    first, second = (asyncio.create_task(fills.share("a", reading)) for _ in range(2))
+    single_flight = SingleFlight()
+    first, second = (asyncio.create_task(single_flight.share("a", reading)) for _ in range(2))
     await turns()
     first.cancel()
     await turns()
@@ -67,12 +67,12 @@ async def test_who_is_cancelled_first_does_not_fail_the_others(reading: Reading)
 
 
 async def test_a_reading_that_nobody_waits_for_is_cancelled(reading: Reading) -> None:
-    fills = Fills()
-    asked = [asyncio.create_task(fills.share("a", reading)) for _ in range(3)]
+    single_flight = SingleFlight()
+    asked = [asyncio.create_task(single_flight.share("a", reading)) for _ in range(3)]
     await turns()
     for task in asked:
         task.cancel()
-    later = asyncio.create_task(fills.share("a", reading))
+    later = asyncio.create_task(single_flight.share("a", reading))
     await turns()
     assert (reading.begun, reading.ended) == (2, 1)
     reading.go.set()
@@ -80,24 +80,26 @@ async def test_a_reading_that_nobody_waits_for_is_cancelled(reading: Reading) ->
 
 
 async def test_a_failure_is_everybodys_and_is_not_kept(reading: Reading) -> None:
-    fills = Fills()
+    single_flight = SingleFlight()
     reading.error = ValueError("no")
-    asked = [asyncio.create_task(fills.share("a", reading)) for _ in range(3)]
+    asked = [asyncio.create_task(single_flight.share("a", reading)) for _ in range(3)]
     await turns()
     reading.go.set()
     outcomes = await asyncio.gather(*asked, return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [ValueError] * 3
     reading.error = None
-    assert await fills.share("a", reading) == 2
+    assert await single_flight.share("a", reading) == 2
 
 
 async def test_who_asks_for_the_next_one_shares_it_with_all_who_came_meanwhile(
     reading: Reading,
 ) -> None:
-    fills = Fills()
-    first = asyncio.create_task(fills.share("a", reading, lambda _: False))
+    single_flight = SingleFlight()
+    first = asyncio.create_task(single_flight.share("a", reading, lambda _: False))
     await turns()
-    later = [asyncio.create_task(fills.share("a", reading, lambda _: False)) for _ in range(500)]
+    later = [
+        asyncio.create_task(single_flight.share("a", reading, lambda _: False)) for _ in range(500)
+    ]
     await turns()
     assert reading.begun == 1
     reading.go.set()
@@ -106,7 +108,7 @@ async def test_who_asks_for_the_next_one_shares_it_with_all_who_came_meanwhile(
 
 
 async def test_who_asks_as_one_ends_is_given_the_next_one() -> None:
-    fills, asked, begun = Fills(), asyncio.Event(), 0
+    single_flight, asked, begun = SingleFlight(), asyncio.Event(), 0
 
     async def read() -> int:
         nonlocal begun
@@ -117,9 +119,9 @@ async def test_who_asks_as_one_ends_is_given_the_next_one() -> None:
 
     async def ask() -> int:
         await asked.wait()
-        return await fills.share("a", read, lambda _: False)
+        return await single_flight.share("a", read, lambda _: False)
 
     later = asyncio.create_task(ask())
     await asyncio.sleep(0)
-    assert await fills.share("a", read) == 1
+    assert await single_flight.share("a", read) == 1
     assert (await later, begun) == (2, 2)

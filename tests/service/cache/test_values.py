@@ -11,54 +11,54 @@ from hypothesis import strategies as st
 
 from indexing.models.keys import ApplicationKey, Scope
 from service.cache.answers import make_answer, pack_answer, unpack_answer
-from service.cache.codecs import key_form
+from service.cache.codecs import application_key_codec
 from service.cache.keys import (
     COPY_LIFETIME,
     LIFETIMES,
     LONGEST_LIFETIME,
-    STANDING_LIFETIME,
+    RESPONSE_LIFETIME,
     Kind,
-    ask,
-    ask_key,
+    key_of_answer,
+    key_of_credential,
 )
 from service.cache.lru import OVERHEAD, Lru
-from service.cache.signing import Sealing
+from service.cache.signing import CacheSigner
 from service.http.conditional import is_known
 from service.pagination.page_ends import Ends
 from tests.builders import FOREIGN, NOON, WIDGETS, after
 
-SEALING = Sealing(b"a secret of the store")
+SIGNER = CacheSigner(b"a secret of the store")
 TOKENS = (b"0" * 16, b"1" * 16)
 MOMENTS = st.none() | st.datetimes().map(lambda moment: NOON + (moment - moment.min) / 1000)
 
 
 @given(st.text(), st.lists(st.binary(min_size=16, max_size=16), max_size=3), st.binary())
 def test_what_was_sealed_opens_under_its_name_and_tokens(
-    name: str, tokens: list[bytes], payload: bytes
+    name: str, versions: list[bytes], payload: bytes
 ) -> None:
-    assert SEALING.open(name, tokens, SEALING.seal(name, tokens, payload)) == payload
+    assert SIGNER.open(name, versions, SIGNER.sign(name, versions, payload)) == payload
 
 
 @given(st.binary(max_size=200))
 def test_what_was_not_sealed_here_does_not_open(data: bytes) -> None:
-    assert SEALING.open("test:acme/widgets:1", TOKENS, data) is None
+    assert SIGNER.open("test:acme/widgets:1", TOKENS, data) is None
 
 
 @given(st.integers(0, 49), st.integers(1, 255))
 def test_one_changed_byte_is_noticed(at: int, change: int) -> None:
-    sealed = bytearray(SEALING.seal("n", TOKENS, b"x" * 34))
-    sealed[at] ^= change
-    assert SEALING.open("n", TOKENS, bytes(sealed)) is None
+    signed = bytearray(SIGNER.sign("n", TOKENS, b"x" * 34))
+    signed[at] ^= change
+    assert SIGNER.open("n", TOKENS, bytes(signed)) is None
 
 
 def test_a_value_opens_under_no_other_name_tokens_or_secret() -> None:
-    sealed = SEALING.seal("n", TOKENS, b"payload")
-    assert SEALING.open("m", TOKENS, sealed) is None
-    assert SEALING.open("n", TOKENS[::-1], sealed) is None
-    assert SEALING.open("n", TOKENS[:1], sealed) is None
-    assert Sealing(b"another secret").open("n", TOKENS, sealed) is None
+    signed = SIGNER.sign("n", TOKENS, b"payload")
+    assert SIGNER.open("m", TOKENS, signed) is None
+    assert SIGNER.open("n", TOKENS[::-1], signed) is None
+    assert SIGNER.open("n", TOKENS[:1], signed) is None
+    assert CacheSigner(b"another secret").open("n", TOKENS, signed) is None
     # A name that ends as a token begins is another name.
-    assert SEALING.open("n0", (b"0" * 15, b"1" * 16), sealed) is None
+    assert SIGNER.open("n0", (b"0" * 15, b"1" * 16), signed) is None
 
 
 @given(
@@ -96,17 +96,17 @@ def test_a_key_comes_back_without_its_digest_being_kept(expires_at: object) -> N
     key = ApplicationKey(
         "k", "ci", Scope.INGEST, "acme", "widgets", b"\x07" * 32, NOON, None, after(hours=1)
     )
-    form = key_form(key.digest)
-    packed = form.pack(key)
-    assert form.unpack(packed) == key
+    codec = application_key_codec(key.digest)
+    packed = codec.pack(key)
+    assert codec.unpack(packed) == key
     for text in (key.digest, key.digest.hex().encode()):
         assert text not in packed
-        assert text not in ask_key(key.digest).name.encode()
+        assert text not in key_of_credential(key.digest).name.encode()
 
 
 def test_questions_of_two_repositories_kinds_or_filters_have_two_names() -> None:
     names = {
-        ask(kind, repository, canonical).name
+        key_of_answer(kind, repository, canonical).name
         for kind in (Kind.TEST, Kind.SEARCH)
         for repository in (WIDGETS, FOREIGN)
         for canonical in (b"a", b"b")
@@ -115,7 +115,7 @@ def test_questions_of_two_repositories_kinds_or_filters_have_two_names() -> None
 
 
 def test_nothing_of_a_revoked_key_outlives_a_minute() -> None:
-    assert max(LIFETIMES.values()) + COPY_LIFETIME + STANDING_LIFETIME <= LONGEST_LIFETIME < 60
+    assert max(LIFETIMES.values()) + COPY_LIFETIME + RESPONSE_LIFETIME <= LONGEST_LIFETIME < 60
 
 
 def test_the_longest_unused_make_room() -> None:

@@ -224,7 +224,7 @@ async def test_one_credential_leaves_room_for_the_bodies_of_others(
     other = await open_.new_key(Scope.INGEST)
     monkeypatch.setattr("service.ingest.limiter.MAX_HELD_BYTES", 3 * len(body))
     monkeypatch.setattr("service.ingest.limiter.MAX_HELD_BYTES_OF_ONE", 2 * len(body))
-    monkeypatch.setattr("service.ingest.limiter.TURN_SECONDS", 600.0)
+    monkeypatch.setattr("service.ingest.limiter.SLOT_SECONDS", 600.0)
     held = hold_up(open_, monkeypatch, "refresh_tests")
     flood = [asyncio.create_task(open_.post(TRACES, body, PROTOBUF)) for _ in range(6)]
     done = asyncio.as_completed(flood)
@@ -241,7 +241,7 @@ async def test_a_body_waits_for_its_turn_so_long_and_no_longer(
     open_: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body = write(make_request([make_span("a")]), PROTOBUF)
-    monkeypatch.setattr("service.ingest.limiter.TURN_SECONDS", 0.05)
+    monkeypatch.setattr("service.ingest.limiter.SLOT_SECONDS", 0.05)
     held = hold_up(open_, monkeypatch, "refresh_tests")
     sent = [
         asyncio.create_task(open_.post(TRACES, body, PROTOBUF))

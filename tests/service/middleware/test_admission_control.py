@@ -8,7 +8,7 @@ import pytest
 
 from indexing.models.keys import Scope
 from service.auth.api_keys import make_key
-from service.middleware import fair_queue as turns
+from service.middleware import fair_queue as queue
 from service.middleware.admission_control import ADMISSION_CONTROL
 from tests.builders import NOON
 from tests.service.front_door import LOGS, FrontDoor, hold_up
@@ -18,9 +18,9 @@ async def test_what_has_no_room_is_a_503_that_says_when_to_come_back(
     door: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = hold_up(door, monkeypatch)
-    monkeypatch.setattr(turns, "MAX_RUNNING", 1)
+    monkeypatch.setattr(queue, "MAX_RUNNING", 1)
     for bound in ("MIN_QUEUE", "MAX_QUEUE"):
-        monkeypatch.setattr(turns, bound, 0)
+        monkeypatch.setattr(queue, bound, 0)
     first = asyncio.create_task(door.get(LOGS))
     await held.arrived.wait()
 
@@ -30,7 +30,7 @@ async def test_what_has_no_room_is_a_503_that_says_when_to_come_back(
     assert refused.headers["X-Request-Id"] == "mine"
     assert refused.json["status"] == 503
     assert (await door.get("/health/ready")).status == 200
-    assert door.app[ADMISSION_CONTROL].turns.refused == 1
+    assert door.app[ADMISSION_CONTROL].queue.refused == 1
     # Another spelling of the same target has to wait as well.
     assert (await door.get(LOGS.replace("/v1/", "/%761/"))).status == 503
 
@@ -52,8 +52,8 @@ async def test_made_up_credentials_share_one_queue(
 ) -> None:
     assert (await door.get(LOGS)).status == 200
     held = hold_up(door, monkeypatch, "find_key")
-    monkeypatch.setattr(turns, "MAX_RUNNING", 2)
-    monkeypatch.setattr(turns, "MAX_RUNNING_OF_ONE", 1)
+    monkeypatch.setattr(queue, "MAX_RUNNING", 2)
+    monkeypatch.setattr(queue, "MAX_RUNNING_OF_ONE", 1)
     flood = [asyncio.create_task(door.get(LOGS, key=make_up_key())) for _ in range(5)]
     await held.arrived.wait()
     # Were each of them a tenant, two would be under way, and nobody else before they end.
@@ -64,7 +64,7 @@ async def test_made_up_credentials_share_one_queue(
 
 async def test_who_goes_away_leaves_room(door: FrontDoor, monkeypatch: pytest.MonkeyPatch) -> None:
     held = hold_up(door, monkeypatch)
-    monkeypatch.setattr(turns, "MAX_RUNNING", 1)
+    monkeypatch.setattr(queue, "MAX_RUNNING", 1)
     gone = asyncio.create_task(door.get(LOGS))
     await held.arrived.wait()
     gone.cancel()

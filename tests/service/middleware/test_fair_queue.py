@@ -8,14 +8,14 @@ from collections import Counter
 import pytest
 
 from service.middleware import fair_queue as limits
-from service.middleware.fair_queue import OverloadedError, Turns
+from service.middleware.fair_queue import FairQueue, OverloadedError
 
 
 class Work:
     """Answers that wait until they are let go, and in which order they began."""
 
     def __init__(self) -> None:
-        self.turns = Turns()
+        self.queue = FairQueue()
         self.began: list[str] = []
         self.refused: Counter[str] = Counter()
         self.done = asyncio.Event()
@@ -28,9 +28,9 @@ class Work:
         return made
 
     async def _answer(self, tenant: str) -> None:
-        if not self.turns.take_now(tenant):
+        if not self.queue.try_acquire(tenant):
             try:
-                await self.turns.take(tenant)
+                await self.queue.acquire(tenant)
             except OverloadedError:
                 self.refused[tenant] += 1
                 return
@@ -39,7 +39,7 @@ class Work:
             await self.done.wait()
         finally:
             self.ended += 1
-            self.turns.give_back(tenant)
+            self.queue.release(tenant)
 
     async def finish(self) -> None:
         self.done.set()
@@ -54,12 +54,12 @@ def _refuse_soon(monkeypatch: pytest.MonkeyPatch) -> None:
 async def settle(work: Work) -> None:
     """Let everything happen that can happen without anybody finishing."""
     before = None
-    while before != (before := (len(work.began), work.turns.waiting, sum(work.refused.values()))):
+    while before != (before := (len(work.began), work.queue.waiting, sum(work.refused.values()))):
         for _ in range(20):
             await asyncio.sleep(0)
         # Refusals come at a tick of their own.
         pending = [task for task in work.tasks if not task.done()]
-        if pending and len(pending) > len(work.began) + work.turns.waiting - work.ended:
+        if pending and len(pending) > len(work.began) + work.queue.waiting - work.ended:
             await asyncio.wait(pending, timeout=limits.REFUSAL_SECONDS * 2)
 
 
@@ -125,7 +125,7 @@ async def test_a_queue_that_turns_out_to_be_slow_is_no_reason_to_refuse_the_quie
     await settle(work)
     assert not work.refused
     # What was let into the queue while answers were quick takes longer than was foreseen.
-    work.turns._interval = limits.MAX_WAIT_SECONDS
+    work.queue._interval = limits.MAX_WAIT_SECONDS
     work.ask("quiet", 2)
     work.ask("flood", 1)
     await settle(work)
@@ -139,7 +139,7 @@ async def test_there_is_an_end_to_the_room_for_all(monkeypatch: pytest.MonkeyPat
     for number in range(500):
         work.ask(f"tenant {number}", 1)
     await settle(work)
-    assert work.turns.waiting == 80
+    assert work.queue.waiting == 80
     assert sum(work.refused.values()) == 500 - limits.MAX_RUNNING - 80
     await work.finish()
 
@@ -148,17 +148,17 @@ async def test_whoever_goes_away_leaves_its_place() -> None:
     work = Work()
     first = work.ask("one", limits.MAX_RUNNING_OF_ONE + 5)
     await settle(work)
-    assert work.turns.waiting == 5
+    assert work.queue.waiting == 5
     for task in first[-5:]:
         task.cancel()
     await settle(work)
-    assert work.turns.waiting == 0
+    assert work.queue.waiting == 0
     first[0].cancel()
     work.ask("one", 1)
     await settle(work)
     assert len(work.began) == limits.MAX_RUNNING_OF_ONE + 1
     await work.finish()
-    assert work.turns.take_now("one")
+    assert work.queue.try_acquire("one")
 
 
 async def test_one_that_goes_away_in_its_very_turn_gives_it_back() -> None:
@@ -169,7 +169,7 @@ async def test_one_that_goes_away_in_its_very_turn_gives_it_back() -> None:
     asyncio.get_running_loop().call_soon(work.done.set)
     for _ in range(10):
         await asyncio.sleep(0)
-        if not work.turns.waiting:
+        if not work.queue.waiting:
             tasks[-1].cancel()
     await work.finish()
     work.began.clear()

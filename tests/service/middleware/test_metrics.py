@@ -62,7 +62,7 @@ async def test_answers_that_stood_are_counted(counted: FrontDoor) -> None:
     for _ in range(3):
         await counted.get(operations()["quarantines"])
     found = samples(await counted.get("/metrics"))
-    assert found["mergewatch_standing_answers_total",] == 2
+    assert found["mergewatch_response_cache_hits_total",] == 2
     assert found["mergewatch_requests_total", "quarantines", "200"] == 3
 
 

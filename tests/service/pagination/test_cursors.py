@@ -14,16 +14,16 @@ from indexing.models.events import EventKey
 from indexing.models.quarantines import QuarantineKey
 from indexing.models.tests import IdentityKey
 from service.pagination.cursor import (
+    CursorSigner,
     InvalidCursorError,
     OtherStoreError,
     Position,
-    Seal,
     Window,
     read_cursor,
     scope_of,
     write_cursor,
 )
-from service.pagination.key_form import KeyForm
+from service.pagination.key_codec import KeyCodec
 from service.pagination.sort_keys import (
     EVENT_KEYS,
     IDENTITY_KEYS,
@@ -34,11 +34,11 @@ from service.pagination.sort_keys import (
 from service.schemas.limits import CURSOR_MAX_LENGTH
 from tests.builders import NOON
 
-SEAL = Seal(b"k" * 32, "store-1")
+SIGNER = CursorSigner(b"k" * 32, "store-1")
 SCOPE = scope_of("events", "acme/widgets", b"{}")
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 CURSOR = write_cursor(
-    SEAL, SCOPE, Position(EVENT_KEYS.pack(EventKey(NOON, 7)), window=Window(NOON, NOON))
+    SIGNER, SCOPE, Position(EVENT_KEYS.pack(EventKey(NOON, 7)), window=Window(NOON, NOON))
 )
 
 moments = st.datetimes(timezones=st.just(UTC))
@@ -50,12 +50,12 @@ event_keys = st.builds(EventKey, moments, st.integers(0, 2**63 - 1))
 quarantine_keys = st.builds(QuarantineKey, moments, st.uuids())
 
 
-def round_trip(form: KeyForm[Any], position: Position[Any]) -> Position[Any]:
-    packed = None if position.key is None else form.pack(position.key)
-    text = write_cursor(SEAL, SCOPE, replace(position, key=packed))
+def round_trip(codec: KeyCodec[Any], position: Position[Any]) -> Position[Any]:
+    packed = None if position.key is None else codec.pack(position.key)
+    text = write_cursor(SIGNER, SCOPE, replace(position, key=packed))
     assert len(text) <= CURSOR_MAX_LENGTH
     assert set(text) <= set(ALPHABET)
-    return read_cursor(SEAL, SCOPE, form, text)
+    return read_cursor(SIGNER, SCOPE, codec, text)
 
 
 @given(st.none() | event_keys, st.booleans(), windows)
@@ -98,26 +98,26 @@ def test_names_that_fit_are_carried() -> None:
 def test_an_altered_character_is_refused_wherever_it_is(at: int) -> None:
     for letter in ALPHABET.replace(CURSOR[at], ""):
         with pytest.raises(InvalidCursorError):
-            read_cursor(SEAL, SCOPE, EVENT_KEYS, CURSOR[:at] + letter + CURSOR[at + 1 :])
+            read_cursor(SIGNER, SCOPE, EVENT_KEYS, CURSOR[:at] + letter + CURSOR[at + 1 :])
 
 
 @given(st.integers(0, len(CURSOR)), st.integers(0, len(CURSOR)))
 def test_a_piece_of_a_cursor_is_refused(start: int, end: int) -> None:
     if CURSOR[start:end] != CURSOR:
         with pytest.raises(InvalidCursorError):
-            read_cursor(SEAL, SCOPE, EVENT_KEYS, CURSOR[start:end])
+            read_cursor(SIGNER, SCOPE, EVENT_KEYS, CURSOR[start:end])
 
 
 @given(st.text(max_size=80) | st.text(ALPHABET, max_size=80))
 def test_a_made_up_cursor_is_refused(text: str) -> None:
     with pytest.raises(InvalidCursorError):
-        read_cursor(SEAL, SCOPE, EVENT_KEYS, text)
+        read_cursor(SIGNER, SCOPE, EVENT_KEYS, text)
 
 
 @pytest.mark.parametrize("added", ["=", "==", "A", "\n", " ", "%3D"])
 def test_nothing_may_be_added(added: str) -> None:
     with pytest.raises(InvalidCursorError):
-        read_cursor(SEAL, SCOPE, EVENT_KEYS, CURSOR + added)
+        read_cursor(SIGNER, SCOPE, EVENT_KEYS, CURSOR + added)
 
 
 @pytest.mark.parametrize(
@@ -131,14 +131,14 @@ def test_nothing_may_be_added(added: str) -> None:
 )
 def test_a_cursor_of_another_list_is_refused(scope: bytes) -> None:
     with pytest.raises(InvalidCursorError):
-        read_cursor(SEAL, scope, EVENT_KEYS, CURSOR)
+        read_cursor(SIGNER, scope, EVENT_KEYS, CURSOR)
 
 
 def test_another_secret_refuses_what_another_store_under_the_same_secret_only_calls_stale() -> None:
     with pytest.raises(InvalidCursorError):
-        read_cursor(Seal(b"x" * 32, SEAL.store_id), SCOPE, EVENT_KEYS, CURSOR)
+        read_cursor(CursorSigner(b"x" * 32, SIGNER.store_id), SCOPE, EVENT_KEYS, CURSOR)
     with pytest.raises(OtherStoreError):
-        read_cursor(Seal(SEAL.secret, "store-2"), SCOPE, EVENT_KEYS, CURSOR)
+        read_cursor(CursorSigner(SIGNER.secret, "store-2"), SCOPE, EVENT_KEYS, CURSOR)
 
 
 def test_the_ends_of_time_can_be_carried() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from service.server.draining import turn_away
+from service.server.draining import refuse_new_connections
 from service.server.process import ServeError, bind
 from tests.service.processes import TIMEOUT, Start, port_of
 
@@ -144,7 +144,7 @@ def test_who_has_connected_is_let_in_and_nobody_connects_after_that() -> None:
     with bind("127.0.0.1", 0) as listener:
         address = listener.getsockname()
         with socket.create_connection(address, timeout=TIMEOUT) as before:
-            turn_away(listener)
+            refuse_new_connections(listener)
             with pytest.raises(TimeoutError):
                 socket.create_connection(address, timeout=0.2)
             accepted, peer = listener.accept()

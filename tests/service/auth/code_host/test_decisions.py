@@ -15,14 +15,14 @@ from service.auth.code_host.decisions import (
     MIN_WAIT_SECONDS,
     OUTAGE_LIFETIME,
     REFUSAL_LIFETIME,
+    AccessDecision,
+    CodeHostResponse,
     Finding,
-    HostAnswer,
+    HostUnavailable,
     Moved,
-    Trouble,
-    Verdict,
     judge,
-    pack_verdict,
-    unpack_verdict,
+    pack_decision,
+    unpack_decision,
 )
 from tests.builders import NOON, WIDGETS, after
 
@@ -40,36 +40,36 @@ bodies = st.one_of(st.binary(max_size=200), st.just(BODY))
 def test_only_the_repository_itself_opens_it(
     status: int, sent: dict[str, str], body: bytes
 ) -> None:
-    found = judge(HostAnswer(status, sent, body), WIDGETS, NOON)
+    found = judge(CodeHostResponse(status, sent, body), WIDGETS, NOON)
     assert (found is Finding.READABLE) == (status == 200 and body == BODY)
-    if isinstance(found, Trouble):
+    if isinstance(found, HostUnavailable):
         assert MIN_WAIT_SECONDS <= found.seconds <= MAX_WAIT_SECONDS
 
 
 @given(status=statuses, sent=headers, body=bodies, number=st.integers(0, 10**18))
 def test_one_redirect_is_all(status: int, sent: dict[str, str], body: bytes, number: int) -> None:
-    found = judge(HostAnswer(status, sent, body), Moved(number), NOON)
+    found = judge(CodeHostResponse(status, sent, body), Moved(number), NOON)
     assert not isinstance(found, Moved)
     assert (found is Finding.READABLE) == (status == 200 and body == BODY and number == 7)
 
 
 @pytest.mark.parametrize("finding", Finding)
 def test_a_verdict_comes_back_as_it_was(finding: Finding) -> None:
-    verdict = Verdict(finding, after(microseconds=1))
-    assert unpack_verdict(pack_verdict(verdict)) == verdict
+    decision = AccessDecision(finding, after(microseconds=1))
+    assert unpack_decision(pack_decision(decision)) == decision
 
 
 def test_a_verdict_of_a_later_day_is_none() -> None:
-    verdict = Verdict(Finding.READABLE, after(hours=1))
-    assert not verdict.is_fresh(NOON)
-    assert not verdict.outlasts(NOON)
+    decision = AccessDecision(Finding.READABLE, after(hours=1))
+    assert not decision.is_fresh(NOON)
+    assert not decision.outlasts(NOON)
 
 
 def test_refusals_count_for_less_long_than_grants_and_not_in_an_outage() -> None:
     assert timedelta(0) < REFUSAL_LIFETIME < GRANT_LIFETIME < OUTAGE_LIFETIME
     for finding in (Finding.HIDDEN, Finding.BAD_CREDENTIAL):
-        assert not Verdict(finding, NOON).outlasts(NOON)
-    assert Verdict(Finding.READABLE, NOON).outlasts(after(seconds=61))
+        assert not AccessDecision(finding, NOON).outlasts(NOON)
+    assert AccessDecision(Finding.READABLE, NOON).outlasts(after(seconds=61))
 
 
 @pytest.mark.parametrize(
@@ -86,11 +86,13 @@ def test_refusals_count_for_less_long_than_grants_and_not_in_an_outage() -> None
     ],
 )
 def test_the_hosts_own_time_is_kept_to_within_bounds(sent: dict[str, str], seconds: int) -> None:
-    assert judge(HostAnswer(429, sent, b""), WIDGETS, NOON) == Trouble(seconds, limited=True)
+    assert judge(CodeHostResponse(429, sent, b""), WIDGETS, NOON) == HostUnavailable(
+        seconds, limited=True
+    )
 
 
 @pytest.mark.parametrize(
     "message", [b"You have exceeded a secondary rate limit.", b"Please try again later."]
 )
 def test_a_limit_that_only_its_text_tells_of_is_no_refusal(message: bytes) -> None:
-    assert isinstance(judge(HostAnswer(403, {}, message), WIDGETS, NOON), Trouble)
+    assert isinstance(judge(CodeHostResponse(403, {}, message), WIDGETS, NOON), HostUnavailable)

@@ -12,7 +12,7 @@ K = TypeVar("K")
 
 
 @dataclass(frozen=True, slots=True)
-class KeyForm(Generic[K]):
+class KeyCodec(Generic[K]):
     """How the keys of one list become bytes and come back.
 
     `shorten` gives the shortest bytes that stand for the same row of that repository.

@@ -1,1 +1,1 @@
-"""What is kept of finished answers and verdicts, in this process or in Redis, and who drops it."""
+"""Cached answers and access decisions, in the process or in Redis, and what invalidates them."""

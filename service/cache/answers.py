@@ -1,4 +1,4 @@
-"""Finished answers: the bytes of a body with what a response needs beside them. Pure."""
+"""Response bodies as they are cached, with what a response needs beside them. Pure."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _HAS_SINCE: Final = 4
 _HAS_UNTIL: Final = 8
 _HAS_FIRST: Final = 16
 
-# Clocks of two machines, and two looks at one clock within a request.
+# The clocks of two machines differ, and one clock is read twice within a request.
 _CLOCK_SLACK: Final = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A body with the entity tag of it alone; `ends` holds packed keys.
+    """A body with the entity tag of it alone; `ends` holds packed sort keys.
 
-    An answer that depends on the time of day is right from `since` on and before `until`.
+    An answer that depends on the time is valid from `since` on and before `until`.
     """
 
     body: bytes
@@ -39,14 +39,14 @@ class Answer:
     until: datetime | None = None
 
     def holds_at(self, now: datetime) -> bool:
-        """Whether the answer is right at that moment, as far as time alone counts."""
+        """Whether the answer is valid at that moment, as far as time alone decides."""
         return (self.until is None or now < self.until) and (
             self.since is None or now >= self.since - _CLOCK_SLACK
         )
 
     @property
     def size(self) -> int:
-        """How many bytes there are to it."""
+        """Its size in bytes."""
         return len(self.body) + len(self.ends.first or b"") + len(self.ends.last or b"")
 
 
@@ -56,14 +56,14 @@ def make_answer(
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> Answer:
-    """Finish a body."""
+    """An answer with that body."""
     return Answer(body, _etag_of(_digest(body)), ends, since, until)
 
 
 def tag_of(answer: Answer, links: Iterable[str]) -> str:
     """The entity tag of a response: of its body and of its `Link` fields.
 
-    A page that did not change may have got another one behind it, which a client has to hear of.
+    A page may be unchanged while a new page has appeared behind it: then only the links differ.
     """
     told = "\n".join(links)
     return _etag_of(_digest(f"{answer.etag}\n{told}".encode())) if told else answer.etag

@@ -1,9 +1,9 @@
-"""What the two kinds of cache have in common: who tells whether a value still holds.
+"""The interface of the two cache backends, which tell whether a cached value is still valid.
 
-Everything kept belongs to generations, each of which has a random token. A value is kept with the
-tokens that were read before the store was asked for it; a writer replaces the token of what it
-changed after its commit. So a value whose tokens are the present ones is no older than the last
-write, whoever made it and however slow it was.
+Every value belongs to namespaces, each of which has a random version. A value is cached under the
+versions that were read before the store was asked; a writer replaces the version of the namespace
+that it changed, after its commit. So a value under the current versions is no older than the last
+write, whoever wrote it and however slow the reader was.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ Versions = tuple[bytes, ...]
 
 
 def make_version() -> bytes:
-    """A token that no generation had before."""
+    """A version that no namespace had before."""
     return secrets.token_bytes(VERSION_SIZE)
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What was there at one moment: tokens by generation, sealed values by name."""
+    """The contents at one moment: versions by namespace, signed values by name."""
 
     versions: Mapping[str, bytes] = field(default_factory=dict)
     values: Mapping[str, bytes] = field(default_factory=dict)
@@ -33,48 +33,48 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class SharedStatus:
-    """Whether values are shared just now, and how often that failed, by reason."""
+    """Whether values are shared at present, and how often that failed, by reason."""
 
     usable: bool
     failures: Mapping[str, int]
 
 
 class CacheBackend(Protocol):
-    """Where generations live, and values that processes share. Nothing here ever raises.
+    """Holds the versions of namespaces, and values that processes share. It never raises.
 
-    Whatever goes wrong is a token or a value that is not there.
+    After any failure, versions and values are missing.
     """
 
-    # For how long a process may hold a value of its own before it looks for it here again.
+    # How long a process may use its own copy of a value before it looks here again.
     copy_lifetime: float
 
     @property
     def status(self) -> SharedStatus | None:
-        """How the server does that processes share; nothing where they share none."""
+        """The state of the shared server; `None` where there is none."""
 
     async def read_versions(self, namespaces: tuple[str, ...]) -> Versions | None:
-        """The present token of each generation, or nothing where one is not known."""
+        """The current version of each namespace; `None` where one is not known."""
 
     async def snapshot(self, namespaces: Sequence[str], names: Sequence[str]) -> Snapshot:
-        """What is there of these generations and values, as of one moment."""
+        """The versions of these namespaces and the values of these names, at one moment."""
 
     async def ensure_versions(self, namespaces: Sequence[str]) -> Mapping[str, bytes]:
-        """Make tokens for generations that have none; gives those that hold then."""
+        """Make versions for namespaces that have none; gives the current ones."""
 
-    def open(self, name: str, versions: Versions, signed: bytes) -> bytes | None:
-        """The payload of a sealed value, if it is one of that name and these tokens."""
+    def verify(self, name: str, versions: Versions, signed: bytes) -> bytes | None:
+        """The payload of a signed value, if it was signed for that name and these versions."""
 
     def put(self, name: str, versions: Versions, payload: bytes, seconds: float) -> None:
         """Share a value; it may be lost at any time."""
 
     async def count(self, name: str, seconds: float, more: int) -> tuple[int, float] | None:
-        """Count so many more under a name whose count ends so long after its first.
+        """Add to a counter that expires so many seconds after it was first used.
 
-        Gives the count and how many seconds are left of it; nothing where no process shares one.
+        Gives the count and how many seconds are left; `None` where no counter is shared.
         """
 
     async def invalidate(self, namespaces: Iterable[str]) -> None:
-        """Make void what was kept of these generations."""
+        """Make everything cached in these namespaces invalid."""
 
     async def close(self) -> None:
-        """Let go of what is held."""
+        """Release connections."""

@@ -1,4 +1,4 @@
-"""What is kept of credentials and repositories, as bytes and back. Pure; no key's text is here."""
+"""How cached values become bytes and come back. Pure; no credential is among them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from indexing.timestamps import parse_timestamp
 
 V = TypeVar("V")
 
-# Names of keys are short: what they cost is the objects around them.
+# The names of keys are short: most of the memory goes into the objects around them.
 _KEY_SIZE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Codec(Generic[V]):
-    """How a value becomes bytes and comes back, and how many bytes it takes in a process."""
+    """How a value becomes bytes and comes back, and how much memory it takes in a process."""
 
     pack: Callable[[V], bytes]
     unpack: Callable[[bytes], V]
@@ -29,7 +29,7 @@ class Codec(Generic[V]):
 
 
 def application_key_codec(digest: bytes) -> Codec[ApplicationKey]:
-    """The form of the key with that SHA-256, which is left out: whoever asks brings it."""
+    """The codec of the key with that SHA-256, which is left out: the caller knows it."""
 
     def unpack(data: bytes) -> ApplicationKey:
         values = orjson.loads(data)

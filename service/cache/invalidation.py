@@ -1,12 +1,12 @@
-"""The store as everything here writes to it: what a call changed is dropped from the cache.
+"""The store as the service and the commands write to it: every write invalidates the cache.
 
-Each call does its work first and has it dropped after, however it ended: one that failed or was
-cancelled may have committed. Which calls change what is answered:
+Each call writes first and invalidates after, however it ended: one that failed or was cancelled
+may have committed. Which calls change which answers:
 
 - settings, executions, refreshed tests and quarantines: the answers of their repository, or of all
   where a call goes over all of them;
-- keys: what is known of credentials;
-- events and new repositories: nothing, for the log is not kept, and neither is what is absent.
+- keys: the cached credentials;
+- events and new repositories: none, for neither the event log nor absent values are cached.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ from service.cache.keys import CREDENTIALS, EVERYTHING, repository_namespace
 
 
 class Invalidator(Protocol):
-    """Whoever has what was kept of a generation dropped."""
+    """Makes cached values invalid."""
 
     async def invalidate(self, namespaces: Iterable[str]) -> None:
-        """Make void what was kept of these generations."""
+        """Make everything cached in these namespaces invalid."""
 
 
 class InvalidatingStore(Store):
-    """A store whose every write shows to whoever asks next, by whichever process."""
+    """A store whose writes show in the next read of every process."""
 
     def __init__(self, store: Store, invalidator: Invalidator) -> None:
         self._store = store

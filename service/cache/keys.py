@@ -1,4 +1,4 @@
-"""What may be kept, under which name, and what makes it void. Pure: values in, values out."""
+"""What is cached, under which key, for how long, and what invalidates it. Pure."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from typing import Final
 
 from indexing.names import RepositoryName
 
-# Raised whenever the bytes of anything kept change their meaning.
+# Increased whenever the bytes of any cached value change their meaning.
 FORMAT: Final = 1
 
-# A revoked key stops everywhere within 60 seconds, even where the writer that revoked it died
-# before it could say so: as long as a value may be kept, a copy of it in a process, and an answer
-# made of that copy, one after the other.
+# A revoked key stops working everywhere within 60 seconds, even if the writer that revoked it died
+# before it could invalidate anything. That is the sum of three lifetimes: of a shared value, of a
+# copy in a process, and of a cached response made from that copy.
 LIFETIME: Final = 48.0
 COPY_LIFETIME: Final = 5.0
 RESPONSE_LIFETIME: Final = 5.0
-# Searches are many and seldom asked twice: they make room for what is.
+# Searches are many and seldom repeated: they make room for what is repeated.
 SEARCH_LIFETIME: Final = 15.0
 
-# When nothing of before a write is left anywhere, even where nobody was told of it.
+# After this time nothing from before a write is left, even if the invalidation was lost.
 LONGEST_LIFETIME: Final = LIFETIME + COPY_LIFETIME + RESPONSE_LIFETIME
 
 _DIGEST_SIZE: Final = 16
 
-# The generations that everything kept belongs to. Of all credentials; of all that a store holds.
+# Two namespaces beside those of the repositories: of all credentials, and of the whole store.
 CREDENTIALS: Final = "credentials"
 EVERYTHING: Final = "everything"
 
 
 class Kind(Enum):
-    """What a kept value is."""
+    """The kinds of cached values."""
 
     KEY = "key"
     REPOSITORY = "repository"
@@ -52,7 +52,7 @@ LIFETIMES: Final[Mapping[Kind, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class CacheKey:
-    """What a kept value answers. `generations` are those whose renewal makes it void."""
+    """The name of a cached value. Invalidating any of its `namespaces` makes it invalid."""
 
     kind: Kind
     name: str
@@ -60,33 +60,33 @@ class CacheKey:
 
 
 def repository_namespace(repository: RepositoryName) -> str:
-    """The generation of what is known of one repository."""
+    """The namespace of everything about one repository."""
     return f"repository {repository.key}"
 
 
 def key_of_credential(digest: bytes) -> CacheKey:
-    """Whose application key has that SHA-256. The name tells nothing of the digest."""
+    """Of the application key with that SHA-256. The name does not reveal the digest."""
     hashed = hashlib.blake2b(digest, digest_size=_DIGEST_SIZE, person=b"credential").hexdigest()
     return CacheKey(Kind.KEY, f"{Kind.KEY.value}::{hashed}", (CREDENTIALS,))
 
 
 def key_of_repository(name: RepositoryName) -> CacheKey:
-    """In which spelling a repository is known. Once known it stays so, whatever is written."""
+    """Of the stored spelling of a repository. It does not change once the repository is known."""
     return CacheKey(Kind.REPOSITORY, f"{Kind.REPOSITORY.value}:{name.key}:", (EVERYTHING,))
 
 
 def key_of_test(repository: RepositoryName, test_id: uuid.UUID) -> CacheKey:
-    """The detail of a test."""
+    """Of the detail of a test."""
     return key_of_answer(Kind.TEST, repository, test_id.bytes)
 
 
 def key_of_quarantine(repository: RepositoryName, quarantine_id: uuid.UUID) -> CacheKey:
-    """One quarantine."""
+    """Of one quarantine."""
     return key_of_answer(Kind.QUARANTINE, repository, quarantine_id.bytes)
 
 
 def key_of_answer(kind: Kind, repository: RepositoryName, canonical: bytes) -> CacheKey:
-    """One answer of a repository; `canonical` is the same for all that ask for the same bytes."""
+    """Of an answer about a repository; `canonical` is equal for requests with equal answers."""
     digest = hashlib.blake2b(canonical, digest_size=_DIGEST_SIZE).hexdigest()
     return CacheKey(
         kind,

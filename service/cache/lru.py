@@ -1,4 +1,4 @@
-"""Values of one process, bounded by the bytes that they take: the longest unused go first."""
+"""A least-recently-used cache in memory, bounded by bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeVar
 
 V = TypeVar("V")
 
-# What a value costs beside its bytes: the objects around it, their keys and the table's slot.
+# The memory of a value beside its bytes: the objects around it, their keys and the table's slot.
 OVERHEAD: Final = 2_000
 
 
@@ -28,11 +28,11 @@ class Lru(Generic[V]):
 
     @property
     def size(self) -> int:
-        """How many bytes the values take, with what is around them."""
+        """The memory that the values take, in bytes, with their overhead."""
         return self._size
 
     def find(self, name: Hashable) -> V | None:
-        """The value of that name, unless its time is over."""
+        """The value of that name, unless it has expired."""
         held = self._held.get(name)
         if held is None:
             return None
@@ -43,7 +43,7 @@ class Lru(Generic[V]):
         return held[0]
 
     def keep(self, name: Hashable, value: V, size: int, deadline: float) -> None:
-        """Hold a value of `size` bytes until the deadline or until others need the room."""
+        """Store a value of `size` bytes until the deadline, or until others need the room."""
         self.drop(name)
         self._drop_outlived()
         cost = size + OVERHEAD
@@ -56,13 +56,13 @@ class Lru(Generic[V]):
             self._size -= freed
 
     def drop(self, name: Hashable) -> None:
-        """Forget the value of that name, if there is one."""
+        """Remove the value of that name, if there is one."""
         held = self._held.pop(name, None)
         if held is not None:
             self._size -= held[2]
 
     def _drop_outlived(self) -> None:
-        """Let go of values at the end of the line whose time is over, as far as they go."""
+        """Remove the least recently used values while they have expired."""
         now = time.monotonic()
         while self._held:
             name, (_, deadline, _) = next(iter(self._held.items()))

@@ -1,4 +1,4 @@
-"""Generations of one process, which learns from the store what others write, if that tells."""
+"""The cache backend of one process, which learns from the store that other processes wrote."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Revision = Callable[[], Hashable | None]
 
 
 class MemoryBackend(CacheBackend):
-    """The cache's generations where there is no Redis: no value is shared.
+    """Holds versions where there is no Redis; values are not shared.
 
-    `revision` is `Reader.revision`. Where it tells nothing, other processes' writes show when the
-    values that they change have had their time.
+    `revision` is `Reader.revision`. Where the store has none, writes of other processes show when
+    the cached values expire.
     """
 
     def __init__(self, revision: Revision) -> None:
@@ -34,23 +34,23 @@ class MemoryBackend(CacheBackend):
     async def read_versions(self, namespaces: tuple[str, ...]) -> Versions | None:
         self._notice_writes()
         versions, first = self._versions, self._first
-        # Lists are made faster than generators are run, and every request comes by here.
+        # A list comprehension is faster than a generator, and every request runs this.
         return tuple([versions.get(namespace, first) for namespace in namespaces])
 
-    async def snapshot(self, namespaces: Sequence[str], names: Sequence[str]) -> Snapshot:  # noqa: ARG002 - no value is here
+    async def snapshot(self, namespaces: Sequence[str], names: Sequence[str]) -> Snapshot:  # noqa: ARG002 - no value is shared
         return Snapshot(await self.ensure_versions(namespaces))
 
     async def ensure_versions(self, namespaces: Sequence[str]) -> Mapping[str, bytes]:
         self._notice_writes()
         return {name: self._versions.get(name, self._first) for name in namespaces}
 
-    def open(self, name: str, versions: Versions, signed: bytes) -> bytes | None:  # noqa: ARG002 - no value is here
+    def verify(self, name: str, versions: Versions, signed: bytes) -> bytes | None:  # noqa: ARG002 - no value is shared
         return None
 
     def put(self, name: str, versions: Versions, payload: bytes, seconds: float) -> None:
-        """Hold nothing: what this process keeps is enough."""
+        """Share nothing: the copies in this process are enough."""
 
-    async def count(self, name: str, seconds: float, more: int) -> tuple[int, float] | None:  # noqa: ARG002 - no count is here
+    async def count(self, name: str, seconds: float, more: int) -> tuple[int, float] | None:  # noqa: ARG002 - no counter is shared
         return None
 
     async def invalidate(self, namespaces: Iterable[str]) -> None:
@@ -58,13 +58,13 @@ class MemoryBackend(CacheBackend):
             self._versions[namespace] = make_version()
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """There is nothing to release."""
 
     def _notice_writes(self) -> None:
-        """Renew everything when anybody committed since the last look.
+        """Invalidate everything when any process has committed since the last check.
 
-        One look is enough for all that ask within one turn of the event loop: whatever they ask
-        was there before the turn began.
+        One check serves all requests of one iteration of the event loop: all of them arrived
+        before the iteration began.
         """
         if self._is_fresh:
             return
@@ -73,7 +73,7 @@ class MemoryBackend(CacheBackend):
         try:
             revision = self._revision()
         except StoreError:
-            # Whoever asks next hears of it from the store itself.
+            # The next read of the store raises the error.
             revision = object()
         if revision != self._seen:
             self._seen = revision

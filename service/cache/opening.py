@@ -1,4 +1,4 @@
-"""Where the cache is chosen: this process' own, or the one in Redis that the settings name."""
+"""Chooses the cache backend: that of the process, or the Redis that the settings name."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from service.config.settings import Settings
 
 
 async def open_backend(settings: Settings, store: Store, identity: StoreIdentity) -> CacheBackend:
-    """Open the cache of one store. A Redis that does not answer is looked for again later."""
+    """Open the cache of one store. A Redis that does not answer is tried again later."""
     if settings.redis_url is None:
         return MemoryBackend(store.revision)
-    # It takes longer to load than most commands run, and most stores do without it.
+    # Importing it takes longer than most commands run, and most stores have no Redis.
     from service.cache.redis import RedisBackend, key_prefix
     from service.cache.redis_connection import RedisConnection
     from service.cache.signing import CacheSigner
 
-    # A backup that was restored beside its store under another prefix has the same id.
+    # A backup restored beside its store, under another prefix, has the same id.
     store_id = f"{identity.store_id}:{settings.elasticsearch_prefix}"
     connection = RedisConnection(settings.redis_url, f"{key_prefix(store_id)}probe".encode())
     await connection.open()
@@ -30,7 +30,7 @@ async def open_backend(settings: Settings, store: Store, identity: StoreIdentity
 
 
 class LazyInvalidator(Invalidator):
-    """The cache as a command sees it that may write: looked for when it is first needed."""
+    """The cache of a command that may write: opened when it is first needed."""
 
     def __init__(self, settings: Settings, store: Store) -> None:
         self._settings = settings

@@ -1,6 +1,6 @@
-"""What the store is asked through the cache: each answer read, shaped as its schema and kept once.
+"""Reads the store through the cache: each answer is read once, shaped by its schema, and cached.
 
-Knows no request: who asks was let in before.
+Knows no request: access was decided before.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ async def find_key(session: CacheSession, reader: Reader, digest: bytes) -> Appl
 async def find_repository(
     session: CacheSession, reader: Reader, name: RepositoryName
 ) -> RepositoryName | None:
-    """The spelling of a known repository."""
+    """The stored spelling of a known repository."""
 
     async def read() -> RepositoryName | None:
         found = await reader.find_repository(name)
@@ -205,7 +205,7 @@ async def _find_identity_key(
     found = await reader.find_identity(repository, place.identity_id)
     if found is None:
         raise problems.stale_cursor()
-    # The count as it was: the walk goes on from where it stood, not from where the row is now.
+    # The count as it was: the next page continues there, not where the row is now.
     return IdentityKey(place.executions_count, found.test_name, found.pipeline_name, found.job_name)
 
 

@@ -1,4 +1,4 @@
-"""Generations and values that all processes share by Redis."""
+"""The cache backend that processes share, in Redis."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from service.cache.redis_connector import Command
 from service.cache.redis_failures import Reason
 from service.cache.signing import CacheSigner
 
-# Longer than any value of theirs, so that losing one costs little; short enough for Redis to be
-# rid of repositories that nobody asks about.
+# Longer than the lifetime of any value, so that a lost version costs little; short enough for Redis
+# to forget repositories that nobody asks about.
 _VERSION_SECONDS: Final = 24 * 60 * 60
 
-# How long a writer waits until Redis knows what it changed; then the rest is done behind its back.
+# How long a writer waits for its invalidation to reach Redis. After that it continues without it.
 INVALIDATE_SECONDS: Final = 1.0
 _RETRY_SECONDS: Final = 0.1
 
-# One entry for each repository with standing answers.
+# One entry for each repository with cached responses.
 _MAX_KEPT_KEYS: Final = 10_000
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Debt:
-    """One change that Redis does not know yet, and until when that matters. No two are equal."""
+class _Pending:
+    """An invalidation that Redis has not confirmed, and until when it matters. No two are equal."""
 
     until: float
 
 
 def key_prefix(store_id: str) -> str:
-    """What all keys of one store begin with.
+    """The prefix of all keys of one store.
 
     The braces are a hash tag: a cluster keeps all keys of one store on one node, so that one MGET
     can ask for any of them.
@@ -54,7 +54,7 @@ def key_prefix(store_id: str) -> str:
 
 
 class RedisBackend(CacheBackend):
-    """What one store's processes share. Several stores may use one Redis."""
+    """The cache that all processes over one store share. Several stores may use one Redis."""
 
     def __init__(self, connection: RedisConnection, signer: CacheSigner, store_id: str) -> None:
         self.copy_lifetime = COPY_LIFETIME
@@ -62,11 +62,11 @@ class RedisBackend(CacheBackend):
         self._signer = signer
         self._prefix = key_prefix(store_id)
         self._keys: dict[tuple[str, ...], tuple[bytes, ...]] = {}
-        # What this process changed and Redis does not know yet, until when that matters.
-        self._owed: dict[str, _Debt] = {}
-        self._paying: asyncio.Task[None] | None = None
+        # Invalidations by namespace that Redis has not confirmed.
+        self._pending: dict[str, _Pending] = {}
+        self._sending: asyncio.Task[None] | None = None
         self._patient = True
-        # Done once Redis refuses what is owed, so that no writer waits for it.
+        # Set once Redis refuses the pending commands, so that no writer waits for them.
         self._refused: asyncio.Future[None] | None = None
 
     @property
@@ -76,9 +76,9 @@ class RedisBackend(CacheBackend):
 
     async def read_versions(self, namespaces: tuple[str, ...]) -> Versions | None:
         replies = await self._redis.get(self._namespace_keys(namespaces))
-        if replies is None or (self._owed and not self._owed.keys().isdisjoint(namespaces)):
+        if replies is None or (self._pending and not self._pending.keys().isdisjoint(namespaces)):
             return None
-        # A generation without a token is not equal to any.
+        # A namespace without a version matches nothing.
         return None if None in replies else cast("Versions", replies)
 
     async def snapshot(self, namespaces: Sequence[str], names: Sequence[str]) -> Snapshot:
@@ -91,7 +91,7 @@ class RedisBackend(CacheBackend):
             {
                 name: version
                 for name, version in zip(namespaces, replies[:count], strict=True)
-                if _is_version(version) and name not in self._owed
+                if _is_version(version) and name not in self._pending
             },
             {
                 name: value
@@ -101,14 +101,14 @@ class RedisBackend(CacheBackend):
         )
 
     async def ensure_versions(self, namespaces: Sequence[str]) -> Mapping[str, bytes]:
-        wanted = [name for name in namespaces if name not in self._owed]
+        wanted = [name for name in namespaces if name not in self._pending]
         versions = await self._make_versions(wanted, "NX")
-        # What is no token was left there by somebody else.
+        # What is not a version was written by somebody else.
         broken = [name for name in wanted if name not in versions]
         return versions | await self._make_versions(broken) if broken else versions
 
-    def open(self, name: str, versions: Versions, signed: bytes) -> bytes | None:
-        return self._signer.open(self._value_name(name), versions, signed)
+    def verify(self, name: str, versions: Versions, signed: bytes) -> bytes | None:
+        return self._signer.verify(self._value_name(name), versions, signed)
 
     def put(self, name: str, versions: Versions, payload: bytes, seconds: float) -> None:
         signed = self._signer.sign(self._value_name(name), versions, payload)
@@ -128,72 +128,76 @@ class RedisBackend(CacheBackend):
         if replies is None or not isinstance(replies[1], int) or not isinstance(replies[2], int):
             return None
         if replies[2] < 0:
-            # It ended between the first command and the second, which made one without an end.
+            # The counter expired between the first two commands: the second made one that never does.
             await self._redis.order([("PEXPIRE", key, milliseconds)])
             return replies[1], seconds
         return replies[1], replies[2] / 1000
 
     async def invalidate(self, namespaces: Iterable[str]) -> None:
-        debt = _Debt(time.monotonic() + LONGEST_LIFETIME)
-        self._owed.update(dict.fromkeys(namespaces, debt))
-        if self._paying is None:
+        pending = _Pending(time.monotonic() + LONGEST_LIFETIME)
+        self._pending.update(dict.fromkeys(namespaces, pending))
+        if self._sending is None:
             self._refused = asyncio.get_running_loop().create_future()
-            self._paying = asyncio.create_task(self._pay(self._refused))
+            self._sending = asyncio.create_task(self._send_pending(self._refused))
         if self._patient:
-            await self._wait_for_payment()
+            await self._wait_for_redis()
 
     async def close(self) -> None:
-        if self._paying is not None:
-            await self._wait_for_payment()
-        if self._paying is not None:
-            self._paying.cancel()
-            await asyncio.wait([self._paying])
+        if self._sending is not None:
+            await self._wait_for_redis()
+        if self._sending is not None:
+            self._sending.cancel()
+            await asyncio.wait([self._sending])
         await self._redis.close()
 
-    async def _wait_for_payment(self) -> None:
-        """Wait until Redis knows all, for so long as a writer can be held up."""
-        paying, refused = self._paying, self._refused
-        if paying is None or refused is None:
+    async def _wait_for_redis(self) -> None:
+        """Wait until Redis has confirmed all invalidations, at most as long as a writer may wait."""
+        sending, refused = self._sending, self._refused
+        if sending is None or refused is None:
             return
         await asyncio.wait(
-            [paying, refused], timeout=INVALIDATE_SECONDS, return_when=asyncio.FIRST_COMPLETED
+            [sending, refused], timeout=INVALIDATE_SECONDS, return_when=asyncio.FIRST_COMPLETED
         )
-        if not paying.done() and self._patient:
-            # A long load is not held up at each of its steps.
+        if not sending.done() and self._patient:
+            # A long import does not wait at each of its steps.
             self._patient = False
             _log.warning(
                 "redis was not told of a change, which may show late",
                 extra={"seconds": LONGEST_LIFETIME},
             )
 
-    async def _pay(self, refused: asyncio.Future[None]) -> None:
-        """Renew what is owed until Redis has it or no value of before is left.
+    async def _send_pending(self, refused: asyncio.Future[None]) -> None:
+        """Send the pending invalidations until Redis has them or every older value has expired.
 
-        `refused` is set as soon as a new connection shows that Redis refuses it.
+        `refused` is set as soon as a new connection shows that Redis refuses the commands.
         """
         try:
-            while self._owed:
-                owed = dict(self._owed)
+            while self._pending:
+                pending = dict(self._pending)
                 if await self._redis.connect():
-                    replies = await self._redis.order([self._drop_version(name) for name in owed])
+                    replies = await self._redis.order(
+                        [self._drop_version(name) for name in pending]
+                    )
                     if replies is not None and all(reply is not None for reply in replies):
-                        self._forgive(owed)
+                        self._remove_pending(pending)
                         continue
                 elif self._redis.is_refused and not refused.done():
                     refused.set_result(None)
                 now = time.monotonic()
-                self._forgive({name: debt for name, debt in owed.items() if debt.until <= now})
-                if self._owed:
+                self._remove_pending(
+                    {name: each for name, each in pending.items() if each.until <= now}
+                )
+                if self._pending:
                     await asyncio.sleep(_RETRY_SECONDS)
             self._patient = True
         finally:
-            self._paying = None
+            self._sending = None
 
-    def _forgive(self, paid: Mapping[str, _Debt]) -> None:
-        for name, debt in paid.items():
-            # What changed once more meanwhile is owed once more.
-            if self._owed.get(name) is debt:
-                del self._owed[name]
+    def _remove_pending(self, done: Mapping[str, _Pending]) -> None:
+        for name, pending in done.items():
+            # A namespace that changed again in the meantime stays pending.
+            if self._pending.get(name) is pending:
+                del self._pending[name]
 
     async def _make_versions(self, names: Sequence[str], *condition: str) -> dict[str, bytes]:
         commands: list[Command] = []
@@ -202,12 +206,12 @@ class RedisBackend(CacheBackend):
         replies = await self._redis.order(commands)
         if replies is None:
             return {}
-        # Read back, so that processes that make one at the same time agree.
+        # Read back, so that processes that make a version at the same time agree.
         held = zip(names, replies[1::2], strict=True)
         return {name: version for name, version in held if _is_version(version)}
 
     def _drop_version(self, name: str) -> Command:
-        # The next reader makes another. Unlike writing one, this is done when Redis is full too.
+        # The next reader makes a new one. Unlike SET, DEL also works when Redis is full.
         return ("DEL", self._namespace_key(name))
 
     def _set_version(self, name: str, *condition: str) -> Command:
@@ -229,13 +233,14 @@ class RedisBackend(CacheBackend):
         return keys
 
     def _namespace_key(self, name: str) -> bytes:
+        # Processes of older releases use this word too.
         return f"{self._prefix}generation:{name}".encode()
 
     def _value_key(self, name: str) -> bytes:
         return self._value_name(name).encode()
 
     def _value_name(self, name: str) -> str:
-        # It names the store too: several may share a secret.
+        # With the store in it: several stores may share a secret.
         return f"{self._prefix}value:{name}"
 
 

@@ -1,10 +1,10 @@
-"""The one connection of a process to Redis. Whatever goes wrong with it is nothing found.
+"""The one connection of a process to Redis. Any failure is a cache miss.
 
-All that is asked within one turn of the event loop goes out as one MGET, and what comes while that
-is under way as the next one. Nobody waits longer than `LIMIT_SECONDS`, and nobody waits for a
-connection to be made: while there is none, nothing is found. A connection that failed in any way
-is closed and never used again. A server that refuses a command has failed too: it may have become
-a replica, and a new connection may find the new primary.
+All look-ups of one iteration of the event loop go out as one MGET; those that arrive meanwhile go
+out as the next one. Nobody waits longer than `LIMIT_SECONDS`, and nobody waits for a connection to
+be made: without one, every look-up is a miss. A connection that failed in any way is closed. A
+server that refuses a command has failed too: it may have become a replica, and a new connection may
+find the new primary.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from service.cache.redis_connector import (
 )
 from service.cache.redis_failures import Reason, explain, find_reason, is_refusal
 
-# After a second failure in a row the link rests before it tries again, each time for longer.
+# After a second failure in a row it waits before it tries again, each time for longer.
 FIRST_REST_SECONDS: Final = 0.2
 LONGEST_REST_SECONDS: Final = 2.0
 
-# A server that works for so long between two failures is one to warn about again.
+# After so long without a failure, the next one is logged as a warning again.
 WARN_AGAIN_SECONDS: Final = 60.0
 
-# What one exchange takes on: so much that it fits into the time limit.
+# What one exchange may hold: as much as fits into the time limit.
 MAX_KEYS: Final = 500
 MAX_WRITES: Final = 50
-# What waits to be written beyond this is dropped: it would only be kept for later.
+# Writes beyond this are dropped: they would only fill the cache.
 MAX_WAITING_WRITES: Final = 1_000
 MAX_WAITING_BYTES: Final = 16 * 1024 * 1024
 
@@ -48,20 +48,20 @@ Keys = tuple[bytes, ...]
 Values = tuple[bytes | None, ...]
 Replies = list[Any]
 
-# The standard library's, for commands too, whose standard output is not for this.
+# The standard library's logger: commands use this too, and do not log to standard output.
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class _Asked:
-    """Something that one or more wait for. Each has a future: who is cancelled cancels no other."""
+    """A look-up with its waiters. Each has a future, so that cancelling one cancels no other."""
 
     asked_at: float
     waiters: list[asyncio.Future[Any]]
 
     def resolve(self, outcome: object) -> None:
         for waiter in self.waiters:
-            # Who asked may be gone.
+            # The waiter may have been cancelled.
             if not waiter.done():
                 waiter.set_result(outcome)
 
@@ -102,7 +102,7 @@ class RedisConnection:
 
     @property
     def failures(self) -> Mapping[Reason, int]:
-        """How often each reason kept values from being read or written."""
+        """How often values could not be read or written, by reason."""
         return self._counts
 
     async def open(self) -> None:
@@ -165,7 +165,7 @@ class RedisConnection:
 
     async def _work(self) -> None:
         while True:
-            # Woken in the turn after the first asked: who else asked in that turn is here too.
+            # Woken one iteration after the first look-up: the rest of that iteration are here too.
             await self._wanted.wait()
             self._wanted.clear()
             while self._gets or self._orders or self._writes:
@@ -237,7 +237,7 @@ class RedisConnection:
         return self._note_full(replies)
 
     def _look_for_redis(self) -> None:
-        """Try for a connection in the background, unless a rest is due."""
+        """Try to connect in the background, unless it has to wait."""
         if self._connecting is None and not self._closed and time.monotonic() >= self._rest_until:
             self._connecting = asyncio.create_task(self._connect())
 
@@ -257,7 +257,7 @@ class RedisConnection:
     async def _fail(self, error: Exception) -> None:
         await self._drop_connection()
         if self._connector.follow(error):
-            # Its part of the cluster is elsewhere by now, which is no failure of the cluster.
+            # The slot has moved to another node: that is no failure of the cluster.
             self._counts[Reason.MOVED] += 1
         else:
             self._note_failure(error)
@@ -269,7 +269,7 @@ class RedisConnection:
         self._warn(self._reason)
         if self._failures > 1:
             rest = min(FIRST_REST_SECONDS * 2 ** min(self._failures - 2, 10), LONGEST_REST_SECONDS)
-            # Processes that lost it together do not come back together.
+            # Jitter: processes that lost it together do not reconnect together.
             self._rest_until = time.monotonic() + rest * (1 + secrets.randbelow(100) / 400)
 
     def _note_full(self, replies: Replies) -> Replies:

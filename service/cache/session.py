@@ -1,4 +1,4 @@
-"""One process' view of the cache: its own copies, what is shared, and one reading for all."""
+"""The cache as handlers use it: a session for each request, over copies and shared values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ V = TypeVar("V")
 # Some 20,000 test details: more than a CI run of a large repository asks about.
 COPIES_MAX_BYTES: Final = 64 * 1024 * 1024
 
-# Values that were kept together do not all end together.
+# Values that were cached together do not all expire together.
 _JITTER_STEPS: Final = 100
 
 
@@ -30,30 +30,32 @@ class _Copy:
 
 
 class Cache:
-    """What handlers ask through, by a `CacheSession` for each request."""
+    """The cache of one process. Each request reads it through a `CacheSession`."""
 
     def __init__(self, backend: CacheBackend) -> None:
         self.backend = backend
         self._copies: Lru[_Copy] = Lru(COPIES_MAX_BYTES)
         self._single_flight = SingleFlight()
 
-    async def session(self, namespaces: Sequence[str], keys: Sequence[CacheKey]) -> CacheSession:
-        """Begin a request that belongs to these generations and will ask these questions."""
-        names = [asked.name for asked in keys if self._copies.find(asked.name) is None]
+    async def open_session(
+        self, namespaces: Sequence[str], keys: Sequence[CacheKey]
+    ) -> CacheSession:
+        """Look up the versions of these namespaces, and these keys, in one call."""
+        names = [key.name for key in keys if self._copies.find(key.name) is None]
         return CacheSession(self, await self.backend.snapshot(namespaces, names), names)
 
     def find_copy(self, key: CacheKey, versions: Versions) -> object | None:
-        """The copy of this process, if it belongs to these tokens."""
+        """The copy of this process, if it was made under these versions."""
         copy = self._copies.find(key.name)
         return copy.value if copy is not None and copy.versions == versions else None
 
-    def open_shared(
+    def verify_shared(
         self, key: CacheKey, versions: Versions, signed: bytes | None, codec: Codec[V]
     ) -> V | None:
-        """The shared value, if it is one of these tokens."""
+        """The shared value, if its signature is ours and it was made under these versions."""
         if signed is None:
             return None
-        payload = self.backend.open(key.name, versions, signed)
+        payload = self.backend.verify(key.name, versions, signed)
         if payload is None:
             return None
         value = codec.unpack(payload)
@@ -67,29 +69,29 @@ class Cache:
         read: Callable[[], Coroutine[Any, Any, V | None]],
         codec: Codec[V],
     ) -> V | None:
-        """Read the store once for all who ask that now, and keep what it has."""
+        """Read the store once for all who ask for this key now, and cache what it gives."""
 
         async def run() -> V | None:
             began = time.monotonic()
             value = await read()
             if value is not None:
-                # The time that the reading took counts: a write may have come right after it began.
+                # The time that the read took counts: a write may have come right after it began.
                 seconds = _lifetime_of(key) - (time.monotonic() - began)
                 if seconds > 0:
                     self._keep_copy(key, versions, value, codec, seconds)
                     self.backend.put(key.name, versions, codec.pack(value), seconds)
             return value
 
-        # A reading that began before this request may have missed what is there by now: what is
-        # absent makes no token void.
+        # A read that began before this request may have missed a row that exists by now: a new row
+        # does not change any version.
         return await self._single_flight.share((key.name, versions), run, _is_there)
 
     async def read(
         self, key: CacheKey, read: Callable[[], Coroutine[Any, Any, V | None]]
     ) -> V | None:
-        """Read the store once for all who wait for a reading to begin, and keep nothing.
+        """Read the store once for all who wait for the next read to begin, and cache nothing.
 
-        Without tokens nothing tells whether what a reading under way will give is still true.
+        Without versions nothing tells whether the result of a read that has begun is still valid.
         """
         return await self._single_flight.share((key.name, None), read, lambda _: False)
 
@@ -110,7 +112,7 @@ def _always(_value: object) -> bool:
 
 
 class CacheSession:
-    """What one request asks of the cache, by the generations as they were when it began."""
+    """The cache as one request sees it, under the versions as they were when it began."""
 
     __slots__ = ("_cache", "_looked_up", "_values", "_versions")
 
@@ -121,7 +123,7 @@ class CacheSession:
         self._looked_up = frozenset(looked_up)
 
     def versions_of(self, namespaces: Sequence[str]) -> Versions | None:
-        """The tokens as they were when the request began, unless one is not known."""
+        """The versions as they were when the request began; `None` where one is not known."""
         try:
             return tuple([self._versions[namespace] for namespace in namespaces])
         except KeyError:
@@ -134,9 +136,9 @@ class CacheSession:
         codec: Codec[V],
         holds: Callable[[V], bool] = _always,
     ) -> V | None:
-        """The value that is kept and holds, or what `read` gives, which is kept from then on.
+        """The cached value if it still `holds`, or what `read` gives, which is then cached.
 
-        Nothing is kept of nothing.
+        `None` is never cached.
 
         Raises:
             Whatever `read` raises, for all who wait for it.
@@ -146,12 +148,12 @@ class CacheSession:
             versions = await self._ensure_versions(key.namespaces)
         if versions is None:
             return await self._cache.read(key, read)
-        # What is kept under a name was made by the one form of its kind.
+        # Every value of one kind has the same codec, and so the same type.
         copy = cast("V | None", self._cache.find_copy(key, versions))
         if copy is not None and holds(copy):
             return copy
         signed = await self._shared(key)
-        value = self._cache.open_shared(key, versions, signed, codec)
+        value = self._cache.verify_shared(key, versions, signed, codec)
         if value is not None and holds(value):
             return value
         return await self._cache.load(key, versions, read, codec)
@@ -168,6 +170,6 @@ class CacheSession:
 
 
 def _lifetime_of(key: CacheKey) -> float:
-    """The lifetime of its kind or a little less, by its name."""
+    """The lifetime of its kind, less up to a fifth that depends on its name."""
     step = zlib.crc32(key.name.encode()) % _JITTER_STEPS
     return LIFETIMES[key.kind] * (1 - step / (5 * _JITTER_STEPS))

@@ -1,6 +1,6 @@
-"""What tells this service's own values in a shared cache from all others. Pure.
+"""Signatures that tell this service's own values in a shared cache from all others. Pure.
 
-A seal covers the name that a value is kept under and the generations that it belongs to, so a
+A signature covers the name of a value and the versions that it was cached under, so a
 value that was altered, moved to another name or outlived by a writer is none.
 """
 
@@ -15,27 +15,27 @@ SIGNATURE_SIZE: Final = 16
 
 
 class CacheSigner:
-    """Seals values by a key that is derived from the secret that cursors are made with."""
+    """Signs values with a key that is derived from the secret of the cursors."""
 
     __slots__ = ("_key",)
 
     def __init__(self, secret: bytes) -> None:
-        # The name keeps this key apart from any other that the same secret makes.
+        # `person` keeps this key apart from all others that are derived from the same secret.
         self._key = hashlib.blake2b(secret, person=b"cache seal").digest()
 
     def sign(self, name: str, versions: Sequence[bytes], payload: bytes) -> bytes:
-        """The payload with its seal before it."""
+        """The payload with its signature before it."""
         return self._mac(name, versions, payload) + payload
 
-    def open(self, name: str, versions: Sequence[bytes], signed: bytes) -> bytes | None:
-        """The payload, or nothing where this is not what `seal` gave for the same."""
+    def verify(self, name: str, versions: Sequence[bytes], signed: bytes) -> bytes | None:
+        """The payload; `None` where `sign` did not give this for the same name and versions."""
         payload = signed[SIGNATURE_SIZE:]
         if hmac.compare_digest(signed[:SIGNATURE_SIZE], self._mac(name, versions, payload)):
             return payload
         return None
 
     def _mac(self, name: str, versions: Sequence[bytes], payload: bytes) -> bytes:
-        # All but the payload have a length, so that nothing flows from one into another.
+        # Each part but the payload is preceded by its length, so that the parts cannot be confused.
         parts = [name.encode(), *versions]
         mac = hashlib.blake2b(key=self._key, digest_size=SIGNATURE_SIZE)
         mac.update(b"".join(len(part).to_bytes(4, "big") + part for part in parts))

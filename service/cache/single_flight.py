@@ -1,4 +1,4 @@
-"""One reading of the store for all who wait for the same."""
+"""One read of the store for all who wait for the same value."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class _Flight(Generic[V]):
 
 
 class SingleFlight:
-    """The readings under way. They end for all who wait alike, in a value or in an error.
+    """Calls in progress by name. All who wait for one get the same value or error.
 
-    Who is cancelled leaves the others waiting; once nobody is left, the reading is cancelled too.
+    When one of them is cancelled, the others go on waiting; when all are, so is the call.
     """
 
     def __init__(self) -> None:
@@ -33,14 +33,14 @@ class SingleFlight:
         work: Callable[[], Coroutine[Any, Any, V]],
         holds: Callable[[V], bool] = lambda _: True,
     ) -> V:
-        """The outcome of the work of that name: of what is under way already, or begun now.
+        """The result of the call of that name: the one in progress, or a new one.
 
-        What had begun before this counts only where it `holds`; else the next one does.
+        The result of a call that began earlier counts only if it `holds`; else the next one does.
         """
         had_begun = self._find(name) is not None
         found = await self._join(name, work)
         if had_begun and not holds(found):
-            # That one has just ended: whatever is under way by now began after this.
+            # That call has just ended: whatever is in progress by now began after this one.
             return await self._join(name, work)
         return found
 
@@ -60,10 +60,10 @@ class SingleFlight:
 
     def _find(self, name: Hashable) -> _Flight[Any] | None:
         flight = self._under_way.get(name)
-        # One that has just ended is there until the loop comes to forgetting it.
+        # A call that has just ended stays here until the event loop runs its callback.
         return None if flight is None or flight.task.done() else flight
 
     def _forget(self, name: Hashable, task: asyncio.Task[Any]) -> None:
-        # Another reading may have begun under that name since.
+        # Another call of that name may have begun since.
         if name in self._under_way and self._under_way[name].task is task:
             del self._under_way[name]

@@ -122,7 +122,7 @@ async def _identify(
         keys.append(key_of_repository(name))
         if expect is not None:
             keys.append(expect(name))
-    session = await context.cache.session(namespaces, keys)
+    session = await context.cache.open_session(namespaces, keys)
     directory = _Directory(session, context.reader)
     if digest is not None:
         principal = await authenticate(digest, directory, context.clock())

@@ -58,7 +58,7 @@ class CachedStore(InvalidatingStore):
         namespaces = [CREDENTIALS, EVERYTHING]
         if repository is not None:
             namespaces.append(repository_namespace(repository))
-        return await self._cache.session(namespaces, ())
+        return await self._cache.open_session(namespaces, ())
 
     async def find_key(self, digest: bytes) -> ApplicationKey | None:
         first = await cached_reader.find_key(await self._open_session(), self._store, digest)

@@ -65,7 +65,7 @@ class AccessCache:
             return here
         shared_name = _cache_name(name)
         signed = (await self._backend.snapshot((), (shared_name,))).values.get(shared_name)
-        payload = None if signed is None else self._backend.open(shared_name, (), signed)
+        payload = None if signed is None else self._backend.verify(shared_name, (), signed)
         if payload is None:
             return here
         shared = unpack_decision(payload)

@@ -41,7 +41,7 @@ async def test_what_is_asked_during_a_reading_is_read_once_more_for_all(cache: C
         return found
 
     async def ask_once() -> str | None:
-        session = await cache.session((), ())
+        session = await cache.open_session((), ())
         return await session.find(KEY, read, TEXT)
 
     first = asyncio.create_task(ask_once())

@@ -36,29 +36,29 @@ MOMENTS = st.none() | st.datetimes().map(lambda moment: NOON + (moment - moment.
 def test_what_was_sealed_opens_under_its_name_and_tokens(
     name: str, versions: list[bytes], payload: bytes
 ) -> None:
-    assert SIGNER.open(name, versions, SIGNER.sign(name, versions, payload)) == payload
+    assert SIGNER.verify(name, versions, SIGNER.sign(name, versions, payload)) == payload
 
 
 @given(st.binary(max_size=200))
 def test_what_was_not_sealed_here_does_not_open(data: bytes) -> None:
-    assert SIGNER.open("test:acme/widgets:1", TOKENS, data) is None
+    assert SIGNER.verify("test:acme/widgets:1", TOKENS, data) is None
 
 
 @given(st.integers(0, 49), st.integers(1, 255))
 def test_one_changed_byte_is_noticed(at: int, change: int) -> None:
     signed = bytearray(SIGNER.sign("n", TOKENS, b"x" * 34))
     signed[at] ^= change
-    assert SIGNER.open("n", TOKENS, bytes(signed)) is None
+    assert SIGNER.verify("n", TOKENS, bytes(signed)) is None
 
 
 def test_a_value_opens_under_no_other_name_tokens_or_secret() -> None:
     signed = SIGNER.sign("n", TOKENS, b"payload")
-    assert SIGNER.open("m", TOKENS, signed) is None
-    assert SIGNER.open("n", TOKENS[::-1], signed) is None
-    assert SIGNER.open("n", TOKENS[:1], signed) is None
-    assert CacheSigner(b"another secret").open("n", TOKENS, signed) is None
+    assert SIGNER.verify("m", TOKENS, signed) is None
+    assert SIGNER.verify("n", TOKENS[::-1], signed) is None
+    assert SIGNER.verify("n", TOKENS[:1], signed) is None
+    assert CacheSigner(b"another secret").verify("n", TOKENS, signed) is None
     # A name that ends as a token begins is another name.
-    assert SIGNER.open("n0", (b"0" * 15, b"1" * 16), signed) is None
+    assert SIGNER.verify("n0", (b"0" * 15, b"1" * 16), signed) is None
 
 
 @given(

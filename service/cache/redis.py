@@ -128,7 +128,7 @@ class RedisBackend(CacheBackend):
         if replies is None or not isinstance(replies[1], int) or not isinstance(replies[2], int):
             return None
         if replies[2] < 0:
-            # The counter expired between the first two commands: the second made one that never does.
+            # It expired between the first two commands: INCRBY made a counter that never expires.
             await self._redis.order([("PEXPIRE", key, milliseconds)])
             return replies[1], seconds
         return replies[1], replies[2] / 1000
@@ -151,7 +151,7 @@ class RedisBackend(CacheBackend):
         await self._redis.close()
 
     async def _wait_for_redis(self) -> None:
-        """Wait until Redis has confirmed all invalidations, at most as long as a writer may wait."""
+        """Wait until Redis has confirmed all invalidations, at most `INVALIDATE_SECONDS`."""
         sending, refused = self._sending, self._refused
         if sending is None or refused is None:
             return

@@ -1,4 +1,7 @@
-"""What every request comes through first: its turn, and what is said of refusals and limits."""
+"""Admission control: every request takes a slot first, and is refused when too many wait.
+
+Each verified credential has a queue of its own; all other credentials share one.
+"""
 
 from __future__ import annotations
 
@@ -26,27 +29,27 @@ from service.middleware.fair_queue import FairQueue, OverloadedError
 
 Handler = Callable[[BaseRequest], Awaitable[StreamResponse]]
 
-# Whatever watches the process is answered in any case.
-_UNGUARDED: Final = frozenset({"/health/live", "/health/ready", "/metrics"})
-# Where a request keeps its turn.
+# Pages for monitoring are always answered.
+_EXEMPT: Final = frozenset({"/health/live", "/health/ready", "/metrics"})
+# Where a request keeps its slot.
 _SLOT: Final = RequestKey("turn", ExitStack)
 OVERLOAD_WAIT_SECONDS: Final = 1
 _STATUS: Final = HTTPStatus.SERVICE_UNAVAILABLE
 
-# For how long a credential that was good has a queue of its own, and 8,000 of them at most.
+# How long a verified credential has a queue of its own; at most 8,000 credentials have one.
 VERIFIED_SECONDS: Final = 3_600.0
 _VERIFIED_MAX_BYTES: Final = 16 * 1024 * 1024
-# All the others share one: whoever makes credentials up gets no more turns by making up more.
+# The queue of all others: a client that makes up credentials gains nothing by making up more.
 _UNVERIFIED: Final = "strangers"
 
 
 class AdmissionControl:
-    """The gate of one process."""
+    """The admission control of one process."""
 
     def __init__(self) -> None:
         self.queue = FairQueue()
         self._verified: Lru[int] = Lru(_VERIFIED_MAX_BYTES)
-        # There are the most of these when there is the least time for them: it is written once.
+        # Most of these are sent when there is the least time for them, so it is encoded once.
         problem = problems.unavailable(
             "more is asked than can be answered just now", OVERLOAD_WAIT_SECONDS
         )
@@ -57,15 +60,15 @@ class AdmissionControl:
         self._head = write_head(headers, len(self._body), _STATUS)
 
     def before(self, handler: Handler) -> Handler:
-        """What lets requests through to the handler in turn."""
+        """Wrap the handler, so that requests reach it in fair order."""
         queue = self.queue
 
         async def answer(request: BaseRequest) -> StreamResponse:
-            # Before the target is decoded, taken apart or hashed.
+            # Before the target is decoded, parsed or hashed.
             if is_too_long(request.raw_path):
                 return _refuse(request, problems.target_too_long())
-            # By what is open, not by what is guarded: the same target can be written in many ways.
-            if request.raw_path in _UNGUARDED:
+            # An allow-list: the same target can be written in many ways.
+            if request.raw_path in _EXEMPT:
                 return await self._answer(handler, request)
             tenant = self._find_tenant(request)
             if not queue.try_acquire(tenant):
@@ -73,7 +76,7 @@ class AdmissionControl:
                     await queue.acquire(tenant)
                 except OverloadedError:
                     return self._refuse_overload(request)
-            # What has to wait inside waits behind its own as well.
+            # Queues further inside are per tenant too.
             ASKER.set(tenant)
             with ExitStack() as slot:
                 slot.callback(queue.release, tenant)
@@ -84,22 +87,22 @@ class AdmissionControl:
         return answer
 
     def release_slot(self, request: BaseRequest) -> None:
-        """End the turn of a request that sends something, once it is known that it may.
+        """Release the slot of an upload, once it is known to be allowed.
 
-        What it sends has bounds of its own (`service.ingest.limiter`), and takes as long as its
-        sender.
+        Its body has limits of its own (`service.ingest.limiter`), and takes as long as the client
+        takes to send it.
         """
         slot = request.get(_SLOT)
         if slot is not None:
             slot.close()
 
     def add_verified(self, request: BaseRequest) -> None:
-        """Give a queue of its own to a credential that was found good."""
+        """Give a queue of its own to a credential that was verified."""
         tenant = hash_credential(request.headers)
         self._verified.keep(tenant, tenant, 0, time.monotonic() + VERIFIED_SECONDS)
 
     def _find_tenant(self, request: BaseRequest) -> Hashable:
-        """Whose turn it takes."""
+        """The tenant whose queue the request waits in."""
         tenant = hash_credential(request.headers)
         return _UNVERIFIED if self._verified.find(tenant) is None else tenant
 

@@ -17,7 +17,7 @@ from service.http.request_id import REQUEST_ID_HEADER, choose_request_id
 Handler = Callable[[BaseRequest], Awaitable[StreamResponse]]
 
 ANY: Final = "*"
-# What a page may read beside the body; the rest is the browser's own business.
+# The headers that a page may read.
 _EXPOSED: Final = ", ".join(
     (
         "ETag",
@@ -29,7 +29,7 @@ _EXPOSED: Final = ", ".join(
         REQUEST_ID_HEADER,
     )
 )
-# Reads alone: a page has no business with a key that writes.
+# Only reads: no page should hold a key that writes.
 _PREFLIGHT: Final = {
     "Access-Control-Allow-Methods": "GET, HEAD",
     "Access-Control-Allow-Headers": "Authorization, If-None-Match, X-Request-Id",
@@ -38,13 +38,13 @@ _PREFLIGHT: Final = {
 
 
 class Cors:
-    """Tells browsers which pages may read. Cookies are no credential here, so none are let in."""
+    """Tells browsers which pages may read. Cookies are not credentials here, so none are allowed."""
 
     def __init__(self, origins: Collection[str]) -> None:
         self._origins = frozenset(origins)
 
     def before(self, handler: Handler) -> Handler:
-        """What answers preflights, and marks the answers of the handler."""
+        """Wrap the handler: answer preflight requests, and add the headers to all responses."""
 
         async def answer(request: BaseRequest) -> StreamResponse:
             origin = request.headers.get("Origin")
@@ -55,16 +55,16 @@ class Cors:
                 response.headers[REQUEST_ID_HEADER] = choose_request_id(request.headers)
             else:
                 response = await handler(request)
-            self._mark(response, allowed)
+            self._add_headers(response, allowed)
             return response
 
         return answer
 
-    def _mark(self, response: StreamResponse, allowed: str | None) -> None:
+    def _add_headers(self, response: StreamResponse, allowed: str | None) -> None:
         if ANY in self._origins:
             response.headers["Access-Control-Allow-Origin"] = ANY
         else:
-            # An answer to one origin is not kept for another one.
+            # A response to one origin is not reused for another.
             response.headers.add("Vary", "Origin")
             if allowed is None:
                 return

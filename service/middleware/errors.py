@@ -1,4 +1,4 @@
-"""The edge of the application: request ids, and every error turned into a problem body."""
+"""The error middleware: gives each request its id, and turns every error into a problem."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ async def _answer(request: web.Request, handler: Handler, *, ingest: bool) -> we
         response = problems.response(problems.unavailable("the store cannot answer just now"))
     except web.HTTPException as error:
         response = problems.response(_explain(request, error, ingest=ingest))
-    except Exception:  # noqa: BLE001 - the edge: whatever it was, the client gets a body
-        # Not the path itself: somebody may have pasted a key into it.
+    except Exception:  # noqa: BLE001 - whatever it was, the client gets a problem
+        # Not the path itself: it may hold a key that somebody pasted.
         resource = request.match_info.route.resource
         route = None if resource is None else resource.canonical
         _log.exception("unforeseen error", method=request.method, route=route)
@@ -66,7 +66,7 @@ async def _answer(request: web.Request, handler: Handler, *, ingest: bool) -> we
 
 
 def _explain(request: web.Request, error: web.HTTPException, *, ingest: bool) -> Problem:
-    """The problem of a request that no route takes."""
+    """The problem of a request that no route accepts."""
     problem = problems.from_http_exception(error)
     if not ingest and name_operation(request.method, request.raw_path) in (
         Operation.SEND_EVENTS.value,

@@ -1,8 +1,9 @@
-"""Who is answered next when more is asked than can be answered: turn by turn between tenants.
+"""A fair queue of requests, with round robin between tenants and load shedding.
 
-A process answers in slices of time, between which it looks at what else has arrived. What does not
-fit into a slice waits in the queue of its tenant, and the queues have their turns one after the
-other: a flood waits behind itself. Who would wait too long is told so at once. One event loop only.
+A process answers in time slices, between which it reads what else has arrived. A request that does
+not fit into a slice waits in the queue of its tenant, and the queues are served round robin, so a
+flood waits behind itself. A request that would wait too long is refused on arrival. One event loop
+only.
 """
 
 from __future__ import annotations
@@ -13,35 +14,35 @@ from collections import OrderedDict, deque
 from collections.abc import Hashable
 from typing import Final
 
-# Under way at a time, most of them waiting for a store; and those of one tenant, so that slow
-# questions of one leave room for others.
+# Requests in progress at a time, most of them waiting for a store; and those of one tenant, so that
+# its slow requests leave room for others.
 MAX_RUNNING: Final = 128
 MAX_RUNNING_OF_ONE: Final = 96
 
-# Long enough for what 64 connections ask at once of what is kept.
+# Long enough for 64 cached requests that arrive at once.
 SLICE_SECONDS: Final = 0.01
-# Who is refused hears of it at the next of these ticks, so many at each. A refusal costs some 0.04
-# milliseconds: a fifth of a process goes into refusing at most, whoever asks again at once.
+# Refusals are sent at each of these ticks, so many at a time. One costs about 0.04 milliseconds, so
+# refusing takes at most a fifth of a process, even when clients retry at once.
 REFUSAL_SECONDS: Final = 0.02
 REFUSED_AT_ONCE: Final = 100
 
-# Who would wait longer in the queue than this is refused on arrival; but the jobs of one large
-# build, started together, may ask what they like.
+# A request that would wait longer than this is refused on arrival; but the queue always has room
+# for the jobs of one large build that start together.
 MAX_WAIT_SECONDS: Final = 0.5
 MIN_QUEUE: Final = 100
 MAX_QUEUE: Final = 2_000
-# How long one takes after the other: a guess, and how it is learnt while some wait.
+# The time from one request to the next: a first guess, and how it is measured while some wait.
 _FIRST_GUESS_SECONDS: Final = 0.001
 _MEASURED_SECONDS: Final = 0.1
 _WEIGHT: Final = 0.3
 
 
 class OverloadedError(Exception):
-    """There is no room for another one of this tenant."""
+    """The queue of this tenant is full."""
 
 
 class FairQueue:
-    """The turns of one process."""
+    """The queue of one process."""
 
     def __init__(self) -> None:
         self._running: dict[Hashable, int] = {}
@@ -50,7 +51,7 @@ class FairQueue:
         self._waiting = 0
         self._slice_began = 0.0
         self._in_slice = False
-        # How many were refused.
+        # How many requests were refused.
         self.refused = 0
         self._refusals: deque[asyncio.Future[None]] = deque()
         self._interval = _FIRST_GUESS_SECONDS
@@ -59,11 +60,11 @@ class FairQueue:
 
     @property
     def waiting(self) -> int:
-        """How many wait for their turn."""
+        """How many requests wait."""
         return self._waiting
 
     def try_acquire(self, tenant: Hashable) -> bool:
-        """Take a turn if nobody has to wait for one."""
+        """Take a slot if that needs no waiting."""
         if self._waiting or self._count >= MAX_RUNNING:
             return False
         if not self._in_slice:
@@ -78,10 +79,10 @@ class FairQueue:
         return True
 
     async def acquire(self, tenant: Hashable) -> None:
-        """Wait for a turn.
+        """Wait for a slot.
 
         Raises:
-            OverloadedError: soon, when that would take too long.
+            OverloadedError: the queue is full; raised at the next tick.
         """
         queue = self._queues.get(tenant)
         if self._is_full(len(queue or ())):
@@ -99,14 +100,14 @@ class FairQueue:
             await slot
         except asyncio.CancelledError:
             if slot.done() and not slot.cancelled():
-                # It was this one's turn just as it went away.
+                # The slot came just as the waiter was cancelled.
                 self.release(tenant)
             else:
                 self._withdraw(tenant, slot)
             raise
 
     def release(self, tenant: Hashable) -> None:
-        """End a turn."""
+        """Give a slot back."""
         self._count -= 1
         running = self._running[tenant] - 1
         if running:
@@ -135,11 +136,12 @@ class FairQueue:
             asyncio.get_running_loop().call_later(REFUSAL_SECONDS, self._refuse_some)
 
     def _is_full(self, own: int) -> bool:
-        """Whether one with so many waiting of its own has to be refused."""
+        """Whether a tenant with so many waiting requests has no room for another."""
         fits = min(max(MIN_QUEUE, int(MAX_WAIT_SECONDS / self._interval)), MAX_QUEUE)
-        # One of each tenant begins before the next of any: what others have waiting beyond as many
-        # as its own comes later, however long their queues have become. A tenant that was quiet
-        # finds room twice as long; only where there are many such is everybody refused.
+        # Round robin: before the next request of this tenant, every other tenant has as many as
+        # this one has waiting, and one more. Requests beyond that come later, however long the
+        # other queues are. A tenant without waiting requests may wait twice as long; only when
+        # there are many such tenants is everybody refused.
         tenants = len(self._queues) + (own == 0)
         before = min(self._waiting, (own + 1) * tenants - 1)
         return before >= (fits if own else 2 * fits) or self._waiting >= 2 * MAX_QUEUE
@@ -147,7 +149,7 @@ class FairQueue:
     def _begin_slice(self) -> None:
         self._in_slice = True
         self._slice_began = time.monotonic()
-        # After the loop has looked at what arrived.
+        # After the loop has read what arrived.
         asyncio.get_running_loop().call_soon(self._end_slice)
 
     def _end_slice(self) -> None:
@@ -159,7 +161,7 @@ class FairQueue:
             self._begin_slice()
 
     def _begin_some(self, most: int) -> int:
-        """Let one of each tenant begin, then one more of each, as far as there is room."""
+        """Serve the tenants round robin, as far as there are slots."""
         began = 0
         passed_over = 0
         while self._waiting and began < most and self._count < MAX_RUNNING:
@@ -185,7 +187,7 @@ class FairQueue:
         return began
 
     def _measure(self) -> None:
-        """Learn how long one takes after the other while some wait."""
+        """Measure the time from one request to the next, while some wait."""
         if not self._waiting:
             self._measured_from = None
             return
@@ -200,7 +202,7 @@ class FairQueue:
 
     def _withdraw(self, tenant: Hashable, slot: asyncio.Future[None]) -> None:
         queue = self._queues.get(tenant, ())
-        # Its turn may have come between its going away and now.
+        # It may have got a slot between its cancellation and now.
         if slot not in queue:
             return
         self._queues[tenant].remove(slot)

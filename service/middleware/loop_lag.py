@@ -1,4 +1,4 @@
-"""How late the event loop runs what is due: every request waits for as long."""
+"""The lag of the event loop: how late it runs what is due. Every request waits as long."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-# How often it is measured: a delay shows in full, or shorter by at most this.
+# How often it is measured: a delay is measured short by at most this.
 INTERVAL_SECONDS: Final = 0.01
 
 
 class LoopLag:
-    """Measures the lag of one event loop and tells each measurement, in seconds."""
+    """Measures the lag of one event loop and reports each measurement, in seconds."""
 
     def __init__(self, observe: Callable[[float], None]) -> None:
         self._observe = observe
@@ -32,11 +32,11 @@ class LoopLag:
         self._timer = loop.call_at(due, measure)
 
     def stop(self) -> None:
-        """Measure no more."""
+        """Stop measuring."""
         if self._timer is not None:
             self._timer.cancel()
 
     def take_longest(self) -> float:
-        """The longest lag since this was last asked."""
+        """The longest lag since the last call."""
         longest, self._longest = self._longest, 0.0
         return longest

@@ -1,4 +1,4 @@
-"""What a process counts for Prometheus, where the operator asks for it.
+"""The metrics of a process for Prometheus, where the operator turns them on.
 
 Labels are operations, statuses and reasons: never a credential, an owner, a repository or an id.
 """
@@ -25,14 +25,14 @@ Handler = Callable[[BaseRequest], Awaitable[StreamResponse]]
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
-# From an answer out of the cache to one that nobody waits for any longer.
+# From a cached response to one that no client waits for.
 _BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 # No input may hold the event loop for more than 50 milliseconds.
 _LAG_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 
 
 class Metrics:
-    """The counts of one process."""
+    """The metrics of one process."""
 
     def __init__(
         self, response_cache: ResponseCache, queue: FairQueue, backend: CacheBackend
@@ -45,7 +45,7 @@ class Metrics:
             registry=self._registry,
         )
         self.loop_lag = LoopLag(self._lag.observe)
-        self._registry.register(_Inside(response_cache, queue, self.loop_lag))
+        self._registry.register(_Process(response_cache, queue, self.loop_lag))
         if backend.status is not None:
             self._registry.register(_Redis(backend))
         self._requests = Counter(
@@ -63,7 +63,7 @@ class Metrics:
         )
 
     def before(self, handler: Handler) -> Handler:
-        """What counts the requests that the handler answers."""
+        """Wrap the handler: count and time the requests that it answers."""
 
         async def answer(request: BaseRequest) -> StreamResponse:
             began = time.perf_counter()
@@ -76,15 +76,15 @@ class Metrics:
         return answer
 
     def render(self) -> bytes:
-        """All counts in the text format that Prometheus reads."""
+        """All metrics in the text format of Prometheus."""
         return generate_latest(self._registry)
 
 
 METRICS: Final = web.AppKey("metrics", Metrics)
 
 
-class _Inside(Collector):
-    """What others here count for themselves."""
+class _Process(Collector):
+    """Metrics that other parts of the process count themselves."""
 
     def __init__(self, response_cache: ResponseCache, queue: FairQueue, loop_lag: LoopLag) -> None:
         self._response_cache = response_cache
@@ -94,17 +94,17 @@ class _Inside(Collector):
     def collect(self) -> Iterator[Metric]:
         yield CounterMetricFamily(
             "mergewatch_response_cache_hits",
-            "Requests that were answered by an answer that stood.",
+            "Requests that were answered from the response cache.",
             value=self._response_cache.hits,
         )
         yield CounterMetricFamily(
             "mergewatch_requests_shed",
-            "Requests that were refused because more was asked than could be answered.",
+            "Requests that were refused by admission control because of overload.",
             value=self._queue.refused,
         )
         yield GaugeMetricFamily(
             "mergewatch_waiting_requests",
-            "Requests that wait for their turn.",
+            "Requests that wait for a slot.",
             value=self._queue.waiting,
         )
         yield GaugeMetricFamily(
@@ -115,7 +115,7 @@ class _Inside(Collector):
 
 
 class _Redis(Collector):
-    """How the shared cache does, where there is one."""
+    """The state of the shared cache, where there is one."""
 
     def __init__(self, backend: CacheBackend) -> None:
         self._backend = backend

@@ -1,4 +1,4 @@
-"""How often each caller may ask: counted in Redis where processes share one, else in each process.
+"""The rate limit of each principal: counted in Redis where there is one, else in each process.
 
 Off unless the operator sets a limit. While Redis does not answer, each process counts for itself.
 """
@@ -28,13 +28,13 @@ POLICY_HEADER: Final = "RateLimit-Policy"
 LIMIT_HEADER: Final = "RateLimit"
 _POLICY: Final = '"credential"'
 
-# Some 15,000 callers.
+# About 15,000 principals.
 _COUNTS_MAX_BYTES: Final = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What a caller has left: so many requests within so many seconds, of so many in a window."""
+    """The requests that a principal has left in the current window, of its quota."""
 
     quota: int
     window: int
@@ -43,7 +43,7 @@ class Allowance:
 
     @property
     def headers(self) -> tuple[tuple[str, str], tuple[str, str]]:
-        """The two fields that tell a client of it."""
+        """The two header fields that say so."""
         return (
             (POLICY_HEADER, f"{_POLICY};q={self.quota};w={self.window}"),
             (LIMIT_HEADER, f"{_POLICY};r={self.left};t={self.seconds}"),
@@ -61,7 +61,7 @@ class RateLimit:
         self._limiter = FixedWindowRateLimiter(_Counts(backend))
 
     def before(self, handler: Handler) -> Handler:
-        """Say in each response what the caller has left, where that was counted."""
+        """Wrap the handler: each response says what the principal has left, if that was counted."""
 
         async def answer(request: BaseRequest) -> StreamResponse:
             response = await handler(request)
@@ -73,7 +73,7 @@ class RateLimit:
         return answer
 
     async def spend(self, request: BaseRequest, principal: str) -> None:
-        """Count a request of that caller, and note on it what is left.
+        """Count a request of that principal, and note on the request what is left.
 
         Raises:
             Problem: 429 when there is nothing left.
@@ -84,7 +84,7 @@ class RateLimit:
             raise problems.too_many(allowance.seconds)
 
     async def require_some(self, request: BaseRequest, principal: str) -> None:
-        """Refuse a caller of whom this process knows that nothing is left; count nothing.
+        """Refuse a principal that has nothing left, as far as this process knows; count nothing.
 
         Raises:
             Problem: 429.
@@ -105,9 +105,9 @@ RATE_LIMIT: Final = web.AppKey("rate_limit", RateLimit)
 
 
 class _Counts(Storage):
-    """Counts that processes share where they can, and this process' own where they cannot.
+    """Counters that processes share, and counters of this process while they cannot.
 
-    Of more callers than there is room for, those who asked longest ago begin anew.
+    When there are too many principals, those that asked longest ago start again at zero.
     """
 
     STORAGE_SCHEME = None
@@ -126,7 +126,7 @@ class _Counts(Storage):
         found = await self._backend.count(key, expiry, amount)
         now = time.monotonic()
         if found is not None:
-            # What is asked for next is what this caller has left: no second way to Redis for that.
+            # The caller asks next what is left: a second request to Redis is not needed for that.
             counted = _Count(found[0], now + found[1])
             self._shared.keep(key, counted, len(key), counted.ends)
             return counted.number

@@ -1,8 +1,8 @@
-"""Answers that stand: given again to whoever asks for the same in the same way, before all else.
+"""The response cache: repeats a response to the same request of the same credential.
 
-A standing answer was given to this very credential for this very target, and is given again only
-while nothing that it came of has changed: no key, nothing of its repository, not the hour. So
-whatever was checked then would turn out the same. Only what was answered with 200 stands.
+A cached response belongs to one credential, host and target, and is sent again only while nothing
+that it depends on has changed: the key, the repository, and the time where that matters. So every
+check would give the same result. Only responses with status 200 are cached.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from service.http.request_id import REQUEST_ID_HEADER, choose_request_id
 from service.http.response_headers import RESPONSE_HEADERS
 from service.middleware.rate_limit import RateLimit
 
-# Most bodies are the cache's own copies, which are counted there as well.
+# Most bodies are shared with the copies of the cache, which count them too.
 RESPONSES_MAX_BYTES: Final = 32 * 1024 * 1024
 
-# What a shared cache may keep of an answer to a credential: nothing, without asking each time.
+# No shared cache may reuse a response to a credential without revalidation.
 PRIVATE: Final[Mapping[str, str]] = {
     "Cache-Control": "private, no-cache",
     "Vary": "Authorization",
 }
 
-# What a 304 repeats of the 200: RFC 9110, section 15.4.5, and what a walk needs to go on.
+# What a 304 repeats of the 200: RFC 9110, section 15.4.5, and the links between pages.
 _OF_NOT_MODIFIED: Final = frozenset({*PRIVATE, "ETag", "Link", IGNORED_HEADER, *RESPONSE_HEADERS})
 
 Handler = Callable[[BaseRequest], Awaitable[StreamResponse]]
@@ -56,7 +56,7 @@ class _CachedResponse:
     versions: Versions
     principal: str
     until: datetime | None
-    # Written for the second who asks: most answers have no second one.
+    # Encoded on the first hit: most responses are never repeated.
     head: bytes | None = None
     not_modified: bytes | None = None
 
@@ -77,7 +77,7 @@ class _CachedResponse:
 
 
 class ResponseCache:
-    """The standing answers of one process."""
+    """The cached responses of one process."""
 
     def __init__(
         self,
@@ -87,15 +87,15 @@ class ResponseCache:
     ) -> None:
         self._backend = backend
         self._rate_limit = rate_limit
-        # How many requests were answered by what stood.
+        # How many requests were answered from the cache.
         self.hits = 0
         self._clock = clock
         self._responses: Lru[_CachedResponse] = Lru(RESPONSES_MAX_BYTES)
-        # Neither a credential nor what could be tried against one is held.
+        # The names hold no credential, nor anything that a guess could be checked against.
         self._secret = secrets.token_hex(_SECRET_SIZE)
 
     def before(self, handler: Handler) -> Handler:
-        """What answers by what stands, or else as the handler does."""
+        """Wrap the handler, so that it is asked only for what is not cached."""
 
         async def answer(request: BaseRequest) -> StreamResponse:
             name = self._name_of(request)
@@ -126,7 +126,7 @@ class ResponseCache:
         principal: str,
         until: datetime | None,
     ) -> None:
-        """Let an answer that was just made stand."""
+        """Cache the response of an answer that was just made."""
         name = self._name_of(request)
         if name is not None:
             cached = _CachedResponse(answer, headers, namespaces, versions, principal, until)
@@ -134,7 +134,7 @@ class ResponseCache:
             self._responses.keep(name, cached, size, time.monotonic() + RESPONSE_LIFETIME)
 
     def _name_of(self, request: BaseRequest) -> bytes | None:
-        """What tells two requests apart as far as an answer depends on them."""
+        """The name of a cached response: all of a request that its answer depends on."""
         headers = request.headers
         credentials = headers.getall("Authorization", ())
         hosts = headers.getall("Host", ())
@@ -145,7 +145,7 @@ class ResponseCache:
             or "Expect" in headers
         ):
             return None
-        # None of the three can hold a line break.
+        # None of these can hold a line break.
         text = f"{self._secret}\n{request.raw_path}\n{hosts[0]}\n{credentials[0]}"
         return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
 
@@ -156,7 +156,7 @@ RESPONSE_CACHE: Final = web.AppKey("response_cache", ResponseCache)
 def make_response(
     request: BaseRequest, answer: Answer, headers: CIMultiDict[str]
 ) -> StreamResponse:
-    """The response of an answer with its headers, or 304 where the client has it already."""
+    """The response of an answer with its headers, or 304 where the client already has it."""
     if _is_known(request, headers):
         return web.Response(status=304, headers=_headers_of_not_modified(headers))
     return respond_whole(request, headers, answer.body)
@@ -174,7 +174,7 @@ def _headers_of_not_modified(headers: CIMultiDict[str]) -> CIMultiDict[str]:
 def headers_of(
     links: CIMultiDict[str] | None = None, *, etag: str | None = None, ignored: str | None = None
 ) -> CIMultiDict[str]:
-    """The headers of an answer that is sent whole."""
+    """The headers of a response with a body."""
     headers = CIMultiDict({"Content-Type": "application/json", **PRIVATE})
     if etag is not None:
         headers["ETag"] = etag

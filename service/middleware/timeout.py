@@ -1,4 +1,4 @@
-"""How long a read may take where it asks another machine several times over."""
+"""The timeout of reads that ask another machine several times."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from aiohttp import web
 from indexing.errors import StoreUnavailableError
 from service.http.methods import READS
 
-# A client is told to come again before two seconds are over, however the time was spent: each
-# question to a slow store may be answered within its own limit, and all of them together not.
+# A client gets a 503 within two seconds, however the time was spent: a slow store may answer each
+# request within its own limit, and all of them together too late.
 READ_SECONDS: Final = 1.8
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -20,10 +20,10 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @web.middleware
 async def limit_time(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Break a read off that takes too long.
+    """Cancel a read that takes too long.
 
     Raises:
-        StoreUnavailableError: then.
+        StoreUnavailableError: when it did.
     """
     if request.method not in READS:
         return await handler(request)

@@ -17,7 +17,7 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 
 from service.config.settings import LogFormat, LogLevel
 
-# Set once by the edge for each request, in that request's own context.
+# Set by the error middleware, in the context of each request.
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 
 # An application key, and what the largest host calls its tokens; for a path in its plainest form,

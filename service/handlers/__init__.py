@@ -1,1 +1,1 @@
-"""The handlers, a module for each resource: parse, ask, shape, link."""
+"""The handlers, one module for each resource: parse, read, shape, link."""

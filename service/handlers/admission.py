@@ -41,7 +41,7 @@ from service.routes import Route
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """A request that may be answered: of which repository, to whom, through which visit."""
+    """A request that may be answered: for which repository, to whom, by which cache session."""
 
     context: Context
     repository: RepositoryName
@@ -68,10 +68,10 @@ async def admit(
     route: Route,
     expect: Callable[[RepositoryName], CacheKey] | None = None,
 ) -> Admission:
-    """Let a request in to the repository that its path names: its first two parameters.
+    """Admit a request to read the repository in its path, which is its first two parameters.
 
-    `expect` gives the question that will be asked of it, where the path alone tells: all that the
-    cache knows of the request is then looked for at once.
+    `expect` gives the cache key of the answer, where the path alone determines it: the cache is
+    then asked once for everything.
 
     Raises:
         Problem: 403 for the credential, then 422 for the path's form, then 404 for the
@@ -84,7 +84,7 @@ async def admit(
 
 
 async def admit_to_write(request: web.Request, route: Route) -> RepositoryName:
-    """Let a request in to write to the repository that its path names, which may be a new one.
+    """Admit a request to write to the repository in its path, which may be a new one.
 
     Raises:
         Problem: in the order of `admit`.
@@ -100,7 +100,7 @@ async def _identify(
     path: tuple[PathParameter, ...],
     expect: Callable[[RepositoryName], CacheKey] | None = None,
 ) -> tuple[Principal, RepositoryName, _Directory]:
-    """Who asks, and for which repository."""
+    """The principal, and the repository in the path."""
     context = request.app[CONTEXT]
     bearer = read_bearer(request.headers)
     values = request.match_info
@@ -116,7 +116,7 @@ async def _identify(
         code_host = require_code_host(context.code_host, bearer)
         if not errors:
             principal = await _authenticate_token(request, code_host, bearer, name)
-    # What is wrong with the path is said after the credential is known, and not looked up.
+    # Errors in the path are reported after the credential is known; nothing is looked up for them.
     if not errors:
         namespaces += (EVERYTHING, repository_namespace(name))
         keys.append(key_of_repository(name))
@@ -132,7 +132,7 @@ async def _identify(
     if principal is not None and principal.covers(name):
         request.app[ADMISSION_CONTROL].add_verified(request)
     if errors or principal is None:
-        # The host is asked about a repository: a token is not known until there is one.
+        # The code host is asked about a repository: without one, a token cannot be verified.
         raise problems.invalid(errors)
     return principal, name, directory
 
@@ -140,11 +140,11 @@ async def _identify(
 async def _authenticate_token(
     request: web.Request, code_host: CodeHost, token: str, repository: RepositoryName
 ) -> Principal:
-    """Whoever has that token. What the host does not know is nobody's, and counted nowhere."""
+    """The principal that holds the token. A token that the host does not know is not counted."""
     rate_limit = request.app.get(RATE_LIMIT)
     if rate_limit is None:
         return await authenticate_token(code_host, token, repository)
-    # Before the host is asked: what it is asked costs more than an answer.
+    # Before the host is asked: that costs more than a response.
     await rate_limit.require_some(request, name_token_holder(code_host, token))
     principal = await authenticate_token(code_host, token, repository)
     await rate_limit.spend(request, principal.name)

@@ -1,4 +1,4 @@
-"""What the three lists do alike: let the request in, read its parameters, find where it stands."""
+"""The steps that the three lists share: admit the request, read its parameters and its cursor."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ListEndpoint(Generic[K]):
 
 @dataclass(frozen=True, slots=True)
 class OpenList(Generic[K]):
-    """A request for a page of a list that may be answered."""
+    """An admitted request for a page of a list."""
 
     request: web.Request
     admission: Admission
@@ -48,17 +48,17 @@ class OpenList(Generic[K]):
 
     @property
     def context(self) -> Context:
-        """What answers are made with."""
+        """What handlers find in the application."""
         return self.admission.context
 
     @property
     def repository(self) -> RepositoryName:
-        """The repository, in the spelling that holds."""
+        """The repository, in its stored spelling."""
         return self.admission.repository
 
     @property
     def anchor(self) -> Anchor[K]:
-        """Where the page lies, by what the cursor carries."""
+        """Where the page lies, for the store."""
         return Anchor(self.position.key, self.position.backward)
 
     def links(self, ends: Ends[bytes], window: Window | None = None) -> CIMultiDict[str]:

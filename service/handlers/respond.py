@@ -1,4 +1,4 @@
-"""The last step of a handler whose answer is kept: give it, and let it stand for the next asker."""
+"""The last step of a handler: send an answer, and put the response into the response cache."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def respond(
     *,
     ignored: str | None,
 ) -> web.StreamResponse:
-    """The response to a request that was let in; `ignored` names parameters without effect."""
+    """The response to an admitted request; `ignored` names parameters without effect."""
     etag = tag_of(answer, () if links is None else links.values())
     headers = headers_of(links, etag=etag, ignored=ignored)
-    # All that an answer comes of, from the credential to the body.
+    # Everything that a response depends on, from the credential to the body.
     namespaces = (CREDENTIALS, EVERYTHING, repository_namespace(admission.repository))
     versions = admission.session.versions_of(namespaces)
     if versions is not None:

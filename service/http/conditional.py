@@ -1,4 +1,4 @@
-"""Conditional requests (RFC 9110, section 13.1.2): who has the answer already. Pure."""
+"""Conditional requests (RFC 9110, section 13.1.2): does the client have the response? Pure."""
 
 from __future__ import annotations
 

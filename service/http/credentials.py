@@ -6,7 +6,7 @@ from multidict import CIMultiDictProxy
 
 
 def hash_credential(headers: CIMultiDictProxy[str]) -> int:
-    """What tells credentials apart in this process, good or not, however the header is written.
+    """A number that tells credentials apart in this process, valid or not.
 
     Nothing of the credential can be made of it.
     """

@@ -1,4 +1,4 @@
-"""One wrong field of a request, as a value: what finds it need not know how it is told. Pure."""
+"""One wrong field of a request, as a value. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Where = Literal["path", "query"]
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """Where the field stands, its name, and what is wrong in it."""
+    """Where the field is, its name, and what is wrong with it."""
 
     where: Where
     field: str

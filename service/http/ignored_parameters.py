@@ -1,4 +1,4 @@
-"""The query parameters that an operation does not have: named in a header, never refused. Pure.
+"""Query parameters that an operation does not have: listed in a header, never refused. Pure.
 
 Clients send newer parameters to older services. The header tells them which ones had no effect.
 """
@@ -12,10 +12,10 @@ from urllib.parse import quote_from_bytes
 from service.http.query_string import unquote
 
 IGNORED_HEADER: Final = "X-Ignored-Parameters"
-# Enough to find a mistake by; what strangers send must not fill a client's room for headers.
+# Enough to find a mistake; the header must not exceed what clients accept.
 MAX_NAMES: Final = 16
 MAX_NAME_LENGTH: Final = 64
-# Stands for the names that are left out. No name is written so: `*` is percent-encoded in them.
+# In place of the names that are left out. No name looks like this: `*` is percent-encoded.
 MORE: Final = "*"
 
 

@@ -1,4 +1,4 @@
-"""Which methods of HTTP ask for something, and which send something in."""
+"""The HTTP methods that read."""
 
 from __future__ import annotations
 

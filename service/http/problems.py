@@ -90,7 +90,7 @@ def missing_scope() -> Problem:
 
 
 def not_found(what: str) -> Problem:
-    """Say that `what` is not there, or not for this caller."""
+    """Say that `what` does not exist, or is not visible to this principal."""
     return Problem(404, f"there is no such {what}, or it is not visible to this key")
 
 
@@ -129,7 +129,7 @@ def unsupported(detail: str, headers: Mapping[str, str] | None = None) -> Proble
 
 
 def too_many(seconds: int) -> Problem:
-    """Refuse a caller that asked more often than it may, for so many seconds."""
+    """Refuse a principal that has used up its requests, for so many seconds."""
     return Problem(
         429,
         "this credential has used up its requests; Retry-After says when it has more",

@@ -1,7 +1,7 @@
-"""Responses to common requests, as the bytes that they are: their heads cost most of a response.
+"""Responses whose head is bytes that were encoded before: encoding it costs most of a response.
 
-A head is the bytes of a status line and its fields. It can be written before anybody asks: what is
-said of one request alone, its id among them, is added when it is sent.
+A head is the status line and the header fields. Fields of one request alone, such as its id, are
+added when it is sent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from multidict import CIMultiDict
 
 
 def respond_whole(request: BaseRequest, headers: CIMultiDict[str], body: bytes) -> StreamResponse:
-    """A 200 with this body and all its fields, but for those that every message has."""
+    """A 200 with this body and these fields."""
     if takes_raw_response(request):
         return RawResponse(write_head(headers, len(body)), body)
     return Response(body=body, headers=headers)
@@ -27,7 +27,7 @@ def respond_whole(request: BaseRequest, headers: CIMultiDict[str], body: bytes) 
 def write_head(
     headers: CIMultiDict[str], size: int | None, status: HTTPStatus = HTTPStatus.OK
 ) -> bytes:
-    """The head of a response with these fields, but for its end.
+    """The head of a response with these fields, without the empty line at its end.
 
     `size` is that of its body in bytes; `None` where the status says that there is none.
     """
@@ -37,12 +37,12 @@ def write_head(
 
 
 def takes_raw_response(request: BaseRequest) -> bool:
-    """Whether the request is one that a `RawResponse` answers."""
+    """Whether a `RawResponse` can answer the request: a GET by HTTP/1.1."""
     return request.method == "GET" and request.version == HttpVersion11
 
 
 class RawResponse(StreamResponse):
-    """A response to a GET by HTTP/1.1, of a head by `write_head` and the body that it is of."""
+    """A response to a GET by HTTP/1.1: a head by `write_head`, and its body."""
 
     def __init__(self, head: bytes, body: bytes, status: HTTPStatus = HTTPStatus.OK) -> None:
         super().__init__(status=status)
@@ -66,7 +66,7 @@ class RawResponse(StreamResponse):
 
     async def write_eof(self, data: bytes = b"") -> None:
         if self._writer is None or data:
-            raise RuntimeError("a written response is prepared first, and has its body already")
+            raise RuntimeError("a raw response is prepared first, and has its body already")
         end = "" if self._stays else "Connection: close\r\n"
         own = f"Date: {_dates.now()}\r\n{end}{_fields(self.headers)}\r\n"
         await self._writer.write_eof(b"".join((self._head, own.encode(), self._content)))
@@ -81,7 +81,7 @@ def _fields(headers: CIMultiDict[str]) -> str:
 
 
 class _Dates:
-    """The date of now as HTTP writes it, worked out once a second."""
+    """The current date in the format of HTTP, formatted once a second."""
 
     def __init__(self) -> None:
         self._second = 0

@@ -1,4 +1,4 @@
-"""The id of a request: the caller's own where it is well-formed."""
+"""The id of a request: the client's own if it is well-formed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ REQUEST_ID_HEADER: Final = "X-Request-Id"
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9.\-]{1,64}")
 
 _LENGTH: Final = 32
-# Asking the system for so much at once costs what asking for one of them does.
+# One call for many random bytes costs as much as a call for a few.
 _MADE_AT_ONCE: Final = 256
 
 
@@ -28,7 +28,7 @@ _ids: Final = _make_ids()
 
 
 def choose_request_id(headers: Mapping[str, str]) -> str:
-    """The caller's own id where it is well-formed, otherwise a new one."""
+    """The client's own id if it is well-formed, otherwise a new one."""
     given = headers.get(REQUEST_ID_HEADER)
     if given is None or not _REQUEST_ID.fullmatch(given):
         return next(_ids)

@@ -1,6 +1,6 @@
-"""Request bodies: what kinds are taken, how large, and how many at a time in one process.
+"""The limits of request bodies: their media types, their size, and how many at a time.
 
-What a body says is not looked at here.
+Their content is not read here.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ T = TypeVar("T")
 # As sent. A batch of an SDK, 512 spans with a long stack trace each, is half of this unpacked.
 MAX_BODY_BYTES: Final = 16 * 1024 * 1024
 
-# As sent and unpacked. A small body never waits behind a large one of somebody else.
+# As sent and unpacked. A small body never waits behind a large one of another tenant.
 SMALL_BODY_BYTES: Final = 64 * 1024
 
-# All bodies that one process holds, however many connections they come by.
+# All bodies that one process holds, over all connections.
 MAX_HELD_BYTES: Final = 128 * 1024 * 1024
-# Of those, by one credential: it leaves room for others, whatever it does.
+# Of those, by one credential, so that there is room for others.
 MAX_HELD_BYTES_OF_ONE: Final = 64 * 1024 * 1024
-# Of those, for small bodies alone.
+# Of those, reserved for small bodies.
 HELD_FOR_SMALL_BYTES: Final = 16 * 1024 * 1024
-# A body of the largest size takes this long at two megabits a second. What senders that fell
-# silent hold would otherwise be held for ever, and honest ones be told to come again.
+# A body of the largest size takes this long at two megabits a second. Without this limit, senders
+# that stopped would hold their memory for ever.
 BODY_SECONDS: Final = 60.0
 
-# Bodies being read and written: one credential has half of the turns. A large one takes several
+# Bodies being read and written: one credential has half of the slots. A large one takes several
 # times its size in a worker process, and there are two cores; small ones mostly wait for the store.
 LARGE_AT_ONCE: Final = 2
 LARGE_AT_ONCE_OF_ONE: Final = 1
 SMALL_AT_ONCE: Final = 16
 SMALL_AT_ONCE_OF_ONE: Final = 8
-# How long a body that has arrived may wait for that: exporters of spans give up after ten.
+# How long a body that has arrived may wait for a slot: exporters of spans give up after ten.
 SLOT_SECONDS: Final = 5.0
 
-# Large bodies come after everything else that runs on the machine.
+# Large bodies have a lower priority than everything else on the machine.
 LARGE_NICENESS: Final = 5
 
-# How long it is finished for at the end, after all whose sender is still there has been.
+# At shutdown: how long uploads whose sender has gone may still take.
 FINISH_SECONDS: Final = 1.0
 
 _GZIP_NAMES: Final = frozenset({"gzip", "x-gzip"})
@@ -59,14 +59,14 @@ _PIECE_BYTES: Final = 64 * 1024
 
 
 class RequestBodyLimiter:
-    """What one process takes in at a time; anything beyond is told to come again."""
+    """The limits of one process; a request beyond them is told to come again."""
 
     def __init__(self) -> None:
         self._held: Counter[Hashable] = Counter()
         self._small_slots = FairQueue(SMALL_AT_ONCE, SMALL_AT_ONCE_OF_ONE)
         self._large_slots = FairQueue(LARGE_AT_ONCE, LARGE_AT_ONCE_OF_ONE)
-        # Reading a small body takes a moment. Bodies that are read in this process take turns, so
-        # that in one round of the event loop only one of them has a moment.
+        # Reading a small body blocks the event loop for a moment. Bodies are read one after the
+        # other, so that one iteration of the loop is blocked by one body at most.
         self._quick_reading = FairQueue(1)
         self._small_reading = FairQueue(1)
         self._small_workers = WorkerPool(1, niceness=0)
@@ -75,23 +75,23 @@ class RequestBodyLimiter:
 
     @property
     def worker_pids(self) -> tuple[int, ...]:
-        """The worker processes that there are."""
+        """The process ids of the workers."""
         return self._small_workers.pids + self._large_workers.pids
 
     async def start(self) -> None:
-        """Start all worker processes; without this, each is started when it is first needed."""
+        """Start all worker processes; otherwise each is started when it is first needed."""
         await self._small_workers.start()
         await self._large_workers.start()
 
     async def attend(self, work: Coroutine[Any, Any, T]) -> T:
-        """Have the work done to its end, though whoever waits for it goes away."""
+        """Run the work to its end, even if whoever waits for it goes away."""
         task = asyncio.create_task(work)
         self._attended.add(task)
         task.add_done_callback(self._attended.discard)
         return await asyncio.shield(task)
 
     async def close(self) -> None:
-        """Wait a moment for what nobody waits for any more, then break it off."""
+        """Wait a moment for work that nobody waits for, then cancel it."""
         if self._attended:
             _, late = await asyncio.wait(self._attended, timeout=FINISH_SECONDS)
             for task in late:
@@ -105,8 +105,8 @@ class RequestBodyLimiter:
     async def receive(self, request: web.Request, kinds: Collection[str]) -> AsyncIterator[Body]:
         """Read the body of a request whose media type is one of `kinds`, which may end in `/*`.
 
-        The body counts as held, and its reader has a turn, until the context is left. What is
-        asked of the store meanwhile waits its turn among all tenants.
+        The body counts as held, and keeps its slot, until the context is left. Calls to the store
+        meanwhile are queued fairly among all tenants.
 
         Raises:
             Problem: 415 for its kind or packing, 413 for its size, 400 when it does not arrive,

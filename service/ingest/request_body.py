@@ -1,4 +1,4 @@
-"""A request body that has arrived, and how it is read without holding up the event loop."""
+"""A request body that has arrived, and how it is read without blocking the event loop."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ ItemT = TypeVar("ItemT", covariant=True)
 
 
 class Reader(Protocol[ItemT]):
-    """Reads a body step by step. It gives None for a step that nothing came of.
+    """Reads a body step by step; gives `None` for a step without a result.
 
-    A worker process is sent it, so it has to be picklable.
+    It is sent to worker processes, so it has to be picklable.
     """
 
     def __call__(self, content: bytes, /) -> Iterator[ItemT | None]: ...
@@ -46,7 +46,7 @@ class Body(Protocol):
 
 
 class SmallBody:
-    """A body whose content is small; what others wait for meanwhile is a moment."""
+    """A body whose content is small enough to be read at once."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class SmallBody:
 
     async def read(self, reader: Reader[T]) -> AsyncGenerator[T, None]:
         async with self._slot:
-            # All of it at once: the next body does not wait until this one is written.
+            # All of it before the first item is used: the next body does not wait for the store.
             if len(self._content) <= QUICK_BODY_BYTES:
                 items = await _read_here(reader, self._content)
             else:

@@ -32,7 +32,7 @@ Handler = Callable[[BaseRequest], Awaitable[StreamResponse]]
 # Pages for monitoring are always answered.
 _EXEMPT: Final = frozenset({"/health/live", "/health/ready", "/metrics"})
 # Where a request keeps its slot.
-_SLOT: Final = RequestKey("turn", ExitStack)
+_SLOT: Final = RequestKey("slot", ExitStack)
 OVERLOAD_WAIT_SECONDS: Final = 1
 _STATUS: Final = HTTPStatus.SERVICE_UNAVAILABLE
 
@@ -40,7 +40,7 @@ _STATUS: Final = HTTPStatus.SERVICE_UNAVAILABLE
 VERIFIED_SECONDS: Final = 3_600.0
 _VERIFIED_MAX_BYTES: Final = 16 * 1024 * 1024
 # The queue of all others: a client that makes up credentials gains nothing by making up more.
-_UNVERIFIED: Final = "strangers"
+_UNVERIFIED: Final = "unverified"
 
 
 class AdmissionControl:

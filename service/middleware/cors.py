@@ -38,7 +38,7 @@ _PREFLIGHT: Final = {
 
 
 class Cors:
-    """Tells browsers which pages may read. Cookies are not credentials here, so none are allowed."""
+    """Tells browsers which pages may read. Cookies are no credentials here, so none are allowed."""
 
     def __init__(self, origins: Collection[str]) -> None:
         self._origins = frozenset(origins)

@@ -48,7 +48,7 @@ class OtherStoreError(MergewatchError):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The range of the event log that a walk keeps to, whatever time it is by then."""
+    """The time range of the event log that all pages of one listing keep to."""
 
     received_from: datetime
     received_to: datetime
@@ -56,7 +56,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Position(Generic[K]):
-    """Where a page lies: beside `key`, or at the end of the list where there is none."""
+    """Where a page lies: next to `key`, or at an end of the list where there is none."""
 
     key: K | None = None
     backward: bool = False
@@ -65,7 +65,7 @@ class Position(Generic[K]):
 
 @dataclass(frozen=True)
 class CursorSigner:
-    """What authenticates cursors: a secret, and the store that the rows are in."""
+    """Signs cursors with a secret, for the store that the rows are in."""
 
     secret: bytes
     store_id: str

@@ -1,4 +1,4 @@
-"""How the sort keys of a list are written into cursors. Pure."""
+"""How the sort keys of a list become bytes in a cursor, and come back. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ K = TypeVar("K")
 
 @dataclass(frozen=True, slots=True)
 class KeyCodec(Generic[K]):
-    """How the keys of one list become bytes and come back.
+    """How the sort keys of one list become bytes and come back.
 
     `shorten` gives the shortest bytes that stand for the same row of that repository.
     """

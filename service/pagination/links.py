@@ -44,7 +44,7 @@ def links(
     """The `Link` header (RFC 8288) of a page that ends there, in packed keys.
 
     One field, or one for each link where that would be too long for clients. Where all together
-    would be, the links that lead on in the direction of the walk come first, and some are left out.
+    would be, some are left out; those that lead on in the reading direction come first.
 
     Raises:
         Problem: 400 where links have to be made from a `Host` header that is none; 414 where a

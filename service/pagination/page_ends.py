@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Ends(Generic[K]):
-    """Where a page ends on either side, and whether its list goes on there."""
+    """The sort keys of the first and last row of a page, and whether there are more rows beyond."""
 
     first: K | None = None
     last: K | None = None
@@ -23,12 +23,12 @@ class Ends(Generic[K]):
     has_next: bool = False
 
 
-# Of what is no page of a list.
+# Of an answer that is not a page of a list.
 NO_ENDS: Final[Ends[bytes]] = Ends()
 
 
 def pack_ends(page: Page[R], place_of: Callable[[R], K], codec: KeyCodec[K]) -> Ends[bytes]:
-    """The ends of a page, in the bytes that cursors carry."""
+    """The ends of a page, with packed sort keys."""
     if not page.rows:
         return Ends(None, None, page.has_previous, page.has_next)
     first, last = codec.pack(place_of(page.rows[0])), codec.pack(place_of(page.rows[-1]))

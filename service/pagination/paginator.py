@@ -30,14 +30,14 @@ from service.pagination.key_codec import KeyCodec
 
 K = TypeVar("K")
 
-# What was read of so many queries is kept, of those that are no longer than this.
+# How many parsed queries are cached, and the length of the longest of them.
 _READ_QUERIES: Final = 2_048
 _SHORT_QUERY: Final = 1_024
 
 
 @dataclass(frozen=True, slots=True)
 class Paginator(Generic[K]):
-    """One list of one repository under one set of filters, to be walked by cursors."""
+    """Reads and writes the cursors of one list, of one repository and one set of filters."""
 
     signer: CursorSigner
     scope: bytes
@@ -45,7 +45,7 @@ class Paginator(Generic[K]):
     codec: KeyCodec[K]
 
     def locate(self, cursor: str) -> Position[K]:
-        """The position that a cursor names; raises what `read_cursor` does."""
+        """The position in a cursor; raises what `read_cursor` does."""
         return read_cursor(self.signer, self.scope, self.codec, cursor)
 
     def cursor(self, position: Position[bytes]) -> str:
@@ -84,9 +84,9 @@ def start_paginator(
     repository: RepositoryName,
     codec: KeyCodec[K],
 ) -> tuple[ListQuery, Paginator[K], Position[K]]:
-    """Read a list's parameters: gives them, the walk that they ask for, and where it stands.
+    """Read the parameters of a list: gives them, their paginator, and the position of the page.
 
-    The size of a page is no part of a walk: it may change on the way.
+    The page size is not bound to the cursor: it may change between pages.
 
     Raises:
         Problem: 422 that names every wrong parameter, the cursor too; 409 for a cursor of another
@@ -99,7 +99,7 @@ def start_paginator(
     paginator = Paginator(signer, scope, repository, codec)
     position: Position[K] = Position()
     elsewhere = False
-    # Where a filter is wrong it is missing here, and no cursor is one of what is left.
+    # A wrong filter is missing here, so that its cursor does not match; both are reported.
     if (cursor := query.asked.get(CURSOR_FIELD)) is not None:
         try:
             position = paginator.locate(cursor)
@@ -131,7 +131,7 @@ def _read(schema: Schema, raw_query: str) -> ListQuery:
     )
 
 
-# Who polls asks the same every time, and reading the query is a fifth of an answer.
+# Clients that poll repeat their query, and parsing it is a fifth of the work.
 _read_again: Final = lru_cache(_READ_QUERIES)(_read)
 
 

@@ -1,4 +1,4 @@
-"""How the key of each list's rows travels in a cursor: few bytes, and back. Pure."""
+"""The sort keys of the rows of each list, as bytes in a cursor. Pure."""
 
 from __future__ import annotations
 

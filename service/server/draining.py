@@ -1,4 +1,4 @@
-"""How a listening socket is closed without resetting anybody who has just connected."""
+"""How a listening socket is closed without resetting connections that were just made."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _DROP_FIRST_PACKETS: Final = (
 
 
 def refuse_new_connections(sock: socket.socket) -> None:
-    """Have nobody begin to connect to the socket any more, whoever has a copy of it.
+    """Refuse new connections to the socket, whichever process has a copy of it.
 
-    The kernel connects whom nobody has accepted yet, and between the last look for such and the
-    end of a socket there is always a moment. A filter that drops the first packet of a connection
-    has nobody come in it: who asks to connect asks again a second later, and is refused. Those who
-    are half-way through go on.
+    The kernel completes connections that no process has accepted yet, and between the last check
+    for those and the end of the socket there is always a moment. A filter that drops the first
+    packet of each connection closes that gap: the client tries again a second later, and is
+    refused. Connections that are half-way through are completed.
     """
     if sys.platform != "linux":
         return
@@ -41,7 +41,7 @@ def refuse_new_connections(sock: socket.socket) -> None:
 
 
 def accept_all(sock: socket.socket) -> Iterator[socket.socket]:
-    """Who has connected already and waits to be let in: closing the door would reset them."""
+    """Connections that wait to be accepted: closing the socket would reset them."""
     while True:
         try:
             accepted, _ = sock.accept()

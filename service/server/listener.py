@@ -15,14 +15,14 @@ from service.server.protocol import Connection
 
 # How many connections wait to be accepted: a burst of CI jobs that start together.
 BACKLOG: Final = 1024
-# How many are accepted in one turn of the event loop. libuv takes one at a time from a socket, so
-# that a busy process would let nobody in; it is given the same socket several times.
+# How many are accepted in one iteration of the event loop. libuv takes one at a time from a socket,
+# too few for a busy process; so it is given the same socket several times.
 ACCEPTED_AT_ONCE: Final = 16
 
-# How often one that leaves looks whether anybody is left.
+# How often a draining listener checks whether connections are left.
 DRAIN_POLL_SECONDS: Final = 0.02
 
-# How long those who are half-way through connecting have for the other half.
+# How long clients that have begun to connect have to finish.
 ARRIVING_SECONDS: Final = 0.2
 
 
@@ -56,9 +56,9 @@ class Listener(web.BaseSite):
             self._others.append(await listen(self._socket.dup()))
 
     async def drain(self, seconds: float, is_last: Callable[[], bool]) -> None:
-        """Let nobody in any more, and wait until all were answered and are gone, or so long.
+        """Refuse new connections, and wait until all others are answered and closed, or so long.
 
-        `is_last` tells whether no other process goes on letting people in at the same socket.
+        `is_last` tells whether no other process still accepts connections on the same socket.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
@@ -67,12 +67,12 @@ class Listener(web.BaseSite):
             for server in (self._server, *self._others):
                 if server is not None:
                     server.close()
-            # Whom the kernel has connected is let in: a socket that is closed resets them.
+            # Connections that the kernel has made are served: closing the socket would reset them.
             arrived_by = loop.time() + ARRIVING_SECONDS
             while loop.time() < arrived_by:
                 if is_last():
                     refuse_new_connections(door)
-                # The loop closes its own first.
+                # The loop closes its own sockets first.
                 await asyncio.sleep(DRAIN_POLL_SECONDS)
                 for accepted in accept_all(door):
                     await loop.connect_accepted_socket(self._connection, accepted)

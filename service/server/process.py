@@ -1,4 +1,4 @@
-"""One process that answers requests: its event loop, its listening socket, and its end."""
+"""One process that serves requests: its event loop, its listening socket, its shutdown."""
 
 from __future__ import annotations
 

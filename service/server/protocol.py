@@ -129,7 +129,7 @@ class Connection(RequestHandler):
             # The parser's error names the limit: that of a header field is another one.
             if isinstance(exc, LineTooLong) and exc.args[1] == MAX_PARSED_BYTES:
                 status = HTTPStatus.REQUEST_URI_TOO_LONG
-            # Strangers send what they like: no line at the usual levels for each of them.
+            # Anybody can cause these: no log line at the usual levels.
             _log.debug("unreadable request", reason=type(exc).__name__, request_id=current)
         else:
             _log.error("unforeseen error", exc_info=exc, request_id=current)
@@ -144,7 +144,7 @@ class Connection(RequestHandler):
         self, request: BaseRequest, resp: StreamResponse, start_time: float | None
     ) -> Coroutine[Any, Any, tuple[StreamResponse, bool]]:
         """Send the response; an error page that no middleware saw becomes a problem first."""
-        # Answers that stand are the most there are, and have their headers already.
+        # Cached responses are the most frequent, and have their headers already.
         if type(resp) is not RawResponse:
             if isinstance(resp, HTTPException):
                 resp = problems.response(problems.from_http_exception(resp))

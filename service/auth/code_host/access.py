@@ -1,4 +1,4 @@
-"""Whether a token of the host opens a repository: what is remembered, or what the host says now."""
+"""Whether a token of the code host opens a repository: the cached decision, or a new one."""
 
 from __future__ import annotations
 
@@ -27,19 +27,17 @@ from service.cache.single_flight import SingleFlight
 TOKEN_MAX_LENGTH: Final = 4_096
 _TOKEN: Final = re.compile(rf"[A-Za-z0-9\-._~+/]{{1,{TOKEN_MAX_LENGTH}}}=*")
 
-# After so many silences in a row nobody waits for the next one.
+# After so many timeouts in a row the host is not asked for a moment.
 MAX_SILENCES: Final = 3
 REST_SECONDS: Final = 1.0
-# Questions that the host is asked at a time. Hosts ask that they come one after the other rather
-# than all at once. Some are for tokens that were good the last time: whoever makes tokens up takes
-# no more than the others.
+# Concurrent requests to the host: hosts ask their clients not to send many at once. Some are
+# reserved for tokens that were valid the last time, so that made-up tokens do not block those.
 MAX_ASKED: Final = 16
 MAX_ASKED_OF_UNKNOWN: Final = 12
-# How long a question may wait for its turn. That is no silence of the host's.
+# How long a request may wait for a slot. This does not count as a timeout of the host.
 SLOT_SECONDS: Final = 0.5
-# Questions that are asked or wait for it: a third of what may be under way
-# (`service.middleware.fair_queue`), so that a host that is slow does not take the service from
-# those who have a key.
+# Requests that are sent or wait for a slot: a third of those that may be in progress
+# (`service.middleware.fair_queue`), so that a slow host does not block clients with a key.
 MAX_WAITING: Final = 48
 MAX_WAITING_OF_UNKNOWN: Final = 36
 
@@ -47,12 +45,12 @@ _LIMITED_BYTES: Final = 4 * 1024 * 1024
 
 
 def is_token(text: str) -> bool:
-    """Whether the text has the form of a token that a host may have issued."""
+    """Whether the text has the form of a token that a code host may have issued."""
     return len(text) <= TOKEN_MAX_LENGTH and _TOKEN.fullmatch(text) is not None
 
 
 class CodeHost:
-    """The checks of one process, one at a time for each token and repository."""
+    """The access checks of one process, one at a time for each token and repository."""
 
     def __init__(
         self,
@@ -77,23 +75,23 @@ class CodeHost:
     def open(
         cls, base_url: str, secret: bytes, backend: CacheBackend, clock: Callable[[], datetime]
     ) -> CodeHost:
-        """Ready to ask the API at that URL; to be closed."""
+        """Open it for the API at that URL; has to be closed."""
         return cls(CodeHostClient.open(base_url, clock), Names(secret, base_url), backend, clock)
 
     async def close(self) -> None:
-        """Let go of the connections to the host."""
+        """Close the connections to the host."""
         await self._client.close()
 
     def identify(self, token: str) -> str:
-        """What stands for the token where callers are told apart."""
+        """A name for the token that does not reveal it."""
         return self._names.of_token(token)
 
     async def check(
         self, token: str, repository: RepositoryName
     ) -> AccessDecision | HostUnavailable:
-        """What the host says of the repository to the holder of the token, or said lately.
+        """The decision of the host about this token and repository, cached or new.
 
-        Gives `HostUnavailable` where it says nothing and nothing is remembered that still counts.
+        Gives `HostUnavailable` where it does not answer and no cached decision is still valid.
         """
         name = self._names.of_pair(token, repository)
         here = self._cache.find_here(name)
@@ -108,7 +106,7 @@ class CodeHost:
         remembered = await self._cache.find(name, now)
         if remembered is not None and remembered.is_fresh(now):
             return remembered
-        # A token that is bad is bad for every repository.
+        # A bad token is bad for every repository.
         of_token = self._names.of_token(token)
         bad = await self._cache.find(of_token, now)
         if bad is not None and bad.is_fresh(now):
@@ -131,7 +129,7 @@ class CodeHost:
     def _find_unavailability(
         self, of_token: str, now: datetime, *, known: bool
     ) -> HostUnavailable | None:
-        """What is known without asking: the token's limit was met, or the host is silent."""
+        """Why the host is not asked: the token met its rate limit, or the host does not answer."""
         until = self._limited.find(of_token)
         if until is not None and until > now:
             return HostUnavailable(max(1, round((until - now).total_seconds())))

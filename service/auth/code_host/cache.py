@@ -1,4 +1,4 @@
-"""Verdicts that are remembered, under names that tell nothing of the tokens that they are of."""
+"""Cached access decisions, under names that reveal nothing of the tokens."""
 
 from __future__ import annotations
 
@@ -19,47 +19,47 @@ from service.auth.code_host.decisions import (
 from service.cache.backend import CacheBackend
 from service.cache.lru import Lru
 
-# Some 15,000 verdicts: the tokens of an hour of a busy CI, which has a new one for every job.
+# About 15,000 decisions: the tokens of an hour of a busy CI, which has a new one for every job.
 MAX_BYTES: Final = 16 * 1024 * 1024
 _DECISION_SIZE: Final = 100
 
 
 class Names:
-    """Keyed hashes of tokens. Without the secret nothing can be tried against them."""
+    """Keyed hashes of tokens. Without the secret no guess can be checked against them."""
 
     def __init__(self, secret: bytes, base_url: str) -> None:
-        # Another host's verdicts are no use, and what is made of the same secret elsewhere differs.
+        # Different for each host, and from all other uses of the secret.
         self._key = hmac.digest(secret, b"host tokens\0" + base_url.encode(), hashlib.sha256)
 
     def of_token(self, token: str) -> str:
-        """What stands for a token."""
+        """The name of a token."""
         return hmac.new(self._key, token.encode(), hashlib.sha256).hexdigest()
 
     def of_pair(self, token: str, repository: RepositoryName) -> str:
-        """What stands for a token and a repository. Neither can hold a NUL."""
+        """The name of a token and a repository. Neither can hold a NUL."""
         text = f"{token}\0{repository.key}"
         return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()
 
 
 class AccessCache:
-    """Verdicts by name: of this process, and of those that share its cache.
+    """Decisions by name, of this process and of those that share its cache.
 
-    Refusals are held as long as grants are, though they count for less: while the host is down, a
-    grant does not outlive the refusal that came after it.
+    Refusals are kept as long as grants, though they are valid for less: while the host is down, a
+    grant must not outlive a later refusal.
     """
 
     def __init__(self, backend: CacheBackend) -> None:
         self._backend = backend
-        # Apart, so that no flood of made-up tokens drives out what is good.
+        # Apart, so that a flood of made-up tokens does not evict grants.
         self._grants: Lru[AccessDecision] = Lru(MAX_BYTES)
         self._refusals: Lru[AccessDecision] = Lru(MAX_BYTES)
 
     def find_here(self, name: str) -> AccessDecision | None:
-        """The newest verdict that this process holds, however old it is."""
+        """The newest decision in this process, however old it is."""
         return _newest(self._grants.find(name), self._refusals.find(name))
 
     async def find(self, name: str, now: datetime) -> AccessDecision | None:
-        """The newest verdict that is held, where this process has no fresh one by any other."""
+        """The newest decision: of this process if it is fresh, else of any process."""
         here = self.find_here(name)
         if here is not None and here.is_fresh(now):
             return here
@@ -74,7 +74,7 @@ class AccessCache:
         return self.find_here(name)
 
     def keep(self, name: str, decision: AccessDecision) -> None:
-        """Remember a verdict, and tell the other processes."""
+        """Cache a decision, here and for the other processes."""
         self._keep_here(name, decision)
         seconds = OUTAGE_LIFETIME.total_seconds()
         self._backend.put(_cache_name(name), (), pack_decision(decision), seconds)

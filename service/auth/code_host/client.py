@@ -1,4 +1,4 @@
-"""The wire to the host's API: one question, and one answer within bounds or none."""
+"""The client of the code host's API: one request, and one bounded response or none."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from service.auth.code_host.decisions import (
     judge,
 )
 
-# A question waits so long in all, a redirect included: whoever asked this service has its answer
-# within two seconds.
+# The time for one request, a redirect included: a client of this service gets its answer within two
+# seconds.
 TOTAL_SECONDS: Final = 1.5
 CONNECT_SECONDS: Final = 0.5
-# A repository is described in some 20 KB.
+# The description of a repository takes about 20 KB.
 MAX_ANSWER_BYTES: Final = 256 * 1024
 
 _HEADERS: Final = {
     "Accept": "application/vnd.github+json",
-    # What is packed has no size that is known before.
+    # The size of a compressed body is not known in advance.
     "Accept-Encoding": "identity",
     "User-Agent": f"mergewatch/{version('mergewatch')}",
 }
@@ -41,7 +41,7 @@ _log = structlog.get_logger(__name__)
 
 
 class CodeHostClient:
-    """Asks one host. A token goes nowhere but to its base URL, and into no message."""
+    """The client of one host. A token goes to its base URL only, and into no message."""
 
     def __init__(
         self, base_url: str, session: aiohttp.ClientSession, clock: Callable[[], datetime]
@@ -53,11 +53,11 @@ class CodeHostClient:
 
     @classmethod
     def open(cls, base_url: str, clock: Callable[[], datetime]) -> CodeHostClient:
-        """A client to be closed; takes no proxy and no credential from the environment."""
+        """A client that has to be closed; ignores proxies and credentials of the environment."""
         session = aiohttp.ClientSession(
-            # Whoever asks has waited for a turn: nobody waits here as well.
+            # Callers hold a slot already, so nobody waits here.
             connector=aiohttp.TCPConnector(limit=0),
-            # One caller's cookies would go out with another one's token.
+            # Cookies of one principal would be sent with the token of another.
             cookie_jar=aiohttp.DummyCookieJar(),
             headers=_HEADERS,
             timeout=aiohttp.ClientTimeout(total=TOTAL_SECONDS, sock_connect=CONNECT_SECONDS),
@@ -67,13 +67,13 @@ class CodeHostClient:
         return cls(base_url, session, clock)
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         await self._session.close()
 
     async def find(
         self, token: str, repository: RepositoryName
     ) -> Finding | HostUnavailable | None:
-        """What the host says of the repository to the holder of the token; nothing if silent."""
+        """What the host says about the repository to this token; `None` if it does not answer."""
         if not can_be_asked(repository):
             return Finding.HIDDEN
         try:
@@ -91,7 +91,7 @@ class CodeHostClient:
         return Finding.HIDDEN if isinstance(found, Moved) else found
 
     async def _ask(self, token: str, path: str) -> CodeHostResponse:
-        # Put together from parts that were checked: nothing is normalised on the way.
+        # Its parts were checked: nothing is normalised on the way.
         url = URL(self._base_url + path, encoded=True)
         async with self._session.get(
             url, headers={"Authorization": f"Bearer {token}"}, allow_redirects=False

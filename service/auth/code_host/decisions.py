@@ -1,4 +1,4 @@
-"""What an answer of the host's API means for whoever holds the token. Pure: asks nobody.
+"""What a response of the code host's API means for the holder of a token. Pure.
 
 The API is GitHub's `GET /repos/{owner}/{repository}`, or one that is compatible with it.
 https://docs.github.com/en/rest/repos/repos#get-a-repository
@@ -22,21 +22,21 @@ from indexing.timestamps import from_microseconds, to_microseconds
 GRANT_LIFETIME: Final = timedelta(seconds=60)
 # Shorter: whoever was just given access tries again at once.
 REFUSAL_LIFETIME: Final = timedelta(seconds=10)
-# For how long a grant counts while the host cannot be asked. Outages of hosts last minutes; a token
-# that was revoked just before one works until its end, so it is not made any longer than that.
+# How long a grant is valid while the host does not answer. Outages of hosts last minutes; a token
+# that was revoked just before one works until its end, so this is no longer than that.
 OUTAGE_LIFETIME: Final = timedelta(minutes=10)
-# Clocks of two machines that share verdicts.
+# Between the clocks of two machines that share decisions.
 _CLOCK_SLACK: Final = timedelta(seconds=5)
 
-# How long a client is told to wait, and the host is left alone: an hour, as hosts may ask for,
-# would outlast the reason for it.
+# How long a client is told to wait, and the host is not asked: an hour, as hosts may ask for, would
+# outlast the reason for it.
 MIN_WAIT_SECONDS: Final = 1
 MAX_WAIT_SECONDS: Final = 300
 # Where the host names no time: GitHub's own advice for limits that have none.
 LIMITED_WAIT_SECONDS: Final = 60
 UNAVAILABLE_WAIT_SECONDS: Final = 5
 
-# No host has names as long as this; what has is not asked about.
+# No host has longer names; those are not asked about.
 NAME_MAX_LENGTH: Final = 255
 
 _GONE: Final = frozenset({403, 404, 410, 451})
@@ -46,7 +46,7 @@ _PACKED: Final = struct.Struct(">Bq")
 
 
 class Finding(Enum):
-    """What the host says: readable, not there for this token, or no token of its own."""
+    """What the host says: readable, not visible to this token, or not a valid token."""
 
     READABLE = 1
     HIDDEN = 2
@@ -62,7 +62,7 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class HostUnavailable:
-    """The host cannot say; ask again after `seconds`. `limited` when it is this token's limit."""
+    """The host gives no decision; ask again after `seconds`. `limited`: the token met its limit."""
 
     seconds: int
     limited: bool = False
@@ -70,7 +70,7 @@ class HostUnavailable:
 
 @dataclass(frozen=True, slots=True)
 class CodeHostResponse:
-    """An answer of the host, with names of headers in lower case."""
+    """A response of the host, with header names in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -79,14 +79,14 @@ class CodeHostResponse:
 
 @dataclass(frozen=True, slots=True)
 class AccessDecision:
-    """A finding, as of the moment before the host was asked."""
+    """A finding, and the moment just before the host was asked."""
 
     finding: Finding
     asked_at: datetime
 
     @property
     def until(self) -> datetime:
-        """The end of its own time."""
+        """When it has to be checked again."""
         granted = self.finding is Finding.READABLE
         return self.asked_at + (GRANT_LIFETIME if granted else REFUSAL_LIFETIME)
 
@@ -95,7 +95,7 @@ class AccessDecision:
         return self._began(now) and now < self.until
 
     def outlasts(self, now: datetime) -> bool:
-        """Whether it still counts while the host cannot be asked: grants alone do, for a while."""
+        """Whether it is valid while the host does not answer: only a grant is, for a while."""
         return (
             self.finding is Finding.READABLE
             and self._began(now)
@@ -107,7 +107,7 @@ class AccessDecision:
 
 
 def can_be_asked(name: RepositoryName) -> bool:
-    """Whether the name can stand in the path of a question."""
+    """Whether the name can be part of the path of a request."""
     # `.` and `..` fit the interface's pattern, and would make another path of it.
     return name.name.strip(".") != "" and len(name.name) <= NAME_MAX_LENGTH
 
@@ -115,7 +115,7 @@ def can_be_asked(name: RepositoryName) -> bool:
 def judge(
     answer: CodeHostResponse, asked: RepositoryName | Moved, now: datetime
 ) -> Finding | Moved | HostUnavailable:
-    """What an answer to that question means.
+    """What the response to a request about that repository means.
 
     `Moved` is given for a redirect that names a number; whoever asks for that number has to check
     that the redirect stays with the host.
@@ -134,18 +134,18 @@ def judge(
 
 
 def pack_decision(decision: AccessDecision) -> bytes:
-    """A verdict as bytes."""
+    """A decision as bytes."""
     return _PACKED.pack(decision.finding.value, to_microseconds(decision.asked_at))
 
 
 def unpack_decision(data: bytes) -> AccessDecision:
-    """The verdict that `pack_decision` made these bytes of."""
+    """The decision that `pack_decision` encoded."""
     finding, asked_at = _PACKED.unpack(data)
     return AccessDecision(Finding(finding), from_microseconds(asked_at))
 
 
 def _judge_repository(body: bytes, asked: RepositoryName | Moved) -> Finding | HostUnavailable:
-    """Whatever sits between may answer 200 to anything: only the repository itself opens it."""
+    """A proxy in between may answer 200 to anything: only the repository itself opens it."""
     try:
         shown: Any = orjson.loads(body)
     except orjson.JSONDecodeError:

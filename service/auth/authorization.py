@@ -31,7 +31,7 @@ class RepositoryDirectory(Protocol):
 async def find_visible(
     principal: Principal, name: RepositoryName, directory: RepositoryDirectory
 ) -> RepositoryName:
-    """Find a repository that the caller sees, in its stored spelling.
+    """Find a repository that the principal sees, in its stored spelling.
 
     Raises:
         Problem: 404, the same for one that is absent and one that is not visible.
@@ -47,7 +47,7 @@ async def find_visible(
 async def find_writable(
     principal: Principal, name: RepositoryName, operation: Operation, directory: RepositoryDirectory
 ) -> RepositoryName:
-    """Find a repository that the caller may write to, known or not, in its stored spelling.
+    """Find a repository that the principal may write to, known or not, in its stored spelling.
 
     Raises:
         Problem: 404 as for `find_visible`, but not for an unknown repository that the key may
@@ -60,6 +60,6 @@ async def find_writable(
 
 
 def require_scope(principal: Principal, operation: Operation) -> None:
-    """Raise a 403 `Problem` when the caller's scope does not cover the operation."""
+    """Raise a 403 `Problem` when the principal's scope does not cover the operation."""
     if operation not in OPERATIONS[principal.scope]:
         raise problems.missing_scope()

@@ -82,7 +82,7 @@ class RedisConnection:
         self._counts: Counter[Reason] = Counter()
         self._warned: set[Reason] = set()
         self._failed_at = 0.0
-        # In the order of asking; who asks for the same keys waits for the same values.
+        # In the order of requests; all who ask for the same keys wait for the same values.
         self._gets: dict[Keys, _Asked] = {}
         self._orders: deque[tuple[Sequence[Command], _Asked]] = deque()
         self._writes: deque[tuple[Command, int]] = deque()

@@ -25,8 +25,8 @@ from redis.exceptions import ResponseError
 from service.cache.redis_failures import Reason, find_new_node, find_reason, is_about_one_key
 
 LIMIT_SECONDS: Final = 0.05
-# The end of it, which begins in a turn of the event loop: what came while the loop itself was held
-# up is read first.
+# The end of that limit, in a later iteration of the event loop: a reply that arrived while the loop
+# was held up is read first.
 GRACE_SECONDS: Final = 0.01
 # In the background, where TLS and a name server take their time.
 CONNECT_SECONDS: Final = 1.0

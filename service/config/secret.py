@@ -1,4 +1,4 @@
-"""What cursors and the cache's seals are made with, alike in every process over one store."""
+"""The secret that signs cursors and cached values, the same in every process over one store."""
 
 from __future__ import annotations
 

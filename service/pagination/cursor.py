@@ -48,7 +48,7 @@ class OtherStoreError(MergewatchError):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The time range of the event log that all pages of one listing keep to."""
+    """The time range of the event log, which the first page fixes for all others."""
 
     received_from: datetime
     received_to: datetime

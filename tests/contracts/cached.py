@@ -1,6 +1,6 @@
-"""A store whose reads go through the production cache, and whose writes drop what they change.
+"""A store whose reads go through the production cache, and whose writes invalidate it.
 
-What the cache keeps are finished bodies: they are read back into models here. The few columns
+The cache holds response bodies: they are read back into models here. The few columns
 that a body does not have are read from the store once more.
 """
 
@@ -43,7 +43,7 @@ from service.pagination.cursor import Position
 
 
 class CachedStore(InvalidatingStore):
-    """Every read is asked twice: what a cache gives the second time is held to the contract too."""
+    """Reads everything twice, so that cached answers are held to the contract too."""
 
     def __init__(self, store: Store, backend: CacheBackend) -> None:
         super().__init__(store, backend)

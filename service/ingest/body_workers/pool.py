@@ -18,7 +18,7 @@ _log: Final = structlog.get_logger(__name__)
 class WorkerPool:
     """At most `size` processes, each `niceness` nicer than this one.
 
-    A caller has to hold one of `size` turns while it reads a body here.
+    A caller has to hold one of `size` slots while it reads a body here.
     """
 
     def __init__(self, size: int, niceness: int) -> None:

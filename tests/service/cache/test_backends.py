@@ -1,4 +1,4 @@
-"""Generations: what renews them, and what a process learns of the others' writes."""
+"""Versions of namespaces: what changes them, and how a process notices writes of others."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from service.cache.memory import MemoryBackend
 from tests.builders import NOON, WIDGETS
 
 
-async def a_turn_later() -> None:
+async def wait_one_iteration() -> None:
     await asyncio.sleep(0)
     await asyncio.sleep(0)
 
 
-async def test_renewing_one_generation_leaves_the_others() -> None:
+async def test_invalidating_one_namespace_leaves_the_others() -> None:
     backend = MemoryBackend(lambda: None)
     before = await backend.read_versions(("a", "b"))
     await backend.invalidate(["a"])
-    await a_turn_later()
+    await wait_one_iteration()
     after = await backend.read_versions(("a", "b"))
     assert before is not None
     assert after is not None
@@ -30,7 +30,7 @@ async def test_renewing_one_generation_leaves_the_others() -> None:
     assert before[1] == after[1]
 
 
-async def test_a_commit_of_anybody_renews_everything() -> None:
+async def test_a_commit_of_any_process_invalidates_everything() -> None:
     told: list[Hashable] = [1, 1, 2]
 
     def tell() -> Hashable:
@@ -42,7 +42,7 @@ async def test_a_commit_of_anybody_renews_everything() -> None:
     seen = []
     for _ in range(5):
         seen.append(await backend.read_versions(("a",)))
-        await a_turn_later()
+        await wait_one_iteration()
     assert seen[0] == seen[1]
     assert len(set(seen)) == 4
 

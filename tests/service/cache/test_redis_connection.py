@@ -1,4 +1,4 @@
-"""The connection to Redis: one question a turn, and nothing but nothing found when it fails."""
+"""The connection to Redis: one MGET an iteration of the event loop, and misses when it fails."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def count_of(link: RedisConnection, command: str) -> int:
     return 0
 
 
-async def test_all_that_is_asked_in_one_turn_is_one_question(link: RedisConnection) -> None:
+async def test_all_look_ups_of_one_iteration_are_one_command(link: RedisConnection) -> None:
     await put(link, a="1", b="2")
     before = await count_of(link, "mget")
     asked = await asyncio.gather(
@@ -72,7 +72,7 @@ async def test_all_that_is_asked_in_one_turn_is_one_question(link: RedisConnecti
     assert await count_of(link, "mget") - before == 1
 
 
-async def test_more_keys_than_one_question_takes_are_several(link: RedisConnection) -> None:
+async def test_more_keys_than_one_command_takes_are_several(link: RedisConnection) -> None:
     await put(link, **{str(number): f"v{number}" for number in range(3 * MAX_KEYS)})
     keys = [str(number).encode() for number in range(3 * MAX_KEYS)]
     before = await count_of(link, "mget")
@@ -120,7 +120,7 @@ async def test_a_silent_redis_is_left_alone_after_it_failed_twice(
     assert proxy.accepted <= accepted + 1
 
 
-async def test_a_closed_link_finds_nothing(link: RedisConnection) -> None:
+async def test_a_closed_connection_finds_nothing(link: RedisConnection) -> None:
     waiting = [asyncio.create_task(link.get((b"a",))) for _ in range(3)]
     await asyncio.sleep(0)
     await link.close()

@@ -189,7 +189,7 @@ async def test_keys_of_another_type_are_no_answers(
     assert await keep_all(door, inside)
 
 
-async def test_an_evicted_token_does_not_bring_back_what_it_stood_for(
+async def test_an_evicted_version_does_not_bring_back_old_values(
     door: FrontDoor, replica: FrontDoor, inside: redis.asyncio.Redis
 ) -> None:
     assert await listed(replica) == set()
@@ -251,7 +251,7 @@ async def test_redis_killed_and_back_under_load_fails_no_request(
 async def test_two_stores_in_one_redis_do_not_answer_for_each_other(
     tmp_path: Path, server: Redis, inside: redis.asyncio.Redis
 ) -> None:
-    """Not even by one secret, and where each value and token of one is copied to the other."""
+    """Not even by one secret, and where each value and version of one is copied to the other."""
     folders = [tmp_path / "one", tmp_path / "other"]
     for folder in folders:
         settings = Settings(data_dir=folder, redis_url=server.url, secret="one for both")

@@ -1,4 +1,4 @@
-"""What many ask at once, where no shelf tells whether a reading under way is still right."""
+"""Concurrent reads while no backend tells whether a read in progress is still valid."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ TEXT = Codec(str.encode, bytes.decode, len)
 
 @pytest.fixture
 async def cache(tmp_path: Path) -> AsyncIterator[Cache]:
-    """One whose Redis is not there."""
-    link = RedisConnection(f"unix://{tmp_path}/nobody")
-    yield Cache(RedisBackend(link, CacheSigner(b"a secret"), "store"))
-    await link.close()
+    """A cache whose Redis is not there."""
+    connection = RedisConnection(f"unix://{tmp_path}/nobody")
+    yield Cache(RedisBackend(connection, CacheSigner(b"a secret"), "store"))
+    await connection.close()
 
 
-async def test_what_is_asked_during_a_reading_is_read_once_more_for_all(cache: Cache) -> None:
+async def test_requests_during_a_read_share_the_next_read(cache: Cache) -> None:
     stored, begun = "old", 0
     reading, let_go = asyncio.Event(), asyncio.Event()
 
@@ -52,6 +52,6 @@ async def test_what_is_asked_during_a_reading_is_read_once_more_for_all(cache: C
         await asyncio.sleep(0)
     let_go.set()
     assert await first == "old"
-    # None is given what was read before it asked.
+    # None of them gets a value that was read before its request.
     assert await asyncio.gather(*later) == ["new"] * 100
     assert begun == 2

@@ -1,4 +1,4 @@
-"""One reading for all who wait for the same."""
+"""One read for all who wait for the same value."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Reading:
         return self.begun
 
 
-async def turns() -> None:
+async def iterations() -> None:
     for _ in range(5):
         await asyncio.sleep(0)
 
@@ -42,7 +42,7 @@ async def reading() -> Reading:
 async def test_all_who_ask_meanwhile_share_one(reading: Reading) -> None:
     single_flight = SingleFlight()
     asked = [asyncio.create_task(single_flight.share("a", reading)) for _ in range(500)]
-    await turns()
+    await iterations()
     reading.go.set()
     assert await asyncio.gather(*asked) == [1] * 500
     assert await single_flight.share("a", reading) == 2
@@ -58,9 +58,9 @@ async def test_other_names_are_read_by_themselves(reading: Reading) -> None:
 async def test_who_is_cancelled_first_does_not_fail_the_others(reading: Reading) -> None:
     single_flight = SingleFlight()
     first, second = (asyncio.create_task(single_flight.share("a", reading)) for _ in range(2))
-    await turns()
+    await iterations()
     first.cancel()
-    await turns()
+    await iterations()
     reading.go.set()
     assert await second == 1
     assert first.cancelled()
@@ -69,11 +69,11 @@ async def test_who_is_cancelled_first_does_not_fail_the_others(reading: Reading)
 async def test_a_reading_that_nobody_waits_for_is_cancelled(reading: Reading) -> None:
     single_flight = SingleFlight()
     asked = [asyncio.create_task(single_flight.share("a", reading)) for _ in range(3)]
-    await turns()
+    await iterations()
     for task in asked:
         task.cancel()
     later = asyncio.create_task(single_flight.share("a", reading))
-    await turns()
+    await iterations()
     assert (reading.begun, reading.ended) == (2, 1)
     reading.go.set()
     assert await later == 2
@@ -83,7 +83,7 @@ async def test_a_failure_is_everybodys_and_is_not_kept(reading: Reading) -> None
     single_flight = SingleFlight()
     reading.error = ValueError("no")
     asked = [asyncio.create_task(single_flight.share("a", reading)) for _ in range(3)]
-    await turns()
+    await iterations()
     reading.go.set()
     outcomes = await asyncio.gather(*asked, return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [ValueError] * 3
@@ -96,11 +96,11 @@ async def test_who_asks_for_the_next_one_shares_it_with_all_who_came_meanwhile(
 ) -> None:
     single_flight = SingleFlight()
     first = asyncio.create_task(single_flight.share("a", reading, lambda _: False))
-    await turns()
+    await iterations()
     later = [
         asyncio.create_task(single_flight.share("a", reading, lambda _: False)) for _ in range(500)
     ]
-    await turns()
+    await iterations()
     assert reading.begun == 1
     reading.go.set()
     assert await first == 1

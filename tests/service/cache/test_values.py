@@ -1,4 +1,4 @@
-"""What is kept and how: seals, forms, bounds, and entity tags as clients send them."""
+"""Cached values: signatures, codecs, bounds, and entity tags as clients send them."""
 
 from __future__ import annotations
 
@@ -28,36 +28,36 @@ from service.pagination.page_ends import Ends
 from tests.builders import FOREIGN, NOON, WIDGETS, after
 
 SIGNER = CacheSigner(b"a secret of the store")
-TOKENS = (b"0" * 16, b"1" * 16)
+VERSIONS = (b"0" * 16, b"1" * 16)
 MOMENTS = st.none() | st.datetimes().map(lambda moment: NOON + (moment - moment.min) / 1000)
 
 
 @given(st.text(), st.lists(st.binary(min_size=16, max_size=16), max_size=3), st.binary())
-def test_what_was_sealed_opens_under_its_name_and_tokens(
+def test_a_signed_value_is_verified_under_its_name_and_versions(
     name: str, versions: list[bytes], payload: bytes
 ) -> None:
     assert SIGNER.verify(name, versions, SIGNER.sign(name, versions, payload)) == payload
 
 
 @given(st.binary(max_size=200))
-def test_what_was_not_sealed_here_does_not_open(data: bytes) -> None:
-    assert SIGNER.verify("test:acme/widgets:1", TOKENS, data) is None
+def test_a_value_that_was_not_signed_here_is_refused(data: bytes) -> None:
+    assert SIGNER.verify("test:acme/widgets:1", VERSIONS, data) is None
 
 
 @given(st.integers(0, 49), st.integers(1, 255))
 def test_one_changed_byte_is_noticed(at: int, change: int) -> None:
-    signed = bytearray(SIGNER.sign("n", TOKENS, b"x" * 34))
+    signed = bytearray(SIGNER.sign("n", VERSIONS, b"x" * 34))
     signed[at] ^= change
-    assert SIGNER.verify("n", TOKENS, bytes(signed)) is None
+    assert SIGNER.verify("n", VERSIONS, bytes(signed)) is None
 
 
-def test_a_value_opens_under_no_other_name_tokens_or_secret() -> None:
-    signed = SIGNER.sign("n", TOKENS, b"payload")
-    assert SIGNER.verify("m", TOKENS, signed) is None
-    assert SIGNER.verify("n", TOKENS[::-1], signed) is None
-    assert SIGNER.verify("n", TOKENS[:1], signed) is None
-    assert CacheSigner(b"another secret").verify("n", TOKENS, signed) is None
-    # A name that ends as a token begins is another name.
+def test_a_value_is_refused_under_another_name_version_or_secret() -> None:
+    signed = SIGNER.sign("n", VERSIONS, b"payload")
+    assert SIGNER.verify("m", VERSIONS, signed) is None
+    assert SIGNER.verify("n", VERSIONS[::-1], signed) is None
+    assert SIGNER.verify("n", VERSIONS[:1], signed) is None
+    assert CacheSigner(b"another secret").verify("n", VERSIONS, signed) is None
+    # A name that ends as a version begins is another name.
     assert SIGNER.verify("n0", (b"0" * 15, b"1" * 16), signed) is None
 
 

@@ -1,4 +1,4 @@
-"""Whatever is kept, an answer is the store's: at once after a write, and at every moment."""
+"""Whatever is cached, an answer is that of the store, also right after a write."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ async def test_what_was_asked_once_is_not_read_again(door: FrontDoor, reads: lis
         "search_tests",
     ]
     again = [await door.get(target) for target in targets]
-    # Another credential is another question; the bodies are the same.
+    # Another credential misses the response cache; the bodies are the same.
     foreign = [await door.get(target, key=other) for target in targets]
     for one, two, three in zip(first, again, foreign, strict=True):
         assert one.status == 200
@@ -185,7 +185,7 @@ async def test_a_link_to_a_page_goes_with_the_last_row_there(
     assert relation not in (await door.get(target)).links
 
 
-async def test_a_standing_answer_is_for_one_credential_and_host_alone(door: FrontDoor) -> None:
+async def test_a_cached_response_is_for_one_credential_and_host_alone(door: FrontDoor) -> None:
     await load_names(door.store, ["hinge"])
     for _ in range(2):
         assert (await door.get(HINGE)).status == 200
@@ -278,7 +278,7 @@ async def test_the_tag_is_of_the_links_as_they_are_given(door: FrontDoor) -> Non
     assert tags[3] == tags[0]
 
 
-async def test_five_hundred_clients_cost_one_reading_of_the_store(
+async def test_five_hundred_clients_cost_one_read_of_the_store(
     door: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await load_names(door.store, ["hinge"])
@@ -336,7 +336,7 @@ async def test_what_one_replica_writes_shows_at_the_others_at_once(
 
 
 @pytest.mark.parametrize("stack", ["elasticsearch"], indirect=True)
-async def test_what_nobody_was_told_of_shows_when_what_is_kept_has_had_its_time(
+async def test_a_write_without_invalidation_shows_when_cached_values_expire(
     door: FrontDoor, replica: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cache, "LIFETIMES", dict.fromkeys(Kind, 0.2))
@@ -352,7 +352,7 @@ async def test_what_nobody_was_told_of_shows_when_what_is_kept_has_had_its_time(
 async def test_a_slow_reader_does_not_put_back_what_was_there_before(
     door: FrontDoor, replica: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The reader has read the store, and keeps what it read only after the next write."""
+    """The reader has read the store, and caches what it read only after the next write."""
     has_read, go_on = asyncio.Event(), asyncio.Event()
     list_quarantines = door.store.list_quarantines
 

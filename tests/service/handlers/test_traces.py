@@ -229,7 +229,7 @@ async def test_one_credential_leaves_room_for_the_bodies_of_others(
     flood = [asyncio.create_task(open_.post(TRACES, body, PROTOBUF)) for _ in range(6)]
     done = asyncio.as_completed(flood)
     for _ in range(4):
-        # A third one would be held until its turn comes.
+        # A third one would wait for a slot.
         assert_refused(await asyncio.wait_for(next(done), 60), 503)
     one_of_another = asyncio.create_task(open_.post(TRACES, body, PROTOBUF, key=other))
     await held.arrived.wait()

@@ -104,9 +104,9 @@ async def test_head_says_what_get_says_and_sends_no_body(embedded: FrontDoor, pa
 
 
 async def test_connection_is_closed_when_the_client_asks_for_it(embedded: FrontDoor) -> None:
-    asking = [ask(embedded, LISTS[0]) for _ in range(2)]
+    requests = [ask(embedded, LISTS[0]) for _ in range(2)]
     leaving = ask(embedded, LISTS[0], "Connection: close")
-    *staying, last = await exchange(embedded, *asking, leaving, closed=True)
+    *staying, last = await exchange(embedded, *requests, leaving, closed=True)
     assert [message.value("connection") for message in staying] == [None, None]
     assert last.value("connection") == "close"
 

@@ -37,7 +37,7 @@ def of_cors(answer: Answer) -> list[str]:
 async def test_every_response_says_how_a_browser_has_to_treat_it(
     door: FrontDoor, name: str
 ) -> None:
-    # The second time the answer may be one that stands.
+    # The second response may be a cached one.
     for _ in range(2):
         headers = (await door.get(TARGETS[name])).headers
         assert {known: headers.getall(known) for known in RESPONSE_HEADERS} == {

@@ -50,7 +50,7 @@ async def test_a_small_body_is_written_while_another_senders_large_ones_are(
     await asyncio.wait({arrived, *flood}, return_when=asyncio.FIRST_COMPLETED)
     assert arrived.done(), "a large body was answered that should be held up"
     monkeypatch.undo()
-    # All of the large ones are held up before their end by now, or wait for their turn.
+    # By now all of the large ones are held up before their end, or wait for a slot.
     target = "/v1/ci/umbrella/repositories/widgets/traces"
     small = await open_.post(target, spans(1), PROTOBUF, key=other)
     assert small.status == 200

@@ -113,7 +113,7 @@ async def test_a_credential_is_no_id_of_a_request(door: FrontDoor) -> None:
     assert re.fullmatch("[0-9a-f]{32}", answer.headers["X-Request-Id"])
 
 
-async def test_the_id_of_a_request_is_the_callers_where_it_is_well_formed(door: FrontDoor) -> None:
+async def test_the_id_of_a_request_is_the_clients_where_it_is_well_formed(door: FrontDoor) -> None:
     for given in ("a", "0" * 64, "01J5-a.b", "3f0c9a4e-8d1b-5f6a-9c2d-0123456789ab"):
         assert (await door.get(LOGS, **{"X-Request-Id": given})).headers["X-Request-Id"] == given
     for given in ("", "0" * 65, "a b", door.key, "é", "a;b"):

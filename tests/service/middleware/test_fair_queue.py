@@ -1,4 +1,4 @@
-"""Who is answered next when more is asked than can be answered."""
+"""The order of waiting requests under overload, and which of them are refused."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _refuse_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "REFUSED_AT_ONCE", 10_000)
 
 
-async def settle(work: Work) -> None:
+async def run_all(work: Work) -> None:
     """Let everything happen that can happen without anybody finishing."""
     before = None
     while before != (before := (len(work.began), work.queue.waiting, sum(work.refused.values()))):
@@ -66,33 +66,33 @@ async def settle(work: Work) -> None:
 async def test_what_fits_is_answered_at_once() -> None:
     work = Work()
     work.ask("one", limits.MAX_RUNNING_OF_ONE)
-    await settle(work)
+    await run_all(work)
     assert len(work.began) == limits.MAX_RUNNING_OF_ONE
     await work.finish()
 
 
-async def test_slow_questions_of_one_leave_room_for_others() -> None:
+async def test_slow_requests_of_one_tenant_leave_room_for_others() -> None:
     work = Work()
     work.ask("flood", limits.MAX_RUNNING + 50)
-    await settle(work)
+    await run_all(work)
     assert len(work.began) == limits.MAX_RUNNING_OF_ONE
     work.ask("quiet", 1)
-    await settle(work)
+    await run_all(work)
     assert work.began[-1] == "quiet"
     await work.finish()
     assert len(work.began) == limits.MAX_RUNNING + 51
 
 
-async def test_those_who_wait_have_their_turns_one_after_the_other() -> None:
+async def test_waiting_tenants_are_served_round_robin() -> None:
     work = Work()
     work.ask("a", limits.MAX_RUNNING_OF_ONE)
     work.ask("b", limits.MAX_RUNNING - limits.MAX_RUNNING_OF_ONE)
-    await settle(work)
+    await run_all(work)
     work.began.clear()
     work.ask("flood", 30)
     work.ask("quiet", 2)
     work.ask("still", 1)
-    await settle(work)
+    await run_all(work)
     assert work.began == []
     await work.finish()
     assert set(work.began[:3]) == {"flood", "quiet", "still"}
@@ -103,15 +103,15 @@ async def test_those_who_wait_have_their_turns_one_after_the_other() -> None:
 async def test_a_flood_is_refused_and_the_quiet_are_not() -> None:
     work = Work()
     work.ask("flood", limits.MAX_RUNNING_OF_ONE + limits.MAX_QUEUE + 100)
-    await settle(work)
+    await run_all(work)
     refused = work.refused["flood"]
     assert refused >= 100
     for number in range(20):
         work.ask(f"quiet {number}", 2)
-    await settle(work)
+    await run_all(work)
     assert +work.refused == {"flood": refused}
     work.ask("flood", 10)
-    await settle(work)
+    await run_all(work)
     assert work.refused["flood"] == refused + 10
     await work.finish()
 
@@ -120,15 +120,15 @@ async def test_a_queue_that_turns_out_to_be_slow_is_no_reason_to_refuse_the_quie
     work = Work()
     work.ask("flood", limits.MAX_RUNNING_OF_ONE)
     work.ask("other", limits.MAX_RUNNING - limits.MAX_RUNNING_OF_ONE)
-    await settle(work)
+    await run_all(work)
     work.ask("flood", 400)
-    await settle(work)
+    await run_all(work)
     assert not work.refused
     # What was let into the queue while answers were quick takes longer than was foreseen.
     work.queue._interval = limits.MAX_WAIT_SECONDS
     work.ask("quiet", 2)
     work.ask("flood", 1)
-    await settle(work)
+    await run_all(work)
     assert work.refused == {"flood": 1}
     await work.finish()
 
@@ -138,7 +138,7 @@ async def test_there_is_an_end_to_the_room_for_all(monkeypatch: pytest.MonkeyPat
     work = Work()
     for number in range(500):
         work.ask(f"tenant {number}", 1)
-    await settle(work)
+    await run_all(work)
     assert work.queue.waiting == 80
     assert sum(work.refused.values()) == 500 - limits.MAX_RUNNING - 80
     await work.finish()
@@ -147,25 +147,25 @@ async def test_there_is_an_end_to_the_room_for_all(monkeypatch: pytest.MonkeyPat
 async def test_whoever_goes_away_leaves_its_place() -> None:
     work = Work()
     first = work.ask("one", limits.MAX_RUNNING_OF_ONE + 5)
-    await settle(work)
+    await run_all(work)
     assert work.queue.waiting == 5
     for task in first[-5:]:
         task.cancel()
-    await settle(work)
+    await run_all(work)
     assert work.queue.waiting == 0
     first[0].cancel()
     work.ask("one", 1)
-    await settle(work)
+    await run_all(work)
     assert len(work.began) == limits.MAX_RUNNING_OF_ONE + 1
     await work.finish()
     assert work.queue.try_acquire("one")
 
 
-async def test_one_that_goes_away_in_its_very_turn_gives_it_back() -> None:
+async def test_a_request_cancelled_as_it_gets_a_slot_gives_it_back() -> None:
     work = Work()
     tasks = work.ask("one", limits.MAX_RUNNING_OF_ONE + 1)
-    await settle(work)
-    # Its turn comes as the others end, and it goes away before it can begin.
+    await run_all(work)
+    # It gets a slot as the others end, and is cancelled before it can begin.
     asyncio.get_running_loop().call_soon(work.done.set)
     for _ in range(10):
         await asyncio.sleep(0)

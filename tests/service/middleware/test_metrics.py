@@ -58,7 +58,7 @@ async def test_requests_are_counted_by_operation_and_status(counted: FrontDoor) 
         assert secret not in answer.body.decode()
 
 
-async def test_answers_that_stood_are_counted(counted: FrontDoor) -> None:
+async def test_hits_of_the_response_cache_are_counted(counted: FrontDoor) -> None:
     for _ in range(3):
         await counted.get(operations()["quarantines"])
     found = samples(await counted.get("/metrics"))

@@ -35,7 +35,7 @@ async def limited(tmp_path: Path) -> AsyncIterator[FrontDoor]:
         yield opened
 
 
-async def test_no_limit_is_kept_unless_one_is_set(door: FrontDoor) -> None:
+async def test_nothing_is_limited_unless_a_limit_is_set(door: FrontDoor) -> None:
     assert "RateLimit" not in (await door.get(LOGS)).headers
 
 
@@ -128,7 +128,7 @@ async def test_a_count_that_lost_its_end_is_given_one_again(tmp_path: Path) -> N
                 lasting = [name for name in names if await client.persist(name)]
                 await door.get(LOGS)
                 ends = [await client.pttl(name) for name in lasting]
-            # The others are answers that are kept, which nobody gives an end again.
+            # The others are cached values, whose expiry nobody sets again.
             assert max(ends) > 0
 
 

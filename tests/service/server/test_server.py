@@ -51,7 +51,7 @@ def test_an_idle_connection_does_not_hold_the_end_up(start: Start) -> None:
 
 @pytest.mark.parametrize("workers", ["1", "2"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_whoever_goes_on_asking_is_told_that_an_answer_is_the_last(
+def test_a_client_that_keeps_asking_is_told_that_a_response_is_the_last(
     start: Start, number: signal.Signals, workers: str
 ) -> None:
     service = start(MERGEWATCH_WORKERS=workers)

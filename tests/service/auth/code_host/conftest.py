@@ -1,4 +1,4 @@
-"""A host that knows one token, and a service that asks it."""
+"""A code host that knows one token, and a service that uses it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the host said of tokens: how long it counts, for whom, and who can make sense of it."""
+"""Cached access decisions: how long they are valid, for whom, and who can read them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def test_a_grant_is_remembered_for_its_time(door: FrontDoor, host: SourceH
     assert await status(door) == 404
 
 
-async def test_a_kept_answer_ends_with_the_grant_that_it_was_given_by(
+async def test_a_cached_response_ends_with_the_grant_behind_it(
     door: FrontDoor, host: SourceHost
 ) -> None:
     quarantines = operations()["quarantines"]
@@ -94,7 +94,7 @@ async def test_a_grant_does_not_come_back_after_a_refusal(
     assert await status(door) == 503
 
 
-async def test_processes_share_verdicts_by_redis(
+async def test_processes_share_decisions_by_redis(
     tmp_path: Path, host: SourceHost, redis_url: str
 ) -> None:
     settings = Settings(data_dir=tmp_path, host_api_url=host.base, redis_url=redis_url)

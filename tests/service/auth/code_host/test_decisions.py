@@ -1,4 +1,4 @@
-"""The meaning of the host's answers, whatever it sends."""
+"""What responses of the code host mean, whatever it sends."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def test_one_redirect_is_all(status: int, sent: dict[str, str], body: bytes, num
 
 
 @pytest.mark.parametrize("finding", Finding)
-def test_a_verdict_comes_back_as_it_was(finding: Finding) -> None:
+def test_a_decision_is_decoded_as_it_was(finding: Finding) -> None:
     decision = AccessDecision(finding, after(microseconds=1))
     assert unpack_decision(pack_decision(decision)) == decision
 
 
-def test_a_verdict_of_a_later_day_is_none() -> None:
+def test_a_decision_of_a_later_day_is_not_valid() -> None:
     decision = AccessDecision(Finding.READABLE, after(hours=1))
     assert not decision.is_fresh(NOON)
     assert not decision.outlasts(NOON)

@@ -1,4 +1,4 @@
-"""Tokens of the host, through the front door: what each answer of the host opens."""
+"""Tokens of the code host, through HTTP: what each response of the host opens."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ async def test_what_the_host_will_not_show_is_not_there(
     assert await status(door) == 404
 
 
-async def test_a_silent_host_is_given_up_on_while_the_caller_still_waits(
+async def test_a_silent_host_is_given_up_on_while_the_client_still_waits(
     door: FrontDoor, host: SourceHost
 ) -> None:
     host.is_silent = True
@@ -221,7 +221,7 @@ async def test_a_silent_host_is_given_up_on_while_the_caller_still_waits(
     assert len(host.asked) == asked
 
 
-async def test_one_question_at_a_time_for_all_who_ask_the_same(
+async def test_one_request_at_a_time_for_all_who_ask_the_same(
     door: FrontDoor, host: SourceHost
 ) -> None:
     host.open.clear()
@@ -229,7 +229,7 @@ async def test_one_question_at_a_time_for_all_who_ask_the_same(
     others = [asyncio.create_task(door.get(TESTS + "/x", key=TOKEN)) for _ in range(3)]
     same = [asyncio.create_task(door.get(f"{LOGS}?per_page={n}", key=TOKEN)) for n in range(1, 9)]
     await host.arrived.wait()
-    # The caller that the question was asked for goes away.
+    # The client whose request caused the check goes away.
     first.cancel()
     host.open.set()
     assert {(await each).status for each in same} == {200}
@@ -254,7 +254,7 @@ async def test_a_token_is_in_no_log_and_in_no_answer(
     assert TOKEN not in written
 
 
-async def test_made_up_tokens_leave_turns_for_those_that_were_good(
+async def test_made_up_tokens_leave_slots_for_those_that_were_valid(
     tmp_path: Path, host: SourceHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # On any machine, what is held back is held back for as long as this test wants.
@@ -277,5 +277,5 @@ async def test_made_up_tokens_leave_turns_for_those_that_were_good(
         host.open.set()
         assert await good == 200
         assert {await rest for rest in done} == {403}
-        # To wait for a turn is no silence of the host's.
+        # To wait for a slot is not a timeout of the host.
         assert await status(door, "made-up") == 403

@@ -1,4 +1,4 @@
-"""How tests ask with tokens of the host."""
+"""Requests with tokens of the code host."""
 
 from __future__ import annotations
 

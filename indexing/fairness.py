@@ -1,4 +1,4 @@
-"""A fair queue: tenants take turns at something scarce, so that a flood waits behind itself.
+"""Fairness between tenants that share something scarce, so that a flood waits behind itself.
 
 One event loop only.
 """
@@ -8,14 +8,19 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Hashable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextvars import ContextVar
 from itertools import islice
+from typing import Final
+
+# The tenant that the current task works for; set by whatever serves several.
+current_tenant: Final[ContextVar[Hashable]] = ContextVar("current_tenant", default=None)
 
 
 class FairQueue:
     """Slots that tenants share, of which one tenant has at most `slots_of_one` at a time.
 
-    A free slot goes to the tenant that has waited longest since its last turn; within one tenant,
+    A free slot goes to the tenant that has waited longest since its last slot; within one tenant,
     first come, first served.
     """
 
@@ -35,14 +40,14 @@ class FairQueue:
             self._release(tenant)
 
     async def _acquire(self, tenant: Hashable) -> None:
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(tenant, deque()).append(turn)
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(tenant, deque()).append(waiter)
         self._grant()
         try:
-            await turn
+            await waiter
         except asyncio.CancelledError:
-            if turn.cancelled():
-                self._withdraw(tenant, turn)
+            if waiter.cancelled():
+                self._withdraw(tenant, waiter)
             else:
                 # The slot came just as the waiter went away.
                 self._release(tenant)
@@ -56,7 +61,7 @@ class FairQueue:
         self._grant()
 
     def _grant(self) -> None:
-        """Give the free slots to tenants in turn."""
+        """Give the free slots to tenants, round robin."""
         while self._free:
             # A tenant can be any value, None too.
             tenants = [*islice(filter(self._may_have_more, self._waiting), 1)]
@@ -64,22 +69,63 @@ class FairQueue:
                 return
             (tenant,) = tenants
             queue = self._waiting.pop(tenant)
-            turn = queue.popleft()
+            waiter = queue.popleft()
             if queue:
                 # Behind all other tenants.
                 self._waiting[tenant] = queue
             # A cancelled waiter may not have withdrawn yet.
-            if not turn.cancelled():
-                turn.set_result(None)
+            if not waiter.cancelled():
+                waiter.set_result(None)
                 self._running[tenant] += 1
                 self._free -= 1
 
     def _may_have_more(self, tenant: Hashable) -> bool:
         return self._running[tenant] < self._slots_of_one
 
-    def _withdraw(self, tenant: Hashable, turn: asyncio.Future[None]) -> None:
+    def _withdraw(self, tenant: Hashable, waiter: asyncio.Future[None]) -> None:
         queue = self._waiting.get(tenant)
-        if queue is not None and turn in queue:
-            queue.remove(turn)
+        if queue is not None and waiter in queue:
+            queue.remove(waiter)
             if not queue:
                 del self._waiting[tenant]
+
+
+class TenantSemaphores:
+    """A semaphore for each tenant: each may hold at most `limit` slots at a time."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._semaphores: dict[Hashable, asyncio.Semaphore] = {}
+        self._users: Counter[Hashable] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._semaphores)
+
+    @asynccontextmanager
+    async def take(self, tenant: Hashable) -> AsyncIterator[None]:
+        """Wait for a slot of that tenant, and have it until the context is left."""
+        semaphore = self._semaphores.setdefault(tenant, asyncio.Semaphore(self._limit))
+        self._users[tenant] += 1
+        try:
+            async with semaphore:
+                yield
+        finally:
+            self._users[tenant] -= 1
+            if not self._users[tenant]:
+                del self._users[tenant], self._semaphores[tenant]
+
+
+@asynccontextmanager
+async def take_within(
+    seconds: float, *slots: AbstractAsyncContextManager[None]
+) -> AsyncIterator[None]:
+    """Wait for each of these slots, one after the other, and have all until the context is left.
+
+    Raises:
+        TimeoutError: that takes longer than so many seconds.
+    """
+    async with AsyncExitStack() as taken:
+        async with asyncio.timeout(seconds):
+            for slot in slots:
+                await taken.enter_async_context(slot)
+        yield

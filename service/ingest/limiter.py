@@ -13,9 +13,8 @@ from typing import Any, Final, TypeVar
 
 from aiohttp import web
 
-from indexing.fairness import FairQueue
+from indexing.fairness import FairQueue, current_tenant, take_within
 from indexing.ingest.bodies import unpack_small
-from indexing.lanes import ASKER, take_within
 from service.http import problems
 from service.http.credentials import hash_credential
 from service.ingest.body_workers.pool import WorkerPool
@@ -135,7 +134,7 @@ class RequestBodyLimiter:
                     await taken.enter_async_context(slot)
                 except TimeoutError as error:
                     raise _too_much_at_once() from error
-                ASKER.set(sender)
+                current_tenant.set(sender)
                 if content is None:
                     yield LargeBody(kind, pieces, self._large_workers, packed=packed)
                 else:

@@ -15,7 +15,7 @@ from aiohttp import web
 from aiohttp.web import BaseRequest, RequestKey, StreamResponse
 from multidict import CIMultiDict
 
-from indexing.lanes import ASKER
+from indexing.fairness import current_tenant
 from service.cache.lru import Lru
 from service.http import problems
 from service.http.credentials import hash_credential
@@ -77,7 +77,7 @@ class AdmissionControl:
                 except OverloadedError:
                     return self._refuse_overload(request)
             # Queues further inside are per tenant too.
-            ASKER.set(tenant)
+            current_tenant.set(tenant)
             with ExitStack() as slot:
                 slot.callback(queue.release, tenant)
                 if request.method not in READS:

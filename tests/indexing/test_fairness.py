@@ -1,4 +1,4 @@
-"""Tenants take turns at what is scarce, whatever each of them sends."""
+"""Tenants are served round robin, whatever each of them sends."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import asyncio
 
 import pytest
 
-from indexing.fairness import FairQueue
-from indexing.lanes import take_within
+from indexing.fairness import FairQueue, take_within
 
 
 async def settle() -> None:
@@ -15,7 +14,7 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_flood_and_one_who_comes_later_take_turns() -> None:
+async def test_a_flood_and_a_later_tenant_are_served_round_robin() -> None:
     queue, order = FairQueue(1), []
     held = asyncio.Event()
 
@@ -30,7 +29,7 @@ async def test_a_flood_and_one_who_comes_later_take_turns() -> None:
     await settle()
     held.set()
     await asyncio.gather(*tasks)
-    # The first had its turn before anybody else came, and the second waited before them.
+    # The first had a slot before anybody else came, and the second waited before them.
     assert order[:7] == ["flood", "flood", "quiet", "other", "flood", "quiet", "flood"]
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 import orjson
 
 from indexing.errors import StoreUnavailableError
-from indexing.lanes import ASKER
+from indexing.fairness import current_tenant
 from indexing.pauses import Pause
 from indexing.store.elasticsearch.connection import WRITING, Connection
 from indexing.store.elasticsearch.failures import (
@@ -173,7 +173,7 @@ async def _cut(operations: Sequence[Operation]) -> list[list[tuple[Operation, by
     pieces: list[list[tuple[Operation, bytes]]] = []
     size = 0
     most_bytes, most = _PIECE_BYTES, _PIECE_OPERATIONS
-    if ASKER.get() is not None:
+    if current_tenant.get() is not None:
         most_bytes, most = _SERVED_PIECE_BYTES, _SERVED_PIECE_OPERATIONS
     # Thousands of documents take a while to encode.
     pause = Pause()

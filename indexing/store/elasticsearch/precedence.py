@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from indexing.lanes import ASKER
+from indexing.fairness import current_tenant
 
 # So many documents, or tests, are a small write.
 SMALL_WRITE: Final = 100
@@ -30,7 +30,7 @@ class Precedence:
     @contextmanager
     def small_write(self) -> Iterator[None]:
         """Go before the large loads of all other tenants until the context is left."""
-        tenant = ASKER.get()
+        tenant = current_tenant.get()
         self._small[tenant] += 1
         try:
             yield
@@ -46,7 +46,7 @@ class Precedence:
         """Wait for small writes of other tenants, for half a second at most."""
         with suppress(TimeoutError):
             async with asyncio.timeout(WAIT_SECONDS):
-                while self._small.keys() - {ASKER.get()}:
+                while self._small.keys() - {current_tenant.get()}:
                     waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
                     self._waiting.add(waiter)
                     try:

@@ -7,8 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from indexing.errors import StoreUnavailableError
-from indexing.fairness import FairQueue
-from indexing.lanes import ASKER, take_within
+from indexing.fairness import FairQueue, current_tenant, take_within
 
 # One of them may keep a core of a node busy for half a second.
 SEARCHES_AT_ONCE: Final = 2
@@ -31,7 +30,7 @@ class SearchQueue:
             StoreUnavailableError: it takes too long.
         """
         try:
-            async with take_within(WAIT_SECONDS, self._turns.take(ASKER.get())):
+            async with take_within(WAIT_SECONDS, self._turns.take(current_tenant.get())):
                 yield
         except TimeoutError as error:
             raise StoreUnavailableError("too many expensive searches at once") from error

@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from indexing.errors import StoreError, StoreUnavailableError
-from indexing.fairness import FairQueue
-from indexing.lanes import ASKER, Lanes, take_within
+from indexing.fairness import FairQueue, TenantSemaphores, current_tenant, take_within
 from indexing.store.sqlite.pace import Pace
 from indexing.store.sqlite.repositories import ReadingConnection
 from indexing.store.sqlite.schema import ensure_schema, read_version, require_version
@@ -89,10 +88,10 @@ class Connections:
         self._path = path
         self._quick = _connect(path, READER_BUSY_SECONDS, ReadingConnection)
         self._quick.execute("PRAGMA query_only = ON")
-        self._turn = asyncio.Lock()
-        self._lanes_to_turn = Lanes(1)
-        self._lanes_to_slow = Lanes(SLOW_READS_OF_ONE)
-        self._turns_to_write = FairQueue(1)
+        self._loop_lock = asyncio.Lock()
+        self._loop_slots = TenantSemaphores(1)
+        self._slow_slots = TenantSemaphores(SLOW_READS_OF_ONE)
+        self._write_slots = FairQueue(1)
         self._slow = ThreadPoolExecutor(SLOW_READERS, "sqlite-reader", _give_way)
         self._writing = ThreadPoolExecutor(1, "sqlite-writer")
         self._of_thread = threading.local()
@@ -134,9 +133,9 @@ class Connections:
             except BrokenOffError:
                 pass
             for attempt in others:
-                # What is not quick has its turns one by one, and all that is goes in between:
-                # many searches at once keep nobody else waiting.
-                async with self._lanes_to_turn.take(ASKER.get()), self._turn:
+                # Slow attempts run one at a time, with quick reads in between: many searches at
+                # once keep nobody else waiting.
+                async with self._loop_slots.take(current_tenant.get()), self._loop_lock:
                     try:
                         return self._within_budget(attempt, INLINE_STEPS)
                     except BrokenOffError:
@@ -151,7 +150,7 @@ class Connections:
         self._slow_reads.add(read)
         timer = asyncio.get_running_loop().call_later(SLOW_READ_SECONDS, read.break_off)
         try:
-            async with take_within(SLOW_READ_SECONDS, self._lanes_to_slow.take(ASKER.get())):
+            async with take_within(SLOW_READ_SECONDS, self._slow_slots.take(current_tenant.get())):
                 # The store may have been closed meanwhile.
                 if read.is_broken_off:
                     raise BrokenOffError
@@ -173,7 +172,7 @@ class Connections:
     async def write(self, work: Work[T]) -> T:
         """Run one write transaction, whole or not at all.
 
-        Tenants take turns: a transaction waits for no more than one of each other tenant.
+        Tenants are served round robin: a transaction waits for at most one of each other tenant.
 
         Raises:
             StoreVersionError: another release has upgraded the file since it was opened.
@@ -191,7 +190,7 @@ class Connections:
                 raise
             return result
 
-        async with self._turns_to_write.take(ASKER.get()):
+        async with self._write_slots.take(current_tenant.get()):
             with translated_errors(self._path):
                 return await self._in_thread(self._writing, transaction, WRITER_BUSY_SECONDS)
 

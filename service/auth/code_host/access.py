@@ -9,7 +9,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
 
-from indexing.lanes import take_within
+from indexing.fairness import take_within
 from indexing.names import RepositoryName
 from service.auth.code_host.cache import AccessCache, Names
 from service.auth.code_host.client import CodeHostClient

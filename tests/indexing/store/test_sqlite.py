@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from indexing import globs
 from indexing.errors import StoreError, StoreUnavailableError
+from indexing.fairness import current_tenant
 from indexing.identifiers import derive_test_id
-from indexing.lanes import ASKER
 from indexing.models.paging import Anchor
 from indexing.models.tests import TestQuery, TestSort
 from indexing.names import RepositoryName
@@ -149,11 +149,11 @@ async def test_slow_reads_of_one_keep_another_waiting_for_a_few_only(tmp_path: P
     begun: list[str] = []
     go_on = threading.Event()
 
-    async def read(asker: str) -> None:
-        ASKER.set(asker)
+    async def read(tenant: str) -> None:
+        current_tenant.set(tenant)
 
         def work(_: sqlite3.Connection) -> None:
-            begun.append(asker)
+            begun.append(tenant)
             go_on.wait()
 
         await connections.read_slowly(work)

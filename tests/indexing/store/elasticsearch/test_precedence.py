@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from indexing.lanes import ASKER
+from indexing.fairness import current_tenant
 from indexing.store.elasticsearch.precedence import Precedence
 
 
 async def _load(precedence: Precedence, tenant: str, said: list[str]) -> None:
-    ASKER.set(tenant)
+    current_tenant.set(tenant)
     await precedence.give_way()
     said.append("large")
 
@@ -29,7 +29,7 @@ async def test_a_large_load_waits_for_a_small_write_of_somebody_else() -> None:
 async def test_a_small_write_of_its_own_tenant_does_not_hold_it_up() -> None:
     precedence = Precedence()
     said: list[str] = []
-    ASKER.set("flood")
+    current_tenant.set("flood")
     with precedence.small_write():
         load = asyncio.create_task(_load(precedence, "flood", said))
         for _ in range(5):

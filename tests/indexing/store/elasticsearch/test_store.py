@@ -8,7 +8,7 @@ import pytest
 
 from indexing import globs
 from indexing.errors import StoreError, StoreUnavailableError, StoreVersionError
-from indexing.lanes import ASKER
+from indexing.fairness import current_tenant
 from indexing.models.paging import Anchor
 from indexing.models.tests import TestQuery
 from indexing.store import ElasticsearchPlace
@@ -96,8 +96,8 @@ async def test_the_engine_does_refuse_such_a_pattern(store: ElasticsearchStore) 
 EXPENSIVE = TestQuery(WIDGETS, tuple("?" * (2_048 - number) for number in range(3)))
 
 
-async def take_turn(store: ElasticsearchStore, asker: str, taken: asyncio.Semaphore) -> None:
-    ASKER.set(asker)
+async def take_slot(store: ElasticsearchStore, tenant: str, taken: asyncio.Semaphore) -> None:
+    current_tenant.set(tenant)
     async with cluster_of(store).searches.take():
         taken.release()
         await asyncio.Event().wait()
@@ -109,7 +109,7 @@ async def test_an_expensive_search_waits_for_its_turn_and_a_cheap_one_does_not(
     await load_names(store, ["a"])
     taken = asyncio.Semaphore(0)
     holding = [
-        asyncio.create_task(take_turn(store, f"tenant {number}", taken))
+        asyncio.create_task(take_slot(store, f"tenant {number}", taken))
         for number in range(SEARCHES_AT_ONCE)
     ]
     for _ in holding:

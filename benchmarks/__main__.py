@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks import load_reports
-from benchmarks.asking.operations import Asked
 from benchmarks.data.loading import FOLDER, load, read_key
 from benchmarks.data.made_up import MEASURED
 from benchmarks.data.sizes import SIZES, Size, StoreSize
@@ -29,6 +28,7 @@ from benchmarks.parts.memory import measure_memory
 from benchmarks.parts.profiles import measure_profiles
 from benchmarks.parts.throughput import measure_throughput
 from benchmarks.report.publishing import publish
+from benchmarks.requests.operations import Asked
 from benchmarks.results import Results
 from benchmarks.running.cores import available_cores, divide
 from benchmarks.running.services import elasticsearch_running, redis_running

@@ -9,9 +9,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Final
 
-from benchmarks.asking.dialects import Dialect, ask_datasette, ask_elasticsearch, ask_service
-from benchmarks.asking.operations import Kind, Operation
 from benchmarks.peers.settings import PEER_SETTINGS, Variables
+from benchmarks.requests.dialects import Dialect, ask_datasette, ask_elasticsearch, ask_service
+from benchmarks.requests.operations import Kind, Operation
 from benchmarks.running.processes import HOST, Launch
 
 SQLITE_FILE: Final = "mergewatch.db"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from benchmarks.asking.operations import BY_NAME, EVENT_PAGES, OPERATIONS, SEARCHES, Operation
+from benchmarks.requests.operations import BY_NAME, EVENT_PAGES, OPERATIONS, SEARCHES, Operation
 from benchmarks.results import Figure, Results, Subject, compare
 from benchmarks.stacks import STACKS, CacheKind, Service, StoreKind, name_of
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from benchmarks.asking.operations import Asked, Operation
 from benchmarks.data.sizes import Size
 from benchmarks.load.answers import Answer, ask, walk
 from benchmarks.load.wrk import CONNECTIONS, Slice, put_load
+from benchmarks.requests.operations import Asked, Operation
 from benchmarks.running.cores import Cores
 from benchmarks.running.processes import Running, free_port, running
 from benchmarks.running.rest import wait_until_at_rest

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from benchmarks.asking.operations import BY_NAME
 from benchmarks.load.wrk import put_load, under_load
 from benchmarks.parts.bench import Bench, Conditions, started
+from benchmarks.requests.operations import BY_NAME
 from benchmarks.results import Flood
 from benchmarks.running.cores import available_cores, divide
 from benchmarks.running.processes import Running

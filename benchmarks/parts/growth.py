@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from benchmarks.asking.operations import BY_NAME, Asked, Operation
 from benchmarks.data.loading import read_key
 from benchmarks.data.made_up import MEASURED, repository_elsewhere
 from benchmarks.data.sizes import Size, StoreSize
 from benchmarks.parts.bench import Conditions, started
 from benchmarks.parts.throughput import measure
+from benchmarks.requests.operations import BY_NAME, Asked, Operation
 from benchmarks.results import Cost
 from benchmarks.running.cores import available_cores, divide
 from benchmarks.stacks import REFERENCE, Surroundings

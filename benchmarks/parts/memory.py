@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from benchmarks.asking.operations import BY_NAME
 from benchmarks.load.wrk import put_load
 from benchmarks.parts.bench import Bench, Conditions, started
+from benchmarks.requests.operations import BY_NAME
 from benchmarks.results import Memory
 from benchmarks.running.cores import available_cores, divide
 from benchmarks.stacks import REFERENCE

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
-from benchmarks.asking.operations import BY_NAME
 from benchmarks.load.wrk import under_load
 from benchmarks.parts.bench import Conditions, started
+from benchmarks.requests.operations import BY_NAME
 from benchmarks.results import Look, Subject
 from benchmarks.running.cores import available_cores, divide
 from benchmarks.running.profile import ProfileError, profile

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
-from benchmarks.asking.operations import BY_NAME, EVENT_PAGES, OPERATIONS, SEARCHES, Operation
 from benchmarks.load.answers import Answer, WrongAnswerError
 from benchmarks.load.wrk import CONNECTIONS, LoadError
 from benchmarks.parts.bench import Bench, Conditions, floor_started, started
+from benchmarks.requests.operations import BY_NAME, EVENT_PAGES, OPERATIONS, SEARCHES, Operation
 from benchmarks.results import Figure, Round
 from benchmarks.running.cores import available_cores, divide
 from benchmarks.running.processes import Running

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.asking.operations import BY_NAME, OPERATIONS
+from benchmarks.requests.operations import BY_NAME, OPERATIONS
 from benchmarks.results import Cost, Figure, Flood, Memory, Results, Speed
 from benchmarks.targets import Verdict
 

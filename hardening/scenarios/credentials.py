@@ -74,12 +74,12 @@ async def _ask_all(
         "/v1/ci/acme/repositories/widgets/traces",
         "/v1/repos/acme/widgets/ci/traces",
     ]
-    questions = [("GET", target, b"") for target in reads]
-    questions += [("POST", target, b"{}") for target in writes]
+    probes = [("GET", target, b"") for target in reads]
+    probes += [("POST", target, b"{}") for target in writes]
     wire = Wire(port)
     answers: Counter[tuple[int, bytes]] = Counter()
     stray: list[str] = []
-    for method, target, body in questions:
+    for method, target, body in probes:
         for number, headers in enumerate(each):
             told = await wire.ask(target, None, *headers, method=method, body=body)
             answers[told.status, told.body] += 1
@@ -89,7 +89,7 @@ async def _ask_all(
     bodies = len({body for _, body in answers})
     return Finding(
         what,
-        f"{len(each)} variants × {len(questions)} operations: {answers.total() - len(stray)} × "
+        f"{len(each)} variants × {len(probes)} operations: {answers.total() - len(stray)} × "
         f"403, {len(stray)} others, {bodies} body",
         "50 or more variants, 403 alone, 1 body",
         not stray and bodies == 1,

@@ -39,7 +39,7 @@ _MARK = re.compile(rb"mark-\d{3}\.")
 
 
 @dataclass(frozen=True)
-class Question:
+class Probe:
     """What is asked, with which key, and whose mark the answer has to carry, if any."""
 
     target: str
@@ -59,15 +59,15 @@ class Seen:
     statuses: Counter[int] = field(default_factory=Counter)
     bodies: dict[str, bytes] = field(default_factory=dict)
 
-    def judge(self, question: Question, status: int, body: bytes) -> None:
+    def judge(self, probe: Probe, status: int, body: bytes) -> None:
         self.statuses[status] += 1
         if status == HTTPStatus.SERVICE_UNAVAILABLE:
             return
         marks = set(_MARK.findall(body))
-        expected = {question.mark} if question.mark else set()
-        same = self.bodies.setdefault(question.name, body) if question.mark else body
-        if status != question.expected or marks != expected or same != body:
-            told = f"{status} with {marks} to {question.target}, not {question.expected}"
+        expected = {probe.mark} if probe.mark else set()
+        same = self.bodies.setdefault(probe.name, body) if probe.mark else body
+        if status != probe.expected or marks != expected or same != body:
+            told = f"{status} with {marks} to {probe.target}, not {probe.expected}"
             self.crossings.append(told)
 
 
@@ -80,7 +80,7 @@ async def run(
         opened = await open_store(place)
         try:
             stocks = await fill(opened, NAMES)
-            questions = await _questions(stocks, Keys(ground, opened))
+            probes = await _make_probes(stocks, Keys(ground, opened))
         finally:
             await opened.close()
         async with AsyncExitStack() as stack:
@@ -100,7 +100,7 @@ async def run(
             async with asyncio.TaskGroup() as group:
                 for number in range(CLIENTS):
                     group.create_task(
-                        _ask(ports[number % 2], questions, requests, seen, random.Random(number))
+                        _ask(ports[number % 2], probes, requests, seen, random.Random(number))
                     )
             mistakes = [line for service in services for line in service.mistakes()]
         right = seen.statuses.total() - seen.statuses[HTTPStatus.SERVICE_UNAVAILABLE]
@@ -121,29 +121,29 @@ async def run(
 
 
 async def _ask(
-    port: int, questions: Sequence[Question], requests: int, seen: Seen, random_: random.Random
+    port: int, probes: Sequence[Probe], requests: int, seen: Seen, random_: random.Random
 ) -> None:
     wire = Wire(port)
     while seen.asked < requests:
         seen.asked += 1
-        question = random_.choice(questions)
+        probe = random_.choice(probes)
         try:
             if random_.random() < GONE:
                 seen.gone += 1
-                await wire.send(request(question.target, question.key))
+                await wire.send(request(probe.target, probe.key))
                 if random_.random() < 0.5:
                     await asyncio.sleep(random_.random() * 2 * REDIS_DELAY)
                 wire.abort()
                 continue
-            told = await wire.ask(question.target, question.key)
+            told = await wire.ask(probe.target, probe.key)
         except (UnansweredError, OSError):
             seen.unanswered += 1
             continue
-        seen.judge(question, told.status, told.body)
+        seen.judge(probe, told.status, told.body)
     wire.abort()
 
 
-async def _questions(stocks: Sequence[Stock], keys: Keys) -> list[Question]:
+async def _make_probes(stocks: Sequence[Stock], keys: Keys) -> list[Probe]:
     found = []
     of_owners = {stock.name.owner: await keys.make(stock.name.owner) for stock in stocks}
     for stock in stocks:
@@ -156,7 +156,7 @@ async def _questions(stocks: Sequence[Stock], keys: Keys) -> list[Question]:
                 # Links repeat the spelling, bodies do not.
                 name = f"{operation} {stock.name.key}"
                 found += [
-                    Question(target, key, HTTPStatus.OK, mark, name)
+                    Probe(target, key, HTTPStatus.OK, mark, name)
                     for key in (own, of_owners[stock.name.owner])
                 ]
             for other in stocks:
@@ -164,6 +164,6 @@ async def _questions(stocks: Sequence[Stock], keys: Keys) -> list[Question]:
                     continue
                 if operation in ("test", "quarantine"):
                     target = stock.targets(of=other)[operation]
-                    found.append(Question(target, own, HTTPStatus.NOT_FOUND))
-                found.append(Question(other.targets()[operation], own, HTTPStatus.NOT_FOUND))
+                    found.append(Probe(target, own, HTTPStatus.NOT_FOUND))
+                found.append(Probe(other.targets()[operation], own, HTTPStatus.NOT_FOUND))
     return found

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.asking.dialects import ask_datasette, ask_elasticsearch, ask_service
-from benchmarks.asking.operations import BY_NAME, OPERATIONS, Asked, Kind
 from benchmarks.data.input import event_text, write_reports
 from benchmarks.data.made_up import (
     EVENTS_FROM,
@@ -21,6 +19,8 @@ from benchmarks.data.made_up import (
 )
 from benchmarks.data.sizes import FULL, QUICK
 from benchmarks.parts.growth import GROWING_SERIES, STEADY_SERIES, stages_of
+from benchmarks.requests.dialects import ask_datasette, ask_elasticsearch, ask_service
+from benchmarks.requests.operations import BY_NAME, OPERATIONS, Asked, Kind
 from indexing.events.parsing import parse_event
 from indexing.globs import matches
 from indexing.junit.cases import ReportCase

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from indexing.store import ElasticsearchPlace
-from tests.faults.asking import Clients, clients_of
+from tests.faults.clients import Clients, clients_of
 from tests.faults.serving import serving
 from tests.faults.stock import EVENTS_PAGE, TARGETS, fill
 from tests.servers.elasticsearch import Cluster, Node
@@ -77,9 +77,9 @@ def three() -> Iterator[Three]:
 async def clients(three: Three) -> AsyncIterator[Clients]:
     await asyncio.to_thread(three.mend)
     with serving(three.place) as running:
-        async with clients_of(running.base, three.key) as asking:
-            await asking.learn(TARGETS)
-            yield asking
+        async with clients_of(running.base, three.key) as clients:
+            await clients.learn(TARGETS)
+            yield clients
 
 
 @pytest.mark.parametrize("elected", [True, False], ids=["the master", "another node"])

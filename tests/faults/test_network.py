@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 import pytest
 import pytest_asyncio
 
-from tests.faults.asking import Clients, clients_of
+from tests.faults.clients import Clients, clients_of
 from tests.faults.conftest import Stocked
 from tests.faults.serving import start
 from tests.faults.stock import TARGETS

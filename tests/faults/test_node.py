@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.asking import Clients, clients_of
+from tests.faults.clients import Clients, clients_of
 from tests.faults.conftest import Stocked
 from tests.faults.serving import service_over, serving
 from tests.faults.stock import EVENTS_PAGE, KEPT, TARGETS
@@ -25,9 +25,9 @@ async def clients(request: pytest.FixtureRequest, stocked: Stocked) -> AsyncIter
     redis = request.param == "cached in redis"
     settings = {"MERGEWATCH_REDIS_URL": request.getfixturevalue("redis").url} if redis else {}
     with serving(stocked.place, **settings) as running:
-        async with clients_of(running.base, stocked.key) as asking:
-            await asking.learn(TARGETS)
-            yield asking
+        async with clients_of(running.base, stocked.key) as clients:
+            await clients.learn(TARGETS)
+            yield clients
 
 
 @pytest.fixture

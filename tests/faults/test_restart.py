@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.faults.asking import clients_of
+from tests.faults.clients import clients_of
 from tests.faults.conftest import Stocked
 from tests.faults.serving import start
 from tests.faults.stock import EVENTS, NAMES, QUARANTINED, TARGETS, fill

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.samples.store.asking import Answer, ask_all
+from tests.samples.store.requests import Answer, ask_all
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "store"
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from service.cli import main
-from tests.samples.store.asking import ask_all
 from tests.samples.store.content import fill
+from tests.samples.store.requests import ask_all
 
 FOLDER = Path(__file__).parent
 

@@ -150,9 +150,9 @@ class Clients:
         """Ask for everything at once, so many times over."""
         seen = Seen()
         for _ in range(rounds):
-            async with asyncio.TaskGroup() as asking:
+            async with asyncio.TaskGroup() as tasks:
                 for target in self.right:
-                    asking.create_task(self.check(target, seen))
+                    tasks.create_task(self.check(target, seen))
         return seen
 
     @asynccontextmanager
@@ -167,9 +167,9 @@ class Clients:
                 # Leave the processor to what is to recover.
                 await asyncio.sleep(self.round_trip)
 
-        async with asyncio.TaskGroup() as asking:
+        async with asyncio.TaskGroup() as tasks:
             for target in self.first:
-                asking.create_task(go_on(target))
+                tasks.create_task(go_on(target))
             try:
                 yield seen
             finally:

@@ -8,8 +8,8 @@ from urllib.parse import quote, urlencode
 
 import orjson
 
-from benchmarks.asking.operations import Asked, Kind, Operation
 from benchmarks.data.made_up import EVENTS_FROM, EVENTS_TO, name_of
+from benchmarks.requests.operations import Asked, Kind, Operation
 from indexing.identifiers import derive_test_id
 from indexing.models.tests import TestQuery
 from indexing.store.elasticsearch.cluster import routing_of

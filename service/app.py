@@ -115,9 +115,9 @@ def _context(
 
 def surround(app: web.Application, handler: Handler) -> Handler:
     """Put the layers around the application, from the inside out: the cheapest are asked first."""
-    handler = app[ADMISSION_CONTROL].before(app[RESPONSE_CACHE].before(handler))
+    handler = app[ADMISSION_CONTROL].wrap(app[RESPONSE_CACHE].wrap(handler))
     for key in (RATE_LIMIT, CORS, METRICS):
         layer = app.get(key)
         if layer is not None:
-            handler = layer.before(handler)
+            handler = layer.wrap(handler)
     return handler

@@ -49,13 +49,13 @@ _encode_page: Final = compile_encoder(EventPageAnswer)
 async def list_events(request: web.Request) -> web.StreamResponse:
     """GET /v1/repos/{owner}/{repository}/logs."""
     opened = await open_list(request, LIST)
-    context, asked = opened.context, opened.asked
+    context, parameters = opened.context, opened.parameters
     window = opened.position.window or choose_window(
-        asked["received_from"], asked["received_to"], context.clock()
+        parameters["received_from"], parameters["received_to"], context.clock()
     )
-    per_page = asked["per_page"] or DEFAULT_PER_PAGE
+    per_page = parameters["per_page"] or DEFAULT_PER_PAGE
     page = await context.reader.list_events(
-        make_query(opened.repository, asked, window), opened.anchor, per_page
+        make_query(opened.repository, parameters, window), opened.anchor, per_page
     )
     ends = pack_ends(page, _key_of, EVENT_KEYS)
     headers = headers_of(opened.links(ends, window), ignored=opened.query.ignored)
@@ -121,15 +121,17 @@ def choose_window(start: datetime | None, end: datetime | None, now: datetime) -
     return Window(start, end)
 
 
-def make_query(repository: RepositoryName, asked: Mapping[str, Any], window: Window) -> EventQuery:
+def make_query(
+    repository: RepositoryName, parameters: Mapping[str, Any], window: Window
+) -> EventQuery:
     """The store's query of checked parameters."""
     return EventQuery(
         repository=repository,
         received_from=window.received_from,
         received_to=window.received_to,
-        pull_requests=asked["pull_request"],
-        base_ref=asked["base_ref"],
-        event_types=asked["event_type"],
+        pull_requests=parameters["pull_request"],
+        base_ref=parameters["base_ref"],
+        event_types=parameters["event_type"],
     )
 
 

@@ -42,9 +42,9 @@ class OpenList(Generic[K]):
     position: Position[K]
 
     @property
-    def asked(self) -> Mapping[str, Any]:
+    def parameters(self) -> Mapping[str, Any]:
         """The parameters."""
-        return self.query.asked
+        return self.query.parameters
 
     @property
     def context(self) -> Context:

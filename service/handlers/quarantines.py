@@ -31,9 +31,9 @@ async def list_quarantines(request: web.Request) -> web.StreamResponse:
     All of them, and without links, unless `per_page` or `cursor` asks for a page.
     """
     opened = await open_list(request, LIST)
-    context, asked = opened.context, opened.asked
-    limit = asked["per_page"] or (DEFAULT_PER_PAGE if asked["cursor"] else None)
-    query = make_query(opened.repository, asked, context.clock())
+    context, parameters = opened.context, opened.parameters
+    limit = parameters["per_page"] or (DEFAULT_PER_PAGE if parameters["cursor"] else None)
+    query = make_query(opened.repository, parameters, context.clock())
     session = opened.admission.session
     answer = await cached_reader.list_quarantines(
         session, context.reader, query, opened.anchor, limit
@@ -59,15 +59,15 @@ async def get_quarantine(request: web.Request) -> web.StreamResponse:
 
 
 def make_query(
-    repository: RepositoryName, asked: Mapping[str, Any], now: datetime
+    repository: RepositoryName, parameters: Mapping[str, Any], now: datetime
 ) -> QuarantineQuery:
     """The store's query of checked parameters."""
-    source = asked["source"]
+    source = parameters["source"]
     return QuarantineQuery(
         repository=repository,
         now=now,
-        branch=asked["branch"],
-        test_id=asked["test_id"],
+        branch=parameters["branch"],
+        test_id=parameters["test_id"],
         source=None if source is None else QuarantineSource(source),
     )
 

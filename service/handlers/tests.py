@@ -27,13 +27,13 @@ SEARCH: Final = ListEndpoint(SEARCH_TESTS, IDENTITY_KEYS)
 async def search_tests(request: web.Request) -> web.StreamResponse:
     """GET /v1/ci/{owner}/repositories/{repository_name}/search/tests."""
     opened = await open_list(request, SEARCH)
-    context, repository, asked = opened.context, opened.repository, opened.asked
+    context, repository, parameters = opened.context, opened.repository, opened.parameters
     answer = await cached_reader.search_tests(
         opened.admission.session,
         context.reader,
-        make_query(repository, asked),
+        make_query(repository, parameters),
         opened.position,
-        asked["per_page"] or DEFAULT_PER_PAGE,
+        parameters["per_page"] or DEFAULT_PER_PAGE,
     )
     link = opened.links(answer.ends)
     return respond(request, opened.admission, answer, link, ignored=opened.query.ignored)
@@ -54,17 +54,17 @@ async def get_test(request: web.Request) -> web.StreamResponse:
     return respond(request, admission, answer, ignored=find_ignored(request))
 
 
-def make_query(repository: RepositoryName, asked: Mapping[str, Any]) -> TestQuery:
+def make_query(repository: RepositoryName, parameters: Mapping[str, Any]) -> TestQuery:
     """The store's query of checked parameters."""
     return TestQuery(
         repository=repository,
-        patterns=asked["test_name"],
-        sort=TestSort(asked["sort"]),
-        descending=asked["direction"] == "desc",
-        pipelines=asked["pipeline_name"],
-        pipelines_excluded=asked["pipeline_name_exclude"],
-        jobs=asked["job_name"],
-        jobs_excluded=asked["job_name_exclude"],
+        patterns=parameters["test_name"],
+        sort=TestSort(parameters["sort"]),
+        descending=parameters["direction"] == "desc",
+        pipelines=parameters["pipeline_name"],
+        pipelines_excluded=parameters["pipeline_name_exclude"],
+        jobs=parameters["job_name"],
+        jobs_excluded=parameters["job_name_exclude"],
     )
 
 

@@ -59,7 +59,7 @@ class AdmissionControl:
         headers.extend(RESPONSE_HEADERS)
         self._head = write_head(headers, len(self._body), _STATUS)
 
-    def before(self, handler: Handler) -> Handler:
+    def wrap(self, handler: Handler) -> Handler:
         """Wrap the handler, so that requests reach it in fair order."""
         queue = self.queue
 

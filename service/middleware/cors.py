@@ -43,7 +43,7 @@ class Cors:
     def __init__(self, origins: Collection[str]) -> None:
         self._origins = frozenset(origins)
 
-    def before(self, handler: Handler) -> Handler:
+    def wrap(self, handler: Handler) -> Handler:
         """Wrap the handler: answer preflight requests, and add the headers to all responses."""
 
         async def answer(request: BaseRequest) -> StreamResponse:

@@ -62,7 +62,7 @@ class Metrics:
             registry=self._registry,
         )
 
-    def before(self, handler: Handler) -> Handler:
+    def wrap(self, handler: Handler) -> Handler:
         """Wrap the handler: count and time the requests that it answers."""
 
         async def answer(request: BaseRequest) -> StreamResponse:

@@ -60,7 +60,7 @@ class RateLimit:
         self._item: RateLimitItem = parse(limit)
         self._limiter = FixedWindowRateLimiter(_Counts(backend))
 
-    def before(self, handler: Handler) -> Handler:
+    def wrap(self, handler: Handler) -> Handler:
         """Wrap the handler: each response says what the principal has left, if that was counted."""
 
         async def answer(request: BaseRequest) -> StreamResponse:

@@ -94,7 +94,7 @@ class ResponseCache:
         # The names hold no credential, nor anything that a guess could be checked against.
         self._secret = secrets.token_hex(_SECRET_SIZE)
 
-    def before(self, handler: Handler) -> Handler:
+    def wrap(self, handler: Handler) -> Handler:
         """Wrap the handler, so that it is asked only for what is not cached."""
 
         async def answer(request: BaseRequest) -> StreamResponse:

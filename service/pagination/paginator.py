@@ -68,7 +68,7 @@ class ListQuery:
     the others.
     """
 
-    asked: Mapping[str, Any]
+    parameters: Mapping[str, Any]
     errors: tuple[FieldError, ...]
     canonical: bytes
     before: str
@@ -100,7 +100,7 @@ def start_paginator(
     position: Position[K] = Position()
     elsewhere = False
     # A wrong filter is missing here, so that its cursor does not match; both are reported.
-    if (cursor := query.asked.get(CURSOR_FIELD)) is not None:
+    if (cursor := query.parameters.get(CURSOR_FIELD)) is not None:
         try:
             position = paginator.locate(cursor)
         except InvalidCursorError as error:
@@ -116,13 +116,15 @@ def start_paginator(
 
 def _read(schema: Schema, raw_query: str) -> ListQuery:
     pieces, unknown = split(raw_query, schema.load_fields)
-    asked, errors = load(schema, pieces)
+    parameters, errors = load(schema, pieces)
     filters = {
-        name: value for name, value in asked.items() if name not in (CURSOR_FIELD, PER_PAGE_FIELD)
+        name: value
+        for name, value in parameters.items()
+        if name not in (CURSOR_FIELD, PER_PAGE_FIELD)
     }
     before, after = _around_cursor(pieces)
     return ListQuery(
-        MappingProxyType(asked),
+        MappingProxyType(parameters),
         tuple(errors),
         orjson.dumps(filters, option=orjson.OPT_SORT_KEYS),
         before,

@@ -25,21 +25,21 @@ from service.logs import ACCESS_LOGGER, AccessLog, configure_logging
 from service.server.listener import BACKLOG, Listener, http_url
 from service.server.supervisor import stop_signals, supervise
 
-# An application key or a token of the host in `Authorization` is the longest header of use here.
+# The longest header in use is `Authorization` with an application key or a token of the code host.
 MAX_HEADER_SIZE: Final = 8_190
 # Longer than the 60 seconds after which common load balancers close their side, so that a
 # connection is never closed just as they send a request; no longer, for idle ones cost memory.
 KEEPALIVE_SECONDS: Final = 75.0
-# How long connections are kept once the process was told to stop: an answer says that it is the
-# last, and who asks at least so often is not cut off between two requests.
+# How long connections stay open once the process was told to stop: the next response on each says
+# that it is the last, so that a client that asks at least this often is not cut off.
 DRAIN_SECONDS: Final = 2.0
-# How long requests under way may take to finish after that: ten seconds in all, as orchestrators
+# How long requests in progress may take after that: ten seconds in all, the time that orchestrators
 # give.
 SHUTDOWN_SECONDS: Final = 7.0
 
-# So many objects more than were let go of, before Python looks for cycles among the new ones.
+# How many more objects are created than freed before Python looks for cycles among the new ones.
 COLLECTED_AFTER: Final = 20_000
-# For how long one thread may keep the others waiting; Python's own is five times as long.
+# How long one thread may keep the others waiting; Python's default is five times as long.
 SWITCH_SECONDS: Final = 0.001
 
 _log = structlog.get_logger(__name__)
@@ -50,7 +50,7 @@ class ServeError(MergewatchError):
 
 
 def serve(settings: Settings) -> None:
-    """Answer requests until SIGTERM, SIGINT or SIGHUP, then finish what is under way and return.
+    """Serve requests until SIGTERM, SIGINT or SIGHUP, then finish those in progress and return.
 
     Raises:
         ServeError: the address cannot be listened on, or the workers keep dying.
@@ -61,7 +61,7 @@ def serve(settings: Settings) -> None:
         if settings.workers == 1:
             _run(settings, sock)
         else:
-            # The workers' own copies are the last: whoever connects is let in by one of them.
+            # The workers keep their copies of the socket, and accept all connections.
             supervise(settings.workers, lambda parent: _run(settings, sock, parent), sock.close)
 
 
@@ -90,8 +90,8 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 async def start(app: web.Application, sock: socket.socket) -> web.AppRunner:
-    """Answer on a bound socket until the runner is cleaned up."""
-    # Who goes away leaves room: nothing is read for nobody.
+    """Serve on a bound socket until the runner is cleaned up."""
+    # A request whose client has gone is cancelled.
     runner = web.AppRunner(app, shutdown_timeout=SHUTDOWN_SECONDS, handler_cancellation=True)
     try:
         await runner.setup()
@@ -107,7 +107,7 @@ async def start(app: web.Application, sock: socket.socket) -> web.AppRunner:
                 "keepalive_timeout": KEEPALIVE_SECONDS,
                 "max_field_size": MAX_HEADER_SIZE,
                 "max_line_size": MAX_PARSED_BYTES,
-                # Bodies are unpacked in `service.ingest.limiter`, within bounds.
+                # Bodies are unpacked in `service.ingest`, within limits.
                 "auto_decompress": False,
             },
         )
@@ -119,16 +119,16 @@ async def start(app: web.Application, sock: socket.socket) -> web.AppRunner:
 
 
 def _run(settings: Settings, sock: socket.socket, parent: int | None = None) -> None:
-    """Run one process' loop; `parent` is a file descriptor that ends when the supervisor does."""
-    uvloop.run(_serve_until_told(settings, sock, parent))
+    """Run one process; `parent` is a file descriptor that closes with the supervisor."""
+    uvloop.run(_serve_until_stopped(settings, sock, parent))
 
 
 def _tune_interpreter() -> None:
-    """Hand the interpreter over sooner, and have the cycle collector look less often.
+    """Switch threads sooner, and run the cycle collector less often.
 
     A read in a thread takes the interpreter's lock a few times, and a busy event loop keeps it for
-    a whole interval each time. The cache holds a great many small objects, none of them in a cycle:
-    looking at all of them takes tens of milliseconds, in which nobody is answered.
+    a whole interval each time. The cache holds many small objects, none of them in a cycle: to
+    look at all of them takes tens of milliseconds, in which no request is served.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
     gc.collect()
@@ -141,15 +141,15 @@ def _is_readable(descriptor: int) -> bool:
     return bool(select.select([descriptor], [], [], 0)[0])
 
 
-async def _serve_until_told(settings: Settings, sock: socket.socket, parent: int | None) -> None:
+async def _serve_until_stopped(settings: Settings, sock: socket.socket, parent: int | None) -> None:
     loop = asyncio.get_running_loop()
-    told = asyncio.Event()
-    # An upgrade of the store may take long, and may be broken off: SIGTERM ends the process then.
+    stop = asyncio.Event()
+    # An upgrade of the store may take long, and may be interrupted: SIGTERM ends the process then.
     store = await open_store(settings.store)
     for number in stop_signals():
-        loop.add_signal_handler(number, told.set)
+        loop.add_signal_handler(number, stop.set)
     if parent is not None:
-        loop.add_reader(parent, told.set)
+        loop.add_reader(parent, stop.set)
     app = create_app(settings, store)
     runner = await start(app, sock)
     if settings.ingest:
@@ -157,13 +157,13 @@ async def _serve_until_told(settings: Settings, sock: socket.socket, parent: int
     _tune_interpreter()
     _log.info("listening", address=http_url(sock), pid=os.getpid())
     try:
-        await told.wait()
+        await stop.wait()
     finally:
         if parent is not None:
             loop.remove_reader(parent)
         for listener in runner.sites:
             if isinstance(listener, Listener):
-                # A worker whose supervisor goes on leaves the others their socket.
+                # A worker whose supervisor goes on leaves the socket to the others.
                 await listener.drain(DRAIN_SECONDS, lambda: parent is None or _is_readable(parent))
         await runner.cleanup()
     _log.info("stopped", pid=os.getpid())

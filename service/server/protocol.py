@@ -1,4 +1,4 @@
-"""One HTTP connection: what aiohttp answers before or beside the application, as problems too."""
+"""One HTTP connection: aiohttp's own, with problem bodies and limits on slow clients."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from service.http.request_id import REQUEST_ID_HEADER, choose_request_id
 from service.http.response_headers import MARK, RESPONSE_HEADERS
 from service.http.targets import MAX_PARSED_BYTES
 
-# How long the head of a request may take, from its first byte on or from the connection's begin:
-# those who send a byte a minute would otherwise hold as many connections as there may be.
+# How long the head of a request may take, from its first byte or from the start of the connection:
+# clients that send a byte a minute could otherwise hold all connections.
 HEAD_SECONDS: Final = 10.0
-# How long an answer may wait for its reader to take any more of it: a page of 200 KB takes so long
-# at some 30 kilobits a second.
+# How long a response may wait for its client to read more of it: a page of 200 KB takes this long
+# at about 30 kilobits a second.
 SEND_SECONDS: Final = 60.0
-# What has to be taken in each such time: the whole of a long answer takes as long as it takes.
+# How much the client has to read in that time: a long response may take longer as a whole.
 SEND_MIN_BYTES: Final = 200_000
 
-# How long a client whose request was not read may go on sending, and how much. A connection that is
-# closed on arriving data is reset, and the client may never see why it was refused.
+# How long, and how much, a client may go on sending after its request was refused. A connection
+# that is closed while data arrives is reset, and the client may never see why it was refused.
 REFUSED_SECONDS: Final = 2.0
 REFUSED_MAX_BYTES: Final = 4 * 1024 * 1024
 
@@ -38,7 +38,7 @@ _log = structlog.get_logger(__name__)
 class Connection(RequestHandler):
     """aiohttp's own connection, with problem bodies in place of plain text.
 
-    One whose client takes too long to ask, or to take its answer, is cut off.
+    It is aborted when the client takes too long to send a request or to read the response.
     """
 
     __slots__ = ("_lifecycle", "_limit", "_refused_bytes", "_unsent", "_wire")
@@ -54,10 +54,10 @@ class Connection(RequestHandler):
         super().__init__(manager, loop=loop, **options)
         self._lifecycle = lifecycle
         self._limit: asyncio.TimerHandle | None = None
-        # aiohttp lets go of its own when it begins to close, which a slow reader can draw out.
+        # aiohttp drops its own reference when it begins to close, which a slow client can delay.
         self._wire: asyncio.Transport | None = None
         self._unsent = 0
-        # How much arrived behind a request that could not be read.
+        # How much arrived after a request that could not be read.
         self._refused_bytes: int | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -79,7 +79,7 @@ class Connection(RequestHandler):
         super().data_received(data)
         waiter = self._waiter
         if waiter is None or waiter.done():
-            # A request is there.
+            # A whole head has arrived.
             if self._limit is not None and not self._paused:
                 self._lift_limit()
         elif self._limit is None:
@@ -111,7 +111,7 @@ class Connection(RequestHandler):
                 self._unsent = left
                 self._limit_to(SEND_SECONDS)
                 return
-        # Not closed: that would wait for what the client does not take.
+        # Not closed: that would wait for the client to read the rest.
         if self._wire is not None:
             self._wire.abort()
 
@@ -122,7 +122,7 @@ class Connection(RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,  # noqa: ARG002 - it quotes what was sent
     ) -> StreamResponse:
-        """Answer a request that could not be read, or whose handling broke; then close."""
+        """Answer a request that could not be read, or whose handler failed; then close."""
         current = choose_request_id({})
         if status < 500:
             self._refused_bytes = 0
@@ -143,7 +143,7 @@ class Connection(RequestHandler):
     def finish_response(
         self, request: BaseRequest, resp: StreamResponse, start_time: float | None
     ) -> Coroutine[Any, Any, tuple[StreamResponse, bool]]:
-        """Send the response; an error page that no middleware saw becomes a problem first."""
+        """Send the response; an error of aiohttp's own becomes a problem first."""
         # Cached responses are the most frequent, and have their headers already.
         if type(resp) is not RawResponse:
             if isinstance(resp, HTTPException):
@@ -152,7 +152,7 @@ class Connection(RequestHandler):
             if MARK not in resp.headers:
                 resp.headers.update(RESPONSE_HEADERS)
         if self._lifecycle.stopping:
-            # Said with the answer, so that nobody asks again where nobody answers.
+            # The client is told not to reuse the connection.
             resp.force_close()
         if self._refused_bytes is not None:
             return self._finish_refusal(request, resp, start_time)
@@ -161,10 +161,10 @@ class Connection(RequestHandler):
     async def _finish_refusal(
         self, request: BaseRequest, resp: StreamResponse, start_time: float | None
     ) -> tuple[StreamResponse, bool]:
-        """Send the last response of a connection, and let its client finish sending."""
+        """Send the last response of a connection, and let the client finish sending."""
         finished = await super().finish_response(request, resp, start_time)
         if self._wire is not None and not self._wire.is_closing():
             self._wire.write_eof()
-            # A client that goes away cancels this.
+            # Cancelled when the client closes the connection.
             await asyncio.sleep(REFUSED_SECONDS)
         return finished

@@ -80,7 +80,7 @@ def test_a_killed_load_that_is_run_again_ends_in_the_state_of_a_clean_one(
             run(place, load.arguments)
             found = asyncio.run(read_all(place, load.repositories))
             assert without_stale(found) == without_stale(expected)
-            asyncio.run(let_marks_end(place))
+            asyncio.run(let_markers_end(place))
             assert asyncio.run(read_all(place, load.repositories)) == expected
     record_testsuite_property(f"{name}: kills, tried and confirmed", (tries, confirmed))
 
@@ -90,7 +90,7 @@ def without_stale(lines: list[str]) -> list[str]:
     return [line for line in lines if not line.startswith("stale_tests ")]
 
 
-async def let_marks_end(place: Place) -> None:
+async def let_markers_end(place: Place) -> None:
     """Have the marks of a killed writer end now, which they do by themselves after a while.
 
     In Elasticsearch nobody can tell a killed writer from a slow one sooner than that.
@@ -102,11 +102,11 @@ async def let_marks_end(place: Place) -> None:
     try:
         await connection.refresh(index)
         answer = await connection.search(index, {"size": 1_000})
-        marks = [
+        markers = [
             Operation("index", index, hit["_id"], None, hit["_source"] | {"ahead_until": 0})
             for hit in answer["hits"]["hits"]
         ]
-        await send(connection, marks, visible=True)
+        await send(connection, markers, visible=True)
     finally:
         await connection.close()
     store = await open_store(place)

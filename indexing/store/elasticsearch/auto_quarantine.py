@@ -20,14 +20,14 @@ from indexing.store.elasticsearch.connection import Document, Version
 from indexing.store.elasticsearch.recovery import judge_recovery
 from indexing.store.elasticsearch.scanning import scan
 from indexing.store.elasticsearch.scopes import (
+    QuarantineSlot,
     Record,
-    Scope,
-    read_scopes,
-    scope_of,
+    read_slots,
+    slot_of,
     writing,
 )
 
-# Tests have few scopes each; a step's are read page by page all the same.
+# Tests have few slots each; a step's are read page by page all the same.
 _SCOPES_A_PAGE: Final = 2_000
 
 
@@ -52,7 +52,7 @@ class Rules:
 
     repository: Repository
     settings_version: int
-    executions: observations.Scope
+    executions: observations.ObservedBranch
     now: datetime
 
 
@@ -63,44 +63,46 @@ async def rule_tests(cluster: Cluster, rules: Rules, tests: Sequence[Judged]) ->
     have to be done again.
     """
     routing = rules.executions.routing
-    scopes = {
-        (str(scope.test_id), scope.branch): scope
-        for scope in await _read_scopes(cluster, routing, [test.test_id for test in tests])
+    slots = {
+        (str(slot.test_id), slot.branch): slot
+        for slot in await _read_slots(cluster, routing, [test.test_id for test in tests])
     }
-    changed = dict(scopes)
+    changed = dict(slots)
     if rules.repository.auto_quarantine:
         unknown = [
-            Scope(routing, uuid.UUID(test.test_id), test.test_name, None)
+            QuarantineSlot(routing, uuid.UUID(test.test_id), test.test_name, None)
             for test in tests
-            if (test.test_id, None) not in scopes
+            if (test.test_id, None) not in slots
         ]
-        for scope in await read_scopes(cluster, unknown):
-            scopes[str(scope.test_id), None] = scope
+        for slot in await read_slots(cluster, unknown):
+            slots[str(slot.test_id), None] = slot
         for test in tests:
             changed[test.test_id, None] = await _apply(
-                cluster, rules, test, scopes[test.test_id, None]
+                cluster, rules, test, slots[test.test_id, None]
             )
     after = await judge_recovery(cluster, routing, list(changed.values()))
-    written = [scope for scope in after if scope != scopes[str(scope.test_id), scope.branch]]
+    written = [slot for slot in after if slot != slots[str(slot.test_id), slot.branch]]
     outcomes = await bulk.send(
-        cluster.connection, [writing(cluster, scope) for scope in written], visible=True
+        cluster.connection, [writing(cluster, slot) for slot in written], visible=True
     )
     return frozenset(
-        str(scope.test_id)
-        for scope, outcome in zip(written, outcomes, strict=True)
+        str(slot.test_id)
+        for slot, outcome in zip(written, outcomes, strict=True)
         if not outcome.done
     )
 
 
-async def _apply(cluster: Cluster, rules: Rules, test: Judged, stored: Scope) -> Scope:
-    """The scope of every branch after the rules had their say."""
-    scope = stored.expired_by(rules.now)
-    record = scope.record
+async def _apply(
+    cluster: Cluster, rules: Rules, test: Judged, stored: QuarantineSlot
+) -> QuarantineSlot:
+    """The slot of every branch after the rules were applied."""
+    slot = stored.expired_by(rules.now)
+    record = slot.record
     deliberation = rule(
         Standings(
             stands=record is not None,
             judged_until=_judged_until(record, rules),
-            answered_until=scope.answered_until,
+            answered_until=slot.answered_until,
         ),
         now=rules.now,
         newest=test.newest,
@@ -117,8 +119,8 @@ async def _apply(cluster: Cluster, rules: Rules, test: Judged, stored: Scope) ->
     if ruling.takes_back:
         record = None
     if ruling.begins is not None:
-        record = _begin(ruling.begins, scope, rules)
-    return scope.holding(record)
+        record = _begin(ruling.begins, slot, rules)
+    return slot.holding(record)
 
 
 def _judged_until(record: Record | None, rules: Rules) -> datetime | None:
@@ -128,9 +130,9 @@ def _judged_until(record: Record | None, rules: Rules) -> datetime | None:
     return record.judged_until
 
 
-def _begin(beginning: Beginning, scope: Scope, rules: Rules) -> Record:
+def _begin(beginning: Beginning, slot: QuarantineSlot, rules: Rules) -> Record:
     return Record(
-        id=derive_quarantine_id(scope.test_id, scope.ended),
+        id=derive_quarantine_id(slot.test_id, slot.ended),
         reason=beginning.reason,
         source=QuarantineSource.AUTO,
         created_at=rules.now,
@@ -145,16 +147,16 @@ async def _standing_until(
     """How the test stood by the executions that had finished by then."""
     if test.newest is None or test.newest <= moment:
         return Standing(test.judgement.health, find_evidence(test.observations))
-    extents = await observations.read_extents(
+    summaries = await observations.read_job_summaries(
         cluster, rules.executions, [test.test_id], until=moment
     )
-    read = await observations.read_observations(cluster, rules.executions, extents, until=moment)
+    read = await observations.read_observations(cluster, rules.executions, summaries, until=moment)
     seen = read.get(test.test_id, [])
     return Standing(test.judge_anew(seen).health, find_evidence(seen))
 
 
-async def _read_scopes(cluster: Cluster, routing: str, tests: Sequence[str]) -> list[Scope]:
-    """All scopes of these tests that were ever stored."""
+async def _read_slots(cluster: Cluster, routing: str, tests: Sequence[str]) -> list[QuarantineSlot]:
+    """All slots of these tests that were ever stored."""
     filters = [{"term": {"repository_id": routing}}, {"terms": {"test_id": list(tests)}}]
     body = {
         "size": _SCOPES_A_PAGE,
@@ -162,12 +164,12 @@ async def _read_scopes(cluster: Cluster, routing: str, tests: Sequence[str]) -> 
         "sort": [{"scope": "asc"}],
         "seq_no_primary_term": True,
     }
-    scopes: list[Scope] = []
+    slots: list[QuarantineSlot] = []
     async for hits in scan(cluster.connection, cluster.layout.quarantines, body, routing=routing):
-        scopes += map(_scope_of, hits)
-    return scopes
+        slots += map(_slot_of, hits)
+    return slots
 
 
-def _scope_of(hit: Mapping[str, Any]) -> Scope:
+def _slot_of(hit: Mapping[str, Any]) -> QuarantineSlot:
     version = Version(hit["_seq_no"], hit["_primary_term"])
-    return scope_of(Document(hit["_id"], hit["_source"], version))
+    return slot_of(Document(hit["_id"], hit["_source"], version))

@@ -23,7 +23,12 @@ from indexing.store.elasticsearch.repositories import read_known
 from indexing.store.elasticsearch.retention import Retention
 from indexing.store.elasticsearch.scanning import scan
 from indexing.store.elasticsearch.slices import slice_of
-from indexing.store.elasticsearch.stale import FollowUp, mark_tests, marking, new_mark_id
+from indexing.store.elasticsearch.stale import (
+    FollowUp,
+    marker_operation,
+    new_marker_id,
+    write_marker,
+)
 from indexing.store.elasticsearch.tests import StoredTest, source_of
 from indexing.store.elasticsearch.together import run_both
 from indexing.store.interface import ExecutionCount
@@ -76,35 +81,35 @@ async def _write(
         str(derive_test_id(repository, each.execution.test_name)): each.execution.test_name
         for each in given
     }
-    mark = new_mark_id()
+    marker = new_marker_id()
     # Runs that differ by their commits alone are judged together.
     jobs = frozenset(derive_run_id(repository, run).hex() for run in results)
     follow_up = FollowUp(runs=jobs)
-    ahead = marking(cluster, mark, routing, names, ahead=True, follow_up=follow_up)
+    ahead = marker_operation(cluster, marker, routing, names, ahead=True, follow_up=follow_up)
     planning = _plan(cluster, repository, given, state.retention, slices)
     if cluster.slices.are_known(_slice_of(cluster, each.execution) for each in given):
-        operations, _ = await run_both(planning, _announce(cluster, ahead, routing, names))
+        operations, _ = await run_both(planning, _mark_before(cluster, ahead, routing, names))
     else:
         operations = await planning
         # Before anything is written: a cluster that has no room for a slice is left as it was.
         await cluster.slices.ensure(operation.index for operation in operations.values())
-        await _announce(cluster, ahead, routing, names)
+        await _mark_before(cluster, ahead, routing, names)
     if len(given) > SMALL_WRITE:
         await cluster.connection.precedence.give_way()
     outcomes = await _store(cluster, operations, len(given))
     if len(given) > SMALL_WRITE:
         await cluster.connection.precedence.give_way()
-    await mark_tests(cluster, mark, routing, names, follow_up=follow_up)
+    await write_marker(cluster, marker, routing, names, follow_up=follow_up)
     written = sum(outcome is not None and outcome.done for outcome in outcomes)
     unchanged = sum(outcome is None or outcome.conflicts for outcome in outcomes)
     return ExecutionCount(written, unchanged)
 
 
-async def _announce(
-    cluster: Cluster, marking: Operation, routing: str, names: dict[str, str]
+async def _mark_before(
+    cluster: Cluster, marker_operation: Operation, routing: str, names: dict[str, str]
 ) -> None:
     """Mark the tests, and store those that are new: both before any execution of theirs."""
-    operations = [marking]
+    operations = [marker_operation]
     operations += [
         Operation(
             "create",

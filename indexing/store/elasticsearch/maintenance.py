@@ -59,15 +59,15 @@ async def prune(
         await cluster.connection.count(layout.events, going_events),
         await cluster.connection.count(layout.executions, going_executions),
     )
-    # Marks come first: what is gone can no longer be asked which tests it was of.
+    # Markers come first: what is gone can no longer be asked which tests it was of.
     touched = await _mark_touched(cluster, going_executions)
     await _make_final(cluster, touched)
     await cluster.control.change(lambda state: advance(state, until))
     await _drop_slices(cluster, layout.events, before)
     await _drop_slices(cluster, layout.executions, before)
     await _drop_runs(cluster, until)
-    for announced in touched.values():
-        await stale.confirm(cluster, announced)
+    for marked in touched.values():
+        await stale.mark_after(cluster, marked)
     await refresh_tests(cluster, now, progress)
     return count
 
@@ -134,9 +134,9 @@ def _going(retention: Retention, field: str, until: int) -> dict[str, Any]:
 
 async def _mark_touched(
     cluster: Cluster, going: Mapping[str, Any]
-) -> dict[str, list[stale.Announcement]]:
+) -> dict[str, list[stale.MarkedTests]]:
     """Mark the tests of these executions ahead; gives that by the routing of their repository."""
-    touched: dict[str, list[stale.Announcement]] = {}
+    touched: dict[str, list[stale.MarkedTests]] = {}
     async for buckets in scan_groups(
         cluster.connection,
         cluster.layout.executions,
@@ -149,16 +149,14 @@ async def _mark_touched(
             key = bucket["key"]
             page.setdefault(key["repository_id"], []).append(key["test_id"])
         for routing, tests in page.items():
-            touched.setdefault(routing, []).extend(await stale.announce(cluster, routing, tests))
+            touched.setdefault(routing, []).extend(await stale.mark_before(cluster, routing, tests))
     return touched
 
 
-async def _make_final(
-    cluster: Cluster, touched: Mapping[str, Sequence[stale.Announcement]]
-) -> None:
+async def _make_final(cluster: Cluster, touched: Mapping[str, Sequence[stale.MarkedTests]]) -> None:
     """What automatic quarantines were decided by is going: they cannot be looked at again."""
-    for routing, announced in touched.items():
-        gone = {test for each in announced for test in each.tests}
+    for routing, marked in touched.items():
+        gone = {test for each in marked for test in each.tests}
         filters = [{"term": {"repository_id": routing}}, {"exists": {"field": "judged_until"}}]
         body = {
             "size": _ROWS_A_PAGE,

@@ -32,8 +32,8 @@ _INEXACTNESS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
-    """What one (pipeline, job) of a test has in the slices: moments in microseconds."""
+class JobSummary:
+    """A summary of the executions of one (pipeline, job) of a test; times in microseconds."""
 
     executions: int
     newest: int
@@ -51,18 +51,18 @@ class Clause:
 
 
 # Of each test, by its id, and of each of its (pipeline, job).
-Extents = Mapping[str, Mapping[tuple[str, str], Extent]]
+JobSummaries = Mapping[str, Mapping[tuple[str, str], JobSummary]]
 
 
-def clauses_for_health(extents: Extents, latest: int | None = None) -> Iterator[Clause]:
+def clauses_for_health(summaries: JobSummaries, latest: int | None = None) -> Iterator[Clause]:
     """The clauses that find what the rules need of these tests, each execution by one of them.
 
     `latest` is the last moment that counts, where there is one.
     """
     windows: dict[int, list[str]] = {}
     older: dict[tuple[int, tuple[int, ...]], list[str]] = {}
-    for test, jobs in extents.items():
-        start = max(extent.newest for extent in jobs.values()) - _WINDOW_MICROSECONDS
+    for test, jobs in summaries.items():
+        start = max(summary.newest for summary in jobs.values()) - _WINDOW_MICROSECONDS
         windows.setdefault(start, []).append(test)
         moments = _moments_before(start, jobs.values())
         if moments:
@@ -97,9 +97,9 @@ def requests_of(clauses: Iterable[Clause]) -> Iterator[list[Mapping[str, Any]]]:
         yield request
 
 
-def _moments_before(start: int, extents: Iterable[Extent]) -> tuple[int, ...]:
+def _moments_before(start: int, summaries: Iterable[JobSummary]) -> tuple[int, ...]:
     """The moments before the window that the rules ask for, oldest first."""
-    jobs = list(extents)
+    jobs = list(summaries)
     first_failed = [job.first_failed for job in jobs if job.first_failed is not None]
     last_failed = [job.last_failed for job in jobs if job.last_failed is not None]
     last_passed = [job.last_passed for job in jobs if job.last_passed is not None]

@@ -20,8 +20,8 @@ from indexing.store.elasticsearch.columns import pull_of
 from indexing.store.elasticsearch.observation_clauses import (
     TIME,
     Clause,
-    Extent,
-    Extents,
+    JobSummaries,
+    JobSummary,
     clauses_for_health,
     clauses_since,
     requests_of,
@@ -59,7 +59,7 @@ class OnBranch:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class ObservedBranch:
     """Executions of one repository that retention left, on one branch or on all."""
 
     routing: str
@@ -73,9 +73,12 @@ class Scope:
         return {"bool": {"filter": filters, "must_not": self.retention.hidden(TIME)}}
 
 
-async def read_extents(
-    cluster: Cluster, scope: Scope, tests: Collection[str], until: datetime | None = None
-) -> Extents:
+async def read_job_summaries(
+    cluster: Cluster,
+    observed: ObservedBranch,
+    tests: Collection[str],
+    until: datetime | None = None,
+) -> JobSummaries:
     """What there is of these tests; of what had finished by `until`, where it is given."""
     clause: dict[str, Any] = {"terms": {"test_id": list(tests)}}
     if until is not None:
@@ -84,14 +87,14 @@ async def read_extents(
     failed = {"term": {"conclusion": Conclusion.FAILED.value}}
     passed = {"term": {"conclusion": Conclusion.PASSED.value}}
     first, last = {"min": {"field": TIME}}, {"max": {"field": TIME}}
-    extents: dict[str, dict[tuple[str, str], Extent]] = {}
+    summaries: dict[str, dict[tuple[str, str], JobSummary]] = {}
     async for buckets in scan_groups(
         cluster.connection,
         cluster.layout.executions,
-        scope.query(clause),
+        observed.query(clause),
         ("test_id", "pipeline_name", "job_name"),
         size=_BUCKETS_A_PAGE,
-        routing=scope.routing,
+        routing=observed.routing,
         within={
             "newest": last,
             "failed": {"filter": failed, "aggs": {"first": first, "last": last}},
@@ -100,52 +103,59 @@ async def read_extents(
     ):
         for bucket in buckets:
             key = bucket["key"]
-            extents.setdefault(key["test_id"], {})[key["pipeline_name"], key["job_name"]] = Extent(
-                bucket["doc_count"],
-                int(bucket["newest"]["value"]),
-                _whole(bucket["failed"]["first"]),
-                _whole(bucket["failed"]["last"]),
-                _whole(bucket["passed"]["last"]),
+            summaries.setdefault(key["test_id"], {})[key["pipeline_name"], key["job_name"]] = (
+                JobSummary(
+                    bucket["doc_count"],
+                    int(bucket["newest"]["value"]),
+                    _whole(bucket["failed"]["first"]),
+                    _whole(bucket["failed"]["last"]),
+                    _whole(bucket["passed"]["last"]),
+                )
             )
-    return extents
+    return summaries
 
 
 async def read_observations(
-    cluster: Cluster, scope: Scope, extents: Extents, until: datetime | None = None
+    cluster: Cluster,
+    observed: ObservedBranch,
+    summaries: JobSummaries,
+    until: datetime | None = None,
 ) -> dict[str, list[Observation]]:
     """The executions that count, by test."""
     latest = None if until is None else to_microseconds(until)
-    found: dict[str, list[Observation]] = {test: [] for test in extents}
-    for seen in await _read(cluster, scope, clauses_for_health(extents, latest)):
+    found: dict[str, list[Observation]] = {test: [] for test in summaries}
+    for seen in await _read(cluster, observed, clauses_for_health(summaries, latest)):
         found[seen.test_id].append(seen.observation)
     return found
 
 
 async def read_since(
-    cluster: Cluster, scope: Scope, moments: Mapping[str, int]
+    cluster: Cluster, observed: ObservedBranch, moments: Mapping[str, int]
 ) -> dict[str, list[OnBranch]]:
     """The executions of each test from its moment on."""
     found: dict[str, list[OnBranch]] = {test: [] for test in moments}
-    for seen in await _read(cluster, scope, clauses_since(moments)):
+    for seen in await _read(cluster, observed, clauses_since(moments)):
         found[seen.test_id].append(seen)
     return found
 
 
-async def _read(cluster: Cluster, scope: Scope, clauses: Iterable[Clause]) -> list[OnBranch]:
+async def _read(
+    cluster: Cluster, observed: ObservedBranch, clauses: Iterable[Clause]
+) -> list[OnBranch]:
     """Everything that any of the clauses finds."""
     sources: list[Mapping[str, Any]] = []
     for request in requests_of(clauses):
         body = {
             "size": _ROWS_A_PAGE,
-            "query": scope.query({"bool": {"should": request}}),
+            "query": observed.query({"bool": {"should": request}}),
             "sort": [{TIME: "asc"}, {"execution_id": "asc"}],
             "_source": list(_FIELDS),
         }
         async for hits in scan(
-            cluster.connection, cluster.layout.executions, body, routing=scope.routing
+            cluster.connection, cluster.layout.executions, body, routing=observed.routing
         ):
             sources += (hit["_source"] for hit in hits)
-    failed = await find_failed(cluster, scope.routing, {source["run"] for source in sources})
+    failed = await find_failed(cluster, observed.routing, {source["run"] for source in sources})
     # Thousands of them: the event loop has others to serve.
     return await asyncio.to_thread(_observe, sources, failed)
 

@@ -26,11 +26,11 @@ from indexing.store.elasticsearch.connection import ConflictError, Document, Ver
 from indexing.store.elasticsearch.recovery import judge_recovery
 from indexing.store.elasticsearch.repositories import make_known, read_repository
 from indexing.store.elasticsearch.scopes import (
+    QuarantineSlot,
     Record,
-    Scope,
-    read_scopes,
-    scope_of,
-    write_scope,
+    read_slots,
+    slot_of,
+    write_slot,
 )
 from indexing.timestamps import to_microseconds
 
@@ -74,43 +74,43 @@ async def _keep_applying(branch: str, hits: Sequence[paging.Hit]) -> list[paging
 async def get_quarantine(
     cluster: Cluster, repository: RepositoryName, quarantine_id: uuid.UUID, now: datetime
 ) -> Quarantine | None:
-    scope = await _find(cluster, repository, quarantine_id, now)
-    return None if scope is None else scope.quarantine
+    slot = await _find(cluster, repository, quarantine_id, now)
+    return None if slot is None else slot.quarantine
 
 
 async def add_quarantine(
     cluster: Cluster, repository: RepositoryName, request: QuarantineRequest, now: datetime
 ) -> Quarantine:
     known = (await make_known(cluster, repository)).repository.name
-    unknown = Scope(
+    unknown = QuarantineSlot(
         routing_of(known),
         derive_test_id(known, request.test_name),
         request.test_name,
         request.branch,
     )
     while True:
-        (scope,) = await read_scopes(cluster, [unknown])
+        (slot,) = await read_slots(cluster, [unknown])
         # An expired one is over: whoever quarantines the test again begins a new record.
-        scope = scope.expired_by(now)
-        scope = scope.holding(_requested(scope.record, request, now))
-        (scope,) = await judge_recovery(cluster, scope.routing, [scope])
+        slot = slot.expired_by(now)
+        slot = slot.holding(_requested(slot.record, request, now))
+        (slot,) = await judge_recovery(cluster, slot.routing, [slot])
         try:
-            await write_scope(cluster, scope)
+            await write_slot(cluster, slot)
         except ConflictError:
             continue
-        return _row(scope)
+        return _row(slot)
 
 
 async def remove_quarantine(
     cluster: Cluster, repository: RepositoryName, quarantine_id: uuid.UUID, now: datetime
 ) -> bool:
     while True:
-        scope = await _find(cluster, repository, quarantine_id, now)
-        if scope is None:
+        slot = await _find(cluster, repository, quarantine_id, now)
+        if slot is None:
             return False
-        evidence = await _find_last_evidence(cluster, repository, scope.test_id)
+        evidence = await _find_last_evidence(cluster, repository, slot.test_id)
         try:
-            await write_scope(cluster, scope.ended_with(evidence))
+            await write_slot(cluster, slot.ended_with(evidence))
         except ConflictError:
             continue
         return True
@@ -134,7 +134,7 @@ def _requested(standing: Record | None, request: QuarantineRequest, now: datetim
 
 async def _find(
     cluster: Cluster, repository: RepositoryName, quarantine_id: uuid.UUID, now: datetime
-) -> Scope | None:
+) -> QuarantineSlot | None:
     """The scope that holds that quarantine at this moment, if it is in force."""
     routing = routing_of(repository)
     query = QuarantineQuery(repository, now)
@@ -148,9 +148,9 @@ async def _find(
         document = await cluster.connection.get(
             cluster.layout.quarantines, hit["_id"], routing=routing
         )
-        scope = None if document is None else scope_of(document).expired_by(now)
-        if scope is not None and scope.record is not None and scope.record.id == quarantine_id:
-            return scope
+        slot = None if document is None else slot_of(document).expired_by(now)
+        if slot is not None and slot.record is not None and slot.record.id == quarantine_id:
+            return slot
     return None
 
 
@@ -160,13 +160,13 @@ async def _find_last_evidence(
     """When the newest evidence against a test on the default branch finished, if there is any."""
     stored = await read_repository(cluster, repository)
     await cluster.connection.refresh(cluster.layout.executions)
-    scope = observations.Scope(
+    slot = observations.ObservedBranch(
         routing_of(repository),
         (await cluster.control.read()).retention,
         stored.repository.default_branch,
     )
-    extents = await observations.read_extents(cluster, scope, [str(test_id)])
-    seen = await observations.read_observations(cluster, scope, extents)
+    summaries = await observations.read_job_summaries(cluster, slot, [str(test_id)])
+    seen = await observations.read_observations(cluster, slot, summaries)
     evidence = find_evidence(seen.get(str(test_id), []))
     return None if evidence is None else evidence.last_at
 
@@ -189,11 +189,11 @@ def _applies(pattern: str | None, branch: str) -> bool:
 
 
 def _row_of(hit: paging.Hit) -> Quarantine:
-    return _row(scope_of(Document(hit["_id"], hit["_source"], Version(0, 0))))
+    return _row(slot_of(Document(hit["_id"], hit["_source"], Version(0, 0))))
 
 
-def _row(scope: Scope) -> Quarantine:
-    quarantine = scope.quarantine
+def _row(slot: QuarantineSlot) -> Quarantine:
+    quarantine = slot.quarantine
     if quarantine is None:
         raise LookupError("the scope holds no quarantine")
     return quarantine

@@ -10,45 +10,47 @@ from indexing.globs import matches
 from indexing.health.rules import is_recovered
 from indexing.store.elasticsearch import observations
 from indexing.store.elasticsearch.cluster import Cluster
-from indexing.store.elasticsearch.scopes import Scope
+from indexing.store.elasticsearch.scopes import QuarantineSlot
 from indexing.timestamps import to_microseconds
 
 _SCOPES_AT_ONCE: Final = 20
 
 
-async def judge_recovery(cluster: Cluster, routing: str, scopes: Sequence[Scope]) -> list[Scope]:
+async def judge_recovery(
+    cluster: Cluster, routing: str, slots: Sequence[QuarantineSlot]
+) -> list[QuarantineSlot]:
     """The scopes of one repository with `is_recovered` as it is now."""
     begun: dict[str, int] = {}
-    for scope in scopes:
-        if scope.record is not None:
-            test, moment = str(scope.test_id), to_microseconds(scope.record.created_at)
+    for slot in slots:
+        if slot.record is not None:
+            test, moment = str(slot.test_id), to_microseconds(slot.record.created_at)
             begun[test] = min(moment, begun.get(test, moment))
     if not begun:
-        return list(scopes)
+        return list(slots)
     retention = (await cluster.control.read()).retention
     # Results of every branch: a pattern may cover any of them.
-    everywhere = observations.Scope(routing, retention, branch=None)
-    recovered: list[Scope] = []
+    everywhere = observations.ObservedBranch(routing, retention, branch=None)
+    recovered: list[QuarantineSlot] = []
     # By test, and few at a time: a quarantine may have begun long ago, and all since is read.
-    ordered = sorted(scopes, key=lambda scope: str(scope.test_id))
+    ordered = sorted(slots, key=lambda slot: str(slot.test_id))
     for start in range(0, len(ordered), _SCOPES_AT_ONCE):
         some = ordered[start : start + _SCOPES_AT_ONCE]
-        tests = {str(scope.test_id) for scope in some} & begun.keys()
+        tests = {str(slot.test_id) for slot in some} & begun.keys()
         seen = await observations.read_since(
             cluster, everywhere, {test: begun[test] for test in tests}
         )
-        recovered += (_judged(scope, seen.get(str(scope.test_id), [])) for scope in some)
+        recovered += (_judged(slot, seen.get(str(slot.test_id), [])) for slot in some)
     return recovered
 
 
-def _judged(scope: Scope, seen: Sequence[observations.OnBranch]) -> Scope:
-    record = scope.record
+def _judged(slot: QuarantineSlot, seen: Sequence[observations.OnBranch]) -> QuarantineSlot:
+    record = slot.record
     if record is None:
-        return scope
+        return slot
     covered = [
         each.observation
         for each in seen
         if each.observation.finished_at >= record.created_at
-        and (scope.branch is None or matches(scope.branch, each.branch))
+        and (slot.branch is None or matches(slot.branch, each.branch))
     ]
-    return scope.holding(replace(record, is_recovered=is_recovered(covered)))
+    return slot.holding(replace(record, is_recovered=is_recovered(covered)))

@@ -26,13 +26,13 @@ from indexing.store.elasticsearch.auto_quarantine import Judged, Rules, rule_tes
 from indexing.store.elasticsearch.bulk import Operation
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.connection import Document
-from indexing.store.elasticsearch.observation_clauses import Extents
+from indexing.store.elasticsearch.observation_clauses import JobSummaries
 from indexing.store.elasticsearch.precedence import SMALL_WRITE
 from indexing.store.elasticsearch.repositories import document_routed, stored_of
-from indexing.store.elasticsearch.repository_settings import announce
+from indexing.store.elasticsearch.repository_settings import write_announcement
 from indexing.store.elasticsearch.runs import judge_runs
 from indexing.store.elasticsearch.search_query import key_of
-from indexing.store.elasticsearch.stale import Mark
+from indexing.store.elasticsearch.stale import DirtyMarker
 from indexing.store.elasticsearch.tests import StoredTest, source_of, test_of
 from indexing.store.elasticsearch.together import run_both, started
 from indexing.store.interface import Steps
@@ -65,26 +65,29 @@ async def _refresh(
     routing = None if repository is None else routing_of(repository)
     total = 0
     more = True
-    met: set[Mark] = set()
+    met: set[DirtyMarker] = set()
     # The marks of one repository were made so that they are found at once.
     refresh = routing is None
     while more:
-        marks, more = await stale.read_marks(cluster, routing, refresh=refresh)
+        markers, more = await stale.read_markers(cluster, routing, refresh=refresh)
         # Until then, the marks that this pass drops are still found.
         refresh = True
         # Those that are ahead of a change stay: they are not met twice in one call.
-        marks = [mark for mark in marks if mark not in met]
-        met.update(mark for mark in marks if not mark.is_over)
-        if any(mark.tests is None for mark in marks) or sum(map(_size, marks)) > SMALL_WRITE:
+        markers = [marker for marker in markers if marker not in met]
+        met.update(marker for marker in markers if not marker.is_over)
+        if (
+            any(marker.tests is None for marker in markers)
+            or sum(map(_size, markers)) > SMALL_WRITE
+        ):
             going_first.close()
-        if not marks:
+        if not markers:
             break
         async with started(cluster.connection.refresh(cluster.layout.executions)) as searchable:
-            for place, group in groupby(marks, key=lambda mark: mark.routing):
+            for place, group in groupby(markers, key=lambda marker: marker.routing):
                 named = list(group)
-                for mark in named:
-                    if mark.tests is None:
-                        await stale.spell_out(cluster, mark)
+                for marker in named:
+                    if marker.tests is None:
+                        await stale.spell_out(cluster, marker)
                         more = True
                 left: set[str] = set()
                 async for done in _refresh_repository(cluster, place, named, now, searchable):
@@ -94,14 +97,16 @@ async def _refresh(
                     if progress is not None and done.tests:
                         progress(total)
                 done_marks = [
-                    mark for mark in named if mark.tests is not None and left.isdisjoint(mark.tests)
+                    marker
+                    for marker in named
+                    if marker.tests is not None and left.isdisjoint(marker.tests)
                 ]
-                await stale.drop_marks(cluster, done_marks)
+                await stale.drop_markers(cluster, done_marks)
     return total
 
 
-def _size(mark: Mark) -> int:
-    return len(mark.tests or ())
+def _size(marker: DirtyMarker) -> int:
+    return len(marker.tests or ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,19 +125,19 @@ class _Done:
 async def _refresh_repository(
     cluster: Cluster,
     routing: str,
-    marks: Sequence[Mark],
+    markers: Sequence[DirtyMarker],
     now: datetime,
     searchable: Awaitable[None],
 ) -> AsyncIterator[_Done]:
-    """Work out what the marks name; every search waits for `searchable`.
+    """Work out what the markers name; every search waits for `searchable`.
 
     Runs are judged before anything is read that depends on how they are judged.
     """
-    tests = sorted(frozenset[str]().union(*(mark.tests or () for mark in marks)))
-    runs = frozenset[str]().union(*(mark.follow_up.runs for mark in marks))
+    tests = sorted(frozenset[str]().union(*(marker.tests or () for marker in markers)))
+    runs = frozenset[str]().union(*(marker.follow_up.runs for marker in markers))
     removed: dict[str, set[int]] = {}
-    for mark in marks:
-        for test, moment in mark.follow_up.bounds:
+    for marker in markers:
+        for test, moment in marker.follow_up.bounds:
             removed.setdefault(test, set()).add(moment)
     for start in range(0, max(len(tests), 1), _TESTS_A_STEP):
         some = tests[start : start + _TESTS_A_STEP]
@@ -154,7 +159,7 @@ class _Step:
     rules: Rules
     generations: Sequence[str]
     documents: Mapping[str, Document]
-    extents: Extents
+    summaries: JobSummaries
     # Moments of executions that are gone, by test.
     removed: Mapping[str, Collection[int]]
 
@@ -180,21 +185,23 @@ class _Step:
         )
         if repository is None:
             raise StoreError("a repository is gone from Elasticsearch")
-        stored = await announce(cluster, stored_of(repository))
-        scope = observations.Scope(routing, state.retention, stored.repository.default_branch)
-        rules = Rules(stored.repository, stored.settings_version, scope, now)
+        stored = await write_announcement(cluster, stored_of(repository))
+        observed = observations.ObservedBranch(
+            routing, state.retention, stored.repository.default_branch
+        )
+        rules = Rules(stored.repository, stored.settings_version, observed, now)
         # A mark may be older than its tests, where whoever made it was killed before them.
         documents = {document.id: document for document in found if document is not None}
         await searchable
         await _give_way(cluster, len(documents))
-        extents = await observations.read_extents(cluster, scope, list(documents))
-        return cls(cluster, rules, state.generations, documents, extents, removed)
+        summaries = await observations.read_job_summaries(cluster, observed, list(documents))
+        return cls(cluster, rules, state.generations, documents, summaries, removed)
 
     async def run(self) -> AsyncIterator[_Done]:
-        documents, extents = self.documents, self.extents
-        for portion in _portions(list(documents), extents):
+        documents, summaries = self.documents, self.summaries
+        for portion in _portions(list(documents), summaries):
             await _give_way(self.cluster, len(documents))
-            here = {test: extents[test] for test in portion if test in extents}
+            here = {test: summaries[test] for test in portion if test in summaries}
             seen = await observations.read_observations(self.cluster, self.rules.executions, here)
             judged = await asyncio.to_thread(self._judge_all, portion, seen, here)
             yield _Done(len(portion), await self._store(judged))
@@ -203,14 +210,14 @@ class _Step:
         self,
         tests: Sequence[str],
         seen: Mapping[str, Sequence[Observation]],
-        extents: Extents,
+        summaries: JobSummaries,
     ) -> list[Judged]:
         """Pure, and long enough to keep other requests of a service waiting."""
         return [
             _judge(
                 self.documents[test],
                 seen.get(test, []),
-                extents.get(test, {}),
+                summaries.get(test, {}),
                 self.rules,
                 self.removed.get(test, ()),
             )
@@ -303,12 +310,12 @@ def row_id_of(repository: RepositoryName, test_name: str, pipeline: str, job: st
     return derive_identity_id(repository, test_name, pipeline, job).hex()
 
 
-def _portions(tests: Sequence[str], extents: Extents) -> Iterator[list[str]]:
+def _portions(tests: Sequence[str], summaries: JobSummaries) -> Iterator[list[str]]:
     """The tests in portions whose executions fit into memory; one test alone may have more."""
     portion: list[str] = []
     size = 0
     for test in tests:
-        executions = sum(extent.executions for extent in extents.get(test, {}).values())
+        executions = sum(summary.executions for summary in summaries.get(test, {}).values())
         if portion and size + executions > _EXECUTIONS_A_STEP:
             yield portion
             portion, size = [], 0

@@ -1,8 +1,8 @@
 """Executions that an operator removes, and what is left of their tests.
 
-First and last failure and success outlive the executions behind them. So the marks around a removal
+First and last failure and success outlive the executions behind them. So the markers around a removal
 say which bounds may be of removed executions, and which runs have to be judged anew; whoever works
-the tests out next does both. A kill at any point leaves such a mark, or executions that the next
+the tests out next does both. A kill at any point leaves such a marker, or executions that the next
 call finds.
 """
 
@@ -33,7 +33,7 @@ from indexing.store.elasticsearch.maintenance import list_repositories
 from indexing.store.elasticsearch.observation_clauses import TIME
 from indexing.store.elasticsearch.refresh import refresh_tests, row_id_of
 from indexing.store.elasticsearch.scanning import scan, scan_groups
-from indexing.store.elasticsearch.scopes import Scope, read_scopes, scope_of, write_scope
+from indexing.store.elasticsearch.scopes import QuarantineSlot, read_slots, slot_of, write_slot
 from indexing.store.elasticsearch.stale import FollowUp
 from indexing.store.elasticsearch.tests import BOUNDS, source_of, test_of
 from indexing.store.interface import ForgetCount, Steps
@@ -90,8 +90,8 @@ async def remove_executions(
         if selection.outside is not None:
             async for bounds in _find_misdated_bounds(cluster, routing, selection.outside):
                 tests = {test for test, _ in bounds}
-                await stale.mark_tests(
-                    cluster, stale.new_mark_id(), routing, tests, follow_up=FollowUp(bounds)
+                await stale.write_marker(
+                    cluster, stale.new_marker_id(), routing, tests, follow_up=FollowUp(bounds)
                 )
             await _clamp_scopes(cluster, routing, selection.outside.latest, now)
     await refresh_tests(cluster, now, progress, selection.repository)
@@ -128,16 +128,18 @@ async def _remove(cluster: Cluster, routing: str, query: Mapping[str, Any]) -> i
             if not hits:
                 break
             sources = [hit["_source"] for hit in hits]
-            mark = stale.new_mark_id()
+            marker = stale.new_marker_id()
             tests = {source["test_id"] for source in sources}
             follow_up = FollowUp(
                 frozenset((source["test_id"], source[TIME]) for source in sources),
                 frozenset(source["run"] for source in sources),
             )
-            await stale.mark_tests(cluster, mark, routing, tests, ahead=True, follow_up=follow_up)
+            await stale.write_marker(
+                cluster, marker, routing, tests, ahead=True, follow_up=follow_up
+            )
             operations = [Operation("delete", hit["_index"], hit["_id"], routing) for hit in hits]
             outcomes = await bulk.send(cluster.connection, operations, visible=False)
-            await stale.mark_tests(cluster, mark, routing, tests, follow_up=follow_up)
+            await stale.write_marker(cluster, marker, routing, tests, follow_up=follow_up)
             removed += sum(outcome.status == 200 for outcome in outcomes)
     return removed
 
@@ -247,27 +249,29 @@ async def _clamp_scopes(cluster: Cluster, routing: str, latest: datetime, now: d
         async for hits in scan(
             cluster.connection, cluster.layout.quarantines, body, routing=routing
         ):
-            for scope in map(_scope_of, hits):
-                changed = replace(scope, answered_until=clamp(scope.answered_until))
-                if scope.record is not None:
-                    until = clamp(scope.record.judged_until)
-                    changed = changed.holding(replace(scope.record, judged_until=until))
-                if changed != scope:
-                    test = [str(scope.test_id)]
-                    await stale.mark_tests(cluster, stale.new_mark_id(), routing, test, ahead=True)
+            for slot in map(_slot_of, hits):
+                changed = replace(slot, answered_until=clamp(slot.answered_until))
+                if slot.record is not None:
+                    until = clamp(slot.record.judged_until)
+                    changed = changed.holding(replace(slot.record, judged_until=until))
+                if changed != slot:
+                    test = [str(slot.test_id)]
+                    await stale.write_marker(
+                        cluster, stale.new_marker_id(), routing, test, ahead=True
+                    )
                     again |= not await _write(cluster, changed)
-                    await stale.mark_tests(cluster, stale.new_mark_id(), routing, test)
+                    await stale.write_marker(cluster, stale.new_marker_id(), routing, test)
 
 
-def _scope_of(hit: Mapping[str, Any]) -> Scope:
+def _slot_of(hit: Mapping[str, Any]) -> QuarantineSlot:
     version = Version(hit["_seq_no"], hit["_primary_term"])
-    return scope_of(Document(hit["_id"], hit["_source"], version))
+    return slot_of(Document(hit["_id"], hit["_source"], version))
 
 
-async def _write(cluster: Cluster, scope: Scope) -> bool:
+async def _write(cluster: Cluster, slot: QuarantineSlot) -> bool:
     """Store the scope; false where somebody else has changed it meanwhile."""
     try:
-        await write_scope(cluster, scope)
+        await write_slot(cluster, slot)
     except ConflictError:
         return False
     return True
@@ -278,12 +282,12 @@ async def _drop_automatic_quarantine(
 ) -> None:
     """End the automatic quarantine of a test, if there is one, without a trace."""
     test_id = derive_test_id(repository, test_name)
-    unknown = Scope(routing_of(repository), test_id, test_name, None)
+    unknown = QuarantineSlot(routing_of(repository), test_id, test_name, None)
     while True:
-        (scope,) = await read_scopes(cluster, [unknown])
-        if scope.record is None or scope.record.source is not QuarantineSource.AUTO:
+        (slot,) = await read_slots(cluster, [unknown])
+        if slot.record is None or slot.record.source is not QuarantineSource.AUTO:
             return
-        if await _write(cluster, scope.holding(None)):
+        if await _write(cluster, slot.holding(None)):
             return
 
 

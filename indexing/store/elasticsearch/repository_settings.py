@@ -23,7 +23,7 @@ async def set_repository(
     cluster: Cluster, name: RepositoryName, change: RepositoryChange, now: datetime
 ) -> Repository:
     while True:
-        stored = await announce(cluster, await make_known(cluster, name))
+        stored = await write_announcement(cluster, await make_known(cluster, name))
         before = stored.repository
         after = _changed(before, change)
         if after == before:
@@ -45,11 +45,11 @@ async def set_repository(
             continue
         # Whoever worked the tests out in the meantime did so by the old settings.
         await mark_repository(cluster, routing_of(before.name))
-        await announce(cluster, await make_known(cluster, name))
+        await write_announcement(cluster, await make_known(cluster, name))
         return after
 
 
-async def announce(cluster: Cluster, stored: StoredRepository) -> StoredRepository:
+async def write_announcement(cluster: Cluster, stored: StoredRepository) -> StoredRepository:
     """Write the event that a change of settings left to be written, and note that it is done."""
     while stored.announcement is not None:
         await write_events(cluster, [stored.announcement])

@@ -12,7 +12,7 @@ from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.connection import WRITING, ConflictError, Document
 from indexing.store.elasticsearch.retention import Retention
 from indexing.store.elasticsearch.scanning import scan_groups
-from indexing.store.elasticsearch.stale import announce, confirm
+from indexing.store.elasticsearch.stale import mark_after, mark_before
 from indexing.store.elasticsearch.together import run_both
 
 _TESTS_A_PAGE: Final = 5_000
@@ -87,7 +87,7 @@ async def _turn(
 ) -> None:
     """Store what a run turned into, unless somebody else has judged it meanwhile."""
     query = _query_of(routing, [run], retention)
-    announced = await announce(cluster, routing, await _find_tests(cluster, routing, query))
+    marked = await mark_before(cluster, routing, await _find_tests(cluster, routing, query))
     source = {
         "repository_id": routing,
         "run": run,
@@ -105,7 +105,7 @@ async def _turn(
         )
     except ConflictError:
         return
-    await confirm(cluster, announced)
+    await mark_after(cluster, marked)
 
 
 def _is_failure(results: _Results) -> bool:

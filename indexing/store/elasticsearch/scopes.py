@@ -61,11 +61,11 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
-    """What is known of one scope; `ended` counts its quarantines that are over.
+class QuarantineSlot:
+    """The place of one quarantine, filled or not; `ended` counts its quarantines that are over.
 
     `answered_until` is how far the evidence reached that their ends have answered. `version` is
-    none for a scope that was never stored.
+    none for a slot that was never stored.
     """
 
     routing: str
@@ -94,70 +94,70 @@ class Scope:
             expires_at=record.expires_at,
         )
 
-    def holding(self, record: Record | None) -> Scope:
-        """The scope with that record in place of its own, which leaves no trace."""
+    def holding(self, record: Record | None) -> QuarantineSlot:
+        """The slot with that record in place of its own, which leaves no trace."""
         return replace(self, record=record)
 
-    def ended_with(self, evidence_until: datetime | None) -> Scope:
-        """The scope after its record ended, answering the evidence up to that moment."""
+    def ended_with(self, evidence_until: datetime | None) -> QuarantineSlot:
+        """The slot after its record ended, answering the evidence up to that moment."""
         answered = [m for m in (self.answered_until, evidence_until) if m is not None]
         return replace(
             self, record=None, ended=self.ended + 1, answered_until=max(answered, default=None)
         )
 
-    def expired_by(self, now: datetime) -> Scope:
-        """The scope with its record ended, if that has expired."""
+    def expired_by(self, now: datetime) -> QuarantineSlot:
+        """The slot with its record ended, if that has expired."""
         expires_at = None if self.record is None else self.record.expires_at
         if expires_at is None or expires_at > now:
             return self
         return self.ended_with(expires_at)
 
 
-def scope_id(test_id: uuid.UUID, branch: str | None) -> str:
+def slot_id(test_id: uuid.UUID, branch: str | None) -> str:
     return derive_scope_id(test_id, branch).hex()
 
 
-async def read_scopes(cluster: Cluster, scopes: Sequence[Scope]) -> list[Scope]:
-    """Each scope as it is stored; those that are not come back as they were given."""
+async def read_slots(cluster: Cluster, slots: Sequence[QuarantineSlot]) -> list[QuarantineSlot]:
+    """Each slot as it is stored; those that are not come back as they were given."""
     found = await cluster.connection.get_many(
         [
-            (cluster.layout.quarantines, scope_id(scope.test_id, scope.branch), scope.routing)
-            for scope in scopes
+            (cluster.layout.quarantines, slot_id(slot.test_id, slot.branch), slot.routing)
+            for slot in slots
         ],
         patience=WRITING,
     )
     return [
-        scope if document is None else scope_of(document)
-        for scope, document in zip(scopes, found, strict=True)
+        slot if document is None else slot_of(document)
+        for slot, document in zip(slots, found, strict=True)
     ]
 
 
-async def write_scope(cluster: Cluster, scope: Scope) -> None:
-    """Store a scope over what was read of it; raises `ConflictError` if that has changed."""
+async def write_slot(cluster: Cluster, slot: QuarantineSlot) -> None:
+    """Store a slot over what was read of it; raises `ConflictError` if that has changed."""
     await cluster.connection.put(
         cluster.layout.quarantines,
-        scope_id(scope.test_id, scope.branch),
-        _source_of(scope),
-        over=scope.version,
-        routing=scope.routing,
+        slot_id(slot.test_id, slot.branch),
+        _source_of(slot),
+        over=slot.version,
+        routing=slot.routing,
     )
 
 
-def writing(cluster: Cluster, scope: Scope) -> Operation:
+def writing(cluster: Cluster, slot: QuarantineSlot) -> Operation:
     """The same as one operation of a bulk, whose outcome is a conflict then."""
     return Operation(
-        "create" if scope.version is None else "index",
+        "create" if slot.version is None else "index",
         cluster.layout.quarantines,
-        scope_id(scope.test_id, scope.branch),
-        scope.routing,
-        _source_of(scope),
-        None if scope.version is None else scope.version.parameters,
+        slot_id(slot.test_id, slot.branch),
+        slot.routing,
+        _source_of(slot),
+        None if slot.version is None else slot.version.parameters,
     )
 
 
-def scope_of(document: Document) -> Scope:
+def slot_of(document: Document) -> QuarantineSlot:
     source = document.source
-    return Scope(
+    return QuarantineSlot(
         routing=source["repository_id"],
         test_id=uuid.UUID(source["test_id"]),
         test_name=source["test_name"],
@@ -183,17 +183,17 @@ def _record_of(source: Mapping[str, Any]) -> Record:
     )
 
 
-def _source_of(scope: Scope) -> dict[str, Any]:
+def _source_of(slot: QuarantineSlot) -> dict[str, Any]:
     source: dict[str, Any] = {
-        "repository_id": scope.routing,
-        "scope": scope_id(scope.test_id, scope.branch),
-        "test_id": str(scope.test_id),
-        "test_name": scope.test_name,
-        "branch": scope.branch,
-        "ended": scope.ended,
-        "answered_until": microseconds_or_none(scope.answered_until),
+        "repository_id": slot.routing,
+        "scope": slot_id(slot.test_id, slot.branch),
+        "test_id": str(slot.test_id),
+        "test_name": slot.test_name,
+        "branch": slot.branch,
+        "ended": slot.ended,
+        "answered_until": microseconds_or_none(slot.answered_until),
     }
-    record = scope.record
+    record = slot.record
     if record is not None:
         source |= {
             "quarantine_id": str(record.id),

@@ -1,8 +1,9 @@
-"""Marks of tests whose executions changed since what is derived of them was worked out.
+"""Dirty markers: tests whose executions changed since their derived values were computed.
 
-A mark is made ahead of the change and once more after it. One that was made ahead is worked out
-like any other and not taken away: its change may not have been seen yet. If its writer was killed,
-it is taken away when no writer can be at it any more. So no kill can lose a change.
+A marker is written before the change and again after it. A refresh also computes the tests of a
+marker that was written before its change, but does not delete it: it may not have seen the change
+yet. If the writer was killed, the marker is deleted when no writer can be working on it any more.
+So no kill can lose a change.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from indexing.store.elasticsearch.scanning import scan
 # Longer than one write takes with every wait for a cluster that puts it off.
 AHEAD_SECONDS: Final = 900
 
-# How many tests the marks that are read at once may name, and how many of them one mark names.
+# How many tests the markers that are read at once may name, and how many of them one marker names.
 _TESTS_AT_ONCE: Final = 100_000
-_MARKS_A_PAGE: Final = 100
+_MARKERS_A_PAGE: Final = 100
 _TESTS_A_PAGE: Final = 5_000
 
 
@@ -46,7 +47,7 @@ NO_FOLLOW_UP: Final = FollowUp()
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class DirtyMarker:
     """Some stale tests of one repository, by their ids; all of its tests, where it is `None`."""
 
     id: str
@@ -58,106 +59,108 @@ class Mark:
 
     @property
     def is_over(self) -> bool:
-        """Whether the change that it announces is done, or will never be."""
+        """Whether its change is done, or will never be."""
         return self.ahead_until <= time.time()
 
 
-def new_mark_id() -> str:
+def new_marker_id() -> str:
     return uuid.uuid4().hex
 
 
-async def mark_tests(
+async def write_marker(
     cluster: Cluster,
-    mark_id: str,
+    marker_id: str,
     routing: str,
     tests: Iterable[str] | None,
     *,
     ahead: bool = False,
     follow_up: FollowUp = NO_FOLLOW_UP,
 ) -> None:
-    """Make a mark, or make it anew: nobody who read it before can then take it away.
+    """Write a marker, or write it again: a refresh that read it before can then not delete it.
 
-    Whoever reads marks from then on finds it.
+    Every later reading of markers finds it.
     """
-    operation = marking(cluster, mark_id, routing, tests, ahead=ahead, follow_up=follow_up)
+    operation = marker_operation(
+        cluster, marker_id, routing, tests, ahead=ahead, follow_up=follow_up
+    )
     await bulk.send(cluster.connection, [operation], visible=True)
 
 
-def marking(
+def marker_operation(
     cluster: Cluster,
-    mark_id: str,
+    marker_id: str,
     routing: str,
     tests: Iterable[str] | None,
     *,
     ahead: bool = False,
     follow_up: FollowUp = NO_FOLLOW_UP,
 ) -> Operation:
-    """The same as one operation of a bulk, which may leave it to be found later."""
+    """The marker as one operation of a bulk request, which may make it visible later."""
     source: dict[str, Any] = {
         "repository_id": routing,
-        "mark": mark_id,
+        "mark": marker_id,
         "tests": None if tests is None else sorted(tests),
         "ahead_until": time.time() + AHEAD_SECONDS if ahead else 0,
     }
     if follow_up != NO_FOLLOW_UP:
         source["removed"] = {"bounds": sorted(follow_up.bounds), "runs": sorted(follow_up.runs)}
-    return Operation("index", cluster.layout.stale, mark_id, None, source)
+    return Operation("index", cluster.layout.stale, marker_id, None, source)
 
 
 async def mark_repository(cluster: Cluster, routing: str, *, ahead: bool = False) -> None:
-    """Mark all tests of a repository."""
+    """Mark all tests of a repository as dirty."""
     # One is enough however often it is asked for.
-    await mark_tests(cluster, f"all-{routing}", routing, None, ahead=ahead)
+    await write_marker(cluster, f"all-{routing}", routing, None, ahead=ahead)
 
 
 @dataclass(frozen=True, slots=True)
-class Announcement:
-    """A mark that was made ahead of a change to these tests."""
+class MarkedTests:
+    """Tests that were marked before a change to them."""
 
-    mark_id: str
+    marker_id: str
     routing: str
     tests: Sequence[str]
 
 
-async def announce(cluster: Cluster, routing: str, tests: Sequence[str]) -> list[Announcement]:
-    """Mark tests ahead of a change; `confirm` is to be told of it once the change is done."""
-    announced = [
-        Announcement(new_mark_id(), routing, tests[start : start + _TESTS_A_PAGE])
+async def mark_before(cluster: Cluster, routing: str, tests: Sequence[str]) -> list[MarkedTests]:
+    """Mark tests before a change; `mark_after` has to be called once the change is done."""
+    marked = [
+        MarkedTests(new_marker_id(), routing, tests[start : start + _TESTS_A_PAGE])
         for start in range(0, len(tests), _TESTS_A_PAGE)
     ]
-    for each in announced:
-        await mark_tests(cluster, each.mark_id, routing, each.tests, ahead=True)
-    return announced
+    for each in marked:
+        await write_marker(cluster, each.marker_id, routing, each.tests, ahead=True)
+    return marked
 
 
-async def confirm(cluster: Cluster, announced: Iterable[Announcement]) -> None:
-    """Mark the tests once more, after the change: whoever works them out sees it."""
-    for each in announced:
-        await mark_tests(cluster, each.mark_id, each.routing, each.tests)
+async def mark_after(cluster: Cluster, marked: Iterable[MarkedTests]) -> None:
+    """Mark the tests again, after the change: the next refresh sees it."""
+    for each in marked:
+        await write_marker(cluster, each.marker_id, each.routing, each.tests)
 
 
-async def read_marks(
+async def read_markers(
     cluster: Cluster, routing: str | None, *, refresh: bool
-) -> tuple[list[Mark], bool]:
-    """Marks of one repository or of any, the marks of a repository together.
+) -> tuple[list[DirtyMarker], bool]:
+    """The markers of one repository or of any, those of a repository together.
 
-    Not all of them where they name very many tests; also tells whether there are more. What they
-    are about has to be made searchable afterwards, not before: what was stored in between would be
-    seen by nobody, and its mark taken away.
+    Not all of them where they name very many tests; also tells whether there are more. Refresh the
+    executions after this call, not before: what is stored in between would be seen by nobody, and
+    its marker deleted.
 
-    Without `refresh`, a mark of `marking` that was not made anew since, as its writer was killed,
-    may not be found yet; and one that was dropped may be found still.
+    Without `refresh`, a marker whose writer was killed right after it may not be found yet, and a
+    deleted one may still be found.
     """
     if refresh:
         await cluster.connection.refresh(cluster.layout.stale)
     body: dict[str, Any] = {
-        "size": _MARKS_A_PAGE,
+        "size": _MARKERS_A_PAGE,
         "sort": [{"repository_id": "asc"}, {"mark": "asc"}],
         "seq_no_primary_term": True,
     }
     if routing is not None:
         body["query"] = {"term": {"repository_id": routing}}
-    marks: list[Mark] = []
+    markers: list[DirtyMarker] = []
     more = False
     seen = 0
     async with aclosing(scan(cluster.connection, cluster.layout.stale, body)) as pages:
@@ -165,8 +168,8 @@ async def read_marks(
             for hit in hits:
                 source = hit["_source"]
                 tests = source["tests"]
-                marks.append(
-                    Mark(
+                markers.append(
+                    DirtyMarker(
                         hit["_id"],
                         Version(hit["_seq_no"], hit["_primary_term"]),
                         source["repository_id"],
@@ -176,10 +179,10 @@ async def read_marks(
                     )
                 )
                 seen += _TESTS_AT_ONCE if tests is None else len(tests)
-            more = len(hits) == _MARKS_A_PAGE
+            more = len(hits) == _MARKERS_A_PAGE
             if seen >= _TESTS_AT_ONCE:
                 break
-    return marks, more
+    return markers, more
 
 
 def _follow_up_of(source: Mapping[str, Any] | None) -> FollowUp:
@@ -189,36 +192,38 @@ def _follow_up_of(source: Mapping[str, Any] | None) -> FollowUp:
     return FollowUp(bounds, frozenset(source["runs"]))
 
 
-async def drop_marks(cluster: Cluster, marks: Sequence[Mark]) -> None:
-    """Take marks away, save those ahead of a change and those made anew since they were read."""
+async def drop_markers(cluster: Cluster, markers: Sequence[DirtyMarker]) -> None:
+    """Delete markers, except those before a change and those written again since they were read."""
     operations = [
-        Operation("delete", cluster.layout.stale, mark.id, None, guard=mark.version.parameters)
-        for mark in marks
-        if mark.is_over
+        Operation("delete", cluster.layout.stale, marker.id, None, guard=marker.version.parameters)
+        for marker in markers
+        if marker.is_over
     ]
     await bulk.send(cluster.connection, operations, visible=False)
 
 
-async def spell_out(cluster: Cluster, mark: Mark) -> None:
-    """Put marks that name its tests in place of one for a whole repository."""
+async def spell_out(cluster: Cluster, marker: DirtyMarker) -> None:
+    """Replace the marker of a whole repository by markers that name its tests."""
     await cluster.connection.refresh(cluster.layout.tests)
     body = {
         "size": _TESTS_A_PAGE,
-        "query": {"term": {"repository_id": mark.routing}},
+        "query": {"term": {"repository_id": marker.routing}},
         "sort": [{"test_id": "asc"}],
         "_source": False,
     }
-    async for hits in scan(cluster.connection, cluster.layout.tests, body, routing=mark.routing):
+    async for hits in scan(cluster.connection, cluster.layout.tests, body, routing=marker.routing):
         if hits:
-            await mark_tests(cluster, new_mark_id(), mark.routing, [hit["_id"] for hit in hits])
-    await drop_marks(cluster, [mark])
+            await write_marker(
+                cluster, new_marker_id(), marker.routing, [hit["_id"] for hit in hits]
+            )
+    await drop_markers(cluster, [marker])
 
 
 async def count_stale(cluster: Cluster) -> int:
-    """How many tests wait; those of a mark for a whole repository are all of its tests."""
+    """How many tests wait; a marker of a whole repository counts all of its tests."""
     tests: dict[str, set[str]] = {}
     whole: set[str] = set()
-    body = {"size": _MARKS_A_PAGE, "sort": [{"repository_id": "asc"}, {"mark": "asc"}]}
+    body = {"size": _MARKERS_A_PAGE, "sort": [{"repository_id": "asc"}, {"mark": "asc"}]}
     async for hits in scan(cluster.connection, cluster.layout.stale, body):
         for hit in hits:
             named: Collection[str] | None = hit["_source"]["tests"]

@@ -12,7 +12,7 @@ from indexing.health.thresholds import WINDOW
 from indexing.store.elasticsearch.observation_clauses import (
     MAX_LEAVES,
     Clause,
-    Extent,
+    JobSummary,
     clauses_for_health,
     clauses_since,
     requests_of,
@@ -40,13 +40,13 @@ ROWS = st.lists(
 )
 
 
-def extents_of(rows: list[Row]) -> dict[str, dict[tuple[str, str], Extent]]:
-    found: dict[str, dict[tuple[str, str], Extent]] = {}
+def extents_of(rows: list[Row]) -> dict[str, dict[tuple[str, str], JobSummary]]:
+    found: dict[str, dict[tuple[str, str], JobSummary]] = {}
     for test, job, _, _ in rows:
         own = [row for row in rows if row[:2] == (test, job)]
         failed = [int(float(at)) for *_, bad, at in own if bad]
         passed = [int(float(at)) for *_, bad, at in own if not bad]
-        found.setdefault(test, {})["ci", job] = Extent(
+        found.setdefault(test, {})["ci", job] = JobSummary(
             len(own),
             max(int(float(row[3])) for row in own),
             min(failed, default=None),
@@ -99,8 +99,8 @@ def test_a_clause_counts_what_the_cluster_counts(rows: list[Row]) -> None:
 
 
 def test_nothing_after_the_last_moment_is_asked_for() -> None:
-    extents = extents_of([("a", "unit", True, NOW)])
-    (clause,) = clauses_for_health(extents, NOW + 5)
+    summaries = extents_of([("a", "unit", True, NOW)])
+    (clause,) = clauses_for_health(summaries, NOW + 5)
     assert finds(clause.query, ("a", "unit", True, NOW + 5))
     assert not finds(clause.query, ("a", "unit", True, NOW + 6))
 
@@ -113,7 +113,9 @@ def test_a_matrix_of_jobs_costs_what_one_job_costs() -> None:
             clauses_for_health(
                 {
                     f"test-{number}": {
-                        ("ci", f"job-{job}"): Extent(2, NOW + number, old, old + job, NOW + number)
+                        ("ci", f"job-{job}"): JobSummary(
+                            2, NOW + number, old, old + job, NOW + number
+                        )
                         for job in range(jobs)
                     }
                     for number, old in ((n, NOW - 40 * DAY + 100 * n) for n in range(500))
@@ -131,7 +133,7 @@ def test_a_matrix_of_jobs_costs_what_one_job_costs() -> None:
 
 
 def test_tests_of_one_report_share_their_clauses() -> None:
-    jobs = {("ci", "unit"): Extent(2, NOW, NOW - 40 * DAY, NOW - 40 * DAY, NOW)}
+    jobs = {("ci", "unit"): JobSummary(2, NOW, NOW - 40 * DAY, NOW - 40 * DAY, NOW)}
     assert len(list(clauses_for_health({f"test-{n}": jobs for n in range(500)}))) == 2
     assert len(list(clauses_since({f"test-{n}": NOW for n in range(500)}))) == 1
 

@@ -258,7 +258,7 @@ async def test_another_process_finds_the_marks_of_a_repository_at_once(
 async def test_marks_beyond_one_page_are_done_by_the_same_call(
     store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stale, "_MARKS_A_PAGE", 1)
+    monkeypatch.setattr(stale, "_MARKERS_A_PAGE", 1)
     monkeypatch.setattr(stale, "_TESTS_AT_ONCE", 1)
     await store.ensure_repository(WIDGETS)
     for number in range(4):

@@ -6,8 +6,8 @@ from typing import Final
 
 from multidict import CIMultiDict
 
-# The one that tells whether a response has them all.
-MARK: Final = "X-Content-Type-Options"
+# A response that has this header has all of them.
+SENTINEL_HEADER: Final = "X-Content-Type-Options"
 
 # For the few who look at an answer in a browser: it is shown as what it is, runs nothing, is put
 # into no other page, and tells nobody where it came from.
@@ -17,6 +17,6 @@ RESPONSE_HEADERS: Final = CIMultiDict(
         "Referrer-Policy": "no-referrer",
         # In place of the names and versions of what this is built on.
         "Server": "mergewatch",
-        MARK: "nosniff",
+        SENTINEL_HEADER: "nosniff",
     }
 )

@@ -115,16 +115,16 @@ class AdmissionControl:
     def _refuse_overload(self, request: BaseRequest) -> StreamResponse:
         if not takes_raw_response(request):
             return _refuse(request, self._overload)
-        return _marked(request, RawResponse(self._head, self._body, _STATUS))
+        return _with_request_id(request, RawResponse(self._head, self._body, _STATUS))
 
 
 ADMISSION_CONTROL: Final = web.AppKey("admission_control", AdmissionControl)
 
 
 def _refuse(request: BaseRequest, problem: Problem) -> StreamResponse:
-    return _marked(request, problems.response(problem))
+    return _with_request_id(request, problems.response(problem))
 
 
-def _marked(request: BaseRequest, response: StreamResponse) -> StreamResponse:
+def _with_request_id(request: BaseRequest, response: StreamResponse) -> StreamResponse:
     response.headers[REQUEST_ID_HEADER] = choose_request_id(request.headers)
     return response

@@ -18,9 +18,9 @@ from service.schemas.fields import Fragment, Moment, Ratio, Spelled
 # Gives the JSON text of an object, as UTF-8.
 Encoder = Callable[[Any], bytes]
 
-# What orjson writes as marshmallow does: enumerations by value, UUIDs, and moments with `Z`.
+# What orjson encodes as marshmallow does: enumerations by value, UUIDs, and moments with `Z`.
 # Their subclasses may dump otherwise, so only these very types count.
-_WRITTEN_ALIKE: Final = frozenset(
+_SAME_ENCODING: Final = frozenset(
     {fields.Boolean, fields.Integer, fields.Float, fields.String, fields.UUID, Moment, Ratio}
 )
 _GLOBALS: Final = {"Fragment": orjson.Fragment, "dumps": orjson.dumps, "OPTION": orjson.OPT_UTC_Z}
@@ -62,6 +62,6 @@ def _value(field: fields.Field[Any], path: str, depth: int) -> str:
             return f"[{_object(schema, inner, depth + 1)} for {inner} in {path}]"
         case fields.List(inner=element):
             return f"[{_value(element, inner, depth + 1)} for {inner} in {path}]"
-        case _ if type(field) in _WRITTEN_ALIKE:
+        case _ if type(field) in _SAME_ENCODING:
             return path
     raise TypeError(f"{type(field).__name__} cannot be compiled")

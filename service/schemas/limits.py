@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-# Limits of the interface, and of design section 2 where that is silent.
+# Those of the interface, and our own where it names none.
 MAX_VALUES: Final = 100
 MAX_VALUE_LENGTH: Final = 2_048
 MAX_STARS: Final = 16

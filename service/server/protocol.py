@@ -15,7 +15,7 @@ from service.context import Lifecycle
 from service.http import problems
 from service.http.raw_response import RawResponse
 from service.http.request_id import REQUEST_ID_HEADER, choose_request_id
-from service.http.response_headers import MARK, RESPONSE_HEADERS
+from service.http.response_headers import RESPONSE_HEADERS, SENTINEL_HEADER
 from service.http.targets import MAX_PARSED_BYTES
 
 # How long the head of a request may take, from its first byte or from the start of the connection:
@@ -149,7 +149,7 @@ class Connection(RequestHandler):
             if isinstance(resp, HTTPException):
                 resp = problems.response(problems.from_http_exception(resp))
                 resp.headers[REQUEST_ID_HEADER] = choose_request_id(request.headers)
-            if MARK not in resp.headers:
+            if SENTINEL_HEADER not in resp.headers:
                 resp.headers.update(RESPONSE_HEADERS)
         if self._lifecycle.stopping:
             # The client is told not to reuse the connection.

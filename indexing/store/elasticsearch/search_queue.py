@@ -20,7 +20,7 @@ class SearchQueue:
     """The queue of one process: tenants wait behind themselves first."""
 
     def __init__(self) -> None:
-        self._turns = FairQueue(SEARCHES_AT_ONCE, SEARCHES_OF_ONE)
+        self._slots = FairQueue(SEARCHES_AT_ONCE, SEARCHES_OF_ONE)
 
     @asynccontextmanager
     async def take(self) -> AsyncIterator[None]:
@@ -30,7 +30,7 @@ class SearchQueue:
             StoreUnavailableError: it takes too long.
         """
         try:
-            async with take_within(WAIT_SECONDS, self._turns.take(current_tenant.get())):
+            async with take_within(WAIT_SECONDS, self._slots.take(current_tenant.get())):
                 yield
         except TimeoutError as error:
             raise StoreUnavailableError("too many expensive searches at once") from error

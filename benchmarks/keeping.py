@@ -7,7 +7,17 @@ from typing import Any
 
 import orjson
 
-from benchmarks.results import Cost, Figure, Flood, Look, Memory, Results, Round, Speed, Subject
+from benchmarks.results import (
+    Cost,
+    Figure,
+    Flood,
+    Memory,
+    ProfiledSubject,
+    Results,
+    Round,
+    Speed,
+    Subject,
+)
 from benchmarks.running.profile import Profile, Share
 
 
@@ -39,9 +49,9 @@ def decode(value: dict[str, Any]) -> Results:
     )
 
 
-def _look(value: dict[str, Any]) -> Look:
+def _look(value: dict[str, Any]) -> ProfiledSubject:
     shares = (tuple(Share(**s) for s in value["profile"][name]) for name in ("itself", "within"))
-    return Look(Subject(**value["subject"]), Profile(*shares))
+    return ProfiledSubject(Subject(**value["subject"]), Profile(*shares))
 
 
 def _figure(value: dict[str, Any]) -> Figure:

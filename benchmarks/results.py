@@ -64,7 +64,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ProfiledSubject:
     """Where a stack spends its time on one operation."""
 
     subject: Subject
@@ -132,7 +132,7 @@ class Results:
     speeds: tuple[Speed, ...] = ()
     # What loading the real reports takes, times the least that it could.
     reports_ratio: float | None = None
-    hottest: tuple[Look, ...] = ()
+    hottest: tuple[ProfiledSubject, ...] = ()
     # What did not come to a figure, and why.
     failures: tuple[str, ...] = ()
     # When each part was measured, in the order of the parts.

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from benchmarks.load.wrk import under_load
 from benchmarks.parts.bench import Conditions, started
 from benchmarks.requests.operations import BY_NAME
-from benchmarks.results import Look, Subject
+from benchmarks.results import ProfiledSubject, Subject
 from benchmarks.running.cores import available_cores, divide
 from benchmarks.running.profile import ProfileError, profile
 from benchmarks.stacks import STACKS
@@ -16,7 +16,9 @@ from benchmarks.stacks import STACKS
 _SECONDS = 4
 
 
-def measure_profiles(conditions: Conditions, subjects: Iterable[Subject]) -> tuple[Look, ...]:
+def measure_profiles(
+    conditions: Conditions, subjects: Iterable[Subject]
+) -> tuple[ProfiledSubject, ...]:
     """A look into each subject; those that cannot be looked into are left out, said why."""
     found = []
     by_name = {stack.name: stack for stack in STACKS}
@@ -36,7 +38,7 @@ def measure_profiles(conditions: Conditions, subjects: Iterable[Subject]) -> tup
                 if server.pid is None:
                     continue
                 try:
-                    found.append(Look(subject, profile(server.pid, _SECONDS)))
+                    found.append(ProfiledSubject(subject, profile(server.pid, _SECONDS)))
                 except ProfileError as error:
                     print(f"  no profile: {error}", file=sys.stderr)
     return tuple(found)

@@ -2,7 +2,7 @@
 
 Written the plain way, generous where that costs nothing: answers are encoded by pydantic's or
 orjson's compiled code, and what is cached is sent as it is. It knows neither scopes, problem
-bodies, ETags, sealed cursors nor invalidation.
+bodies, ETags, signed cursors nor invalidation.
 """
 
 import base64

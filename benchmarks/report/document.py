@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from benchmarks.report import tables
-from benchmarks.results import Look, Results
+from benchmarks.results import ProfiledSubject, Results
 from benchmarks.targets import Verdict
 
 THROUGHPUT_CHART = "results-throughput.svg"
@@ -27,7 +27,7 @@ def write_document(
     setting: Setting,
     results: Results,
     verdicts: Sequence[Verdict],
-    failing: Sequence[Look],
+    failing: Sequence[ProfiledSubject],
 ) -> str:
     """The whole page in Markdown."""
     parts = [
@@ -106,7 +106,7 @@ def _growth(results: Results) -> Iterator[str]:
     yield f"![Costs by size]({GROWTH_CHART})"
 
 
-def _looks(looks: Sequence[Look]) -> Iterator[str]:
+def _looks(looks: Sequence[ProfiledSubject]) -> Iterator[str]:
     for look in looks:
         subject, profile = look.subject, look.profile
         cached = "cached" if subject.repeated else "not cached"

@@ -10,7 +10,7 @@ from benchmarks.data.loading import FOLDER
 from benchmarks.data.sizes import FULL, Size
 from benchmarks.report import charts, tables
 from benchmarks.report.document import GROWTH_CHART, THROUGHPUT_CHART, Setting, write_document
-from benchmarks.results import Look, Results
+from benchmarks.results import ProfiledSubject, Results
 from benchmarks.running.cores import available_cores, divide
 from benchmarks.running.machine import describe_machine, describe_versions
 from benchmarks.targets import Verdict
@@ -23,7 +23,7 @@ def publish(
     size: Size,
     results: Results,
     verdicts: Sequence[Verdict],
-    failing: Sequence[Look],
+    failing: Sequence[ProfiledSubject],
 ) -> Path:
     """Write the page; gives where."""
     folder = Path(__file__).parents[1] if size is FULL else FOLDER / size.name

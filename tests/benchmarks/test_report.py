@@ -10,7 +10,7 @@ from lxml import etree
 from benchmarks.keeping import read_results, write_results
 from benchmarks.report import charts, tables
 from benchmarks.report.document import Setting, write_document
-from benchmarks.results import Cost, Flood, Look, Memory, Results, Speed, Subject
+from benchmarks.results import Cost, Flood, Memory, ProfiledSubject, Results, Speed, Subject
 from benchmarks.running.profile import Profile, Share
 from benchmarks.targets import judge
 from tests.benchmarks.figures import OURS, THEIRS, figure_of
@@ -35,7 +35,7 @@ RESULTS = Results(
     ),
     reports_ratio=1.8,
     hottest=(
-        Look(
+        ProfiledSubject(
             Subject("detail", OURS, repeated=True),
             Profile((Share("write in aiohttp/http_writer.py", 0.38),), (Share("answer", 0.7),)),
         ),
@@ -49,7 +49,7 @@ def write() -> str:
     setting = Setting("make bench", "2 cores", "Python 3", "a million tests")
     subject = Subject("detail", OURS, repeated=True)
     profile = Profile((Share("dump in marshmallow/schema.py", 0.42),), ())
-    return write_document(setting, RESULTS, judge(RESULTS), [Look(subject, profile)])
+    return write_document(setting, RESULTS, judge(RESULTS), [ProfiledSubject(subject, profile)])
 
 
 def rows_of(page: str, heading: str) -> list[list[str]]:

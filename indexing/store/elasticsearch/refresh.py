@@ -50,7 +50,7 @@ async def refresh_tests(
 ) -> int:
     with ExitStack() as going_first:
         if repository is not None:
-            # Until the marks turn out to be of many tests.
+            # Until the markers turn out to name many tests.
             going_first.enter_context(cluster.connection.precedence.small_write())
         return await _refresh(cluster, now, progress, repository, going_first)
 
@@ -66,11 +66,11 @@ async def _refresh(
     total = 0
     more = True
     met: set[DirtyMarker] = set()
-    # The marks of one repository were made so that they are found at once.
+    # The markers of one repository are visible as soon as they are written.
     refresh = routing is None
     while more:
         markers, more = await stale.read_markers(cluster, routing, refresh=refresh)
-        # Until then, the marks that this pass drops are still found.
+        # The markers that this pass deletes stay visible until then.
         refresh = True
         # Those that are ahead of a change stay: they are not met twice in one call.
         markers = [marker for marker in markers if marker not in met]
@@ -96,12 +96,12 @@ async def _refresh(
                     more |= done.turned or bool(done.again)
                     if progress is not None and done.tests:
                         progress(total)
-                done_marks = [
+                finished = [
                     marker
                     for marker in named
                     if marker.tests is not None and left.isdisjoint(marker.tests)
                 ]
-                await stale.drop_markers(cluster, done_marks)
+                await stale.drop_markers(cluster, finished)
     return total
 
 

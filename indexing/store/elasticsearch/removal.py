@@ -1,8 +1,8 @@
 """Executions that an operator removes, and what is left of their tests.
 
-First and last failure and success outlive the executions behind them. So the markers around a removal
-say which bounds may be of removed executions, and which runs have to be judged anew; whoever works
-the tests out next does both. A kill at any point leaves such a marker, or executions that the next
+First and last failure and success outlive the executions behind them. So the dirty markers around
+a removal say which bounds may come from removed executions, and which runs have to be judged again.
+The next refresh does both. A kill at any point leaves such a marker, or executions that the next
 call finds.
 """
 

@@ -96,11 +96,16 @@ def pytest_runtest_protocol() -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
-    item: pytest.Item,
+    item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """A test that failed for want of a process was none of the quick ones."""
     report = yield
-    if report.failed and _GUARD.refused:
-        report.outcome = "skipped"
-        report.longrepr = (str(item.path), 0, SKIPPED)
+    if report.failed and call.excinfo is not None:
+        error = call.excinfo.value
+        if _GUARD.refused:
+            # The tests that share a fixture all get the error with which it failed at first.
+            error.add_note(SKIPPED)
+        if SKIPPED in getattr(error, "__notes__", ()):
+            report.outcome = "skipped"
+            report.longrepr = (str(item.path), 0, SKIPPED)
     return report

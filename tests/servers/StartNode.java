@@ -1,4 +1,4 @@
-// Starts one node of Elasticsearch from its jars: java StartNode.java <home> <config folder> <name>
+// Starts one node of Elasticsearch from its jars: StartNode <home> <config folder> <name>
 // The server's own start-up asks for a distribution that is not published as artifacts.
 
 import java.nio.file.Path;

@@ -11,10 +11,10 @@ from typing import Any, Final, Self
 
 from tests.servers.jars import elasticsearch_home
 from tests.servers.jdk import find_java
+from tests.servers.launcher import MAIN, compile_launcher
 from tests.servers.ports import HOST, reserve
 from tests.servers.process import DEADLINE, Server, ServerProcess
 
-LAUNCHER: Final = Path(__file__).with_name("StartNode.java")
 NATIVE: Final = "ALL-UNNAMED,org.elasticsearch.nativeaccess,org.apache.lucene.core"
 # Seconds that one question about its health may take: a look at the process is never far.
 HEALTH_TIMEOUT: Final = 1
@@ -87,6 +87,7 @@ class Node(Server):
 
     def launch(self) -> ServerProcess:
         home, java = elasticsearch_home(), find_java()
+        launched = [f"--class-path={compile_launcher(java, home)}", MAIN]
         config = self.folder / "config"
         config.mkdir(parents=True, exist_ok=True)
         (config / "log4j2.properties").write_text(LOGGING, encoding="utf-8")
@@ -94,7 +95,7 @@ class Node(Server):
         configuration = json.dumps(self._configuration(), indent=1)
         (config / "elasticsearch.yml").write_text(configuration, encoding="utf-8")
         return ServerProcess(
-            [java, *self._flags(home), LAUNCHER, home, config, self.name],
+            [java, *self._flags(home), *launched, home, config, self.name],
             self.folder,
             self.folder / "node.log",
         )

@@ -1,0 +1,37 @@
+"""The program that starts a node is compiled once for each of its versions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.servers import launcher
+from tests.servers.jars import elasticsearch_home
+from tests.servers.jdk import find_java
+from tests.servers.launcher import LauncherError, compile_launcher
+
+
+@pytest.fixture
+def java(without_servers: None) -> Path:
+    return find_java()
+
+
+def test_it_is_compiled_once(tmp_path: Path, java: Path) -> None:
+    home = elasticsearch_home()
+    classes = compile_launcher(java, home, tmp_path)
+    assert classes.joinpath("StartNode.class").is_file()
+    assert [*tmp_path.iterdir()] == [classes]
+    # A compiler is needed no more.
+    assert compile_launcher(Path("nowhere"), home, tmp_path) == classes
+
+
+def test_what_does_not_compile_says_why_and_is_not_kept(
+    tmp_path: Path, java: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = tmp_path / "StartNode.java"
+    wrong.write_text("class StartNode { int a = true; }", encoding="utf-8")
+    monkeypatch.setattr(launcher, "SOURCE", wrong)
+    with pytest.raises(LauncherError, match="incompatible types"):
+        compile_launcher(java, elasticsearch_home(), tmp_path)
+    assert [*tmp_path.iterdir()] == [wrong]

@@ -87,6 +87,7 @@ def test_tests_of_the_measured_repository_ran_once_twice_or_three_times() -> Non
     assert len(ids) == sum(counts.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ask", [ask_service, ask_datasette, ask_elasticsearch("bench")])
 def test_numbered_searches_are_all_different(ask: object) -> None:
     assert callable(ask)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from hypothesis import settings
 
 from indexing.store import open_store
 from indexing.store.interface import Store
@@ -19,6 +20,25 @@ STACKS = {
     "elasticsearch": ("elasticsearch_place", "nowhere"),
     "elasticsearch, cached in redis": ("elasticsearch_place", "in redis"),
 }
+
+# Where Hypothesis keeps the settings of a test, which it cannot have by parameter.
+SETTINGS = "_hypothesis_internal_use_settings"
+
+
+@pytest.fixture(autouse=True)
+def share_of_examples(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Half of a property's examples on each of the two stacks that write to Elasticsearch.
+
+    Each example costs several loads there, and both stacks store alike.
+    """
+    call = getattr(request.node, "callspec", None)
+    chosen: settings | None = getattr(request.function, SETTINGS, None)
+    if chosen is None or call is None or "elasticsearch" not in call.params.get("store", ""):
+        yield
+        return
+    setattr(request.function, SETTINGS, settings(chosen, max_examples=chosen.max_examples // 2))
+    yield
+    setattr(request.function, SETTINGS, chosen)
 
 
 @pytest.fixture(params=STACKS)

@@ -34,12 +34,14 @@ def hostile() -> list[HostileBody]:
     return [*bodies.hostile_lines(), *bodies.hostile_spans()]
 
 
+@pytest.mark.slow
 def test_no_hostile_body_is_refused_for_its_size_alone(hostile: list[HostileBody]) -> None:
     assert [body.name for body in hostile if len(unpacked(body)) > MOST_BYTES] == []
     names = [body.name for body in hostile]
     assert len(set(names)) == len(names)
 
 
+@pytest.mark.slow
 def test_what_is_called_valid_is(hostile: list[HostileBody]) -> None:
     valid = [body for body in hostile if "valid" in body.name]
     assert len(valid) == 2
@@ -60,6 +62,7 @@ def test_spans_are_results_of_one_run_unless_each_has_its_own_commit() -> None:
         assert len({e.id for each in results.runs.values() for e in each}) == 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", made_up_bodies.operations())
 def test_made_up_bodies_are_the_same_for_the_same_seed(path: str) -> None:
     made = made_up_bodies.make(path, COUNT, 3)

@@ -134,6 +134,7 @@ async def test_a_report_that_breaks_off_leaves_nothing(store: Store, folder: Pat
     assert (await store.get_status()).executions == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", ["SMALL_REPORT_BYTES", "KEPT_CASES", None])
 async def test_a_report_too_large_for_memory_comes_out_the_same(
     store: Store, folder: Path, limit: str | None, monkeypatch: pytest.MonkeyPatch

@@ -137,6 +137,7 @@ def test_garbage_is_refused_and_never_crashes(tmp_path: Path, garbage: bytes) ->
         assert isinstance(found, Refusal | ReportRequest)
 
 
+@pytest.mark.slow
 async def test_a_real_project_goes_all_the_way(tmp_path: Path) -> None:
     repository = RepositoryName("lammps", "lammps-regression")
     store = await open_store(tmp_path)

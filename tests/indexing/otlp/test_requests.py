@@ -238,6 +238,7 @@ def _nest(spans: bytes) -> bytes:
     return spans
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "reader"),
     [

@@ -106,6 +106,7 @@ LONG_NAME = "a" * 7_990
 HEAVY_PATTERNS = ["*" + "a" * 2_000 + "b*", "*" + "a?" * 1_000 + "b*"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("patience")
 @pytest.mark.parametrize("pattern", HEAVY_PATTERNS)
 async def test_a_heavy_pattern_holds_the_event_loop_no_longer_than_a_name(

@@ -209,6 +209,7 @@ async def test_what_the_host_will_not_show_is_not_there(
     assert await status(door) == 404
 
 
+@pytest.mark.slow
 async def test_a_silent_host_is_given_up_on_while_the_client_still_waits(
     door: FrontDoor, host: SourceHost
 ) -> None:

@@ -173,6 +173,14 @@ class Held:
     released: asyncio.Event = field(default_factory=asyncio.Event)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
+    async def wait_for_one_of(self, *requests: asyncio.Task[Any]) -> None:
+        """Wait until a call is held up; one of the requests that is answered first is an error."""
+        arrival = asyncio.create_task(self.arrived.wait())
+        await asyncio.wait({arrival, *requests}, return_when=asyncio.FIRST_COMPLETED)
+        if not arrival.done():
+            arrival.cancel()
+            raise AssertionError("a request was answered that should be held up")
+
 
 def hold_up(
     door: FrontDoor, monkeypatch: pytest.MonkeyPatch, method: str = "find_repository"

@@ -9,6 +9,7 @@ import os
 import sqlite3
 import threading
 import time
+from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from indexing.models.paging import Anchor
 from indexing.models.tests import TestQuery, TestSort
 from indexing.names import RepositoryName
 from indexing.store import open_store
+from indexing.store.interface import Store
 from indexing.store.sqlite.connections import SLOW_READERS, SLOW_READS_OF_ONE, Connections
 from indexing.store.sqlite.search import search_candidates, search_in_order
 from indexing.store.sqlite.search_plan import upper_bound
@@ -41,6 +43,21 @@ ENDLESS = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELE
 _numbers = itertools.count()
 
 
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    opened = await open_store(tmp_path)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def connections(store: Store, tmp_path: Path) -> AsyncIterator[Connections]:
+    """Other connections to the file of the store."""
+    opened = Connections.open(tmp_path / "mergewatch.db")
+    yield opened
+    await opened.close()
+
+
 @settings(
     max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -50,19 +67,19 @@ _numbers = itertools.count()
     sort=st.sampled_from(TestSort),
 )
 async def test_both_plans_give_the_rows_of_the_oracle(
-    tmp_path: Path, stored: list[str], patterns: list[str], sort: TestSort
+    store: Store,
+    connections: Connections,
+    stored: list[str],
+    patterns: list[str],
+    sort: TestSort,
 ) -> None:
     repository = RepositoryName("globs", f"r{next(_numbers)}")
-    store = await open_store(tmp_path)
     await load_names(store, stored, repository=repository)
-    await store.close()
-    connections = Connections.open(tmp_path / "mergewatch.db")
     query = TestQuery(repository, tuple(patterns), sort, descending=False)
     expected = sorted(n for n in stored if any(globs.matches(p, n) for p in patterns))
     for plan in (search_in_order, search_candidates):
         page = await connections.read_slowly(partial(plan, query=query, anchor=Anchor(), limit=100))
         assert [row.key.test_name for row in page.rows] == expected
-    await connections.close()
 
 
 @given(st.text(min_size=1), st.text())

@@ -117,7 +117,7 @@ async def test_a_sender_whose_worker_was_killed_is_told_to_come_again(
     held = hold_up(open_, monkeypatch, "ensure_repository")
     sending = asyncio.create_task(open_.post(LOGS, body, NDJSON))
     # Its first lines have been read, and the others do not fit between the processes.
-    await held.arrived.wait()
+    await held.wait_for_one_of(sending)
     for pid in open_.app[LIMITER].worker_pids:
         os.kill(pid, signal.SIGKILL)
     held.released.set()

@@ -46,9 +46,7 @@ async def test_a_small_body_is_written_while_another_senders_large_ones_are(
     other = await open_.new_key(Scope.INGEST, "umbrella")
     held = hold_up(open_, monkeypatch, "refresh_tests")
     flood = [asyncio.create_task(open_.post(TRACES, large, PROTOBUF)) for _ in range(3)]
-    arrived = asyncio.create_task(held.arrived.wait())
-    await asyncio.wait({arrived, *flood}, return_when=asyncio.FIRST_COMPLETED)
-    assert arrived.done(), "a large body was answered that should be held up"
+    await held.wait_for_one_of(*flood)
     monkeypatch.undo()
     # By now all of the large ones are held up before their end, or wait for a slot.
     target = "/v1/ci/umbrella/repositories/widgets/traces"

@@ -35,16 +35,16 @@ def assert_problem(status: int, content_type: str, body: bytes) -> None:
 
 
 async def exchange(door: FrontDoor, sent: bytes) -> tuple[int, dict[str, str], bytes]:
-    """Send bytes as they are, and read one answer to its end."""
+    """Send bytes as they are, and read one answer; the service may still wait for more to read."""
     url = URL(door.base)
     reader, writer = await asyncio.open_connection(url.host, url.port)
     writer.write(sent)
-    answer = await reader.read()
-    writer.close()
-    await writer.wait_closed()
-    head, _, body = answer.partition(b"\r\n\r\n")
+    head = (await reader.readuntil(b"\r\n\r\n"))[:-4]
     status, *lines = head.decode().split("\r\n")
     headers = dict(line.lower().split(": ", 1) for line in lines)
+    body = await reader.readexactly(0 if sent[:5] == b"HEAD " else int(headers["content-length"]))
+    writer.close()
+    await writer.wait_closed()
     return int(status.split()[1]), headers, body
 
 

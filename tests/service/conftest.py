@@ -73,8 +73,11 @@ async def open_door(settings: Settings) -> AsyncIterator[FrontDoor]:
             assert isinstance(writer, InvalidatingStore)
             opened = FrontDoor(http_url(listener), client, writer, clock, runner, settings)
             opened.key = await opened.new_key()
-            yield opened
-        await runner.cleanup()
+            try:
+                yield opened
+            finally:
+                # A test that fails within its own loop over this never comes back here otherwise.
+                await runner.cleanup()
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import Final
 
@@ -18,6 +18,7 @@ from service.config.settings import Settings
 from service.context import CONTEXT, LIFECYCLE, Clock, Context, Lifecycle, utc_now
 from service.handlers import events, operations, quarantines, tests, traces
 from service.handlers.respond import without_parameters
+from service.http.operations import Operation
 from service.ingest.limiter import LIMITER, RequestBodyLimiter
 from service.middleware.admission_control import ADMISSION_CONTROL, AdmissionControl
 from service.middleware.cors import CORS, Cors
@@ -28,10 +29,20 @@ from service.middleware.response_cache import RESPONSE_CACHE, Handler, ResponseC
 from service.middleware.timeout import limit_time
 from service.openapi import build_document
 from service.pagination.cursor import CursorSigner
+from service.routes import READ_ROUTES, WRITE_ROUTES
 
-# Any segment matches, empty ones too: what is wrong with it is said after the credential is known.
-_REPOSITORY: Final = "/v1/repos/{owner:[^/]*}/{repository:[^/]*}"
-_CI: Final = "/v1/ci/{owner:[^/]*}/repositories"
+RouteHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+# Each operation of `service.routes` and its handler.
+_HANDLERS: Final[Mapping[Operation, RouteHandler]] = {
+    Operation.EVENTS: events.list_events,
+    Operation.SEARCH: tests.search_tests,
+    Operation.TEST: tests.get_test,
+    Operation.QUARANTINES: quarantines.list_quarantines,
+    Operation.QUARANTINE: quarantines.get_quarantine,
+    Operation.SEND_EVENTS: without_parameters(events.send_events),
+    Operation.SEND_TRACES: without_parameters(traces.send_traces),
+}
 
 
 def create_app(settings: Settings, store: Store, *, clock: Clock = utc_now) -> web.Application:
@@ -42,29 +53,18 @@ def create_app(settings: Settings, store: Store, *, clock: Clock = utc_now) -> w
     app = web.Application(middlewares=middlewares)
     app[LIFECYCLE] = Lifecycle()
     app.cleanup_ctx.append(_context(settings, store, clock))
-    app.router.add_get(f"{_REPOSITORY}/logs", events.list_events)
-    by_name = f"{_CI}/{{repository_name:[^/]*}}"
-    app.router.add_get(f"{by_name}/search/tests", tests.search_tests)
-    app.router.add_get(f"{by_name}/tests/{{test_id:[^/]+}}", tests.get_test)
-    by_repository = f"{_CI}/{{repository:[^/]*}}"
-    app.router.add_get(f"{by_repository}/quarantines", quarantines.list_quarantines)
-    app.router.add_get(
-        f"{by_repository}/quarantines/{{quarantine_id:[^/]+}}", quarantines.get_quarantine
-    )
+    for route in READ_ROUTES:
+        # It serves HEAD as well.
+        app.router.add_get(route.path_pattern, _HANDLERS[route.operation])
     if settings.ingest:
-        _add_writes(app.router)
+        for route in WRITE_ROUTES:
+            app.router.add_post(route.path_pattern, _HANDLERS[route.operation])
     if settings.metrics:
         app.router.add_get("/metrics", without_parameters(operations.metrics))
     app.router.add_get("/openapi.json", without_parameters(operations.openapi))
     app.router.add_get("/health/live", without_parameters(operations.live))
     app.router.add_get("/health/ready", without_parameters(operations.ready))
     return app
-
-
-def _add_writes(router: web.UrlDispatcher) -> None:
-    router.add_post(f"{_REPOSITORY}/logs", without_parameters(events.send_events))
-    router.add_post(f"{_CI}/{{repository:[^/]*}}/traces", without_parameters(traces.send_traces))
-    router.add_post(f"{_REPOSITORY}/ci/traces", without_parameters(traces.send_traces))
 
 
 def _context(

@@ -1,16 +1,19 @@
 """The operations of the API: where each is found, what it takes, and what it answers.
 
-Handlers read their parameters by this table, and the OpenAPI document is made of it.
+This is the only list of them. The application adds a handler to each; handlers read their
+parameters by it; metrics, the OpenAPI document and the error middleware name operations by it.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Final
 
 from marshmallow import Schema
 
 from indexing.ingest.bodies import JSON, PROTOBUF
+from service.http.methods import READS
 from service.http.operations import Operation
 from service.http.path_params import (
     OWNER,
@@ -25,6 +28,14 @@ from service.schemas.queries import EventsQuery, QuarantinesQuery, TestsQuery
 # The media types that events are sent as.
 EVENT_MEDIA_TYPES: Final = ("application/x-ndjson", "text/*")
 TRACE_MEDIA_TYPES: Final = (PROTOBUF, JSON)
+
+
+_PARAMETER: Final = re.compile(r"\{(\w+)\}")
+
+
+def _segment(parameter: re.Match[str]) -> str:
+    is_last = parameter.end() == len(parameter.string)
+    return "[^/]+" if is_last else "[^/]*"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +62,20 @@ class Route:
     def method(self) -> str:
         """The HTTP method in lower case."""
         return "post" if self.media_types else "get"
+
+    @property
+    def path_pattern(self) -> str:
+        """The path for the router of aiohttp.
+
+        A parameter matches any segment, even an empty one before the last: what is wrong with it is
+        reported after the credential was verified.
+        """
+        return _PARAMETER.sub(lambda found: f"{{{found[1]}:{_segment(found)}}}", self.url)
+
+    @property
+    def path_expression(self) -> re.Pattern[str]:
+        """The regular expression that a raw path of this operation matches."""
+        return re.compile(_PARAMETER.sub(_segment, self.url))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,3 +157,18 @@ SEND_TRACES_ALIAS: Final = replace(
 
 READ_ROUTES: Final = (LIST_EVENTS, SEARCH_TESTS, GET_TEST, LIST_QUARANTINES, GET_QUARANTINE)
 WRITE_ROUTES: Final = (SEND_EVENTS, SEND_TRACES, SEND_TRACES_ALIAS)
+
+_OTHER: Final = "other"
+_BY_METHOD: Final = {
+    "get": [(route.path_expression, route.operation.value) for route in READ_ROUTES],
+    "post": [(route.path_expression, route.operation.value) for route in WRITE_ROUTES],
+}
+
+
+def name_operation(method: str, raw_path: str) -> str:
+    """The operation of a request by its method and raw path, or `other`."""
+    path = raw_path.partition("?")[0]
+    for expression, name in _BY_METHOD.get("get" if method in READS else method.lower(), ()):
+        if expression.fullmatch(path):
+            return name
+    return _OTHER

@@ -12,11 +12,12 @@ from aiohttp.typedefs import Middleware
 from indexing.errors import StaleKeyError, StoreUnavailableError
 from service.http import problems
 from service.http.methods import READS
-from service.http.operations import Operation, name_operation
+from service.http.operations import Operation
 from service.http.problems import Problem
 from service.http.request_id import REQUEST_ID_HEADER, choose_request_id
 from service.ingest.limiter import LIMITER
 from service.logs import request_id
+from service.routes import name_operation
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

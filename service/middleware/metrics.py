@@ -16,10 +16,10 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from service.cache.backend import CacheBackend
-from service.http.operations import name_operation
 from service.middleware.fair_queue import FairQueue
 from service.middleware.loop_lag import LoopLag
 from service.middleware.response_cache import ResponseCache
+from service.routes import name_operation
 
 Handler = Callable[[BaseRequest], Awaitable[StreamResponse]]
 

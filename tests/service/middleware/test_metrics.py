@@ -11,8 +11,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from service.config.settings import Settings
-from service.http.operations import name_operation
 from service.middleware.loop_lag import INTERVAL_SECONDS
+from service.routes import name_operation
 from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, Answer, FrontDoor, operations
 

@@ -1,1 +1,1 @@
-"""What is stored and what is asked for, as frozen values: no I/O and no HTTP."""
+"""Stored values and queries as frozen dataclasses. No I/O and no HTTP."""

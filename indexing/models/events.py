@@ -1,4 +1,4 @@
-"""Events of the log as they are stored, and the question that a page of them answers."""
+"""Stored events of the log, and the query for a page of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from indexing.timestamps import from_microseconds
 
 @dataclass(frozen=True, slots=True, order=True)
 class EventKey:
-    """What orders the log of one repository: unique there."""
+    """The sort key of the log; unique within one repository."""
 
     received_at: datetime
     id: int
@@ -20,10 +20,10 @@ class EventKey:
 
 @dataclass(frozen=True, slots=True)
 class StoredEvent:
-    """One validated event: the columns that it is found by, and its finished JSON text.
+    """One validated event: the columns that queries filter by, and its complete JSON text.
 
-    `body` is the whole envelope as it will be served, in UTF-8. It and `repository` are in the
-    spelling that `Writer.ensure_repository` gave.
+    `body` is the whole envelope as it will be served, in UTF-8. It and `repository` use the
+    spelling that `Writer.ensure_repository` returned.
     """
 
     repository: RepositoryName
@@ -35,9 +35,9 @@ class StoredEvent:
 
 
 class EventRow(NamedTuple):
-    """One event of a page; `body` is its JSON text in UTF-8, finished.
+    """One event of a page; `body` is its complete JSON text in UTF-8.
 
-    A page has a hundred of them and is asked for the keys of two: the rest stay as they are stored.
+    A page has a hundred rows and needs the keys of two, so the rest stay unparsed.
     """
 
     received_microseconds: int
@@ -46,16 +46,16 @@ class EventRow(NamedTuple):
 
     @property
     def key(self) -> EventKey:
-        """What orders it."""
+        """The sort key."""
         return EventKey(from_microseconds(self.received_microseconds), self.id)
 
 
 @dataclass(frozen=True, slots=True)
 class EventQuery:
-    """Which events of a repository; an empty tuple or `None` does not filter.
+    """The filters of an event list; an empty tuple or `None` does not filter.
 
-    `received_from` is the first moment of the range, `received_to` the first one after it.
-    Newest first, by `(received_at, id)` descending.
+    `received_from` is included in the range, `received_to` is not. Order: newest first, by
+    `(received_at, id)` descending.
     """
 
     repository: RepositoryName

@@ -1,4 +1,4 @@
-"""One run of one test, as a report or a span tells of it."""
+"""Executions: one run of one test, from a report or a span."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-# CI systems count attempts by hand, and both backends hold this in one integer.
+# CI systems count attempts in small numbers, and both stores hold this in one integer.
 MAX_ATTEMPT: Final = 2**31 - 1
 
 
@@ -29,7 +29,7 @@ class PullRequestUser(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PullRequest:
-    """The pull request that an execution ran for, all of it known."""
+    """The complete data of the pull request that an execution ran for."""
 
     id: int
     number: int
@@ -39,15 +39,15 @@ class PullRequest:
 
     @property
     def user(self) -> PullRequestUser:
-        """The author as an object of its own, which is how the API shows it."""
+        """The author as a nested object, the form that the API shows."""
         return PullRequestUser(self.user_id, self.user_login)
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one CI job knows of itself: everything its executions share.
+    """The facts of one CI job that all its executions share.
 
-    `attempt` counts from 1. `pull_number` may be known where the rest of the pull request is not.
+    `attempt` counts from 1. `pull_number` may be known without the rest of the pull request.
     """
 
     run_id: str
@@ -64,7 +64,7 @@ class Run:
 class Execution:
     """One run of one test.
 
-    `needed_retries` marks a pass that the report itself says took more than one attempt.
+    `needed_retries` marks a pass that took more than one attempt according to the report.
     `duration` is in seconds. The id is derived from the rest, 16 bytes.
     """
 
@@ -84,7 +84,7 @@ class Execution:
 
 
 def group_by_run(results: Iterable[tuple[Run, Execution]]) -> dict[Run, list[Execution]]:
-    """The executions of each run, in their order."""
+    """Group executions by run and keep their order."""
     grouped: dict[Run, list[Execution]] = {}
     for run, execution in results:
         grouped.setdefault(run, []).append(execution)

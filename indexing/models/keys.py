@@ -1,4 +1,4 @@
-"""Application keys as they are stored: never the key, only what recognises it."""
+"""Application keys as they are stored: never the key itself, only its digest."""
 
 from __future__ import annotations
 

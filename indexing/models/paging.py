@@ -1,4 +1,4 @@
-"""One page of any list, and the place in its order that the page begins at."""
+"""One page of any list, and the position that the page begins at."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Anchor(Generic[K]):
-    """Where a page lies in the order of a list.
+    """The position of a page in a list.
 
-    `key` is the row that the page lies beside, itself not in the page; `None` is the end of the
-    list. The page lies after it or, with `backward`, before it.
+    `key` is the row next to the page; the row itself is not in the page. `None` is the end of the
+    list. The page lies after the key or, with `backward`, before it.
     """
 
     key: K | None = None
@@ -23,7 +23,7 @@ class Anchor(Generic[K]):
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[R]):
-    """Rows in the order of their list, and whether that list has more on either side."""
+    """Rows in the order of their list, and whether there are more on either side."""
 
     rows: tuple[R, ...]
     has_previous: bool

@@ -1,4 +1,4 @@
-"""Quarantined tests, and the question that a list of them answers."""
+"""Quarantined tests, and the query for a list of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class QuarantineSource(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class QuarantineKey:
-    """What orders the quarantines of one repository, oldest first: unique there."""
+    """The sort key of quarantines, oldest first; unique within one repository."""
 
     created_at: datetime
     id: uuid.UUID
@@ -41,9 +41,9 @@ class Quarantine:
 
 @dataclass(frozen=True, slots=True)
 class QuarantineQuery:
-    """Which quarantines of a repository are in force at `now`; `None` does not filter.
+    """The filters for quarantines in force at `now`; `None` does not filter.
 
-    `branch` is a literal name: what applies to that branch.
+    `branch` is a literal name: it selects the quarantines that apply to that branch.
     """
 
     repository: RepositoryName
@@ -55,7 +55,7 @@ class QuarantineQuery:
 
 @dataclass(frozen=True, slots=True)
 class QuarantineRequest:
-    """What somebody asks to quarantine."""
+    """A request to quarantine a test."""
 
     test_name: str
     reason: str

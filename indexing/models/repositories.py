@@ -1,4 +1,4 @@
-"""A repository as this service knows it, with the settings that its test insights follow."""
+"""A known repository, with the settings of its test insights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DEFAULT_BRANCH: Final = "main"
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """A known repository; `name` is in the spelling that was stored first.
+    """A known repository; `name` has the spelling that was stored first.
 
     `ignore_broken_on_default_branch` is the configuration of `auto_quarantine`.
     """
@@ -26,7 +26,7 @@ class Repository:
 
 @dataclass(frozen=True, slots=True)
 class RepositoryChange:
-    """New settings of a repository; `None` leaves one as it is."""
+    """New settings of a repository; `None` leaves a setting unchanged."""
 
     default_branch: str | None = None
     flaky_detection: bool | None = None

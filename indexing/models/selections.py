@@ -1,4 +1,4 @@
-"""Which stored executions an operator wants to be rid of, and how many they are."""
+"""Stored executions that an operator wants to remove, and their number."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from indexing.names import RepositoryName
 
 @dataclass(frozen=True, slots=True)
 class ExecutionSelection:
-    """Executions of which all holds that is given; `None` says nothing.
+    """Executions that match all given filters; `None` does not filter.
 
-    Without a repository, those of all repositories. `outside` selects what is dated outside a range
-    of time.
+    Without a repository, the executions of all repositories. `outside` selects those dated outside
+    a range of time.
     """
 
     repository: RepositoryName | None = None
@@ -28,10 +28,10 @@ class ExecutionSelection:
 
 @dataclass(frozen=True, slots=True)
 class SelectionExtent:
-    """How many executions are selected, of how many tests, and when the first and last finished.
+    """The number of selected executions and tests, and when the first and last finished.
 
-    `bounds` are the tests whose first or last failure or success lies outside the range that the
-    selection names: those may be of executions that are gone.
+    `bounds` are the tests whose first or last failure or success lies outside the range of the
+    selection; the executions behind those may no longer be stored.
     """
 
     executions: int

@@ -1,4 +1,4 @@
-"""Test identities and their detail, and the question that a page of identities answers."""
+"""Test identities, the detail of a test, and the query for a page of identities."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from indexing.names import RepositoryName
 
 
 class HealthStatus(StrEnum):
-    """How far a test's results on the default branch can be trusted."""
+    """How reliable a test's results on the default branch are."""
 
     HEALTHY = "healthy"
     FLAKY = "flaky"
@@ -33,7 +33,7 @@ class TestSort(StrEnum):
 
 
 class IdentityKey(NamedTuple):
-    """Every column that some order of the search uses; the three names are unique together."""
+    """The columns of all sort orders of the search; the three names are unique together."""
 
     executions_count: int
     test_name: str
@@ -51,11 +51,11 @@ class TestIdentity(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TestQuery:
-    """Which identities of a repository, in which order.
+    """The filters and the order of a test search.
 
-    A name has to match any of `patterns`, be among the included pipelines and jobs where there
-    are any, and not among the excluded ones. Order is by `sort`, then by test, pipeline and job
-    name, all in one direction; names compare by code point.
+    A name has to match one of `patterns`, be among the included pipelines and jobs if there are
+    any, and not be among the excluded ones. Sorted by `sort`, then by test, pipeline and job name,
+    all in one direction; names compare by code point.
     """
 
     __test__ = False
@@ -72,7 +72,7 @@ class TestQuery:
 
 @dataclass(frozen=True, slots=True)
 class TestHealth:
-    """What the executions on the default branch say of one test; ratios are 0 to 1."""
+    """The health of one test by its executions on the default branch; ratios are 0 to 1."""
 
     __test__ = False
 
@@ -90,7 +90,7 @@ class TestHealth:
 
 @dataclass(frozen=True, slots=True)
 class TestMetadata:
-    """What the newest executions on the default branch tell of the test itself."""
+    """Metadata of the test from its newest executions on the default branch."""
 
     __test__ = False
 
@@ -101,13 +101,13 @@ class TestMetadata:
     function_name: str | None = None
 
 
-# In the model's order; columns and rules go by these names.
+# In the model's order; columns and rules use these names.
 METADATA_FIELDS: Final = tuple(field.name for field in fields(TestMetadata))
 
 
 @dataclass(frozen=True, slots=True)
 class TestDetail:
-    """One test of a repository over all its pipelines and jobs."""
+    """One test of a repository, across all its pipelines and jobs."""
 
     __test__ = False
 

@@ -1,1 +1,1 @@
-"""The catalogue of the 41 event types: what each one holds, checked and normalised, without I/O."""
+"""The catalogue of the 41 event types: validates and normalises each one. No I/O."""

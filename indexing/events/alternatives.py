@@ -1,7 +1,7 @@
-"""Fields whose value may have one of several shapes; which one is read off the value itself.
+"""Fields whose value may have one of several shapes; the value itself shows which.
 
-`options` lists the shapes, so that an OpenAPI generator can write them as `anyOf`: not as `oneOf`,
-because objects are open, and one with more members fits the shape with fewer as well.
+`options` lists the shapes for the OpenAPI generator, which writes them as `anyOf`. `oneOf` would be
+wrong: objects are open, so one with more members fits the shape with fewer as well.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Alternatives(Strict):
         self.options = options
 
     def choose(self, value: Any) -> fields.Field[Any]:
-        """The option that `value` has to fit; raises `ValidationError` where there is none."""
+        """Return the option that `value` has to fit; raise `ValidationError` if there is none."""
         raise NotImplementedError
 
     def read(self, value: Any) -> Any:
@@ -30,7 +30,7 @@ class Alternatives(Strict):
 
 
 class ByType(Alternatives):
-    """The shape goes by the JSON type of the value; `expected` says which there are."""
+    """The JSON type of the value selects the shape; `expected` names the types for the error."""
 
     def __init__(
         self, expected: str, options: Mapping[type, fields.Field[Any]], **settings: Any
@@ -47,7 +47,7 @@ class ByType(Alternatives):
 
 
 class ByMember(Alternatives):
-    """The shape goes by one string member of an object; the key `None` is for its absence."""
+    """One string member of an object selects the shape; the key `None` is for its absence."""
 
     def __init__(
         self, member: str, options: Mapping[str | None, fields.Field[Any]], **settings: Any

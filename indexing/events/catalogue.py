@@ -1,4 +1,4 @@
-"""All event types in the order of the interface; each one is declared in its family's module."""
+"""All event types, in the order of the interface; the module of each family declares its own."""
 
 from __future__ import annotations
 

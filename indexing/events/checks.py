@@ -7,7 +7,7 @@ from indexing.events.schema import OpenSchema
 
 
 class QueueCheck(OpenSchema):
-    """One check as it stood when the event was written."""
+    """The state of one check when the event was written."""
 
     name = Text()
     description = Text()
@@ -30,7 +30,7 @@ class QueueCheck(OpenSchema):
 
 
 class SpeculativeCheckPullRequest(OpenSchema):
-    """The pull request, real or made for the purpose, that a batch is checked on."""
+    """The pull request that a batch is checked on: a real one, or one created for the check."""
 
     number = Integer()
     in_place = Boolean()

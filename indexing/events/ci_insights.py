@@ -1,4 +1,4 @@
-"""The events of CI insights: settings of auto-quarantine, and jobs that were retried."""
+"""The events of CI insights: settings of auto-quarantine, and retried jobs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from indexing.events.schema import OpenSchema
 
 
 class AutoQuarantineConfigEventLogAttributes(OpenSchema):
-    """The settings of auto-quarantine as they stood when the event was written."""
+    """The settings of auto-quarantine when the event was written."""
 
     ignore_broken_on_default_branch = Boolean()
 

@@ -1,4 +1,4 @@
-"""Conditions: how they are written, how they were judged, and what in a job's output met them."""
+"""Conditions: their syntax, their evaluation, and their matches in the output of a job."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from indexing.events.schema import OpenSchema
 
 
 class ConditionEvaluation(OpenSchema):
-    """How one pull request fared against one condition."""
+    """The result of one condition for one pull request."""
 
     pull_request = Integer()
     match = Boolean()
@@ -33,7 +33,7 @@ class ConditionEvaluation(OpenSchema):
 
 
 class QueueConditionEvaluationResult(OpenSchema):
-    """A tree of conditions with the verdict on each."""
+    """A tree of conditions, each with its result."""
 
     match = Boolean()
     label = Text()
@@ -60,7 +60,7 @@ class Condition(ByType):
 class Conditions(OpenSchema):
     """A dictionary of conditions: exactly one of `and`, `or` and `not`."""
 
-    # The members' names are keywords of Python.
+    # `and` and `or` are Python keywords, so the attributes have other names.
     all_of = Array(Condition(), required=False, data_key="and", attribute="and")
     any_of = Array(Condition(), required=False, data_key="or", attribute="or")
     negated = Condition(required=False, data_key="not", attribute="not")
@@ -83,7 +83,7 @@ class ConditionSet(ByType):
 
 
 class SimpleConditionMatch(OpenSchema):
-    """An attribute of the job had the value that a condition asked for."""
+    """An attribute of the job had the value that the condition requires."""
 
     attribute = Text()
     matched_value = Text()

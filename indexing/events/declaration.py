@@ -1,4 +1,4 @@
-"""How one event type is declared: its name, and the schemas of its metadata and its envelope."""
+"""Declares one event type: its name, and the schemas of its metadata and its envelope."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from indexing.events.schema import OpenSchema
 class EventType:
     """One type of event.
 
-    The classes' names follow from the type's and are fit to name components of an OpenAPI:
+    The class names derive from the type and are valid OpenAPI component names:
     `action.queue.checks_end` has `ActionQueueChecksEndMetadata` and `ActionQueueChecksEndEvent`.
     """
 
@@ -26,7 +26,7 @@ class EventType:
 
 
 def declare(event_type: str, /, **members: fields.Field[Any]) -> EventType:
-    """Declare the event type of that name, whose metadata has these members in this order."""
+    """Declare the event type of that name; its metadata has these members, in this order."""
     stem = "".join(word.capitalize() for word in event_type.replace(".", "_").split("_"))
     metadata = OpenSchema.from_dict(members, name=f"{stem}Metadata")
     envelope = Envelope.from_dict(

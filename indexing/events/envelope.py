@@ -14,7 +14,7 @@ def _up_to(limit: int) -> validate.Range:
 
 
 class Envelope(OpenSchema):
-    """An event of a type that is not settled yet; each type's own envelope narrows the last two."""
+    """An event of a type not known yet; the envelope of each type narrows the last two members."""
 
     id = Integer(validate=_up_to(MAX_INTEGER))
     received_at = Timestamp()

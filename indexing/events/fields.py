@@ -1,7 +1,7 @@
-"""Strict fields of events: a value is of its type or refused; nothing is coerced into one.
+"""Strict fields of events: a value has the right type or is refused; nothing is coerced.
 
-marshmallow's own fields take `"5"` and `5.0` for integers and `1` for a boolean. Every field here
-is required unless it says otherwise, because nearly every member of an event is.
+marshmallow's own fields accept `"5"` and `5.0` as integers and `1` as a boolean. Every field here
+is required unless it says otherwise, because nearly every member of an event is required.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MESSAGES: Final[dict[str, str | list[Any] | dict[Any, Any]]] = {
 
 
 class Errors:
-    """Counts the wrong elements of arrays in one line, up to a limit."""
+    """Counts the wrong elements of all arrays in one line, up to a limit."""
 
     def __init__(self, limit: int) -> None:
         self.full = False
@@ -39,27 +39,28 @@ class Errors:
         self.full = self._left <= 0
 
 
-# Of the line that is being validated.
+# The count for the line under validation.
 ERRORS: Final[ContextVar[Errors]] = ContextVar("errors")
 
 
 class Member(fields.Field[Any]):
-    """What the fields of events share: they are required, and speak in one voice."""
+    """The base of all event fields: required by default, with uniform error messages."""
 
     def __init__(self, *args: Any, required: bool = True, **options: Any) -> None:
         super().__init__(*args, required=required, error_messages=_MESSAGES, **options)
 
     def _validate(self, value: Any) -> None:
-        # Most fields have no validators, and running none of them is a sixth of a load's time.
+        # Most fields have no validators, and running an empty list of them takes a sixth of the
+        # load.
         if self.validators:
             super()._validate(value)
 
 
 class Strict(Member):
-    """A value that is read whole, by `read`, without regard to what stands around it."""
+    """A value that `read` validates by itself, whatever surrounds it."""
 
     def read(self, value: Any) -> Any:
-        """Give the value as it is kept, or raise `ValidationError`."""
+        """Return the value in its stored form, or raise `ValidationError`."""
         raise NotImplementedError
 
     def _deserialize(self, value: Any, *_: Any, **__: Any) -> Any:
@@ -76,7 +77,7 @@ class Text(Strict, fields.String):
 
 
 class Integer(Strict, fields.Integer):
-    """An integer of any size; neither a boolean nor a number with a fraction is one."""
+    """An integer of any size; booleans and numbers with a fraction are refused."""
 
     def read(self, value: Any) -> int:
         if type(value) is not int:
@@ -102,7 +103,7 @@ class OneOf(Text):
 
 
 class Timestamp(Text):
-    """An RFC 3339 timestamp with a zone; kept as the same moment in UTC, written with `Z`."""
+    """An RFC 3339 timestamp with a zone; stored as the same moment in UTC, written with `Z`."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(metadata={"format": "date-time"}, **options)
@@ -115,7 +116,7 @@ class Timestamp(Text):
 
 
 class Uuid(Text):
-    """A UUID of any version in its hyphenated form; keeps its case."""
+    """A UUID of any version in its hyphenated form; its case is kept."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(metadata={"format": "uuid"}, **options)
@@ -128,7 +129,7 @@ class Uuid(Text):
 
 
 class Repository(Text):
-    """`owner/name`, both of the forms that the interface asks for."""
+    """`owner/name`, both in the form that the interface requires."""
 
     def __init__(self, **options: Any) -> None:
         owner = OWNER_PATTERN.removesuffix("+") + f"{{1,{OWNER_MAX_LENGTH}}}"
@@ -142,7 +143,7 @@ class Repository(Text):
 
 
 class JsonObject(Strict, fields.Dict):
-    """Any JSON object; kept with its members sorted, so that equal ones give equal text."""
+    """Any JSON object; stored with sorted members, so that equal objects give equal text."""
 
     def read(self, value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
@@ -156,10 +157,10 @@ class Part(Member, fields.Nested):
 
 
 class Array(Member, fields.List[Any]):
-    """An array whose elements are all of one field.
+    """An array whose elements all have the same field type.
 
-    Reading stops once the line's `Errors` are full: each wrong element costs far more than a good
-    one, and a hostile line has thousands.
+    Reading stops once the line's `Errors` are full: a wrong element costs far more than a good one,
+    and a hostile line has thousands.
     """
 
     def _deserialize(self, value: Any, *_: Any, **options: Any) -> list[Any]:

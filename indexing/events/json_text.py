@@ -1,6 +1,6 @@
-"""JSON text of events, in and out, so that nothing a producer wrote is lost on the way.
+"""Reads and writes the JSON text of events without losing anything that a producer wrote.
 
-Pure: bytes to values and back. What the values mean is not judged here.
+Pure: converts bytes to values and back. It does not interpret the values.
 """
 
 from __future__ import annotations
@@ -16,32 +16,33 @@ import orjson
 from indexing.errors import InvalidValueError
 from indexing.names import check_text
 
-# Deep enough for any condition tree that a person can read. Checking an event takes up to a dozen
-# Python frames a level, and the interpreter's own limit is 1,000 of them.
+# Deep enough for any condition tree that a person can read. Validation uses up to a dozen Python
+# frames a level, and the interpreter's own limit is 1,000 frames.
 MAX_DEPTH: Final = 48
 
-# Reading digits takes time of their number squared; nobody counts anything that needs so many.
+# Parsing digits takes quadratic time; no real count needs so many.
 MAX_INTEGER_DIGITS: Final = 400
 
-# orjson takes an escaped NUL, and refuses a lone surrogate without saying where it is.
+# orjson accepts an escaped NUL, and refuses a lone surrogate without saying where it is.
 _ESCAPES: Final = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 
-# Integers of 19 digits and more may not fit into 64 bits, and orjson would make floats of them.
-# Found by blotting out all but digits: an expression that counts them takes ten times as long.
+# Integers of 19 digits and more may not fit into 64 bits, and orjson would make floats of them. To
+# find them, replace every digit by 0 and all else by a blank: a regular expression that counts
+# digits takes ten times as long.
 _DIGITS: Final = bytes(ord("0") if chr(byte) in "0123456789" else ord(" ") for byte in range(256))
 _LONG_NUMBER: Final = b"0" * 19
 
 MemberPath = tuple[str | int, ...]
 
-# Every value comes with a comma or an opening bracket, save the only one of an object or array.
+# Every value follows a comma or an opening bracket, except the single value of an object or array.
 _VALUE_MARKS: Final = (b"{", b"[", b",")
 # Matches from every quote on, so that no text is scanned twice.
 _TEXT: Final = re.compile(rb'"[^"\\]*+(?:\\.?[^"\\]*+)*+"?', re.DOTALL)
 
 
 def has_more_values(text: bytes, limit: int) -> bool:
-    """Whether a JSON text holds more than about `limit` values; it need not be valid."""
-    # Text may be full of these marks too; leaving it out is worth the time for that alone.
+    """Return whether a JSON text holds more than about `limit` values; it need not be valid."""
+    # Strings may be full of these marks too. Removing strings is slow, so do it only when needed.
     return _count_marks(text) > limit and _count_marks(_TEXT.sub(b"", text)) > limit
 
 
@@ -50,11 +51,11 @@ def _count_marks(text: bytes) -> int:
 
 
 def decode(text: bytes, max_values: int | None = None) -> Any:
-    """Read one JSON text: integers of any size stay exact, NaN and infinities are refused.
+    """Parse one JSON text: integers of any size stay exact, NaN and infinities are refused.
 
     Raises:
-        InvalidValueError: it is no JSON text, is nested deeper than `MAX_DEPTH`, or holds more
-            than about `max_values` values.
+        InvalidValueError: the text is not JSON, is nested deeper than `MAX_DEPTH`, or holds
+            more than about `max_values` values.
     """
     try:
         if _ESCAPES.search(text) or _LONG_NUMBER in text.translate(_DIGITS):
@@ -80,12 +81,12 @@ def decode(text: bytes, max_values: int | None = None) -> Any:
 
 
 def find_bad_text(value: Any, text: bytes) -> Iterator[tuple[MemberPath, str]]:
-    """Where `value`, read from `text`, holds NUL or lone surrogates: paths, each with a reason."""
+    """Find NUL and lone surrogates in `value`, read from `text`: paths, each with a reason."""
     return _walk_text(value, ()) if _ESCAPES.search(text) else iter(())
 
 
 def encode(value: Any, *, sort_keys: bool = False) -> bytes:
-    """Write a value that `decode` gave as compact UTF-8 JSON, integers of any size exact."""
+    """Write a value from `decode` as compact UTF-8 JSON, with integers of any size exact."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS if sort_keys else None)
     except TypeError:
@@ -96,7 +97,7 @@ def encode(value: Any, *, sort_keys: bool = False) -> bytes:
 
 
 def in_canonical_order(value: Any) -> Any:
-    """The same value with the members of every object sorted, as objects have no order in JSON."""
+    """Return the value with the members of every object sorted, as JSON objects have no order."""
     if isinstance(value, dict):
         return {key: in_canonical_order(value[key]) for key in sorted(value)}
     if isinstance(value, list):
@@ -105,7 +106,7 @@ def in_canonical_order(value: Any) -> Any:
 
 
 def show(text: str, limit: int = 80) -> str:
-    """A stranger's text in quotes, cut and with escapes, safe in a message of one line."""
+    """Quote, escape and cut untrusted text, so that it is safe in a message of one line."""
     shown = ascii(text[:limit])
     return shown if len(text) <= limit else f"{shown} and {len(text) - limit} characters more"
 
@@ -123,7 +124,7 @@ def _check_depth(value: Any) -> None:
 
 
 def _children(value: Any) -> Iterator[Any]:
-    """The objects and arrays directly inside; a value of any other kind has none."""
+    """The objects and arrays directly inside; any other value has none."""
     if isinstance(value, dict):
         value = value.values()
     elif not isinstance(value, list):

@@ -1,6 +1,6 @@
-"""From one line of a stranger's NDJSON to an event that can be stored, or to all it is wrong in.
+"""Parses one line of untrusted NDJSON into a storable event, or into a list of its errors.
 
-Pure: nothing is read or written here.
+Pure: no I/O here.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from indexing.models.events import EventKey, StoredEvent
 from indexing.names import RepositoryName, parse_repository
 from indexing.timestamps import parse_timestamp
 
-# A hostile event can be wrong in thousands of places; nobody reads on after this many, and neither
-# does validation.
+# A hostile event can be wrong in thousands of places. Nobody reads more reasons than this, and
+# validation stops there too.
 MAX_REASONS: Final = 10
 
 # Validation takes some ten microseconds a value. An event with 1,500 unsuccessful checks has 12,000
 # values; ordinary ones have less than a hundred.
 MAX_VALUES: Final = 20_000
 
-# Building a schema costs a hundred times what using it does.
+# Building a schema costs a hundred times as much as using it.
 _SCHEMAS: Final = {name: declared.envelope() for name, declared in CATALOGUE.items()}
 _ANY_TYPE: Final = Envelope()
 
 
 class RefusedEventError(InvalidValueError):
-    """An event that cannot be stored; each of `reasons` names a member and what is wrong in it."""
+    """An event that cannot be stored; each of `reasons` names a member and its error."""
 
     def __init__(self, reasons: tuple[str, ...]) -> None:
         super().__init__("; ".join(reasons))
@@ -51,10 +51,10 @@ class RefusedEventError(InvalidValueError):
 
 @dataclass(frozen=True, slots=True)
 class ParsedEvent:
-    """A valid event, not yet in the spelling that its repository's name has in the store.
+    """A valid event, before its repository has the spelling that the store uses.
 
     `body` is the normalised event as JSON text: members in the interface's order, then unknown
-    ones, times in UTC, `id` always there.
+    ones; times in UTC; always with an `id`.
     """
 
     repository: RepositoryName
@@ -65,7 +65,7 @@ class ParsedEvent:
     body: bytes
 
     def finish(self, repository: RepositoryName) -> StoredEvent:
-        """The event as it is stored and served, with the repository in that spelling."""
+        """Return the event as it is stored and served, with that spelling of the repository."""
         body = self.body
         if repository != self.repository:
             body = body.replace(_spelled(self.repository), _spelled(repository), 1)
@@ -82,19 +82,19 @@ class ParsedEvent:
 def _spelled(repository: RepositoryName) -> bytes:
     """The member `repository` as JSON text.
 
-    Where it first occurs in an event is that member: quotes within text are escaped, and the
-    members before it hold no objects.
+    The first occurrence of this text in an event is that member: quotes within strings are escaped,
+    and the members before it hold no objects.
     """
     return f'"repository":"{repository}"'.encode()
 
 
 def parse_event(line: bytes) -> ParsedEvent:
-    """Read and check one event, a JSON object in UTF-8.
+    """Parse and validate one event, a JSON object in UTF-8.
 
-    Where it has no `id`, one is derived from all the rest of it.
+    If it has no `id`, one is derived from the rest of its content.
 
     Raises:
-        RefusedEventError: it is no valid event; the first things that are wrong are all named.
+        RefusedEventError: the event is not valid; its reasons list the first errors.
     """
     try:
         value = decode(line, MAX_VALUES)
@@ -125,7 +125,7 @@ def parse_event(line: bytes) -> ParsedEvent:
 
 def _load(value: dict[str, Any]) -> dict[str, Any]:
     if "id" not in value:
-        # Any valid id does while the rest is judged: the real one is derived from that rest.
+        # Any valid id will do for validation; the real one is derived from the validated rest.
         value = {"id": 0, **value}
     name = value.get("type")
     schema = _SCHEMAS.get(name) if isinstance(name, str) else None
@@ -145,10 +145,10 @@ def _derive_id(envelope: Mapping[str, Any], repository: RepositoryName) -> int:
 
 
 def _flatten(messages: Any, path: MemberPath) -> Iterator[tuple[MemberPath, str]]:
-    """The complaints of marshmallow one by one; it nests them as the event is nested."""
+    """List the error messages of marshmallow one by one; it nests them as the event is nested."""
     if isinstance(messages, dict):
         for name, inner in messages.items():
-            # What is wrong with an object as a whole is filed under a name of marshmallow's own.
+            # marshmallow files the errors of an object as a whole under a name of its own.
             yield from _flatten(inner, path if name == "_schema" else (*path, name))
     elif isinstance(messages, list):
         for message in messages:
@@ -161,5 +161,5 @@ def _write(complaints: list[tuple[MemberPath, str]]) -> tuple[str, ...]:
 
 
 def _dotted(path: MemberPath) -> str:
-    """`metadata.checks.0.name`; names can be a stranger's, so they are cut and escaped."""
+    """Write a path as `metadata.checks.0.name`; cut and escape it, as names are untrusted."""
     return ascii(".".join(str(step)[:80] for step in path))[1:-1]

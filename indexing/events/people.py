@@ -1,4 +1,4 @@
-"""Who did something: the accounts that events name."""
+"""The accounts that events name."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from indexing.events.fields import (
     Uuid,
 )
 
-# Why the checks of a batch were given up.
+# Why the checks of a batch were aborted.
 ABORT_CODES: Final = (
     "PR_DEQUEUED",
     "PR_DEQUEUED_FROM_PARTITION",

@@ -1,4 +1,4 @@
-"""The base of every schema in the catalogue: members it does not know pass through untouched."""
+"""The base of every schema in the catalogue: unknown members pass through unchanged."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _MESSAGES: Final = {"type": "must be an object"}
 
 
 class OpenSchema(Schema):
-    """Declared members in their declared order, then whatever else was there, sorted by name.
+    """Declared members in their declared order, then unknown members, sorted by name.
 
-    Newer producers add members, and lose none of them here. marshmallow's own `INCLUDE` would
-    give them in the order of a set, which differs from one process to the next.
+    Newer producers add members, which must not get lost here. marshmallow's own `INCLUDE` would
+    give them in the order of a set, which differs from process to process.
     """
 
     class Meta:

@@ -12,7 +12,7 @@ from indexing.events.schema import OpenSchema
 
 
 class ScheduledFreezeEventLogAttributes(OpenSchema):
-    """A scheduled freeze as it stood when the event was written."""
+    """The state of a scheduled freeze when the event was written."""
 
     reason = Text()
     start = Timestamp()

@@ -1,1 +1,1 @@
-"""JUnit XML as strangers write it, read into values: no store, no network, no clock in here."""
+"""Reads untrusted JUnit XML into values. No store, no network, no clock."""

@@ -1,4 +1,4 @@
-"""What reading a JUnit report gives, case by case, and the limits of it; nothing is read here."""
+"""The values that reading a JUnit report gives, and its limits. Nothing is read here."""
 
 from __future__ import annotations
 
@@ -9,35 +9,37 @@ from typing import Final
 from indexing.errors import InvalidValueError
 from indexing.models.executions import Conclusion
 
-# A failure's body is often a whole log. What tells one failure from another stands at its start,
-# and every execution keeps its own copy.
+# The body of a failure is often a whole log. What distinguishes failures stands at its start, and
+# every execution stores its own copy.
 FAILURE_MESSAGE_MAX_LENGTH: Final = 4_000
 FAILURE_TYPE_MAX_LENGTH: Final = 500
 
-# The longest path that common systems open; a longer one is left out, since a cut path names
-# another file.
+# The longest path that common systems open. A longer one is dropped, since a cut path names another
+# file.
 FILEPATH_MAX_LENGTH: Final = 4_096
 
 # Suites nest by folder and class, so real ones stay below 20; a deeper document is an attack.
 MAX_DEPTH: Final = 256
 
-# A case has a failure, a log and a few properties, so this is a few million cases; all of them
-# take the parser about a minute. What packs well could otherwise keep it busy for hours.
+# A case has a failure, a log and a few properties, so this allows a few million cases; parsing all
+# of them takes about a minute. Without a limit, a small compressed file could keep the parser busy
+# for hours.
 MAX_ELEMENTS: Final = 20_000_000
 
-# The parser keeps a name for as long as the process lives. All dialects together use fewer than
-# a hundred; some writers invent an attribute or two of their own.
+# The parser keeps every name for the life of the process. All dialects together use fewer than a
+# hundred names; some writers invent an attribute or two.
 MAX_DISTINCT_NAMES: Final = 2_000
 
-# The parser holds a comment, a CDATA section or an attribute until it ends. Whole logs stand in
-# one CDATA section, so this is far above the parser's own 10 MB; it may need twice as much memory.
+# The parser buffers a comment, a CDATA section or an attribute until it ends, and may need twice
+# its size in memory. A CDATA section often holds a whole log, so this is far above the parser's own
+# limit of 10 MB.
 TOKEN_MAX_BYTES: Final = 32 * 1024 * 1024
 
 
 class ReportError(InvalidValueError):
-    """A document is not a JUnit report that can be read as a whole; the text says where and why.
+    """A document is not a JUnit report, or cannot be read to its end; the text says where and why.
 
-    `line` counts from 1 and is `None` where it is not known.
+    `line` counts from 1 and is `None` if unknown.
     """
 
     def __init__(self, reason: str, line: int | None = None) -> None:
@@ -50,9 +52,9 @@ class ReportError(InvalidValueError):
 class ReportCase:
     """One `testcase`: one execution of one test.
 
-    `duration` is in seconds. `timestamp` is the case's own or that of the nearest suite around
-    it that has one. `line` is where its start tag ends, `None` in UTF-16, where lines cannot be
-    told by bytes.
+    `duration` is in seconds. `timestamp` is that of the case, else that of the nearest enclosing
+    suite that has one. `line` is where the start tag ends; it is `None` in UTF-16, where bytes do
+    not show line ends.
     """
 
     test_name: str

@@ -1,7 +1,7 @@
-"""Elements of a JUnit document, as the parser meets them, into cases; reads no bytes itself.
+"""Turns the parser's events of a JUnit document into cases; reads no bytes itself.
 
-Written after what the writers do, since there is no binding schema: suites nest, attributes are
-missing, counters lie and are not looked at.
+It follows what writers really do, since there is no binding schema: suites nest, attributes are
+missing, and counters are wrong, so they are ignored.
 """
 
 from __future__ import annotations
@@ -30,34 +30,34 @@ from indexing.names import check_stored_name
 _SUITES: Final = frozenset({"testsuites", "testsuite"})
 _CASE: Final = "testcase"
 _FAILURES: Final = frozenset({"failure", "error"})
-# Attempts that failed before the one that counts, as Surefire, nextest and Playwright mark them.
+# Failed attempts before the final one, as Surefire, nextest and Playwright mark them.
 _RETRIES: Final = frozenset({"flakyFailure", "flakyError", "rerunFailure", "rerunError"})
 _SKIPPED: Final = frozenset({"skipped", "ignored", "disabled"})
-# GoogleTest and CTest say of a disabled test only this, with no element for it.
+# GoogleTest and CTest mark a disabled test by this attribute alone, without an element.
 _NOT_RUN: Final = {
     "status": frozenset({"notrun", "disabled", "skipped"}),
     "result": frozenset({"suppressed", "skipped"}),
 }
-# Others say of a failed test only this; taking it for a pass would be the worst of mistakes.
+# Others mark a failed test by this alone; counting it as a pass would be the worst mistake.
 _FAILED: Final = dict.fromkeys(_NOT_RUN, frozenset({"failed", "failure", "fail", "error"}))
 
-# A test that failed and whose teardown failed as well is written by pytest as two cases, because
-# JUnit's schema has room for one failure in each; it is one run of the test all the same.
+# When a test and its teardown both fail, pytest writes two cases, because JUnit's schema has room
+# for one failure in each. They are still one run of the test.
 _TEARDOWN: Final = "failed on teardown with"
 
-# How much of a stranger's element name an error repeats.
+# How many characters of an untrusted element name an error message repeats.
 _SHOWN_NAME_LENGTH: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
 class _Suite:
-    """What a suite hands down to the suites and cases within it."""
+    """What the suites and cases within a suite inherit from it."""
 
     timestamp: datetime | None = None
     filepath: str | None = None
 
     def enclose(self, attributes: Mapping[str, str]) -> _Suite:
-        """Give what holds within an element of these attributes, which says more than its suite."""
+        """Return what an element with these attributes passes on; its own values come first."""
         if "timestamp" not in attributes and "file" not in attributes:
             return self
         timestamp, filepath = attributes.get("timestamp"), _stated(attributes, "file")
@@ -69,7 +69,7 @@ class _Suite:
 
 @dataclass(slots=True)
 class _OpenCase:
-    """A `testcase` whose end has not come yet, with what its children have said so far."""
+    """A `testcase` that has not ended yet, with what its children have stated so far."""
 
     attributes: Mapping[str, str]
     line: int | None
@@ -82,7 +82,7 @@ class _OpenCase:
 
 @dataclass(slots=True)
 class _Body:
-    """The text of a failure, held no longer than what will be kept of it."""
+    """The text of a failure; buffers no more of it than will be stored."""
 
     pieces: list[str] = field(default_factory=list)
     room: int = FAILURE_MESSAGE_MAX_LENGTH
@@ -99,10 +99,10 @@ class _Body:
 
 
 class CaseCollector:
-    """The target of a streaming parser: takes its calls, puts finished cases into `finished`.
+    """The target of a streaming parser: takes its callbacks, puts finished cases into `finished`.
 
-    The owner sets `line` before it feeds that line, empties `finished`, and may clear `stirred`,
-    which is set by every call. Raises `ReportError` for what no report holds.
+    The owner sets `line` before it feeds that line and empties `finished`. It may clear `stirred`,
+    which every callback sets. Raises `ReportError` for a document that is not a report.
     """
 
     def __init__(self) -> None:
@@ -111,7 +111,7 @@ class CaseCollector:
         self.finished: list[ReportCase | RefusedCase] = []
         self._depth = 0
         self._elements = 0
-        # Below this depth nothing is looked at: logs, properties, what others have added.
+        # Everything below this depth is skipped: logs, properties, extensions.
         self._passed_over_from: int | None = None
         self._suites = [_Suite()]
         self._case: _OpenCase | None = None
@@ -183,7 +183,7 @@ class CaseCollector:
         )
 
     def close(self) -> None:
-        """Nothing is left to hand over: `finished` has it all."""
+        """Do nothing: `finished` already has all cases."""
 
     def _start_in_case(self, case: _OpenCase, name: str, attributes: Mapping[str, str]) -> None:
         if name == _CASE:
@@ -207,7 +207,7 @@ class CaseCollector:
         self._body = None
 
     def _give(self, case: ReportCase | RefusedCase) -> None:
-        """Put a finished case into `finished`, unless it is the rest of the one before."""
+        """Add a finished case to `finished`, unless it is the second part of the previous one."""
         before, self._previous = self._previous, case
         if (
             isinstance(before, ReportCase)
@@ -216,7 +216,7 @@ class CaseCollector:
             and before.conclusion is Conclusion.FAILED
             and (case.failure_message or "").startswith(_TEARDOWN)
         ):
-            # What comes next is another attempt, not a third part of this one.
+            # A third case of that name is another attempt, not another part of this one.
             self._previous = None
             return
         self.finished.append(case)
@@ -260,20 +260,20 @@ class CaseCollector:
 
 
 def _says(attributes: Mapping[str, str], words: Mapping[str, frozenset[str]]) -> bool:
-    """Whether one of the attributes has one of its words as its value, in whatever case."""
+    """Return whether an attribute has one of its words as its value, in any case."""
     return any(
         attributes[name].lower() in known for name, known in words.items() if name in attributes
     )
 
 
 def _stated(attributes: Mapping[str, str], name: str) -> str | None:
-    """Give an attribute's value; one of nothing but blanks says nothing."""
+    """Return the value of an attribute; a blank value counts as none."""
     value = attributes.get(name)
     return value if value and not value.isspace() else None
 
 
 def _cut(text: str | None, length: int) -> str | None:
-    """Give the first part of a text, `None` where it says nothing."""
+    """Return the first `length` characters of a text, `None` if it is blank."""
     return (text.strip()[:length] or None) if text else None
 
 

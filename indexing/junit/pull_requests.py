@@ -1,4 +1,4 @@
-"""What a CI tells of the pull request it runs for: a number, or the event file of its host."""
+"""Reads the pull request of a CI job: a number, or the event file of the code host."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _NUMBER: Final = re.compile(r"#?([0-9]{1,19})")
 
 
 def parse_pull_request(text: str) -> tuple[int | None, PullRequest | None]:
-    """Read a number, or the JSON text of an event, into what is known of its pull request.
+    """Parse a number, or the JSON text of an event, into what it says about the pull request.
 
-    The event is GitHub's payload with a member `pull_request`, or such a member by itself. The
-    pull request is `None` unless its id, number, title, user id and login are all there; the
-    number too is `None` for an event that is not about a pull request.
+    The event is GitHub's payload with a member `pull_request`, or that member by itself. The pull
+    request is `None` unless its id, number, title, user id and login are all there. The number too
+    is `None` for an event that is not about a pull request.
 
     Raises:
         InvalidValueError: the text is neither, or the number is out of range.

@@ -1,7 +1,7 @@
-"""A JUnit document as a stream of cases: bytes in, cases out, no more of it held than one case.
+"""Reads a JUnit document as a stream: bytes in, cases out, with one case in memory at a time.
 
-The parser builds no tree, follows no reference and opens nothing; that a document is well-formed
-is known only once the last case has been given.
+The parser builds no tree, resolves no external reference and opens nothing. Whether a document is
+well-formed shows only after its last case.
 """
 
 from __future__ import annotations
@@ -17,39 +17,39 @@ from indexing.junit.elements import CaseCollector
 
 _CHUNK_BYTES: Final = 64 * 1024
 
-# Where anything can begin or end that the parser tells of, besides text.
+# Every element, comment or section begins or ends with one of these characters.
 _MARKUP: Final = re.compile(rb"[<>]")
 
 _UTF_16_MARKS: Final = (b"\xfe\xff", b"\xff\xfe")
-# The parser ends its messages with the place, which is told at their beginning here.
+# The parser puts the place at the end of its messages; here it stands at the beginning.
 _PLACE: Final = re.compile(r"\s*,? line [0-9]+, column [0-9]+\s*$")
 
 
 class ByteStream(Protocol):
-    """All that is asked of a binary stream."""
+    """The part of a binary stream that the reader uses."""
 
     def read(self, size: int, /) -> bytes:
-        """Give some of the next bytes, at most `size`; none at the end."""
+        """Return at most `size` of the next bytes; an empty result marks the end."""
 
 
 def read_report(stream: ByteStream) -> Iterator[ReportCase | RefusedCase]:
-    """Give the cases of a report in their order, and in their place those that are refused.
+    """Yield the cases of a report in order, with refused cases in their place.
 
     Raises:
         ReportError: the document cannot be read to its end: malformed XML, a character that XML
             forbids, a document type declaration, a root that is not JUnit's, a limit exceeded.
-            Cases given before it are not to be kept.
+            Discard the cases yielded before the error.
     """
     collector = CaseCollector()
     parser = etree.XMLParser(
-        # The stubs have targets take bytes too, which the parser never hands over.
+        # The type stubs allow bytes for targets; the parser never passes them.
         target=cast(Any, collector),
-        # The five entities of XML itself; all others need the declaration that is refused. Without
-        # this, the parser hands `&amp;` in an attribute over as `&#38;`.
+        # Only the five entities of XML itself; all others need a declaration, which is refused.
+        # Without this, the parser passes `&amp;` in an attribute as `&#38;`.
         resolve_entities=cast(bool, "internal"),
         no_network=True,
         load_dtd=False,
-        # The limits of `cases` hold instead: no tree is built, so depth and text cost nothing.
+        # The limits of `cases` apply instead: no tree is built, so depth and text cost nothing.
         huge_tree=True,
     )
     try:
@@ -88,10 +88,10 @@ def _feed(
 
 
 def _cut_by_lines(chunk: bytes) -> Iterator[tuple[bytes, int, int]]:
-    """Give pieces with markup in one line at most: how many lines end before it, and after it.
+    """Yield pieces with markup in one line at most, each with the line ends before and after it.
 
-    The parser does not tell its target where it is, so that a piece is fed at the line of its
-    markup. Text needs no line: a log is fed by the chunk, however short its lines are.
+    The parser does not tell its target the current line, so each piece is fed at the line of its
+    markup. Text needs no line number: a log is fed in whole chunks, however short its lines are.
     """
     start = 0
     while start < len(chunk):
@@ -113,6 +113,6 @@ def _move(collector: CaseCollector, lines: int) -> None:
 def _translate(error: etree.XMLSyntaxError) -> ReportError:
     reason = _PLACE.sub("", error.msg or "")
     if getattr(error, "code", None) == etree.ErrorTypes.ERR_CDATA_NOT_FINISHED:
-        # The one common error that the parser has no words for: a report that was cut off in a log.
+        # The one common error without a message of the parser: a report cut off within a log.
         reason = "a CDATA section does not end"
     return ReportError(f"not well-formed XML: {reason}", error.position[0] or None)

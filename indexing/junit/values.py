@@ -1,4 +1,4 @@
-"""Durations and times as report writers spell them, into numbers; what is unreadable is `None`."""
+"""Parses durations and times as report writers spell them; unreadable ones give `None`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 from indexing.errors import InvalidValueError
 from indexing.timestamps import parse_timestamp
 
-# Seconds unless the writer says otherwise. The micro sign and the Greek letter are both in use.
+# Seconds unless the writer gives a unit. The micro sign and the Greek letter are both in use.
 _SECONDS: Final = {
     "": 1.0,
     "ns": 1e-9,
@@ -28,7 +28,7 @@ _SECONDS: Final = {
     "h": 3600.0,
 }
 
-# No duration is longer; a megabyte of digits need not be looked at.
+# No duration is longer; this avoids parsing a megabyte of digits.
 _DURATION_MAX_LENGTH: Final = 64
 _DURATION: Final = re.compile(
     r"([0-9][0-9.,]*|[.,][0-9]+)([eE][+\-]?[0-9]{1,3})?\s*([A-Za-z\u00b5\u03bc]*)"
@@ -41,16 +41,16 @@ _TIMESTAMP: Final = re.compile(
     r"\s*(?:([Zz]|UTC|GMT)|([+\-][0-9]{2}):?([0-9]{2})?)?)?"
 )
 
-# Writers that know no time give the zero of their platform: the years 1, 1601, 1900.
+# Writers without a time give the zero of their platform: the years 1, 1601, 1900.
 _EARLIEST: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parse_duration(text: str | None) -> float | None:
-    """Give the seconds that a `time` attribute tells of.
+    """Return the seconds of a `time` attribute.
 
-    `.` and `,` group thousands and mark decimals, whichever comes last being the decimal mark. A
-    single comma is one too: a locale that writes so is more common than a run of exactly as many
-    thousand seconds. A unit behind the number is heeded. Negative ones and words give `None`.
+    `.` and `,` group thousands and mark decimals; the last one is the decimal mark. A single comma
+    is a decimal mark too: locales that write it so are more common than durations of thousands of
+    seconds. A unit after the number counts. Negative numbers and words give `None`.
     """
     if text is None or len(text) > _DURATION_MAX_LENGTH:
         return None
@@ -69,10 +69,10 @@ def parse_duration(text: str | None) -> float | None:
 
 
 def parse_report_timestamp(text: str | None) -> datetime | None:
-    """Give the moment that a `timestamp` attribute tells of, in UTC.
+    """Return the moment of a `timestamp` attribute, in UTC.
 
-    No zone means UTC, no time of day midnight. `None` for what is no date, and for a date before
-    1970, which stands for "not known".
+    A missing zone means UTC, a missing time of day midnight. `None` for text that is not a date,
+    and for dates before 1970, which writers use for "unknown".
     """
     if text is None or len(text) > _TIMESTAMP_MAX_LENGTH:
         return None
@@ -90,7 +90,7 @@ def parse_report_timestamp(text: str | None) -> datetime | None:
 
 
 def _with_plain_decimals(number: str) -> str:
-    """Drop what groups digits and make the decimal mark a `.`; leave what fits neither."""
+    """Drop group separators and turn the decimal mark into `.`; leave other text unchanged."""
     if "," not in number and number.count(".") <= 1:
         return number
     mark = "." if number.rfind(".") > number.rfind(",") else ","

@@ -1,1 +1,1 @@
-"""What a CI job knows of itself, out of its environment: values in, values out, nothing is read."""
+"""Finds the facts of a CI job in its environment variables. Pure: reads no file and no process."""

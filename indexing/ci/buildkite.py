@@ -14,7 +14,7 @@ from indexing.ci.facts import (
 
 
 def read_job(environment: Environment) -> JobFacts:
-    """Read the variables of a job; the retry of a job counts from 0 and is the next attempt."""
+    """Read the variables of a job; Buildkite counts retries from 0, so the attempt is one more."""
     repository = repository_of_remote(stated(environment, "BUILDKITE_REPO"))
     notes = []
     if repository is None:

@@ -17,9 +17,9 @@ from indexing.ci.facts import (
 def read_job(environment: Environment) -> JobFacts:
     """Read the variables of a job.
 
-    A workflow's name is not told, and its id is another one in every run, so the job's name
-    stands for the pipeline too. A rerun is a workflow of its own: there are no attempts.
-    `CIRCLE_BRANCH` is `pull/17` for the pull request of a fork.
+    CircleCI gives no name of the workflow, and its id differs in every run, so the job's name is
+    the pipeline's name too. A rerun is a new workflow: there are no attempts. `CIRCLE_BRANCH` is
+    `pull/17` for the pull request of a fork.
     """
     # One branch may be the head of several pull requests; the first is the newest.
     pages = stated(environment, "CIRCLE_PULL_REQUEST", "CIRCLE_PULL_REQUESTS")

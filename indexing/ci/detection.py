@@ -1,4 +1,4 @@
-"""Which CI a process runs in, told by the variable that each one sets for this very question."""
+"""Detects the CI system by the variable that each one sets for this purpose."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from indexing.ci.facts import Environment, JobFacts, stated
 
 
 def find_event_file(environment: Environment) -> str | None:
-    """Give the path of the file that the CI describes its event in, where it has one."""
+    """Return the path of the CI's event file, if there is one."""
     return stated(environment, "GITHUB_EVENT_PATH") if _is_github(environment) else None
 
 
 def find_job(environment: Environment, event: str | None = None) -> JobFacts | None:
-    """Give what is known of the CI job that this environment is of; `None` outside of any.
+    """Return the facts of the CI job of this environment; `None` outside of CI.
 
-    `event` is the text of the file that `find_event_file` named. Jenkins comes last: its agents
-    are the ones that run within other systems' machines.
+    `event` is the text of the file from `find_event_file`. Jenkins comes last, because its agents
+    may run within machines of other CI systems.
     """
     if _is_github(environment):
         return github.read_job(environment, event)

@@ -1,4 +1,4 @@
-"""What was found of a CI job, and the small readings that every CI shares; knows no CI by name."""
+"""The facts of a CI job, and the small parsers that all CI systems share. Names no CI system."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Environment = Mapping[str, str]
 _NUMBER: Final = re.compile(r"[0-9]{1,19}")
 
 # `https://host/owner/name.git`, `ssh://git@host:22/owner/name`, `git@host:owner/name.git`. Exactly
-# two segments: a deeper path cannot be told from another repository of the same last name.
+# two segments: with a deeper path, two repositories with the same last segments would look alike.
 _REMOTE: Final = re.compile(
     r"(?:[a-z][a-z0-9+.\-]*://[^/]+/|(?:[^/@]+@)?[^/:]+:/?)([^/]+/[^/]+?)(?:\.git)?/?"
 )
-# The page of a pull request at GitHub and Gitea, Bitbucket, GitLab.
+# The URL of a pull request at GitHub and Gitea, Bitbucket, GitLab.
 _PULL_PAGE: Final = re.compile(
     r"https?://[^/]+/([^/]+/[^/]+)(?:/-)?/(?:pulls?|pull-requests|merge_requests)/([0-9]{1,19})/?"
 )
@@ -29,13 +29,12 @@ _PULL_PAGE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """What the environment of one CI job tells; `None` where it does not.
+    """The facts of one CI job; `None` where the environment does not state them.
 
-    `branch` is the head of a pull request, as `owner:branch` where that comes from a fork, and
-    `refs/tags/…` for a tag: so neither is ever taken for a branch of the repository. `commit` is
-    the pull request's own head and not its merge with the base, wherever the CI tells the two
-    apart. `notes` say why something that stands there was not used; they show no value, since
-    addresses can hold credentials.
+    `branch` is the head of a pull request, as `owner:branch` if it comes from a fork, and
+    `refs/tags/…` for a tag, so neither can be mistaken for a branch of the repository. `commit` is
+    the pull request's own head, not its merge with the base, if the CI distinguishes them. `notes`
+    say why a variable was not used; they show no value, since addresses can hold credentials.
     """
 
     ci: str
@@ -52,7 +51,7 @@ class JobFacts:
 
 
 def stated(environment: Environment, *variables: str) -> str | None:
-    """Give the first of the variables that says anything."""
+    """Return the first of the variables that is not blank."""
     for variable in variables:
         value = environment.get(variable, "").strip()
         if value:
@@ -61,23 +60,23 @@ def stated(environment: Environment, *variables: str) -> str | None:
 
 
 def number_in(environment: Environment, variable: str) -> int | None:
-    """Give the whole number in a variable; `None` for `false`, for text and where there is none."""
+    """Return the whole number in a variable; `None` for `false`, other text, or no value."""
     text = stated(environment, variable)
     return _to_number(text) if text and _NUMBER.fullmatch(text) else None
 
 
 def tag_branch(tag: str | None) -> str | None:
-    """Give what stands for the branch of a tag: its whole ref, which no branch is called."""
+    """Return the full ref of a tag in place of a branch; no branch has such a name."""
     return None if tag is None else f"refs/tags/{tag}"
 
 
 def fork_branch(owner: str, branch: str) -> str:
-    """Give the branch of a fork as hosts write it, so that a fork's `main` is not ours."""
+    """Return a fork's branch as code hosts write it, so that a fork's `main` is not ours."""
     return branch if branch.startswith(f"{owner}:") else f"{owner}:{branch}"
 
 
 def repository_of_path(path: str | None) -> RepositoryName | None:
-    """Give the repository that `owner/name` names; `None` for what is not of that form."""
+    """Parse `owner/name`; return `None` for other forms."""
     if path is None:
         return None
     try:
@@ -87,13 +86,13 @@ def repository_of_path(path: str | None) -> RepositoryName | None:
 
 
 def repository_of_remote(url: str | None) -> RepositoryName | None:
-    """Give the repository that a git remote's address ends with."""
+    """Return the repository at the end of a git remote's address."""
     match = _REMOTE.fullmatch(url) if url else None
     return repository_of_path(match[1]) if match else None
 
 
 def pull_of_page(url: str | None) -> tuple[RepositoryName | None, int | None]:
-    """Give the repository and the number of the pull request whose page has this address."""
+    """Return the repository and the number of the pull request with this URL."""
     match = _PULL_PAGE.fullmatch(url) if url else None
     return (repository_of_path(match[1]), _to_number(match[2])) if match else (None, None)
 

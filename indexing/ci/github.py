@@ -1,4 +1,4 @@
-"""A job of GitHub Actions, and of the runners that speak its variables.
+"""A job of GitHub Actions, and of other runners that set the same variables.
 
 https://docs.github.com/en/actions/reference/variables-reference
 """
@@ -27,13 +27,13 @@ _PULL_REF: Final = re.compile(r"refs/(pull/([0-9]{1,18})/(?:merge|head))")
 _BRANCH_REF: Final = "refs/heads/"
 
 # A workflow that starts when another one ends runs on the default branch, whatever the branch of
-# the one whose reports it has come for.
+# the workflow whose reports it handles.
 _FOREIGN_EVENT: Final = "workflow_run"
 
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """Where a run stands in the history."""
+    """The branch and commit of a run."""
 
     branch: str | None = None
     commit: str | None = None
@@ -43,7 +43,7 @@ class _Head:
 
 
 def read_job(environment: Environment, event: str | None) -> JobFacts:
-    """Read the variables; `event` is the text of the file that `GITHUB_EVENT_PATH` names."""
+    """Read the variables; `event` is the text of the file at `GITHUB_EVENT_PATH`."""
     repository = repository_of_path(stated(environment, "GITHUB_REPOSITORY"))
     if stated(environment, "GITHUB_EVENT_NAME") == _FOREIGN_EVENT:
         note = (
@@ -81,8 +81,8 @@ def _find_head(environment: Environment, event: str | None) -> _Head:
                 return head
     pull_ref = _PULL_REF.fullmatch(ref)
     if pull_ref is not None or stated(environment, "GITHUB_HEAD_REF"):
-        # Without the event the commit is that of the merge, and a fork's branch cannot be told
-        # from one of the repository: the ref of the pull request is nobody's branch.
+        # Without the event, the commit is that of the merge, and a fork's branch looks like one of
+        # the repository. The ref of the pull request is unambiguous: no branch has that name.
         branch, number = (pull_ref[1], int(pull_ref[2])) if pull_ref else (None, None)
         return _Head(branch, commit, number, note=note or "GITHUB_EVENT_PATH: no pull request")
     branch = ref.removeprefix(_BRANCH_REF) or None
@@ -90,7 +90,7 @@ def _find_head(environment: Environment, event: str | None) -> _Head:
 
 
 def _head_of_event(event: str) -> _Head | None:
-    """Give the head of the pull request that an event is about; `None` where it is about none."""
+    """Return the head of the pull request of an event; `None` if it is about none."""
     number, pull = parse_pull_request(event)
     found: object = orjson.loads(event)
     payload = _member(found, "pull_request")
@@ -101,7 +101,7 @@ def _head_of_event(event: str) -> _Head | None:
     head_repository = _text(_member(head, "repo"), "full_name")
     base_repository = _text(_member(_member(payload, "base"), "repo"), "full_name")
     if head_repository is None or head_repository != base_repository:
-        # A fork that was deleted meanwhile is null, and its owner is still told.
+        # A deleted fork is null, but the event still names its owner.
         owner = (head_repository or "").partition("/")[0] or _text(_member(head, "user"), "login")
         ref = fork_branch(owner or "fork", ref)
     return _Head(ref, commit, number, pull)

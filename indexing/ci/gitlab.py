@@ -15,15 +15,15 @@ from indexing.ci.facts import (
     tag_branch,
 )
 
-# What `parallel: 5` adds to the name of a job.
+# The suffix that `parallel: 5` adds to the name of a job.
 _SHARD: Final = re.compile(r"\s+[0-9]+/[0-9]+")
 
 
 def read_job(environment: Environment) -> JobFacts:
-    """Read the variables of a job, also of one for a merge request or an external pull request.
+    """Read the variables of a job, including jobs of merge requests and external pull requests.
 
-    Who wrote the request is not told (`GITLAB_USER_…` is whoever started the pipeline), so only
-    its number is known.
+    GitLab does not name the author of the request (`GITLAB_USER_…` is the user who started the
+    pipeline), so only its number is known.
     """
     path = stated(environment, "CI_MERGE_REQUEST_PROJECT_PATH", "CI_PROJECT_PATH")
     repository = repository_of_path(path)
@@ -36,12 +36,12 @@ def read_job(environment: Environment) -> JobFacts:
         branch=_find_branch(environment),
         commit=stated(
             environment,
-            # There in pipelines of merged results, whose CI_COMMIT_SHA is the merge.
+            # Set in pipelines of merged results, whose CI_COMMIT_SHA is the merge.
             "CI_MERGE_REQUEST_SOURCE_BRANCH_SHA",
             "CI_EXTERNAL_PULL_REQUEST_SOURCE_BRANCH_SHA",
             "CI_COMMIT_SHA",
         ),
-        # A pipeline has a name only where `workflow:name` gives it one; else the file is its name.
+        # A pipeline has a name only if `workflow:name` sets one; else use the path of its file.
         pipeline=stated(environment, "CI_PIPELINE_NAME", "CI_CONFIG_PATH"),
         job=_find_job(environment),
         run_id=stated(environment, "CI_PIPELINE_ID"),
@@ -78,7 +78,7 @@ def _find_branch(environment: Environment) -> str | None:
 
 
 def _find_job(environment: Environment) -> str | None:
-    """Give the job's name without the number of its shard: a test may move between shards."""
+    """Return the job's name without its shard number: a test may move between shards."""
     name = stated(environment, "CI_JOB_NAME")
     total = stated(environment, "CI_NODE_TOTAL")
     if name is not None and total is not None:

@@ -15,19 +15,19 @@ from indexing.ci.facts import (
     tag_branch,
 )
 
-# What the git plugin puts before a branch that it checked out by its remote.
+# Prefixes that the git plugin adds to a branch checked out from its remote.
 _REMOTE_MARKS: Final = ("refs/remotes/origin/", "refs/heads/", "remotes/origin/", "origin/")
-# What it says in place of a branch where a commit was checked out by itself.
+# Its placeholder when a commit is checked out without a branch.
 _DETACHED: Final = "detached"
-# Stages that Jenkins adds by itself, such as `Declarative: Post Actions`.
+# Stages that Jenkins adds itself, such as `Declarative: Post Actions`.
 _OWN_STAGE: Final = "Declarative: "
 
 
 def read_job(environment: Environment) -> JobFacts:
     """Read the variables of a freestyle job, a pipeline, or a branch of a multibranch project.
 
-    A pull request that is merged before it is built has the merge for its commit: its head is
-    not told.
+    If Jenkins merges a pull request before the build, the commit is the merge: Jenkins does not
+    state the head.
     """
     page_repository, page_number = pull_of_page(stated(environment, "CHANGE_URL"))
     remote = stated(environment, "GIT_URL", "GIT_URL_1")
@@ -44,7 +44,7 @@ def read_job(environment: Environment) -> JobFacts:
         commit=stated(environment, "GIT_COMMIT"),
         pipeline=pipeline,
         job=pipeline if stage is None or stage.startswith(_OWN_STAGE) else stage,
-        # A number alone comes again in every branch of a multibranch project.
+        # A build number alone repeats in every branch of a multibranch project.
         run_id=stated(environment, "BUILD_TAG", "BUILD_ID", "BUILD_NUMBER"),
         pull_number=number_in(environment, "CHANGE_ID") or page_number,
         notes=notes,
@@ -52,7 +52,7 @@ def read_job(environment: Environment) -> JobFacts:
 
 
 def _find_pipeline(environment: Environment) -> str | None:
-    """Give the name of the project; in a multibranch one, the last part of it is the branch."""
+    """Return the project's name; in a multibranch project, its last part is the branch."""
     name = stated(environment, "JOB_NAME")
     if name is not None and stated(environment, "BRANCH_NAME"):
         return name.rpartition("/")[0] or name

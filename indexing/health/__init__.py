@@ -1,1 +1,1 @@
-"""What executions say of a test's health: rules over values, with no store, clock or await here."""
+"""Derives the health of tests from executions: pure rules, with no store, clock or await."""

@@ -1,4 +1,4 @@
-"""What the health rules are given and what they give back, as values; no rule is applied here."""
+"""The inputs and results of the health rules, as values; the rules are elsewhere."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from indexing.models.tests import TestHealth, TestMetadata
 class Observation:
     """One execution of one test on the default branch.
 
-    `infrastructure_failure` marks an execution of a run that failed as a whole. `metadata` is
-    what this one execution tells of the test.
+    `infrastructure_failure` marks an execution of a run that failed as a whole. `metadata` is the
+    test's metadata in this one execution.
     """
 
     pipeline_name: str
@@ -31,10 +31,10 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """All that is derived of one test.
+    """All derived data of one test.
 
-    `executions_counts` gives, for each (pipeline, job) that was observed at all, how many of its
-    executions lie in the window, skips included; that may be 0.
+    `executions_counts` gives the executions in the window, skips included, for each observed
+    (pipeline, job); a count may be 0.
     """
 
     health: TestHealth

@@ -1,4 +1,4 @@
-"""The health rules: a function of one test's executions, the same in whatever order they came."""
+"""The health rules: a pure function of one test's executions, in any order."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from indexing.models.tests import METADATA_FIELDS, HealthStatus, TestHealth, Tes
 
 _WORST_FIRST: Final = (HealthStatus.BROKEN, HealthStatus.FLAKY, HealthStatus.HEALTHY)
 
-# What counts as the newer one of two executions that finished in the same moment: all results of
-# one report may share its start. The one that needs attention wins.
+# The tie-break between two executions that finished at the same moment: all results of one report
+# may share its start. The one that needs attention counts as the newer one.
 _ATTENTION: Final = {Conclusion.SKIPPED: 0, Conclusion.PASSED: 1, Conclusion.FAILED: 2}
 
 
@@ -33,11 +33,11 @@ def judge(
     flaky_detection: bool,
     before: TestHealth | None = None,
 ) -> Judgement:
-    """Derive all that is shown of one test from its executions on the default branch.
+    """Derive all displayed data of one test from its executions on the default branch.
 
-    `before` is what was derived earlier: its first and last failure and success are kept where
-    the executions behind them have been pruned. With `flaky_detection` off, what would be flaky
-    is healthy. The window ends with the newest execution, so no clock is asked.
+    `before` is the earlier judgement: its first and last failure and success stay if retention has
+    pruned the executions behind them. With `flaky_detection` off, a flaky test counts as healthy.
+    The window ends with the newest execution, so the rules need no clock.
     """
     stored = before or TestHealth()
     first_failure, last_failure, last_success = _find_bounds(observations, stored)
@@ -75,7 +75,7 @@ def judge(
 
 
 def is_infrastructure_failure(passed: int, failed: int) -> bool:
-    """Whether a run with so many passed and failed tests failed as a whole."""
+    """Return whether a run with these numbers of passed and failed tests failed as a whole."""
     results = passed + failed
     return (
         results >= INFRASTRUCTURE_MIN_RESULTS
@@ -84,7 +84,7 @@ def is_infrastructure_failure(passed: int, failed: int) -> bool:
 
 
 def is_recovered(observations: Sequence[Observation]) -> bool:
-    """Whether a quarantined test has been healthy since its quarantine began.
+    """Return whether a quarantined test has been healthy since its quarantine began.
 
     `observations` are the executions since then, on the branches that the quarantine covers.
     """
@@ -100,7 +100,7 @@ class _Failure:
     pull: PullRequest | None
 
     def order(self) -> tuple[object, ...]:
-        """Oldest first; of equally old ones, one whose pull request is known."""
+        """The sort key: oldest first; among equally old ones, a known pull request first."""
         pull = self.pull
         if pull is None:
             return (self.at, self.commit, 1)
@@ -111,7 +111,7 @@ class _Failure:
 def _find_bounds(
     observations: Iterable[Observation], stored: TestHealth
 ) -> tuple[_Failure | None, datetime | None, datetime | None]:
-    """Give the first failure, and the times of the last failure and the last success."""
+    """Return the first failure, and the times of the last failure and the last success."""
     failures: list[_Failure] = []
     failed_at: list[datetime] = []
     passed_at: list[datetime] = []
@@ -144,14 +144,14 @@ def _find_worst(
     statuses = {
         judge_sequence(verdicts, flaky_detection=flaky_detection)
         for verdicts in sequences.values()
-        # A job that runs an unchanged commit every night has not fallen silent.
+        # A job that runs an unchanged commit every night is still live.
         if newest - max(verdict.last_at for verdict in verdicts) <= LIVE_FOR
     }
     return next((status for status in _WORST_FIRST if status in statuses), HealthStatus.UNKNOWN)
 
 
 def _newest_metadata(observations: Iterable[Observation]) -> TestMetadata:
-    """Give each field as the newest execution that states it does, whatever their order."""
+    """Take each field from the newest execution that states it, in any order of input."""
     newest: dict[str, tuple[datetime, str]] = {}
     get_fields = attrgetter(*METADATA_FIELDS)
     for seen in observations:

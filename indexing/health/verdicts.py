@@ -1,4 +1,4 @@
-"""From executions to verdicts, and from one job's verdicts to its status; knows of no window."""
+"""Turns executions into verdicts, and one job's verdicts into its status; knows no window."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from indexing.models.tests import HealthStatus
 
 
 class Outcome(Enum):
-    """What all executions of one test on one commit in one job say together."""
+    """The combined result of all executions of one test on one commit in one job."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -30,7 +30,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The outcome of one commit in one job, with when its first and last execution finished."""
+    """The outcome of one commit in one job, and when its first and last execution finished."""
 
     first_at: datetime
     last_at: datetime
@@ -41,9 +41,9 @@ class Verdict:
 def gather_sequences(
     observations: Iterable[Observation],
 ) -> Mapping[tuple[str, str], Sequence[Verdict]]:
-    """Give the verdicts of each (pipeline, job), by first execution and then by commit.
+    """Return the verdicts of each (pipeline, job), sorted by first execution, then by commit.
 
-    Skips are no evidence: a commit that was only skipped has no verdict.
+    Skips are no evidence: a commit with skips alone has no verdict.
     """
     groups: dict[tuple[str, str], dict[str, list[Observation]]] = {}
     for seen in observations:
@@ -60,7 +60,7 @@ def gather_sequences(
 
 
 def judge_sequence(verdicts: Sequence[Verdict], *, flaky_detection: bool) -> HealthStatus:
-    """Give the status of one job's verdicts, at least one, oldest first."""
+    """Return the status of one job from its verdicts: at least one, oldest first."""
     if _is_broken(verdicts):
         return HealthStatus.BROKEN
     if flaky_detection and _is_flaky(verdicts):
@@ -69,7 +69,7 @@ def judge_sequence(verdicts: Sequence[Verdict], *, flaky_detection: bool) -> Hea
 
 
 def _judge_commit(commit: str, executions: Sequence[Observation]) -> Verdict:
-    # Nearly all commits have one execution, and this runs for every commit of every test.
+    # A fast path: nearly all commits have one execution, and this runs for every commit of a test.
     if len(executions) == 1:
         only = executions[0]
         if only.conclusion is Conclusion.FAILED:

@@ -1,1 +1,1 @@
-"""Automatic quarantine: when a test belongs in it, and what the log says of its settings."""
+"""Automatic quarantine: when a test belongs in it, and the events for its settings."""

@@ -1,4 +1,4 @@
-"""What the event log says when somebody changes the settings of automatic quarantine."""
+"""Writes the event for a change of the settings of automatic quarantine."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _ACTOR: Final = {
     "id": str(derive_application_id(_APPLICATION)),
     "name": _APPLICATION,
 }
-# Settings of a repository are changed on the command line alone.
+# Only the command line changes the settings of a repository.
 _TRIGGER: Final = "CLI"
 _FAMILY: Final = "ci_insights.auto_quarantine"
 _ATTRIBUTES: Final = "auto_quarantine_config_attributes"
 
 
 def describe_change(before: Repository, after: Repository, now: datetime) -> StoredEvent | None:
-    """Give the event that tells of this change; `None` where it is none of the log's business.
+    """Return the event for this change; `None` if the change needs no event.
 
-    A configuration counts while automatic quarantine is on: what is changed while it is off, or
-    as it is turned off, is told by the next `enabled`.
+    A configuration counts only while automatic quarantine is on. A change while it is off, or in
+    the call that turns it off, appears in the next `enabled` event.
     """
     moment = format_timestamp(now)
     metadata: dict[str, Any]
@@ -65,7 +65,7 @@ def describe_change(before: Repository, after: Repository, now: datetime) -> Sto
         "type": f"{_FAMILY}.{step}",
         "metadata": metadata,
     }
-    # Through the catalogue like any producer's event, so that it cannot be an invalid one.
+    # Validated by the catalogue like any producer's event, so it cannot be invalid.
     return parse_event(encode(event)).finish(after.name)
 
 

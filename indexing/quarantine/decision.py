@@ -1,4 +1,4 @@
-"""Whether a test belongs in automatic quarantine, and why: values in, a reason out, no clock."""
+"""Decides whether a test belongs in automatic quarantine, and why. Pure: no clock."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _UNTRUSTED: Final = frozenset({HealthStatus.FLAKY, HealthStatus.BROKEN})
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """When the oldest and the newest of the results that speak against a test finished."""
+    """When the oldest and the newest result that count against a test finished."""
 
     first_at: datetime
     last_at: datetime
@@ -26,16 +26,16 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How a test stands on the default branch, by all of its results there or by the older ones."""
+    """The state of a test on the default branch, by all of its results or by the older ones."""
 
     health: TestHealth
     evidence: Evidence | None
 
 
 def find_evidence(observations: Iterable[Observation]) -> Evidence | None:
-    """Give the bounds of the window's failures and passes that needed retries.
+    """Return the bounds of the window's failures and of its passes that needed retries.
 
-    A run that failed as a whole says nothing of its tests.
+    A run that failed as a whole says nothing about its tests.
     """
     observations = list(observations)
     end = max((seen.finished_at for seen in observations), default=None)
@@ -56,10 +56,10 @@ def find_evidence(observations: Iterable[Observation]) -> Evidence | None:
 def explain_quarantine(
     standing: Standing, *, ignore_broken: bool, answered_until: datetime | None
 ) -> str | None:
-    """Give the reason for an automatic quarantine, or `None` where the test belongs in none.
+    """Return the reason for an automatic quarantine, or `None` if the test belongs in none.
 
-    `answered_until` is how far the evidence reached that somebody has judged already, by ending
-    a quarantine of this test: only what is newer speaks for another one.
+    `answered_until` is the newest evidence that a person has already judged, by ending a quarantine
+    of this test: only newer evidence can start another one.
     """
     health, evidence = standing.health, standing.evidence
     status = health.health_status

@@ -1,7 +1,7 @@
-"""What the rules do to the automatic quarantine of one test: a decision that asks for judgements.
+"""What the rules do to the automatic quarantine of one test: a generator of decisions.
 
-Only the quarantine of every branch is dealt with: the rules make no others. No I/O is done here;
-`rule` yields the moments that it needs the test's standing at, and whoever stores it answers.
+It handles only quarantines of every branch: the rules make no others. No I/O: `rule` yields the
+moments at which it needs the test's standing, and the store answers.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from indexing.quarantine.decision import Standing, explain_quarantine
 
 @dataclass(frozen=True, slots=True)
 class Standings:
-    """What is known of a test's quarantines of every branch, expired ones ended.
+    """A test's quarantines of every branch, with expired ones ended.
 
-    `judged_until` of the one that stands is the newest finish time that it was decided by, `None`
-    for what people made and for decisions that are final. `answered_until` is how far the
-    evidence reached that the ends of earlier ones have answered.
+    `judged_until` of the current one is the newest finish time behind its decision; it is `None`
+    for quarantines made by people and for final decisions. `answered_until` is the newest evidence
+    that the ends of earlier quarantines have answered.
     """
 
     stands: bool
@@ -37,10 +37,10 @@ class Beginning:
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """What is to be done, in this order; nothing, where all is empty.
+    """The changes to make, in this order; none if all fields are empty.
 
-    `reworded` is the reason that now holds for the one that stands. With `takes_back` it ends as
-    if it had never been.
+    `reworded` is the new reason of the current quarantine. With `takes_back`, the quarantine ends
+    as if it had never existed.
     """
 
     reworded: str | None = None
@@ -54,10 +54,10 @@ Deliberation = Generator[datetime, Standing, Ruling]
 def rule(
     known: Standings, *, now: datetime, newest: datetime | None, ignore_broken: bool
 ) -> Deliberation:
-    """Quarantine the test where the rules say so, or take back what they should not have said.
+    """Quarantine the test if the rules say so, or take back a decision that late results refute.
 
-    `newest` is when its newest execution on the default branch finished. Each yielded moment is
-    to be answered by how the test stands by the executions that had finished by then.
+    `newest` is when its newest execution on the default branch finished. For each yielded moment,
+    send the test's standing by the executions that had finished by then.
     """
 
     def explain(standing: Standing) -> str | None:
@@ -70,12 +70,12 @@ def rule(
         if judged_until is None:
             return Ruling()
         if newest is not None and judged_until > now:
-            # It was made by results of the future: those that came since belong with them.
+            # Results dated in the future decided it; results that came since belong with them.
             judged_until = max(judged_until, newest)
         reason = explain((yield judged_until))
         if reason is not None:
             return Ruling(reworded=reason)
-    # A machine whose clock runs ahead of this one's must not have its results left out.
+    # Include results from a machine whose clock runs ahead of this one's.
     until = now if newest is None else max(now, newest)
     reason = explain((yield until))
     begins = None if reason is None else Beginning(reason, until)
@@ -83,7 +83,7 @@ def rule(
 
 
 def conclude(deliberation: Deliberation, standing_until: Callable[[datetime], Standing]) -> Ruling:
-    """Answer a deliberation's questions until it has come to its ruling."""
+    """Run a deliberation to its ruling, answering each moment that it yields."""
     try:
         moment = next(deliberation)
         while True:

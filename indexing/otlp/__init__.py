@@ -1,1 +1,1 @@
-"""Spans of test results, as OTLP carries them, to executions; opens nothing and stores nothing."""
+"""Converts OTLP spans of test results to executions. Pure: opens nothing and stores nothing."""

@@ -1,7 +1,7 @@
-"""Names of the attributes that say what a test did and where it ran, for readers and writers.
+"""Names of the attributes for a test's result and where it ran, for readers and writers.
 
-OpenTelemetry's own are those of its semantic conventions; `mergewatch.` names what these have no
-word for. What a value means is said where it is read.
+OpenTelemetry's names are those of its semantic conventions; `mergewatch.` marks names for what they
+do not cover. The code that reads a value explains its meaning.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 TEST_CASE_NAME: Final = "test.case.name"
 TEST_CASE_RESULT_STATUS: Final = "test.case.result.status"
 TEST_SCOPE: Final = "test.scope"
-# The scope of a test itself; anything else is a container of tests.
+# The scope of a test itself; any other value is a container of tests.
 CASE_SCOPE: Final = "case"
 TEST_FRAMEWORK: Final = "test.framework"
 TEST_FRAMEWORK_VERSION: Final = "test.framework.version"
@@ -35,11 +35,11 @@ PIPELINE_NAME: Final = "cicd.pipeline.name"
 TASK_NAME: Final = "cicd.pipeline.task.name"
 RUN_ID: Final = "cicd.pipeline.run.id"
 RUN_ATTEMPT: Final = "cicd.pipeline.run.attempt"
-# What a test framework calls its own run: known where no CI is.
+# A test framework's own run id: set even outside of CI.
 TEST_RUN_ID: Final = "test.run.id"
 HEAD_NAME: Final = "vcs.ref.head.name"
 HEAD_REVISION: Final = "vcs.ref.head.revision"
-# The branch that a pull request is to be merged into.
+# The target branch of a pull request.
 BASE_NAME: Final = "vcs.ref.base.name"
 
 # About the pull request; its number is text by OpenTelemetry's conventions.

@@ -1,4 +1,4 @@
-"""Executions as OTLP trace export requests: values to bytes, the same bytes for the same values."""
+"""Encodes executions as OTLP trace export requests, deterministically."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from indexing.timestamps import to_microseconds
 
 Value = str | int | bool | None
 
-# Well below the megabyte that web servers commonly take before they are told to take more.
+# Well below one megabyte, the common default limit of web servers.
 REQUEST_MAX_BYTES: Final = 768 * 1024
 
 _NANOSECONDS: Final = 1_000
-# A span's times are unsigned nanoseconds since 1970 in 64 bits, which end in the year 2554.
+# The times of a span are unsigned nanoseconds since 1970 in 64 bits, which end in the year 2554.
 _MAX_NANOSECONDS: Final = 2**64 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedBatch:
-    """One request's body, and how many spans are in it."""
+    """The body of one request, and the number of its spans."""
 
     body: bytes
     spans: int
@@ -40,11 +40,11 @@ def encode_executions(
     executions: Sequence[Execution],
     max_bytes: int = REQUEST_MAX_BYTES,
 ) -> Iterator[EncodedBatch]:
-    """Give requests that together hold one span for each execution, in their order.
+    """Yield requests that together hold one span for each execution, in order.
 
-    None has more than about `max_bytes`, except for a single span that is larger. The trace is
-    that of the run and the span that of the execution's derived id, so that whoever takes in the
-    same executions again recognises them. All of them must be `fits_a_span`.
+    None has more than about `max_bytes`, unless a single span is larger. The trace id derives from
+    the run and the span id from the execution's id, so a receiver recognises executions that it
+    already has. All executions must satisfy `fits_a_span`.
     """
     resource = ResourceSpans()
     trace_id = derive_trace_id(repository, run)
@@ -70,7 +70,7 @@ def encode_executions(
 
 
 def fits_a_span(execution: Execution) -> bool:
-    """Whether a span can tell when the execution finished: after 1970, and before 2554."""
+    """Return whether a span can hold the finish time: after 1970, and before 2554."""
     return 0 < _end_of(execution) <= _MAX_NANOSECONDS
 
 
@@ -102,7 +102,7 @@ def _to_resource(run: Run, of_run: Sequence[KeyValue], execution: Execution) -> 
 
 
 def _pull_attributes(run: Run) -> Sequence[KeyValue]:
-    """What is known of the pull request, a fact of the run."""
+    """The known attributes of the run's pull request."""
     pull = run.pull
     return _to_attributes(
         {
@@ -117,7 +117,7 @@ def _pull_attributes(run: Run) -> Sequence[KeyValue]:
 
 def _to_span(trace_id: bytes, execution: Execution) -> Span:
     end = _end_of(execution)
-    # No start says that nobody knows how long it took.
+    # A start of 0 means that the duration is unknown.
     start = 0
     if execution.duration is not None:
         start = end - round(min(execution.duration * 1e9, end - 1))
@@ -153,7 +153,7 @@ def _end_of(execution: Execution) -> int:
 
 
 def _to_attributes(values: dict[str, Value]) -> list[KeyValue]:
-    """One attribute for each value that there is."""
+    """One attribute for each value that is not None."""
     return [
         KeyValue(key=name, value=_to_value(value))
         for name, value in values.items()

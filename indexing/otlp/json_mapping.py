@@ -1,8 +1,8 @@
-"""Trace export requests in OTLP's own JSON mapping: bytes in, spans out.
+"""Parses trace export requests in OTLP's JSON mapping: bytes in, spans out.
 
-It is protobuf's mapping with hexadecimal ids; unknown members are passed over:
+It is protobuf's mapping with hexadecimal ids; unknown members are ignored:
 https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding
-The parser that protobuf has for it takes four times as long.
+protobuf's own JSON parser takes four times as long.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from indexing.otlp.requests import (
     check_count,
 )
 
-# Values come with a comma or a bracket each, a span with some seventy. A document is parsed in one
-# go that lets no other thread run, and three bytes of it can be a value that takes a hundred in
-# memory: this many take some tenths of a second.
+# Each value comes with a comma or a bracket; a span has some seventy values. The parser reads a
+# document in one go and lets no other thread run, and a value of three bytes can take a hundred in
+# memory: this many values take some tenths of a second.
 MAX_VALUES: Final = 400_000
 
 _HEXADECIMAL: Final = re.compile(r"(?:[0-9a-fA-F]{2})*")
@@ -40,11 +40,11 @@ _MAX_DIGITS: Final = 20
 
 
 def read_json(body: bytes) -> Iterator[ReceivedSpan | DamagedSpan]:
-    """Give the spans of an `ExportTraceServiceRequest` in their order.
+    """Yield the spans of an `ExportTraceServiceRequest` in order.
 
     Raises:
-        RequestError: the bytes are no such document, or it holds too much. Spans given before it
-            are not to be kept.
+        RequestError: the bytes are no such document, or it exceeds a limit. Discard the spans
+            yielded before the error.
     """
     if has_more_values(body, MAX_VALUES):
         raise RequestTooLargeError(f"more than {MAX_VALUES} values in one request")
@@ -111,7 +111,7 @@ def _read_exception(span: Mapping[str, Any]) -> Attributes:
 
 
 def _read_attributes(holder: Mapping[str, Any]) -> Attributes:
-    """Give the attributes that have a plain value; the last one of a name counts."""
+    """Return the attributes with a plain value; the last one of a name wins."""
     pairs = _array(holder, "attributes")
     check_count(len(pairs), MAX_ATTRIBUTES, "attributes")
     found: dict[str, AttributeValue] = {}
@@ -124,14 +124,14 @@ def _read_attributes(holder: Mapping[str, Any]) -> Attributes:
 
 
 def _read_value(value: Mapping[str, Any]) -> AttributeValue | None:
-    """Give a plain value; lists, maps and bytes say nothing here."""
+    """Return a plain value; `None` for lists, maps and bytes, which are not used here."""
     if "stringValue" in value:
         return _text(value, "stringValue")
     if "intValue" in value:
         return _integer(value, "intValue")
     for name, kinds in (("boolValue", (bool,)), ("doubleValue", (float, int))):
         plain: object = value.get(name)
-        # A double that is no JSON number is written as text, such as NaN.
+        # A double that JSON cannot express, such as NaN, is written as text.
         if isinstance(plain, kinds):
             return bool(plain) if name == "boolValue" else float(str(plain))
     return None
@@ -140,7 +140,7 @@ def _read_value(value: Mapping[str, Any]) -> AttributeValue | None:
 def _objects(
     holder: Mapping[str, Any], name: str, within: str = ""
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Give the objects of an array, each with its place."""
+    """Yield the objects of an array, each with its place."""
     for index, item in enumerate(_array(holder, name, within)):
         place = f"{within}{name}[{index}]"
         if item is None:
@@ -158,7 +158,7 @@ def _array(holder: Mapping[str, Any], name: str, within: str = "") -> Sequence[A
 
 
 def _object(value: object, place: str) -> Mapping[str, Any]:
-    """Give the object; null means an empty one, as it does for every member of a message."""
+    """Return the object; null means an empty one, as it does for every member of a message."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -176,7 +176,7 @@ def _text(holder: Mapping[str, Any], name: str) -> str:
 
 
 def _integer(holder: Mapping[str, Any], name: str) -> int:
-    """Give a whole number, written as a number or as text."""
+    """Return a whole number, written as a number or as text."""
     value: object = holder.get(name)
     if value is None:
         return 0
@@ -198,7 +198,7 @@ def _time(holder: Mapping[str, Any], name: str) -> int:
 
 
 def _id(holder: Mapping[str, Any], name: str) -> bytes:
-    """Give the bytes of an id; its length is judged where it is used."""
+    """Return the bytes of an id; the code that uses it checks the length."""
     try:
         text = _text(holder, name)
         if not _HEXADECIMAL.fullmatch(text):

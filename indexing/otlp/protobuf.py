@@ -1,7 +1,7 @@
-"""Trace export requests in protobuf: bytes in, spans out, one of them in memory at a time.
+"""Parses trace export requests in protobuf: bytes in, spans out, one span in memory at a time.
 
-The outer levels are walked here rather than decoded: a decoded message of two bytes takes some
-hundred, so that a small hostile body would fill the memory.
+The outer levels are walked rather than decoded: a message of two bytes takes some hundred bytes
+once decoded, so a small hostile body could fill the memory.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ _LENGTH_DELIMITED: Final = 2
 _FIXED_32: Final = 5
 _VARINT_MAX_BYTES: Final = 10
 
-# Spans, and the scopes and resources around them, each of which has few members beside its spans.
+# Room for spans and for the scopes and resources around them, which have few other members.
 MAX_FIELDS: Final = 4 * MAX_SPANS
 
 
 def read_protobuf(body: bytes) -> Iterator[ReceivedSpan | DamagedSpan]:
-    """Give the spans of an `ExportTraceServiceRequest` in their order.
+    """Yield the spans of an `ExportTraceServiceRequest` in order.
 
     Raises:
-        RequestError: the bytes are no such message, or it holds too much. Spans given before it
-            are not to be kept.
+        RequestError: the bytes are no such message, or it exceeds a limit. Discard the spans
+            yielded before the error.
     """
     walk = _Walk()
     counter = SpanCounter()
@@ -70,7 +70,7 @@ def read_protobuf(body: bytes) -> Iterator[ReceivedSpan | DamagedSpan]:
 
 def _read_resource(walk: _Walk, data: memoryview, at: int) -> Attributes:
     attributes: dict[str, AttributeValue] = {}
-    # A member that is given twice is one message in two pieces.
+    # If a member occurs twice, protobuf merges both into one message.
     for piece in walk.members(data, _RESOURCE_SPANS_RESOURCE):
         try:
             check_count(len(piece), SPAN_MAX_BYTES, "bytes")
@@ -114,7 +114,7 @@ def _read_exception(span: Span) -> Attributes:
 
 
 def _read_attributes(pairs: Sequence[KeyValue]) -> dict[str, AttributeValue]:
-    """Give the attributes that have a plain value; the last one of a name counts."""
+    """Return the attributes with a plain value; the last one of a name wins."""
     check_count(len(pairs), MAX_ATTRIBUTES, "attributes")
     found: dict[str, AttributeValue] = {}
     for pair in pairs:
@@ -132,13 +132,13 @@ def _read_attributes(pairs: Sequence[KeyValue]) -> dict[str, AttributeValue]:
 
 
 class _Walk:
-    """Goes through the members of messages, of one request's no more than `MAX_FIELDS`."""
+    """Walks the members of messages, at most `MAX_FIELDS` for one request."""
 
     def __init__(self) -> None:
         self._fields = 0
 
     def members(self, data: memoryview, wanted: int) -> Iterator[memoryview]:
-        """Give the messages under that number, passing over all other members."""
+        """Yield the messages with that field number and skip all other members."""
         at = 0
         while at < len(data):
             self._fields += 1
@@ -163,7 +163,7 @@ class _Walk:
 
 
 def _read_varint(data: memoryview, at: int) -> tuple[int, int]:
-    """Give the number that begins there, and where the next thing begins."""
+    """Return the number that begins at `at`, and the position behind it."""
     value = 0
     for index, byte in enumerate(data[at : at + _VARINT_MAX_BYTES]):
         value |= (byte & 0x7F) << (7 * index)

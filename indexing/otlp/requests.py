@@ -1,4 +1,4 @@
-"""What a trace export request gives, span by span, and the limits of it; nothing is read here."""
+"""The values that parsing a trace export request gives, and its limits. Parses nothing."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Final
 
 from indexing.errors import InvalidValueError
 
-# SDKs send 512 spans at a time, collectors some thousands. Two bytes can be a span, so that the
-# size of a request alone does not bound the work that it makes.
+# SDKs send 512 spans at a time, collectors some thousands. A span can be as small as two bytes, so
+# the size of a request alone does not limit its work.
 MAX_SPANS: Final = 50_000
 
-# Enough for any stack trace with all that is beside it. Two bytes can be an attribute that takes a
-# hundred in memory, and one span at a time is decoded.
+# Enough for any stack trace and the data beside it. An attribute of two bytes can take a hundred in
+# memory, and spans are decoded one at a time.
 SPAN_MAX_BYTES: Final = 1024 * 1024
 
-# SDKs stop at 128.
+# SDKs allow 128.
 MAX_ATTRIBUTES: Final = 1_000
 MAX_EVENTS: Final = 1_000
 
@@ -25,19 +25,19 @@ Attributes = Mapping[str, AttributeValue]
 
 
 class RequestError(InvalidValueError):
-    """A request cannot be read at all; the text says where and why."""
+    """A request cannot be parsed at all; the text says where and why."""
 
 
 class RequestTooLargeError(RequestError):
-    """A request holds more than one request may."""
+    """A request exceeds one of the limits."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedSpan:
-    """What is used of a span, and where it stood in its request.
+    """The used parts of a span, and its place in the request.
 
-    Times are in nanoseconds since 1970, 0 where none was given. `exception` is what the last
-    event of that name tells: an SDK records one wherever it passes through.
+    Times are in nanoseconds since 1970, 0 if missing. `exception` has the attributes of the last
+    event of that name: an SDK records one at each level that the exception passes through.
     """
 
     place: str
@@ -55,7 +55,7 @@ class ReceivedSpan:
 
 @dataclass(frozen=True, slots=True)
 class DamagedSpan:
-    """A span that could not be decoded; the rest of its request could."""
+    """A span that could not be decoded; the rest of its request is fine."""
 
     place: str
     reason: str
@@ -68,17 +68,17 @@ class SpanCounter:
         self._count = 0
 
     def add(self) -> None:
-        """Count one more; raises `RequestTooLargeError` where that is one too many."""
+        """Count one span; raise `RequestTooLargeError` if there are too many."""
         self._count += 1
         if self._count > MAX_SPANS:
             raise RequestTooLargeError(f"more than {MAX_SPANS} spans in one request")
 
 
 class TooManyError(InvalidValueError):
-    """One holder has more of something than is taken."""
+    """A span or another holder has too many attributes or events."""
 
 
 def check_count(count: int, limit: int, what: str) -> None:
-    """Raise `TooManyError` where there are more of them than one holder has."""
+    """Raise `TooManyError` if `count` exceeds `limit`."""
     if count > limit:
         raise TooManyError(f"more than {limit} {what}")

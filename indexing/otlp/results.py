@@ -1,4 +1,4 @@
-"""All that one request tells of: executions by run, and what was rejected and why."""
+"""The results in one request: executions by run, and rejected spans with reasons."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from indexing.names import RepositoryName
 from indexing.otlp.requests import DamagedSpan, ReceivedSpan, RequestTooLargeError
 from indexing.otlp.spans import to_execution
 
-# What is wrong with one span of a plugin is mostly wrong with all: this many reasons are told.
+# An error in one span of a plugin is mostly in all of them: report this many reasons.
 _TOLD_REASONS: Final = 5
 
-# A run is one transaction of the store at least; a collector gathers those of some hundred jobs.
+# Each run takes at least one transaction of the store; a collector batches some hundred jobs.
 MAX_RUNS: Final = 1_000
 
 
 class Results:
-    """Gathers what the spans of one request tell; those that are no tests are passed over.
+    """Collects the results of the spans of one request; spans that are not tests are ignored.
 
-    `now` is the time that no span may have ended more than a day ahead of.
+    No span may have ended more than a day after `now`.
     """
 
     def __init__(self, repository: RepositoryName, now: datetime) -> None:
         self._repository = repository
         self._now = now
         self._runs: dict[Run, list[Execution]] = {}
-        # Of each reason, where it was met first and how often.
+        # For each reason, the place of its first span and the number of spans.
         self._reasons: dict[str, tuple[str, int]] = {}
 
     def add(self, received: ReceivedSpan | DamagedSpan) -> None:
-        """Take one span in.
+        """Add one span.
 
         Raises:
-            RequestTooLargeError: the spans are of too many runs.
+            RequestTooLargeError: the spans belong to too many runs.
         """
         try:
             if isinstance(received, DamagedSpan):
@@ -59,12 +59,12 @@ class Results:
 
     @property
     def rejected(self) -> int:
-        """How many spans could not be taken."""
+        """How many spans were rejected."""
         return sum(count for _, count in self._reasons.values())
 
     @property
     def complaint(self) -> str:
-        """Why, and which of them."""
+        """The reasons for the rejections, each with its first span."""
         return _complain(self._reasons)
 
 

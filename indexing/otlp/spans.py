@@ -1,4 +1,4 @@
-"""From one span to one execution and the run that it belongs to, by the names of its attributes."""
+"""Converts one span to one execution and its run, by the names of its attributes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from indexing.otlp import attributes as names
 from indexing.otlp.requests import Attributes, AttributeValue, ReceivedSpan
 from indexing.timestamps import from_microseconds
 
-# `pass` and `fail` are the words of OpenTelemetry's own registry, the others those of plugins.
+# `pass` and `fail` come from OpenTelemetry's own registry, the others from plugins.
 _CONCLUSIONS: Final = {
     "passed": Conclusion.PASSED,
     "pass": Conclusion.PASSED,
@@ -32,18 +32,18 @@ _CONCLUSIONS: Final = {
 _TRACE_ID_BYTES: Final = 16
 _SPAN_ID_BYTES: Final = 8
 
-# Clocks of nanoseconds hold these in 64 bits with a sign: until the year 2262.
+# Nanosecond clocks use signed 64 bits, which end in the year 2262.
 _MAX_NANOSECONDS: Final = 2**63 - 1
 
-# No framework, version or language is called anything longer; such a text says something else.
+# No real framework, version or language has a longer name.
 LABEL_MAX_LENGTH: Final = 200
-# What the common hosts allow for a title, several times over.
+# Several times what the common code hosts allow for a title.
 TITLE_MAX_LENGTH: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """The attributes of a span over those of its resource."""
+    """The attributes of a span, which override those of its resource."""
 
     own: Attributes
     resource: Attributes
@@ -53,10 +53,10 @@ class _Facts:
         return self.resource.get(name) if value is None else value
 
     def text(self, *alternatives: str) -> str | None:
-        """Give the first that says anything. A number counts as its digits: ids are both.
+        """Return the first one that is not blank. A number becomes its digits: ids come as both.
 
         Raises:
-            InvalidValueError: it holds what no store takes.
+            InvalidValueError: the text contains characters that no store accepts.
         """
         for name in alternatives:
             value = self.get(name)
@@ -67,12 +67,12 @@ class _Facts:
         return None
 
     def short_text(self, limit: int, *alternatives: str) -> str | None:
-        """Give the text unless it is longer; cut, it would say something else."""
+        """Return the text unless it is too long; a cut text would have another meaning."""
         value = self.text(*alternatives)
         return value if value is not None and len(value) <= limit else None
 
     def integer(self, name: str) -> int | None:
-        """Give a whole number that is not negative, or nothing."""
+        """Return a whole number that is not negative, else `None`."""
         value = self.get(name)
         if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
             value = int(value)
@@ -81,10 +81,10 @@ class _Facts:
         return None
 
     def stored_name(self, *alternatives: str) -> str:
-        """Give a text that has to be there.
+        """Return a required name.
 
         Raises:
-            InvalidValueError: it is not, or is no name; the text names the attribute.
+            InvalidValueError: it is missing or not a valid name; the text names the attribute.
         """
         value = self.text(*alternatives)
         if value is None:
@@ -98,12 +98,12 @@ class _Facts:
 def to_execution(
     repository: RepositoryName, span: ReceivedSpan, now: datetime
 ) -> tuple[Run, Execution] | None:
-    """Give what a span tells of; nothing where it is no test, but what one ran in or did.
+    """Return the run and execution of a span; `None` if the span is not a test.
 
-    `now` is what the span's end is checked against.
+    A span that ended more than a day after `now` is refused.
 
     Raises:
-        InvalidValueError: it is a test that cannot be stored; the text names what is wrong.
+        InvalidValueError: the span is a test that cannot be stored; the text names the error.
     """
     facts = _Facts(span.attributes, span.resource)
     if not _is_test(facts):
@@ -142,7 +142,7 @@ def _is_test(facts: _Facts) -> bool:
     scope = facts.get(names.TEST_SCOPE)
     if scope is not None:
         return scope == names.CASE_SCOPE
-    # Of the span itself: what a resource says of one test would make tests of all its spans.
+    # Look at the span's own attributes: a test name in the resource would make every span a test.
     return names.TEST_CASE_NAME in facts.own or names.TEST_CASE_RESULT_STATUS in facts.own
 
 
@@ -174,9 +174,9 @@ def _read_run(facts: _Facts) -> Run:
 
 
 def _read_branch(facts: _Facts, pull_number: int | None) -> str:
-    """Give the head's name; that of a fork's branch is told apart from the one it is to go into.
+    """Return the name of the head; mark a fork's branch when it has the name of the target branch.
 
-    A pull request cannot be of a branch into itself, so equal names are those of two repositories.
+    A pull request cannot merge a branch into itself, so equal names mean two repositories.
     """
     branch = facts.stored_name(names.HEAD_NAME)
     is_of_fork = pull_number is not None and facts.text(names.BASE_NAME) == branch
@@ -206,7 +206,7 @@ def _read_conclusion(facts: _Facts, span: ReceivedSpan) -> Conclusion:
 
 
 def _read_failure(facts: _Facts, span: ReceivedSpan) -> tuple[str | None, str | None]:
-    """Give the type and the message of the failure, each cut as those of reports are."""
+    """Return the type and the message of the failure, each cut as for JUnit reports."""
     if names.EXCEPTION_TYPE not in facts.own and names.EXCEPTION_MESSAGE not in facts.own:
         facts = _Facts(span.exception, facts.own)
     message = facts.text(names.EXCEPTION_MESSAGE, names.EXCEPTION_STACKTRACE)
@@ -248,5 +248,5 @@ def _check(name: str, text: str) -> str:
 
 
 def _cut(text: str | None, length: int) -> str | None:
-    """Give the first part of a text, `None` where it says nothing."""
+    """Return the first `length` characters of a text, `None` if it is blank."""
     return (text.strip()[:length] or None) if text else None

@@ -1,1 +1,1 @@
-"""How data gets in: sources of lines and reports, what is refused of them, and what was done."""
+"""Loads data into a store: sources of lines and reports, dead letters, and counts."""

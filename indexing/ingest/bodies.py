@@ -1,6 +1,6 @@
-"""What a request body says, read step by step, so that a caller can pause between two steps.
+"""Parses request bodies step by step, so that a caller can pause between two steps.
 
-Pure: bytes in, values out. Each reader yields what it read, or None where a step gave nothing.
+Pure: bytes in, values out. Each parser yields what it parsed, or None if a step gave nothing.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from indexing.otlp.protobuf import read_protobuf
 from indexing.otlp.requests import RequestError, RequestTooLargeError
 from indexing.otlp.results import Results
 
-# Unpacked. Text of logs and spans packs to a tenth, so a sender that packs reaches this first.
+# The decompressed size. Logs and spans compress to a tenth, so compressed bodies hit this first.
 MAX_CONTENT_BYTES: Final = 32 * 1024 * 1024
 
-# No event is written in fewer bytes than this on average: more lines than that are blank ones,
-# which cost as much as others to look at.
+# Events are larger than this on average. A body with more lines has blank ones, and each of those
+# costs as much time as any other line.
 LINE_MIN_BYTES: Final = 80
 MAX_LINES: Final = MAX_CONTENT_BYTES // LINE_MIN_BYTES
 
-# What is refused of a body is mostly refused for one reason: a screenful shows it.
+# Refusals in one body mostly have one reason: a screenful shows it.
 TOLD_REFUSALS: Final = 20
 
 JSON: Final = "application/json"
@@ -42,16 +42,16 @@ _SPAN_READERS: Final = {PROTOBUF: read_protobuf, JSON: read_json}
 
 
 class BodyError(InvalidValueError):
-    """A body cannot be read; the text says why."""
+    """A body cannot be parsed; the text says why."""
 
 
 class BodyTooLargeError(BodyError):
-    """A body holds more than one body may."""
+    """A body exceeds a limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class AcceptedLine:
-    """A line that holds a valid event; `line` has its place alone."""
+    """A line with a valid event; `line` keeps only its place."""
 
     line: Line
     event: ParsedEvent
@@ -59,7 +59,7 @@ class AcceptedLine:
 
 @dataclass(frozen=True, slots=True)
 class WrongLine:
-    """A line that holds none; `line` has its place alone."""
+    """A line without a valid event; `line` keeps only its place."""
 
     line: Line
     reasons: tuple[str, ...]
@@ -67,24 +67,24 @@ class WrongLine:
 
 @dataclass(frozen=True, slots=True)
 class UntoldLines:
-    """How many more lines hold no event that can be stored."""
+    """The number of further refused lines, not reported one by one."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class Rejections:
-    """How many spans of a request were rejected; `complaint` says why, and which."""
+    """The number of rejected spans of a request; `complaint` gives the reasons and examples."""
 
     count: int
     complaint: str
 
 
 def unpack(packed: bytes) -> bytes:
-    """Unpack gzip.
+    """Decompress gzip.
 
     Raises:
-        BodyError: it is no valid gzip, or holds more than `MAX_CONTENT_BYTES`.
+        BodyError: it is not valid gzip, or exceeds `MAX_CONTENT_BYTES`.
     """
     pieces: list[bytes] = []
     size = 0
@@ -103,7 +103,7 @@ def unpack(packed: bytes) -> bytes:
 
 
 def unpack_small(packed: bytes, limit: int) -> bytes | None:
-    """Unpack one gzip member of at most `limit` bytes; None for anything else, good or not."""
+    """Decompress one gzip member of at most `limit` bytes; return None for anything else."""
     member = zlib.decompressobj(GZIP_WINDOW_BITS)
     try:
         content = member.decompress(packed, limit + 1)
@@ -115,13 +115,13 @@ def unpack_small(packed: bytes, limit: int) -> bytes | None:
 def read_events(
     repository: RepositoryName, now: datetime, content: bytes
 ) -> Iterator[AcceptedLine | WrongLine | UntoldLines | None]:
-    """Give the lines of a body of events, all of which have to be of that repository.
+    """Yield the lines of a body of events, which must all belong to that repository.
 
-    None of them may be dated more than a day ahead of `now`. Of wrong lines, the first
-    `TOLD_REFUSALS` are given, and the number of the others at the end.
+    No event may be dated more than a day after `now`. Yields the first `TOLD_REFUSALS` wrong lines,
+    and the number of further ones at the end.
 
     Raises:
-        BodyTooLargeError: before the first line, when there are too many.
+        BodyTooLargeError: before the first line, if there are too many.
     """
     if content.count(b"\n") > MAX_LINES:
         raise BodyTooLargeError(f"the request body has more than {MAX_LINES} lines")
@@ -145,12 +145,12 @@ def read_events(
 def read_spans(
     repository: RepositoryName, kind: str, now: datetime, content: bytes
 ) -> Iterator[tuple[Run, Execution] | Rejections | None]:
-    """Give the executions of a trace request of that media type run by run, then the rejections.
+    """Yield the executions of a trace request of that media type, run by run, then the rejections.
 
-    A span that ended more than a day ahead of `now` is rejected.
+    A span that ended more than a day after `now` is rejected.
 
     Raises:
-        BodyError: before the first execution, when any part of the request cannot be read.
+        BodyError: before the first execution, if any part of the request cannot be parsed.
     """
     results = Results(repository, now)
     try:

@@ -1,6 +1,6 @@
-"""Unpacks gzip and Zstandard streams piece by piece; what came before a defect is given first.
+"""Decompresses gzip and Zstandard streams in pieces; data before a defect is not lost.
 
-Pure: chunks in, chunks out, each bounded, however hard the data was packed.
+Pure: chunks in, chunks out. The size of each chunk is bounded at any compression ratio.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ MAGIC_LENGTH: Final = 4
 GZIP_WINDOW_BITS: Final = 16 + zlib.MAX_WBITS
 _GZIP_OUTPUT_BYTES: Final = 256 * 1024
 
-# zstandard's decompressor gives all that its input holds at once, and four bytes of input can
-# hold a block of 128 KiB: this much input is at most 8 MiB of output.
+# zstandard's decompressor returns all output of its input at once, and four bytes of input can hold
+# a block of 128 KiB: this much input gives at most 8 MiB of output.
 _ZSTANDARD_INPUT_BYTES: Final = 256
 
 
@@ -30,10 +30,10 @@ class CompressionError(MergewatchError):
 
 
 def inflate_gzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Unpack one or more gzip members that follow each other, padding by zeros allowed.
+    """Decompress one or more consecutive gzip members; padding with zeros is allowed.
 
     Raises:
-        CompressionError: after all that could be unpacked was given.
+        CompressionError: after all recoverable output has been yielded.
     """
     member = None
     begun = False
@@ -64,10 +64,10 @@ def inflate_gzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def inflate_zstandard(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Unpack one or more Zstandard frames that follow each other.
+    """Decompress one or more consecutive Zstandard frames.
 
     Raises:
-        CompressionError: after all that could be unpacked was given.
+        CompressionError: after all recoverable output has been yielded.
     """
     decompressor = zstandard.ZstdDecompressor()
     frame = None
@@ -91,7 +91,7 @@ def inflate_zstandard(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _salvage(member: zlib._Decompress, corrupt: bytes) -> Iterator[bytes]:
-    """What a chunk holds before its defect: zlib drops it with the call that meets the defect."""
+    """Recover the output before a defect: zlib drops it in the call that meets the defect."""
     for byte in corrupt:
         try:
             yield member.decompress(bytes((byte,)))

@@ -1,4 +1,4 @@
-"""What an ingest did, in numbers and along the way; how that is shown is the caller's business."""
+"""Counts and progress of an ingest; the caller decides how to show them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class IngestCount:
-    """How many records were read, and what became of them; the last three add up to the first."""
+    """The number of records read, and their outcomes; the last three add up to the first."""
 
     read: int = 0
     written: int = 0
@@ -25,7 +25,7 @@ class IngestCount:
 
 
 class Progress(Protocol):
-    """Called now and then with how far a source has been worked through."""
+    """Called from time to time with the position in a source."""
 
     def __call__(self, *, lines: int, offset: int) -> None:
-        """`lines` were done, and they end at about byte `offset` of the text, decompressed."""
+        """Report that `lines` are done, up to about byte `offset` of the decompressed text."""

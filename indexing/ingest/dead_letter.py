@@ -1,4 +1,4 @@
-"""Keeps what was refused, one JSON object a line, so that it can be mended and loaded again."""
+"""The dead-letter file: refused input, one JSON object a line, to be fixed and loaded again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class DeadLetterError(MergewatchError):
 
 @dataclass(frozen=True, slots=True)
 class RefusedLine:
-    """A line of a source, and everything that was wrong with it."""
+    """A refused line of a source, with all its errors."""
 
     source: str
     line: Line
@@ -40,18 +40,18 @@ class RefusedLine:
 
 
 class DeadLetterFile:
-    """A file of refused lines, made anew.
+    """A new file of refused lines.
 
     Each record has `source`, `line` (from 1), `offset` (in bytes of the decompressed source),
-    `reason`, and `raw`: the line as it was read, or `raw_base64` where it is not UTF-8. A line
-    that was not kept whole has `raw_cut` as well.
+    `reason`, and `raw`: the line as it was read, or `raw_base64` if it is not UTF-8. If the line
+    was not kept whole, the record has `raw_cut` as well.
     """
 
     def __init__(self, path: Path, sources: Iterable[str] = ()) -> None:
-        """Open the file, unless that would empty one of the sources or anything else of worth.
+        """Open the file, but refuse to overwrite a source or any file that is not a dead letter.
 
         Raises:
-            DeadLetterError: it would, or it cannot be opened.
+            DeadLetterError: it would overwrite such a file, or the file cannot be opened.
         """
         self._path = path
         try:
@@ -78,7 +78,7 @@ class DeadLetterFile:
         """Add one record.
 
         Raises:
-            DeadLetterError: the disk is full, for one.
+            DeadLetterError: the file cannot be written; for example, the disk is full.
         """
         try:
             self._file.write(orjson.dumps(_record(refused), option=orjson.OPT_APPEND_NEWLINE))
@@ -86,7 +86,7 @@ class DeadLetterFile:
             raise self._failure(error) from error
 
     def close(self) -> None:
-        """Write out what is still held.
+        """Flush buffered records and close the file.
 
         Raises:
             DeadLetterError: as `write` does.
@@ -104,14 +104,14 @@ class DeadLetterFile:
 def _record(refused: RefusedLine) -> dict[str, Any]:
     line = refused.line
     record: dict[str, Any] = {
-        # A path may hold bytes that are not UTF-8, which Python gives as lone surrogates.
+        # A path may contain bytes that are not UTF-8; Python represents them as lone surrogates.
         "source": refused.source.encode(errors="backslashreplace").decode(),
         "line": line.number,
         "offset": line.offset,
         "reason": "; ".join(refused.reasons),
     }
     try:
-        # Where the line was cut, so may its last character be.
+        # If the line was cut, its last character may be cut too.
         record["raw"] = _UTF_8().decode(line.data, final=not line.cut)
     except UnicodeDecodeError:
         record["raw_base64"] = base64.b64encode(line.data).decode()
@@ -129,6 +129,6 @@ def _is_same(path: Path, source: str) -> bool:
 
 
 def _is_dead_letter(path: Path) -> bool:
-    """Whether the file is empty or begins as a record does: an earlier run's, to be made anew."""
+    """Return whether the file is empty or an earlier run's dead letter, safe to overwrite."""
     with path.open("rb") as file:
         return file.read(len(_RECORD_BEGINS)) in (b"", _RECORD_BEGINS)

@@ -1,4 +1,4 @@
-"""Loads events out of lines into a store, batch by batch; a rerun ends in the same state."""
+"""Loads events from lines into a store in batches; a load is idempotent."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from indexing.names import RepositoryName
 from indexing.pauses import Pause
 from indexing.store.interface import EventOutcome, Writer
 
-# A commit for fewer events costs more than the events do; more of them gain nothing and hold
-# the store's lock for longer.
+# A commit for fewer events costs more than the events do; larger batches gain nothing and hold the
+# store's write lock for longer.
 BATCH_EVENTS: Final = 1_000
 BATCH_BYTES: Final = 4 * 1024 * 1024
 
-# One call per repository saves a look-up per event, but a file may name millions of them.
+# One call for each repository saves a look-up for each event, but a file may name millions.
 REMEMBERED_REPOSITORIES: Final = 10_000
 
 _JSON_BLANKS: Final = b" \t\r\n"
@@ -41,15 +41,15 @@ async def ingest_events(
     progress: Progress | None = None,
     only: RepositoryName | None = None,
 ) -> IngestCount:
-    """Store the event of each line; empty lines are passed over.
+    """Store the event of each line; skip empty lines.
 
-    Every refused line goes to `refuse`, and the rest lands. `source` is what such lines are said
-    to come from. `clock` gives the time, in UTC, that no event may be dated more than a day ahead
-    of. With `only`, events of any other repository are refused too. `progress` is told after each
+    Every refused line goes to `refuse`, and the others are stored. `source` names the origin of the
+    lines in refusals. `clock` returns the time, in UTC; no event may be dated more than a day after
+    it. With `only`, events of any other repository are refused too. `progress` is called after each
     batch.
 
     Raises:
-        StoreError: the store gave up; the batches before this one are stored.
+        StoreError: the store failed; earlier batches are stored.
     """
     load = EventLoad(writer, source, refuse)
     pause = Pause()
@@ -71,17 +71,17 @@ async def ingest_events(
 
 
 def is_blank(line: Line) -> bool:
-    """Whether there is nothing in the line."""
+    """Return whether the line is empty."""
     return line.defect is None and not line.data.strip(_JSON_BLANKS)
 
 
 def read_event(line: Line, now: datetime, only: RepositoryName | None = None) -> ParsedEvent:
-    """Read the event of a line, which with `only` has to be of that repository.
+    """Parse the event of a line; with `only`, it must belong to that repository.
 
-    `now` is the time that it may be dated at most a day ahead of.
+    It may be dated at most a day after `now`.
 
     Raises:
-        RefusedEventError: there is none that can be stored.
+        RefusedEventError: the line has no event that can be stored.
     """
     if line.defect is not None:
         raise RefusedEventError((line.defect,))
@@ -96,7 +96,7 @@ def read_event(line: Line, now: datetime, only: RepositoryName | None = None) ->
 
 
 class EventLoad:
-    """One load under way: the batch, and what became of the lines before it."""
+    """One load in progress: the current batch, and the counts of earlier lines."""
 
     def __init__(self, writer: Writer, source: str, refuse: Callable[[RefusedLine], None]) -> None:
         self.count = IngestCount()
@@ -109,7 +109,7 @@ class EventLoad:
 
     @property
     def is_full(self) -> bool:
-        """Whether the batch has to be stored before more is added to it."""
+        """Whether to flush the batch before adding more to it."""
         return len(self._batch) >= BATCH_EVENTS or self._bytes >= BATCH_BYTES
 
     def add(self, line: Line, event: ParsedEvent) -> None:
@@ -119,19 +119,19 @@ class EventLoad:
         self._bytes += len(event.body)
 
     def refuse(self, line: Line, reasons: tuple[str, ...]) -> None:
-        """Count a line that holds no event that can be stored."""
+        """Count a line without a storable event, and report it."""
         self.count += IngestCount(read=1)
         self._refuse_line(line, reasons)
 
     def refuse_untold(self, count: int) -> None:
-        """Count so many lines that hold no event that can be stored, and tell of none."""
+        """Count lines without storable events, and report none of them."""
         self.count += IngestCount(read=count, refused=count)
 
     async def flush(self) -> None:
         """Store the batch.
 
         Raises:
-            StoreError: the store gave up; what was flushed before is stored.
+            StoreError: the store failed; what was flushed before is stored.
         """
         events = [event.finish(await self._spell(event.repository)) for _, event in self._batch]
         if not events:
@@ -148,7 +148,7 @@ class EventLoad:
         self._bytes = 0
 
     async def _spell(self, name: RepositoryName) -> RepositoryName:
-        """The spelling of a repository that the store goes by."""
+        """Return the spelling of a repository that the store uses."""
         known = self._spellings.get(name.key)
         if known is None:
             if len(self._spellings) >= REMEMBERED_REPOSITORIES:

@@ -1,4 +1,4 @@
-"""JUnit reports from files into a store: each report wholly or not at all. No XML is read here."""
+"""Loads JUnit report files into a store, each report entirely or not at all. Parses no XML."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from indexing.names import RepositoryName, check_stored_name
 from indexing.store.interface import ExecutionCount, Steps
 from indexing.timestamps import format_timestamp
 
-# One transaction of the store: large enough that its fixed cost does not show, small enough that
-# readers wait for milliseconds.
+# The size of one transaction: large enough to hide its fixed cost, small enough that readers wait
+# for milliseconds.
 BATCH_EXECUTIONS: Final = 2_000
 
 _SUFFIXES: Final = (".xml", ".xml.gz")
@@ -30,9 +30,9 @@ _SUFFIXES: Final = (".xml", ".xml.gz")
 
 @dataclass(frozen=True, slots=True)
 class ReportRequest:
-    """A report, or a folder of them, and what the CI job knows beside it.
+    """A report or a folder of reports, with the facts of its CI job.
 
-    `started_at` is the time of all its executions where it is given.
+    `started_at`, if set, is the time of all executions.
     """
 
     path: Path
@@ -46,7 +46,7 @@ class ReportRequest:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What was not taken in: a whole file, or one line of it."""
+    """A refused file, or one refused line of it."""
 
     file: str
     line: int | None
@@ -54,15 +54,15 @@ class Refusal:
 
 
 class ReportProgress(Protocol):
-    """Told after each file how many are done, of how many."""
+    """Called after each file with the number of files done, and of all files."""
 
     def __call__(self, done: int, total: int | None) -> None: ...
 
 
 class ExecutionSink(Protocol):
-    """Where executions go: the part of `Writer` that a report needs, or a service far away.
+    """The destination of executions: the part of `Writer` that a report needs, or a remote service.
 
-    What `write_executions` counts neither as written nor as unchanged was refused there.
+    `write_executions` counts an execution neither as written nor as unchanged if it refused it.
     """
 
     async def ensure_repository(self, name: RepositoryName) -> Repository | None: ...
@@ -77,7 +77,7 @@ class ExecutionSink(Protocol):
 
 
 def check_run(run: Run) -> Run:
-    """Give the run back, or raise `InvalidValueError` naming the member that cannot be stored."""
+    """Return the run, or raise `InvalidValueError` naming the member that cannot be stored."""
     for name in ("pipeline_name", "job_name", "branch", "commit", "run_id"):
         try:
             check_stored_name(getattr(run, name))
@@ -89,7 +89,7 @@ def check_run(run: Run) -> Run:
 
 
 def check_started_at(started_at: datetime | None, now: datetime) -> datetime | None:
-    """Give it back, or raise `InvalidValueError` where it is outside the accepted range."""
+    """Return it, or raise `InvalidValueError` if it is outside the accepted range."""
     try:
         return None if started_at is None else check_accepted(started_at, now)
     except InvalidValueError as error:
@@ -105,15 +105,14 @@ async def ingest_reports(
     progress: ReportProgress | None = None,
     judged: Steps | None = None,
 ) -> IngestCount:
-    """Write the executions of all reports, and refresh what is derived of them at the end.
+    """Write the executions of all reports, then refresh the derived data.
 
-    `clock` gives the time, in UTC, that automatic quarantines are made at and that dates are
-    checked against. `progress` is told after each file, `judged` of the tests that are worked out
-    anew when all are written.
+    `clock` returns the time, in UTC: new automatic quarantines start at it, and dates are checked
+    against it. `progress` is called after each file, `judged` for the tests refreshed at the end.
 
-    A file that cannot be read as a whole leaves nothing and counts as one read and one refused;
-    so does a `Refusal` among the requests. A case that cannot be stored is refused alone.
-    Repeating a call, or running it again after it was killed, ends in the same state.
+    A file that cannot be read to its end stores nothing and counts as one read and one refused; so
+    does a `Refusal` among the requests. A case that cannot be stored is refused alone. The call is
+    idempotent, also after it was killed.
 
     Raises:
         StoreError: the store failed; what was written before stays.
@@ -127,14 +126,14 @@ async def ingest_reports(
             await ingest.take(item)
         if progress is not None:
             progress(done, len(todo))
-    # Of these repositories alone: nobody's else answers change.
+    # Refresh only these repositories: results of others have not changed.
     for repository in ingest.repositories:
         await sink.refresh_tests(clock(), judged, repository)
     return ingest.count
 
 
 class _Ingest:
-    """One call's worth of state: what was counted, and which repositories were made known."""
+    """The state of one call: the counts, and the repositories that it registered."""
 
     def __init__(
         self,
@@ -150,7 +149,7 @@ class _Ingest:
 
     @property
     def repositories(self) -> Sequence[RepositoryName]:
-        """Those that were made known on the way, each of which may have something new."""
+        """The repositories registered in this call; each may have new executions."""
         return tuple(self._known.values())
 
     def refuse(self, refusal: Refusal) -> None:
@@ -203,7 +202,7 @@ class _Ingest:
 def _choose_time(
     request: ReportRequest, file: ReportFile, case: ReportCase, times: AcceptedTimes
 ) -> datetime | None:
-    """Give the first source whose time is accepted, or nothing where there is none."""
+    """Return the first accepted time, or None if there is none."""
     if request.started_at is not None:
         return request.started_at
     for moment in (case.timestamp, file.modified_at):
@@ -252,7 +251,7 @@ def _to_execution(
 
 
 def _expand(request: ReportRequest | Refusal) -> Iterator[ReportRequest | Refusal]:
-    """Give one request for each report of a folder; any other request stays as it is."""
+    """Yield one request for each report of a folder; yield any other request unchanged."""
     if isinstance(request, Refusal) or not _is_folder(request.path):
         yield request
         return
@@ -262,7 +261,7 @@ def _expand(request: ReportRequest | Refusal) -> Iterator[ReportRequest | Refusa
         subfolders.sort()
         for name in sorted(files):
             path = Path(folder, name)
-            # Opening a pipe or a device that lies about would wait for ever.
+            # Skip pipes and devices: opening one could block for ever.
             if name.lower().endswith(_SUFFIXES) and path.is_file():
                 found = True
                 yield replace(request, path=path)
@@ -276,10 +275,10 @@ def _is_folder(path: Path) -> bool:
     try:
         return path.is_dir()
     except OSError:
-        # Whatever is wrong with the path, opening it will say so.
+        # Opening the path reports the error.
         return False
 
 
 def name_file(path: Path) -> str:
-    """Give a path as text that can be shown: names on disk need not be Unicode."""
+    """Return a path as displayable text: file names need not be Unicode."""
     return os.fsencode(path).decode(errors="replace")

@@ -1,6 +1,6 @@
-"""Cuts a stream of bytes into lines, with where each one began and without holding a huge one.
+"""Splits a byte stream into lines with their offsets, without holding a huge line in memory.
 
-Pure: bytes are handed in, lines come out.
+Pure: bytes in, lines out.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-# An event with 1,500 unsuccessful checks, each with both of its URLs, comes to half of this.
+# An event with 1,500 failed checks, each with both of its URLs, takes half of this.
 MAX_LINE_BYTES: Final = 1024 * 1024
 
-# How much of a line that is too long is kept, to recognise it by.
+# How much of a line that is too long is kept, to identify it.
 KEPT_BYTES: Final = 4 * 1024
 
-# A piece of nothing but line feeds becomes as many lines at once.
+# A limit for each piece: a piece of line feeds alone becomes as many lines at once.
 _PIECE_BYTES: Final = 64 * 1024
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
@@ -25,9 +25,9 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 class Line:
     """One line without its line feed.
 
-    `number` counts from 1; `offset` is where the line begins, in bytes of the decompressed
-    stream. `defect` says why the line cannot be used; `data` is then what there is of it, or its
-    beginning, and `cut` says that there was more.
+    `number` counts from 1; `offset` is the start of the line, in bytes of the decompressed stream.
+    `defect` says why the line cannot be used; `data` is then the line or its beginning, and `cut`
+    tells whether more followed.
     """
 
     number: int
@@ -38,7 +38,7 @@ class Line:
 
 
 def split_lines(content: bytes) -> Iterator[Line]:
-    """The lines of a text that is in memory as a whole."""
+    """Split a text that is completely in memory."""
     splitter = LineSplitter()
     for start in range(0, len(content), _PIECE_BYTES):
         yield from splitter.feed(content[start : start + _PIECE_BYTES])
@@ -46,9 +46,9 @@ def split_lines(content: bytes) -> Iterator[Line]:
 
 
 class LineSplitter:
-    """Takes chunks of any size and gives lines; only the unfinished one is held, up to a limit.
+    """Splits chunks of any size into lines; buffers only the unfinished line, up to a limit.
 
-    A byte order mark in front of the first line is passed over.
+    A byte order mark before the first line is skipped.
     """
 
     def __init__(self, limit: int = MAX_LINE_BYTES) -> None:
@@ -59,14 +59,14 @@ class LineSplitter:
         self._offset = 0
 
     def feed(self, chunk: bytes) -> Iterator[Line]:
-        """The lines that end in this chunk; the iterator has to be used up."""
+        """Yield the lines that end in this chunk; consume the iterator completely."""
         *ends, rest = chunk.split(b"\n")
         for end in ends:
             yield self._close(end)
         self._hold(rest)
 
     def finish(self, defect: str | None = None) -> Iterator[Line]:
-        """The last line, where no line feed ended it or a defect of the stream did."""
+        """Yield the last line if the stream ended or broke within it."""
         if self._length or defect is not None:
             yield self._close(b"", defect)
 

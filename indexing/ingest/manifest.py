@@ -1,4 +1,4 @@
-"""The manifest of a set of reports: a CSV that tells what each CI job knew. Opens no report."""
+"""The manifest: a CSV with the CI job facts of a set of reports. Opens no report."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Parsed = TypeVar("Parsed")
 
 _ATTEMPT: Final = re.compile(r"[0-9]{1,10}")
 
-# Five names of the longest that is stored, and a path.
+# Five names of the maximum stored length, and a path.
 LINE_MAX_BYTES: Final = 64 * 1024
 
 
@@ -48,11 +48,11 @@ def read_manifest(
     framework_version: str | None = None,
     language: str | None = None,
 ) -> Iterator[ReportRequest | Refusal]:
-    """Give a request for each row, or in its place why there is none.
+    """Yield a request for each row, or a refusal in its place.
 
-    Files are relative to the manifest. A blank `started_at`, `attempt` or `pull_request` says
-    nothing. A `started_at` is checked against `clock`, in UTC. Columns of other names are passed
-    over. A manifest that cannot be read at all gives one refusal.
+    Files are relative to the manifest. A blank `started_at`, `attempt` or `pull_request` counts as
+    missing. `started_at` is checked against `clock`, in UTC. Unknown columns are ignored. A
+    manifest that cannot be read at all gives one refusal.
     """
     shown = name_file(path)
     try:
@@ -78,7 +78,7 @@ def read_manifest(
 
 
 class _UnreadableManifestError(Exception):
-    """Nothing more can be read of the manifest."""
+    """The rest of the manifest cannot be read."""
 
     def __init__(self, line: int | None, reason: str) -> None:
         super().__init__(reason)
@@ -86,7 +86,7 @@ class _UnreadableManifestError(Exception):
 
 
 def _read_rows(stream: BinaryIO) -> Iterator[tuple[int, Mapping[str, str] | csv.Error]]:
-    """Give each row by column with the line it ends on, or what is wrong with its quoting."""
+    """Yield each row by column with the line it ends on, or the error in its quoting."""
     rows = csv.reader(_read_lines(stream), strict=True)
     try:
         columns = next(rows, None)
@@ -113,7 +113,7 @@ def _read_rows(stream: BinaryIO) -> Iterator[tuple[int, Mapping[str, str] | csv.
 
 
 def _read_lines(stream: BinaryIO) -> Iterator[str]:
-    """Give lines as text; bytes that are not UTF-8 become what `check_text` refuses."""
+    """Yield lines as text; bytes that are not UTF-8 become characters that `check_text` refuses."""
     number = 0
     while line := stream.readline(LINE_MAX_BYTES + 1):
         number += 1
@@ -169,7 +169,7 @@ def _to_request(
 
 
 def _in_column(name: str, parse: Callable[[str], Parsed], text: str) -> Parsed:
-    """Parse a cell, naming its column where that fails."""
+    """Parse a cell; an error names its column."""
     try:
         return parse(text)
     except InvalidValueError as error:
@@ -187,7 +187,7 @@ def _parse_attempt(text: str) -> int:
 
 
 def _locate(folder: Path, file: str) -> Path:
-    """Give the path of a report that the manifest names: whoever wrote it may read that file."""
+    """Return the path of a report. Any path is allowed: the author of a manifest is trusted."""
     if not file.strip():
         raise InvalidValueError("must not be empty")
     return folder / file

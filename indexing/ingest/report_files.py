@@ -1,6 +1,6 @@
-"""Report files on disk: opened, unpacked, read through once to be sure and once to be used.
+"""Report files on disk, decompressed and read twice: first to validate, then to load.
 
-Nothing is written here, to no store.
+Writes nothing.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from indexing.junit.cases import RefusedCase, ReportCase, ReportError
 from indexing.junit.reader import ByteStream, read_report
 from indexing.timestamps import from_microseconds
 
-# Up to here a report is kept in memory between its two readings, which is nearly every report.
+# A report up to this size stays in memory between both readings; nearly every report does.
 SMALL_REPORT_BYTES: Final = 8 * 1024 * 1024
 
-# Up to here the cases of such a report are kept as well, so that it is parsed once: some 20 MB.
+# Up to this number, its cases stay in memory too and it is parsed once: some 20 MB.
 KEPT_CASES: Final = 20_000
 
-# Equal names in one report are numbered, so something has to be remembered of every name. At
-# this many cases, some hundred times what large projects report, that is about 40 MB.
+# Equal names in one report are numbered, so every name takes some memory. At this many cases, some
+# hundred times what large projects report, that is about 40 MB.
 REPORT_MAX_CASES: Final = 5_000_000
 
 _CENSUS_SHARDS: Final = 64
@@ -42,10 +42,10 @@ _Case = ReportCase | RefusedCase
 
 @dataclass(frozen=True, slots=True)
 class _Census:
-    """What the first reading of a report found.
+    """The results of the first reading of a report.
 
-    `repeated` has the hashes of the names that come more than once: a hash that two names share
-    costs a look-up later and changes nothing. `cases` are all of them, or `None` for too many.
+    `repeated` has the hashes of the names that occur more than once; a hash collision costs one
+    look-up and changes no result. `cases` has all of them, or is `None` if there are too many.
     """
 
     repeated: frozenset[int]
@@ -54,9 +54,9 @@ class _Census:
 
 @dataclass(frozen=True, slots=True)
 class ReportFile:
-    """A report that has been read to its end once and found whole.
+    """A report that has been read to its end once and is valid.
 
-    `digest` is the SHA-256 of the unpacked document, so a packed copy of it is the same report.
+    `digest` is the SHA-256 of the decompressed document, so a compressed copy is the same report.
     """
 
     path: Path
@@ -67,7 +67,7 @@ class ReportFile:
 
     @classmethod
     def examine(cls, path: Path) -> ReportFile:
-        """Read the whole file.
+        """Read and validate the whole file.
 
         Raises:
             ReportError: it is missing, unreadable, damaged or not a report; the text says which.
@@ -90,10 +90,10 @@ class ReportFile:
             return cls(path, modified_at, hashed.digest(), None, census)
 
     def read_cases(self) -> Iterator[tuple[_Case, int]]:
-        """Give each case with its ordinal, from 0, among the accepted ones of equal name.
+        """Yield each case with its ordinal, from 0, among the accepted cases of equal name.
 
         Raises:
-            ReportError: the file has changed since it was examined.
+            ReportError: the file has changed since `examine`.
         """
         if self._census.cases is not None:
             yield from self._number(self._census.cases)
@@ -118,7 +118,7 @@ class ReportFile:
 
 
 class _HashedStream:
-    """A stream with the digest of all that was read of it."""
+    """A stream that hashes all that is read from it."""
 
     def __init__(self, stream: ByteStream) -> None:
         self._stream = stream
@@ -134,9 +134,9 @@ class _HashedStream:
 
 
 def _take_census(stream: ByteStream, keep: int) -> _Census:
-    """Read a report to its end, and keep its cases where they are no more than `keep`.
+    """Read a report to its end; keep its cases if there are no more than `keep`.
 
-    Otherwise it takes eight bytes a case.
+    Beyond that number, it needs eight bytes a case.
     """
     shards = [array("q") for _ in range(_CENSUS_SHARDS)]
     kept: list[_Case] = []
@@ -161,7 +161,7 @@ def _take_census(stream: ByteStream, keep: int) -> _Census:
 
 @contextmanager
 def _open(path: Path) -> Iterator[tuple[io.BufferedIOBase, os.stat_result]]:
-    """Open a file, unpacked where its first bytes say that it is gzip, whatever its name says."""
+    """Open a file; decompress it if its first bytes are those of gzip, whatever its name."""
     with path.open("rb") as raw:
         status = os.fstat(raw.fileno())
         if raw.peek(len(GZIP_MAGIC)).startswith(GZIP_MAGIC):
@@ -173,7 +173,7 @@ def _open(path: Path) -> Iterator[tuple[io.BufferedIOBase, os.stat_result]]:
 
 @contextmanager
 def _as_report_errors() -> Iterator[None]:
-    """Translate what the file system and the unpacking raise."""
+    """Translate errors of the file system and of decompression."""
     try:
         yield
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:

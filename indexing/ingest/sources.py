@@ -1,6 +1,6 @@
-"""Where lines come from: files and standard input, packed or not, read as streams.
+"""Opens sources of lines: files and standard input, compressed or not, as streams.
 
-What the lines say is not looked at here.
+It does not parse the lines.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class SourceError(MergewatchError):
 class Source:
     """An open stream of lines.
 
-    `size` is that of the file as it is stored, where it is known, and `bytes_read` how much of
-    that has been read: what a progress bar needs.
+    `size` is the size of the file on disk, if known, and `bytes_read` how much of it has been read:
+    a progress bar needs both.
     """
 
     def __init__(self, name: str, stream: BufferedIOBase, size: int | None = None) -> None:
@@ -47,7 +47,7 @@ class Source:
         self._stream = stream
 
     def lines(self) -> Iterator[Line]:
-        """All lines; where the stream breaks, the last one carries the defect."""
+        """Yield all lines; if the stream breaks, the last line carries the defect."""
         splitter = LineSplitter()
         try:
             for chunk in self._unpacked():
@@ -60,7 +60,7 @@ class Source:
             yield from splitter.finish()
 
     def _unpacked(self) -> Iterator[bytes]:
-        """Chunks of text. The name or the first bytes say how it is packed."""
+        """Yield chunks of text; the name or the first bytes show the compression."""
         raw = self._raw()
         head = b""
         for chunk in raw:
@@ -75,7 +75,7 @@ class Source:
         return chunks
 
     def _raw(self) -> Iterator[bytes]:
-        # As much as is there: a pipe need not be full for its lines to be read.
+        # Return what is available: a pipe need not be full before its lines are read.
         while chunk := self._stream.read1(_CHUNK_BYTES):
             self.bytes_read += len(chunk)
             yield chunk
@@ -86,7 +86,7 @@ def open_source(path: str) -> Iterator[Source]:
     """Open a file, or standard input for `-`.
 
     Raises:
-        SourceError: there is no such file, it is a directory, or it may not be read.
+        SourceError: the file does not exist, is a directory, or is not readable.
     """
     if path == STANDARD_INPUT:
         if sys.stdin is None:

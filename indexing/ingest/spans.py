@@ -1,4 +1,4 @@
-"""Results that came as spans into a store. No span is read here."""
+"""Loads results from spans into a store. Parses no spans."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ async def ingest_results(
     *,
     clock: Callable[[], datetime],
 ) -> IngestCount:
-    """Write the executions, which come run by run, and refresh what is derived of them.
+    """Write the executions, which come run by run, and refresh the derived data.
 
-    Makes the repository known where there is anything to write. Repeating a call, or one that was
-    broken off, ends in the same state.
+    Registers the repository if there is anything to write. The call is idempotent, also after an
+    earlier one was cut short.
 
     Raises:
         StoreError: the store failed; what was written before stays.
@@ -37,7 +37,7 @@ async def ingest_results(
         try:
             done = await writer.write_results(repository, batch)
         except UnknownRepositoryError:
-            # Asked beforehand, it would be one more request for each upload.
+            # Checking beforehand would cost one more request for each upload.
             await writer.ensure_repository(repository)
             done = await writer.write_results(repository, batch)
         count += IngestCount(size, done.written, done.unchanged)

@@ -1,1 +1,1 @@
-"""The index and all that fills it: what is stored, how it is queried, and how it gets in."""
+"""The index: what it stores, how it is queried, and how data gets in."""

@@ -1,8 +1,8 @@
-"""Which dates of events and executions are accepted. Pure: `now` is the caller's clock.
+"""Defines the accepted dates of events and executions. Pure: the caller passes `now`.
 
-One wrong clock must not blind a test. Health is judged over the window that ends with a test's
-newest execution, so an execution dated in the far future would leave every real one outside; one
-dated 1970 would be the first failure for ever.
+One wrong clock must not hide a test's real results. Health uses the window that ends with a test's
+newest execution, so an execution dated in the far future would exclude every real one; one dated
+1970 would stay the first failure for ever.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from typing import Final
 from indexing.errors import InvalidValueError
 from indexing.timestamps import format_timestamp
 
-# A machine that lost its clock starts at 1970 or 1980. Nothing that runs CI today is older than
-# this.
+# A machine that lost its clock starts at 1970 or 1980. Nothing that runs CI today predates 2000.
 EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
-# A local time that was taken for UTC is at most 14 hours ahead. A day covers that and some drift.
+# A local time read as UTC is at most 14 hours ahead. A day covers that and some drift.
 MAX_AHEAD: Final = timedelta(days=1)
 
 
@@ -34,15 +33,15 @@ class AcceptedTimes:
 
 
 def accepted_times(now: datetime) -> AcceptedTimes:
-    """The range that is accepted at `now`."""
+    """Return the range that is accepted at `now`."""
     return AcceptedTimes(EARLIEST, now + MAX_AHEAD)
 
 
 def check_accepted(moment: datetime, now: datetime) -> datetime:
-    """Give the moment back.
+    """Return the moment if it is accepted.
 
     Raises:
-        InvalidValueError: it lies outside the accepted range; the text says on which side.
+        InvalidValueError: the moment is too early or too late; the text says which.
     """
     if moment < EARLIEST:
         raise InvalidValueError(f"is before {format_timestamp(EARLIEST)}")

@@ -1,26 +1,26 @@
-"""The errors that the index raises. Drivers' own exceptions never leave their backend."""
+"""The errors that the index raises. Driver exceptions never leave their backend."""
 
 from __future__ import annotations
 
 
 class MergewatchError(Exception):
-    """Anything that this package raises on purpose; its text is fit to be shown."""
+    """The base of all errors that this package raises on purpose; its text is safe to show."""
 
 
 class InvalidValueError(MergewatchError):
-    """A value does not have the form that its place asks for."""
+    """A value does not have the required form."""
 
 
 class StoreError(MergewatchError):
-    """The store could not do what it was asked."""
+    """The store could not carry out a call."""
 
 
 class StoreUnavailableError(StoreError):
-    """The store cannot be reached, is locked, damaged or out of room: later may be better."""
+    """The store is unreachable, locked, damaged or out of space; retrying later may help."""
 
 
 class StoreVersionError(StoreUnavailableError):
-    """The store is of a version that this program cannot use: an operator has to act."""
+    """The store has a version that this program cannot use; an operator has to act."""
 
 
 class UnknownRepositoryError(StoreError):
@@ -28,4 +28,4 @@ class UnknownRepositoryError(StoreError):
 
 
 class StaleKeyError(StoreError):
-    """The row that a page was to continue from is no longer there."""
+    """The row that a page should continue from no longer exists."""

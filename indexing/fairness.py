@@ -1,6 +1,6 @@
-"""Fairness between tenants that share something scarce, so that a flood waits behind itself.
+"""Fair sharing of scarce resources between tenants: a flood of one tenant delays only itself.
 
-One event loop only.
+Use it within one event loop.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from contextvars import ContextVar
 from itertools import islice
 from typing import Final
 
-# The tenant that the current task works for; set by whatever serves several.
+# The tenant of the current task; set by the code that serves several tenants.
 current_tenant: Final[ContextVar[Hashable]] = ContextVar("current_tenant", default=None)
 
 
 class FairQueue:
-    """Slots that tenants share, of which one tenant has at most `slots_of_one` at a time.
+    """Slots shared by tenants; one tenant holds at most `slots_of_one` at a time.
 
     A free slot goes to the tenant that has waited longest since its last slot; within one tenant,
     first come, first served.
@@ -32,7 +32,7 @@ class FairQueue:
 
     @asynccontextmanager
     async def take(self, tenant: Hashable) -> AsyncIterator[None]:
-        """Wait for a slot, and have it until the context is left."""
+        """Wait for a slot and hold it until the context exits."""
         await self._acquire(tenant)
         try:
             yield
@@ -49,7 +49,7 @@ class FairQueue:
             if waiter.cancelled():
                 self._withdraw(tenant, waiter)
             else:
-                # The slot came just as the waiter went away.
+                # The waiter got the slot just as it was cancelled.
                 self._release(tenant)
             raise
 
@@ -61,9 +61,9 @@ class FairQueue:
         self._grant()
 
     def _grant(self) -> None:
-        """Give the free slots to tenants, round robin."""
+        """Grant the free slots to tenants, round robin."""
         while self._free:
-            # A tenant can be any value, None too.
+            # A tenant can be any value, even None, so a default of None would be ambiguous.
             tenants = [*islice(filter(self._may_have_more, self._waiting), 1)]
             if not tenants:
                 return
@@ -71,7 +71,7 @@ class FairQueue:
             queue = self._waiting.pop(tenant)
             waiter = queue.popleft()
             if queue:
-                # Behind all other tenants.
+                # The tenant goes behind all others.
                 self._waiting[tenant] = queue
             # A cancelled waiter may not have withdrawn yet.
             if not waiter.cancelled():
@@ -103,7 +103,7 @@ class TenantSemaphores:
 
     @asynccontextmanager
     async def take(self, tenant: Hashable) -> AsyncIterator[None]:
-        """Wait for a slot of that tenant, and have it until the context is left."""
+        """Wait for a slot of that tenant and hold it until the context exits."""
         semaphore = self._semaphores.setdefault(tenant, asyncio.Semaphore(self._limit))
         self._users[tenant] += 1
         try:
@@ -119,10 +119,10 @@ class TenantSemaphores:
 async def take_within(
     seconds: float, *slots: AbstractAsyncContextManager[None]
 ) -> AsyncIterator[None]:
-    """Wait for each of these slots, one after the other, and have all until the context is left.
+    """Wait for each of these slots in turn and hold all of them until the context exits.
 
     Raises:
-        TimeoutError: that takes longer than so many seconds.
+        TimeoutError: the slots are not all granted within `seconds`.
     """
     async with AsyncExitStack() as taken:
         async with asyncio.timeout(seconds):

@@ -1,6 +1,6 @@
-"""Whether names match any of several globs, in much less than one after the other. Pure.
+"""Matches names against many globs, much faster than one glob after the other. Pure.
 
-Agrees with `indexing.globs.matches`, which has the last word wherever a glob has a `*`.
+Agrees with `indexing.globs.matches`, which makes the final decision for every glob with a `*`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ _Spans = tuple[tuple[int, int], ...]
 
 
 class GlobSet:
-    """Globs to which many names are compared."""
+    """A set of globs to match many names against."""
 
     def __init__(self, patterns: Sequence[str]) -> None:
         self._literals = {pattern for pattern in patterns if is_literal(pattern)}
-        # Globs without a `*` by length, then by where they are literal: what is literal there.
+        # Globs without a `*`, by length, then by the spans of their literals: the literal texts
+        # there.
         self._fixed: dict[int, dict[_Spans, tuple[itemgetter[Any], set[Any]]]] = {}
         self._starred = []
         for pattern in patterns:
@@ -36,14 +37,14 @@ class GlobSet:
                 groups.setdefault(spans, (cut, set()))[1].add(cut(pattern))
 
     def matches_fixed(self, name: str) -> bool:
-        """Whether the name matches any of the globs that have no `*`."""
+        """Return whether the name matches any of the globs without a `*`."""
         if name in self._literals:
             return True
         groups = self._fixed.get(len(name))
         return groups is not None and any(cut(name) in texts for cut, texts in groups.values())
 
     def find_possible(self, name: str) -> Iterator[str]:
-        """The globs with a `*` that the name may match, for `globs.matches` to decide."""
+        """Yield the globs with a `*` that the name may match, for `globs.matches` to decide."""
         length = len(name)
         for glob in self._starred:
             if (
@@ -56,7 +57,7 @@ class GlobSet:
 
 
 class _Starred:
-    """A glob with a `*`, and what every matching name has."""
+    """A glob with a `*`, and the properties of every matching name."""
 
     __slots__ = ("pattern", "prefix", "run", "shortest", "suffix")
 

@@ -1,7 +1,7 @@
 """The glob grammar of test names: `*` is any run of characters, `?` exactly one code point.
 
-All else is literal, case matters, nothing is normalised, and the whole name must match.
-`matches` is the oracle that every backend has to agree with. Pure: no store is asked here.
+Everything else is literal, case matters, nothing is normalised, and the whole name must match.
+`matches` is the oracle: every backend has to agree with it. Pure: no store access.
 """
 
 from __future__ import annotations
@@ -13,40 +13,40 @@ from typing import Final
 
 _WILDCARD: Final = re.compile(r"[*?]")
 
-# How many steps an expression may take: some 0.3 milliseconds.
+# The maximum number of steps of a regular expression: some 0.3 milliseconds.
 _MAX_STEPS: Final = 50_000
 
 
 def is_literal(pattern: str) -> bool:
-    """Whether the pattern matches one name only: itself."""
+    """Return whether the pattern has no wildcard and so matches only itself."""
     return _WILDCARD.search(pattern) is None
 
 
 def literal_prefix(pattern: str) -> str:
-    """What every matching name begins with; possibly nothing."""
+    """Return the prefix of every matching name; it may be empty."""
     first = _WILDCARD.search(pattern)
     return pattern if first is None else pattern[: first.start()]
 
 
 def literal_runs(pattern: str) -> list[str]:
-    """The stretches between wildcards, each of which every matching name holds."""
+    """Return the texts between wildcards; every matching name contains each of them."""
     return [run for run in _WILDCARD.split(pattern) if run]
 
 
 def count_cost(pattern: str) -> int:
-    """How many wildcards there are for which places in a name have to be tried.
+    """Count the wildcards that make the matcher try several places in a name.
 
-    Those are the `*` and whatever `?` is behind one; before the first `*` every place is known.
+    These are each `*` and each `?` behind one; before the first `*` every place is fixed.
     """
     _, star, rest = pattern.partition("*")
     return len(star) + rest.count("*") + rest.count("?")
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Whether the whole of `name` matches.
+    """Return whether the whole of `name` matches.
 
-    Takes time of pattern plus name where there is no `?`, and else at most of pattern times name
-    over 64: a few milliseconds for the longest of both.
+    Without a `?`, the time is linear in pattern plus name. With one, it is at most pattern times
+    name over 64: a few milliseconds for the longest of both.
     """
     head, *middle, tail = _pieces(pattern)
     if not _fits(head, name, 0):
@@ -54,8 +54,8 @@ def matches(pattern: str, name: str) -> bool:
     if not middle and tail is head:
         return len(name) == len(head.text)
     at = len(head.text)
-    # Between two `*` the leftmost fit leaves most room for the rest, so it never has to be undone:
-    # no pattern backtracks, however many `*` it has.
+    # Between two `*` the leftmost match leaves most room for the rest, so it never has to be
+    # undone: no pattern backtracks, however many `*` it has.
     for piece in middle:
         found = _find(piece, name, at)
         if found < 0:
@@ -67,7 +67,7 @@ def matches(pattern: str, name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A part between runs of `*`; whether it holds a `?`."""
+    """The text between two runs of `*`, and whether it contains a `?`."""
 
     text: str
     is_literal: bool
@@ -75,7 +75,7 @@ class _Piece:
 
 @lru_cache(maxsize=1024)
 def _pieces(pattern: str) -> tuple[_Piece, ...]:
-    """The parts between the runs of `*`; the only one stands at both ends where there is none."""
+    """Split at the runs of `*`; without a `*`, the single piece is both the first and the last."""
     found = tuple(_Piece(text, "?" not in text) for text in re.split(r"\*+", pattern))
     return found if len(found) > 1 else found * 2
 
@@ -104,9 +104,9 @@ def _find(piece: _Piece, name: str, at: int) -> int:
 
 
 def find_by_bits(text: str, name: str, at: int) -> int:
-    """Where `text`, in which `?` is any character, is found first from there on; or -1.
+    """Return the first position of `text` in `name` from `at` on, or -1; `?` is any character.
 
-    All places are tried at once, a bit for each.
+    Tries all positions at once, with one bit for each.
     """
     places = len(name) - at - len(text) + 1
     if places <= 0:

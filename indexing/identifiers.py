@@ -1,4 +1,4 @@
-"""The forms of ids, and ids derived from what they name: loading the same twice changes nothing."""
+"""Forms of ids, and derived ids, which make loading idempotent."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ from indexing.errors import InvalidValueError
 from indexing.models.executions import Run
 from indexing.names import RepositoryName
 
-# The namespace of this project, itself derived, so that nobody has to keep a constant safe.
+# The namespace of this project. It is derived, so that nobody has to store a constant safely.
 NAMESPACE: Final = uuid.uuid5(uuid.NAMESPACE_DNS, "mergewatch")
 
 # JavaScript holds integers exactly up to 53 bits.
 DERIVED_EVENT_ID_BITS: Final = 53
-# What both backends hold in one integer column: event ids, numbers and ids of pull requests.
+# The largest value of an integer column in both stores: event ids, numbers and ids of pull
+# requests.
 MAX_INTEGER: Final = 2**63 - 1
 
-# RFC 9562, section 4, without the other spellings that Python's own reader takes.
+# RFC 9562, section 4, without the other spellings that Python's own parser accepts.
 UUID_PATTERN: Final = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _UUID: Final = re.compile(UUID_PATTERN)
 
 
 def read_uuid(text: str) -> uuid.UUID:
-    """Read a UUID in its canonical form, of any version and in any case."""
+    """Parse a UUID in its canonical form, of any version and in any case."""
     if not _UUID.fullmatch(text):
         raise InvalidValueError("must be a UUID, such as 3f0c9a4e-8d1b-5f6a-9c2d-0123456789ab")
     return uuid.UUID(text)
 
 
 def derive_test_id(repository: RepositoryName, test_name: str) -> uuid.UUID:
-    """The public id of a test: one for all pipelines and jobs that run it."""
+    """The public id of a test, shared by all pipelines and jobs that run it."""
     return uuid.uuid5(NAMESPACE, f"{repository.key}\0{test_name}")
 
 
@@ -44,7 +45,7 @@ def derive_identity_id(
 
 
 def derive_repository_id(repository: RepositoryName) -> bytes:
-    """The key of one repository where its name would be too long, 16 bytes."""
+    """The key of one repository, 16 bytes, for places where its name would be too long."""
     return _digest("repository", repository.key)
 
 
@@ -54,32 +55,32 @@ def derive_event_row_id(repository: RepositoryName, received_at: int, event_id: 
 
 
 def derive_run_id(repository: RepositoryName, run: Run) -> bytes:
-    """The key of one attempt of one job of a run, 16 bytes: what fails as a whole or does not."""
+    """The key of one attempt of one job of a run, 16 bytes: the unit that can fail as a whole."""
     return _digest("run", *_parts_of(repository, run))
 
 
 def derive_scope_id(test_id: uuid.UUID, branch: str | None) -> bytes:
-    """The key of what a quarantine can be for, 16 bytes: one test on one pattern, or on all."""
+    """The key of the target of a quarantine, 16 bytes: a test on one branch pattern, or on all."""
     return _digest("scope", test_id.hex, *([] if branch is None else [branch]))
 
 
 def derive_quarantine_id(test_id: uuid.UUID, number: int) -> uuid.UUID:
-    """The id of a test's automatic quarantine after so many that have ended, over all branches."""
+    """The id of a test's automatic quarantine on all branches, after `number` ended ones."""
     return uuid.uuid5(NAMESPACE, f"quarantine\0{test_id}\0{number}")
 
 
 def derive_application_id(name: str) -> uuid.UUID:
-    """The id of an application that acts in events, out of its name."""
+    """The id of an application that acts in events, derived from its name."""
     return uuid.uuid5(NAMESPACE, f"application\0{name}")
 
 
 def derive_junit_execution_id(
     identity_id: bytes, run_id: str, attempt: int, report_digest: bytes, ordinal: int
 ) -> bytes:
-    """The key of one execution that a JUnit report tells of, 16 bytes.
+    """The key of one execution from a JUnit report, 16 bytes.
 
-    The report's digest keeps two shards of one job apart; `ordinal` counts, from 0, the equal
-    names within one report.
+    The digest of the report distinguishes two shards of one job; `ordinal` counts equal names
+    within one report, from 0.
     """
     return _digest(
         "junit", identity_id.hex(), run_id, str(attempt), report_digest.hex(), str(ordinal)
@@ -87,22 +88,22 @@ def derive_junit_execution_id(
 
 
 def derive_otlp_execution_id(identity_id: bytes, trace_id: bytes, span_id: bytes) -> bytes:
-    """The key of one execution that a span tells of, 16 bytes."""
+    """The key of one execution from a span, 16 bytes."""
     return _digest("otlp", identity_id.hex(), trace_id.hex(), span_id.hex())
 
 
 def derive_trace_id(repository: RepositoryName, run: Run) -> bytes:
-    """The trace that all executions of one run of one job are sent in, 16 bytes."""
+    """The trace id of all executions of one run of one job, 16 bytes."""
     return _digest("otlp-trace", *_parts_of(repository, run))
 
 
 def derive_span_id(execution_id: bytes) -> bytes:
-    """The span of one execution, 8 bytes: its id is longer than a span's may be."""
+    """The span id of one execution, 8 bytes: the execution's id is too long for a span."""
     return hashlib.blake2b(execution_id, digest_size=8, person=b"otlp-span").digest()
 
 
 def derive_event_id(content: bytes) -> int:
-    """An event id out of the event's canonical content, from 0 to 2^53 - 1."""
+    """An event id derived from the event's canonical content, from 0 to 2^53 - 1."""
     digest = hashlib.blake2b(content, digest_size=8, person=b"event-id").digest()
     return int.from_bytes(digest, "big") >> (64 - DERIVED_EVENT_ID_BITS)
 
@@ -112,7 +113,7 @@ def _parts_of(repository: RepositoryName, run: Run) -> tuple[str, ...]:
 
 
 def _digest(kind: str, *parts: str) -> bytes:
-    """16 bytes over the parts, none of which can be taken for a piece of its neighbour."""
+    """Hash the parts into 16 bytes, with clear boundaries between them."""
     state = hashlib.blake2b(digest_size=16, person=kind.encode())
     for part in parts:
         data = part.encode()

@@ -1,4 +1,4 @@
-"""The forms that names may have: of owners, of repositories, and of what strangers call things."""
+"""Valid forms of names: owners, repositories, and names that untrusted producers choose."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Final
 from indexing.errors import InvalidValueError
 
 OWNER_MAX_LENGTH: Final = 40
-# The interface's patterns, ASCII only and meant for `fullmatch`: `\w` and `$` take more.
+# The interface's patterns, ASCII only. Use them with `fullmatch`: `\w` and `$` match more.
 OWNER_PATTERN: Final = r"[a-zA-Z0-9\-]+"
 REPOSITORY_PATTERN: Final = r"[a-zA-Z0-9_\-\.]+"
 
-# Names of tests, pipelines and jobs are index keys: the longest one that both backends take whole
-# (an Elasticsearch term ends at 32,766 bytes, and the key there begins with the repository).
+# Names of tests, pipelines and jobs are index keys. This is the longest that both stores accept
+# whole (an Elasticsearch term ends at 32,766 bytes, and the key there begins with the repository).
 STORED_NAME_MAX_BYTES: Final = 8_000
 
 _OWNER: Final = re.compile(OWNER_PATTERN)
@@ -24,14 +24,14 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class RepositoryName:
-    """`owner/name` of a repository, in somebody's spelling; `key` is what it is compared by."""
+    """The `owner/name` of a repository in any spelling; compare names by `key`."""
 
     owner: str
     name: str
 
     @property
     def key(self) -> str:
-        """The same for every spelling: case does not tell repositories apart."""
+        """The key, equal for every spelling: case does not distinguish repositories."""
         return f"{self.owner}/{self.name}".lower()
 
     def __str__(self) -> str:
@@ -39,7 +39,7 @@ class RepositoryName:
 
 
 def check_owner(text: str) -> str:
-    """Give the owner back, or raise `InvalidValueError` when it has not the form of one."""
+    """Return the owner, or raise `InvalidValueError` if its form is invalid."""
     if len(text) > OWNER_MAX_LENGTH or not _OWNER.fullmatch(text):
         raise InvalidValueError(
             f"an owner is 1 to {OWNER_MAX_LENGTH} ASCII letters, digits and hyphens"
@@ -48,7 +48,7 @@ def check_owner(text: str) -> str:
 
 
 def check_repository(text: str) -> str:
-    """Give the repository's own name back, or raise `InvalidValueError`."""
+    """Return the repository's own name, or raise `InvalidValueError`."""
     if not _REPOSITORY.fullmatch(text):
         raise InvalidValueError(
             "a repository name is one or more ASCII letters, digits, '_', '-' and '.'"
@@ -57,7 +57,7 @@ def check_repository(text: str) -> str:
 
 
 def parse_repository(text: str) -> RepositoryName:
-    """Read `owner/name`; raises `InvalidValueError` for anything else."""
+    """Parse `owner/name`; raise `InvalidValueError` for anything else."""
     owner, slash, name = text.partition("/")
     if not slash:
         raise InvalidValueError("a repository is written owner/name")
@@ -65,7 +65,7 @@ def parse_repository(text: str) -> RepositoryName:
 
 
 def check_text(text: str) -> str:
-    """Refuse what no store and no JSON reader takes alike: NUL and lone surrogates."""
+    """Refuse NUL and lone surrogates, which stores and JSON readers do not handle alike."""
     if "\0" in text:
         raise InvalidValueError("must not hold a NUL character")
     if _SURROGATE.search(text):
@@ -74,7 +74,7 @@ def check_text(text: str) -> str:
 
 
 def check_stored_name(text: str) -> str:
-    """Give back the name of a test, pipeline or job, or raise `InvalidValueError`."""
+    """Return the name of a test, pipeline or job, or raise `InvalidValueError`."""
     check_text(text)
     if not text:
         raise InvalidValueError("must not be empty")

@@ -1,4 +1,4 @@
-"""Lets others on the event loop have a turn during work that goes on for long."""
+"""Lets long work yield to other tasks on the event loop."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import asyncio
 import time
 from typing import Final
 
-# Long enough that pausing costs nothing beside the work, short enough for others to wait.
+# Long enough that the pauses cost nothing beside the work, short enough for other tasks.
 WORK_SECONDS: Final = 0.003
 
 
 class Pause:
-    """Pauses by elapsed time: pieces of work are not alike."""
+    """Pauses by elapsed time, because pieces of work differ in size."""
 
     def __init__(self) -> None:
         self._due = time.monotonic() + WORK_SECONDS
 
     async def if_due(self) -> None:
-        """Pause when the work has gone on for long enough."""
+        """Pause if the work has run for long enough."""
         if time.monotonic() >= self._due:
             await asyncio.sleep(0)
             self._due = time.monotonic() + WORK_SECONDS

@@ -1,4 +1,4 @@
-"""Points in time as text and as numbers: RFC 3339 in, UTC with `Z` out, microseconds in between.
+"""Converts points in time: RFC 3339 in, UTC with `Z` out, microseconds for storage.
 
 Every `datetime` of this project is aware and in UTC. Nothing here reads a clock.
 """
@@ -14,8 +14,8 @@ from indexing.errors import InvalidValueError
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
-# RFC 3339, section 5.6, with up to nine fractional digits. ASCII digits only: `\d` takes more.
-# An offset's `+` that a form decoder turned into a space is still an offset.
+# RFC 3339, section 5.6, with up to nine fractional digits. ASCII digits only: `\d` matches more. A
+# form decoder may turn the `+` of an offset into a space; that is accepted.
 _RFC_3339: Final = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt]"
     r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,9}))?"
@@ -24,12 +24,12 @@ _RFC_3339: Final = re.compile(
 
 
 def parse_timestamp(text: str) -> datetime:
-    """Read an RFC 3339 timestamp with a zone.
+    """Parse an RFC 3339 timestamp with a zone.
 
-    Digits finer than a microsecond are cut. A leap second counts as the second after it.
+    Digits finer than a microsecond are cut. A leap second becomes the second after it.
 
     Raises:
-        InvalidValueError: the text is no such timestamp, or lies outside the years 1 to 9999.
+        InvalidValueError: the text is not such a timestamp, or lies outside the years 1 to 9999.
     """
     match = _RFC_3339.fullmatch(text)
     if match is None:
@@ -54,7 +54,7 @@ def parse_timestamp(text: str) -> datetime:
 
 
 def format_timestamp(moment: datetime) -> str:
-    """Write a moment as `2026-01-31T12:00:00Z`, with six fractional digits where there are any."""
+    """Write a moment as `2026-01-31T12:00:00Z`, with six fractional digits if there are any."""
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
 
 
@@ -64,15 +64,15 @@ def to_microseconds(moment: datetime) -> int:
 
 
 def from_microseconds(count: int) -> datetime:
-    """The moment that `to_microseconds` made this number of."""
+    """Return the moment for a number from `to_microseconds`."""
     return EPOCH + timedelta(microseconds=count)
 
 
 def microseconds_or_none(moment: datetime | None) -> int | None:
-    """The microseconds of a moment, if there is one."""
+    """Return the microseconds of a moment, if there is one."""
     return None if moment is None else to_microseconds(moment)
 
 
 def moment_or_none(number: int | None) -> datetime | None:
-    """The moment of so many microseconds, if there is one."""
+    """Return the moment for a number of microseconds, if there is one."""
     return None if number is None else from_microseconds(number)

@@ -1,4 +1,4 @@
-"""Where everything is kept: one interface, one backend a folder, chosen in one place."""
+"""Opens a store: one interface, one folder for each backend, chosen here alone."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Final
 
 from indexing.store.interface import Store
 
-# The embedded store, in its folder.
+# The file name of the embedded store, within its folder.
 STORE_FILE: Final = "mergewatch.db"
 
 
 @dataclass(frozen=True, slots=True)
 class ElasticsearchPlace:
-    """The indices that begin with `prefix` in the cluster that any of `urls` belongs to."""
+    """The indices with this prefix, in the cluster that any of `urls` belongs to."""
 
     urls: tuple[str, ...] = field(repr=False)
     prefix: str
@@ -23,21 +23,21 @@ class ElasticsearchPlace:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """The version of a store that is there, and the newest that this program knows."""
+    """The version of an existing store, and the newest that this program knows."""
 
     stored: int
     known: int
 
 
 async def open_store(place: Path | ElasticsearchPlace) -> Store:
-    """Open the embedded store in that folder, or the one in that cluster.
+    """Open the embedded store in that folder, or the store in that cluster.
 
-    A store that is missing is made; one of an earlier version is upgraded.
+    A missing store is created; an older version is migrated.
 
     Raises:
-        StoreError: the folder or the file in it, or the cluster, cannot be used; the text says why.
+        StoreError: the folder, its file, or the cluster cannot be used; the text says why.
     """
-    # A backend is imported by those who use it.
+    # Import a backend only when it is used.
     if isinstance(place, ElasticsearchPlace):
         from indexing.store.elasticsearch.store import ElasticsearchStore
 
@@ -48,7 +48,7 @@ async def open_store(place: Path | ElasticsearchPlace) -> Store:
 
 
 async def find_versions(place: Path | ElasticsearchPlace) -> Versions | None:
-    """Look which version the store there has, and leave it as it is; `None` where there is none.
+    """Read the version of the store without changing it; return `None` if there is no store.
 
     Raises:
         StoreError: it cannot be read.

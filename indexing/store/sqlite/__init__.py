@@ -1,1 +1,1 @@
-"""The embedded backend: one SQLite file, read where the request stands when that is quick."""
+"""The embedded backend: one SQLite file, with quick reads on the event loop."""

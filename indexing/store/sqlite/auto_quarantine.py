@@ -1,6 +1,6 @@
-"""What the rules do to the quarantines of one test; whether it belongs in one is decided elsewhere.
+"""Applies the rules to the quarantines of one test; the decision itself is made elsewhere.
 
-Only quarantines of every branch are dealt with here: the rules make no others.
+It handles only quarantines of every branch: the rules make no others.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from indexing.quarantine.decision import Standing
 from indexing.quarantine.ruling import Standings, conclude, rule
 from indexing.timestamps import from_microseconds, moment_or_none, to_microseconds
 
-# How the unique index over scopes spells every branch.
+# Every branch, as the unique index over quarantines spells it.
 _EVERY_BRANCH: Final = "ifnull(branch, char(0)) = char(0) AND removed_at IS NULL"
 
 
 def end_expired(connection: sqlite3.Connection, test_id: bytes, now: int) -> None:
-    """Close the records of a test that have expired, so that their scopes are free again."""
+    """End a test's expired quarantines, so that new ones can take their place."""
     connection.execute(
         "UPDATE quarantines SET removed_at = expires_at, evidence_until = expires_at"
         " WHERE test_id = ? AND removed_at IS NULL AND expires_at <= ?",
@@ -38,10 +38,10 @@ def apply_rules(
     standing_until: Callable[[int], Standing],
     ignore_broken: bool,
 ) -> None:
-    """Carry out what `indexing.quarantine.ruling` says of the test.
+    """Apply the ruling of `indexing.quarantine.ruling` to the test.
 
-    `newest` is when its newest execution on the default branch finished. `standing_until` judges
-    the test by the executions that had finished by then.
+    `newest` is when its newest execution on the default branch finished. `standing_until` returns
+    the test's standing by the executions that had finished by then.
     """
     repository_id, test_id, test_name = connection.execute(
         "SELECT repository_id, test_id, test_name FROM tests WHERE id = ?", (test,)

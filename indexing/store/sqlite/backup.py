@@ -1,7 +1,7 @@
-"""Copies of the embedded store: made while it is in use, checked, and put back in its place.
+"""Backups of the embedded store: made while it is in use, checked, and restored.
 
-A copy is made of one snapshot of the file, so it holds every transaction that was committed before
-the backup began. In WAL mode a reader holds no writer up; the log of the store grows meanwhile.
+A copy is made of one snapshot of the file, so it holds every transaction committed before the
+backup began. In WAL mode a reader does not block writers; the write-ahead log grows meanwhile.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from indexing.errors import StoreError
 from indexing.store.sqlite.connections import translated_errors
 from indexing.store.sqlite.schema import require_known
 
-# Pages of one step: 4 MiB, between two reports of progress.
+# Pages in one step: 4 MiB, between two reports of progress.
 _PAGES_PER_STEP: Final = 1_024
-# Steps of SQLite's virtual machine between two reports of a check.
+# Steps of SQLite's virtual machine between two progress reports of a check.
 _STEPS_PER_REPORT: Final = 10_000_000
 
-# SQLite's own locks: who has the database open holds some byte of this range in WAL mode.
-# https://www.sqlite.org/src/file/src/os.h
+# SQLite's own locks: in WAL mode, each process with the database open locks some byte of this
+# range. https://www.sqlite.org/src/file/src/os.h
 _SHARED_FIRST: Final = 0x40000002
 _SHARED_SIZE: Final = 510
 
 _SIDE_FILES: Final = ("-wal", "-shm", "-journal")
 
-# Told what is done, how many bytes of it, and of how many where that is known.
+# Called with the activity, the bytes done, and the total if it is known.
 Progress = Callable[[str, int, int | None], None]
 
 
@@ -46,9 +46,9 @@ class Copy:
 
 
 def back_up(store: Path, target: Path, *, overwrite: bool, progress: Progress) -> Copy:
-    """Write a consistent, checked copy of the store, in one file that only its owner may read.
+    """Write a consistent, checked copy of the store to one file that only its owner may read.
 
-    Nothing stands under the name of `target` before the copy is whole, checked and on the disk.
+    The name `target` appears only once the copy is complete, checked and on disk.
 
     Raises:
         StoreError: the copy could not be made; the text says why.
@@ -68,9 +68,9 @@ def back_up(store: Path, target: Path, *, overwrite: bool, progress: Progress) -
 
 
 def restore(backup: Path, store: Path, *, overwrite: bool, progress: Progress) -> Path | None:
-    """Put a checked copy of a backup in the place of the store, which nobody may have open.
+    """Replace the store by a checked copy of a backup; no process may have the store open.
 
-    Gives where the store that stood there was moved to, if one did.
+    Returns the new path of the previous store, if there was one.
 
     Raises:
         StoreError: the backup is damaged, or the store is in use; nothing was changed.
@@ -82,7 +82,8 @@ def restore(backup: Path, store: Path, *, overwrite: bool, progress: Progress) -
     with translated_errors(store):
         store.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _beside(store) as partial:
-        # A folder that was copied as it is has its newest transactions in the log beside it.
+        # A plain copy of a folder has its newest transactions in the write-ahead log beside the
+        # file.
         mode = "rw" if backup.with_name(f"{backup.name}-wal").exists() else "ro&immutable=1"
         with translated_errors(backup), closing(_open(backup, mode)) as source:
             require_known(source)
@@ -95,17 +96,17 @@ def restore(backup: Path, store: Path, *, overwrite: bool, progress: Progress) -
 
 
 def check(path: Path, progress: Progress) -> Copy:
-    """Read all of a file that nobody writes to.
+    """Check the whole file, which no process may write to meanwhile.
 
     Raises:
-        StoreError: it is damaged, not a store, or one of a newer version.
+        StoreError: it is damaged, not a store, or of a newer version.
     """
     size = path.stat().st_size
     with translated_errors(path), closing(_open(path, "ro&immutable=1")) as connection:
         version = require_known(connection)
         if version == 0:
             raise StoreError(f"{path} is empty")
-        # SQLite does not say how far a check is: that it goes on is all that can be reported.
+        # SQLite does not report how far a check is; the callback can only show that it goes on.
         connection.set_progress_handler(lambda: progress("checking", size, None), _STEPS_PER_REPORT)
         (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
         if found != "ok":
@@ -133,7 +134,7 @@ def _open(path: Path, mode: str) -> sqlite3.Connection:
 
 def _copy(source: sqlite3.Connection, target: Path, progress: Progress) -> None:
     (page_size,) = source.execute("PRAGMA page_size").fetchone()
-    # The transaction holds one snapshot through all steps, so no write makes the copy begin anew.
+    # The transaction holds one snapshot for all steps, so a write does not restart the copy.
     source.execute("BEGIN")
     source.execute("SELECT count(*) FROM sqlite_master").fetchone()
     with closing(_open(target, "rw")) as copy:
@@ -149,7 +150,7 @@ def _copy(source: sqlite3.Connection, target: Path, progress: Progress) -> None:
 
 @contextmanager
 def _beside(target: Path) -> Iterator[Path]:
-    """Make a new file in the same folder, which is gone afterwards unless it was renamed."""
+    """Create a file in the same folder; remove it afterwards unless it was renamed."""
     path = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
     with translated_errors(path):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -162,7 +163,7 @@ def _beside(target: Path) -> Iterator[Path]:
 
 
 def _put(partial: Path, target: Path) -> None:
-    """Rename a file so that it is whole under its new name, also after a loss of power."""
+    """Rename a file durably: it is whole under its new name even after a power loss."""
     with translated_errors(target):
         _sync(partial)
         partial.replace(target)
@@ -179,10 +180,10 @@ def _sync(path: Path) -> None:
 
 @contextmanager
 def _held_alone(store: Path) -> Iterator[None]:
-    """Hold the lock that keeps every other process from the file, damaged or not.
+    """Hold the lock that keeps all other processes from the file, damaged or not.
 
     Raises:
-        StoreError: some process has it open.
+        StoreError: another process has it open.
     """
     if not store.exists():
         yield
@@ -198,7 +199,7 @@ def _held_alone(store: Path) -> Iterator[None]:
 
 
 def _move_aside(store: Path) -> Path | None:
-    """Rename the store, with what belongs to it; also what a killed restore left of one."""
+    """Rename the store and its companion files, including leftovers of a killed restore."""
     moment = datetime.now().astimezone().strftime("%Y%m%dT%H%M%S")
     kept = store.with_name(f"{store.name}.replaced-{moment}-{secrets.token_hex(2)}")
     moved = None

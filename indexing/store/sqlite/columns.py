@@ -1,4 +1,4 @@
-"""How values that SQLite has no type for stand in its columns."""
+"""Converts values that have no SQLite type to and from columns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import orjson
 
 from indexing.models.executions import Conclusion, PullRequest
 
-# A conclusion is part of an index over every execution: a small number keeps that narrow.
+# An index over every execution contains the conclusion: small numbers keep it narrow.
 CONCLUSION_NUMBERS: Final = {
     Conclusion.PASSED: 0,
     Conclusion.FAILED: 1,
@@ -18,12 +18,12 @@ CONCLUSIONS: Final = {number: conclusion for conclusion, number in CONCLUSION_NU
 
 
 def text_of_pull(pull: PullRequest | None) -> str:
-    """A pull request as JSON text, the same for equal ones; empty for none."""
+    """Write a pull request as JSON text, the same for equal ones; empty for none."""
     if pull is None:
         return ""
     return orjson.dumps(pull, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def pull_of_text(text: str | None) -> PullRequest | None:
-    """The pull request that `text_of_pull` wrote."""
+    """Parse the text from `text_of_pull`."""
     return PullRequest(**orjson.loads(text)) if text else None

@@ -1,10 +1,10 @@
 """Connections to the SQLite file, and where each piece of work runs.
 
-A quick read runs on the event loop's own connection, because handing it to a thread costs more
-than the read. It runs under a budget: what turns out to be long is broken off and done again in a
-thread, so that it holds nothing up. Writes share one thread with the only writing connection, in
-a fair queue of tenants.
-The work itself is plain functions over a connection; drivers' errors are translated here alone.
+A quick read runs on the event loop's own connection, because handing it to a thread costs more than
+the read. It has a budget: a read that exceeds it is interrupted and repeated in a thread, so that
+it does not block the loop. Writes share one thread with the only writing connection, in a fair
+queue of tenants.
+The work itself is plain functions over a connection; driver errors are translated here alone.
 """
 
 from __future__ import annotations
@@ -32,32 +32,32 @@ from indexing.store.sqlite.slow_read import BrokenOffError, SlowRead, Work
 T = TypeVar("T")
 R = TypeVar("R")
 
-# The budget of a read on the event loop. Steps of SQLite's virtual machine, some 10 million of
-# which take a second, make the outcome the same on a busy machine; a page of 100 events takes some
-# 3,000. Seconds are for steps that are not alike: one of them matches one name against a glob.
+# The budget of a read on the event loop. It counts steps of SQLite's virtual machine, some 10
+# million a second, so the outcome is the same on a busy machine; a page of 100 events takes some
+# 3,000. The limit in seconds is for expensive steps: a single one may match a name against a glob.
 INLINE_STEPS: Final = 20_000
 INLINE_SECONDS: Final = 0.01
-# Of a first way that is worth a try, and no more.
+# The budget of a first attempt that is only worth a short try.
 BRIEF_STEPS: Final = 2_000
 _STEPS_PER_CHECK: Final = 100
 
-# A read that takes longer has no reader any more; it would only keep the next one waiting. A full
-# scan of a million names takes a tenth of this.
+# The client of a longer read has gone; the read would only delay the next one. A full scan of a
+# million names takes a tenth of this.
 SLOW_READ_SECONDS: Final = 5.0
 
-# Two cores are what the smallest machine has; a slow read is bound by one each.
+# The smallest machine has two cores; a slow read uses one core.
 SLOW_READERS: Final = 2
-# Of each who asks, in the queue for them: whoever comes waits for no more of anybody else.
+# Slow reads of one tenant in the queue: a new one waits for at most so many of any other tenant.
 SLOW_READS_OF_ONE: Final = 4
-# They have a tenth of what the event loop has of a core that it uses as well.
+# This gives slow reads a tenth of the event loop's share of a core that both use.
 SLOW_NICENESS: Final = 10
 
-# What a connection keeps of the file: the upper pages of the indexes of a store of a million tests,
-# which each search goes through. SQLite's own 2 MiB would have them read anew every time. A map of
-# the file into memory would be faster still, and end the process where the file is cut short.
+# A connection's page cache: it holds the upper pages of the indexes of a store of a million tests,
+# which each search reads. With SQLite's default of 2 MiB, each search would read them from the
+# file. A memory map would be faster still, but kills the process if the file is truncated.
 PAGE_CACHE_KIB: Final = 32 * 1024
 
-# How long one writer waits for another process's transaction. Those are kept to seconds.
+# How long a writer waits for another process's transaction; those last seconds at most.
 WRITER_BUSY_SECONDS: Final = 60
 READER_BUSY_SECONDS: Final = 1
 
@@ -71,7 +71,7 @@ _UNAVAILABLE: Final = frozenset(
         sqlite3.SQLITE_READONLY,
         sqlite3.SQLITE_PROTOCOL,
         sqlite3.SQLITE_NOMEM,
-        # Damaged under us: until somebody has put a good copy in its place.
+        # The file was damaged while open; an operator has to restore a good copy.
         sqlite3.SQLITE_CORRUPT,
         sqlite3.SQLITE_NOTADB,
     }
@@ -81,7 +81,7 @@ _UNAVAILABLE: Final = frozenset(
 class Connections:
     """The connections of one process to one file.
 
-    Made, used and closed on one event loop.
+    Create, use and close them on one event loop.
     """
 
     def __init__(self, path: Path) -> None:
@@ -100,14 +100,14 @@ class Connections:
 
     @classmethod
     def open(cls, path: Path) -> Connections:
-        """Open the file; make it where it is missing, upgrade it where it is of an older version.
+        """Open the file; create it if it is missing, migrate it if it has an older version.
 
         Raises:
-            StoreError: it cannot be used; the text says why.
+            StoreError: the file cannot be used; the text says why.
         """
         with translated_errors(path):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # The file holds the secret that cursors are made with: it is nobody else's to read.
+            # The file holds the secret that signs cursors, so only its owner may read it.
             path.touch(mode=0o600)
             connection = _connect(path, WRITER_BUSY_SECONDS)
             try:
@@ -117,15 +117,15 @@ class Connections:
             return cls(path)
 
     def revision(self) -> int:
-        """A number that changes when any other connection, also of this process, committed."""
+        """Return a number that changes when any other connection commits, in any process."""
         with translated_errors(self._path):
             number: int = self._quick.execute("PRAGMA data_version").fetchone()[0]
             return number
 
     async def read(self, first: Work[T], *others: Work[T], briefly: bool = False) -> T:
-        """Try each way to the same answer on the event loop, then the last one in a thread.
+        """Try each way to the same result on the event loop, then run the last one in a thread.
 
-        `briefly` is for a first way that is the best one where it is short, and no good else.
+        Use `briefly` if the first way is best when it is short, and useless otherwise.
         """
         with translated_errors(self._path):
             try:
@@ -133,8 +133,8 @@ class Connections:
             except BrokenOffError:
                 pass
             for attempt in others:
-                # Slow attempts run one at a time, with quick reads in between: many searches at
-                # once keep nobody else waiting.
+                # Slow attempts run one at a time, with quick reads in between, so many searches at
+                # once do not delay other requests.
                 async with self._loop_slots.take(current_tenant.get()), self._loop_lock:
                     try:
                         return self._within_budget(attempt, INLINE_STEPS)
@@ -145,13 +145,13 @@ class Connections:
         return await self.read_slowly(others[-1] if others else first)
 
     async def read_slowly(self, work: Work[T]) -> T:
-        """Run a read that is known to be long in a thread, for as long as anybody waits for it."""
+        """Run a read that is known to be long in a thread, for as long as a caller waits for it."""
         read = SlowRead(work)
         self._slow_reads.add(read)
         timer = asyncio.get_running_loop().call_later(SLOW_READ_SECONDS, read.break_off)
         try:
             async with take_within(SLOW_READ_SECONDS, self._slow_slots.take(current_tenant.get())):
-                # The store may have been closed meanwhile.
+                # The store may have been closed while this read waited.
                 if read.is_broken_off:
                     raise BrokenOffError
                 with translated_errors(self._path):
@@ -161,18 +161,18 @@ class Connections:
         finally:
             timer.cancel()
             self._slow_reads.discard(read)
-            # Whoever asked may be gone; to a read that is done this does nothing.
+            # The caller may have been cancelled; for a finished read this does nothing.
             read.break_off()
 
     async def count(self, work: Work[T]) -> T:
-        """Run a read that may take as long as it takes in a thread."""
+        """Run a read in a thread, without a time limit."""
         with translated_errors(self._path):
             return await self._in_thread(self._slow, work, READER_BUSY_SECONDS)
 
     async def write(self, work: Work[T]) -> T:
-        """Run one write transaction, whole or not at all.
+        """Run one write transaction, atomically.
 
-        Tenants are served round robin: a transaction waits for at most one of each other tenant.
+        Tenants take turns (round robin): a transaction waits for at most one of each other tenant.
 
         Raises:
             StoreVersionError: another release has upgraded the file since it was opened.
@@ -200,7 +200,7 @@ class Connections:
         write: Callable[[sqlite3.Connection, Sequence[R]], T],
         pace: Pace,
     ) -> list[T]:
-        """Write rows in one or more short transactions; gives what `write` gave in each."""
+        """Write rows in one or more short transactions; return the result of `write` for each."""
         results: list[T] = []
         at = 0
         while at < len(rows) or not results:
@@ -217,7 +217,7 @@ class Connections:
         return results
 
     async def close(self) -> None:
-        """Break off slow reads, wait for what is being written, then close every connection."""
+        """Interrupt slow reads, wait for running writes, then close every connection."""
         for read in tuple(self._slow_reads):
             read.break_off()
         for pool in (self._slow, self._writing):
@@ -236,7 +236,7 @@ class Connections:
 
         self._quick.set_progress_handler(spent, _STEPS_PER_CHECK)
         try:
-            # One snapshot, and one lock of the file, for all that the work asks.
+            # One snapshot and one file lock for all queries of the work.
             self._quick.execute("BEGIN")
             return work(self._quick)
         except sqlite3.OperationalError as error:
@@ -260,7 +260,7 @@ class Connections:
 
 
 def find_schema_version(path: Path) -> int | None:
-    """The version of the tables of a file, which is left as it is; `None` where there are none."""
+    """Read the schema version of a file without changing it; `None` if it has no tables."""
     if not path.exists():
         return None
     with translated_errors(path):
@@ -272,16 +272,16 @@ def find_schema_version(path: Path) -> int | None:
 
 
 def _give_way() -> None:
-    """Have the event loop come before this thread where they share a core."""
+    """Lower this thread's priority below the event loop's, in case they share a core."""
     if sys.platform == "linux":
         with suppress(OSError):
-            # There, a thread has a priority of its own.
+            # On Linux a thread has a priority of its own.
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), SLOW_NICENESS)
 
 
 @contextmanager
 def translated_errors(path: Path) -> Iterator[None]:
-    """Turn what the driver and the file system raise into this project's errors."""
+    """Translate errors of the driver and the file system into this project's errors."""
     try:
         yield
     except sqlite3.Error as error:
@@ -295,15 +295,15 @@ def translated_errors(path: Path) -> Iterator[None]:
 def _connect(
     path: Path, busy_seconds: float, kind: type[sqlite3.Connection] = sqlite3.Connection
 ) -> sqlite3.Connection:
-    # Each connection is used by one thread at a time; close() comes from another one.
+    # Each connection is used by one thread at a time; close() may come from another thread.
     connection = sqlite3.connect(
         path, timeout=busy_seconds, isolation_level=None, check_same_thread=False, factory=kind
     )
     connection.execute("PRAGMA foreign_keys = ON")
-    # What was acknowledged is on the disk, also when the machine loses its power.
+    # Acknowledged writes are on disk, even after a power loss.
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute(f"PRAGMA cache_size = -{PAGE_CACHE_KIB}")
-    # A hardened container has no folder for temporary files; what goes there is small.
+    # A hardened container may have no folder for temporary files; their content is small.
     connection.execute("PRAGMA temp_store = MEMORY")
     add_functions(connection)
     return connection

@@ -1,4 +1,4 @@
-"""Rows of the event log: written once, read page by page off the index that fits the filters."""
+"""Rows of the event log: written once, read page by page from the index that fits the filters."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from indexing.store.sqlite.keyset import Slice, read_page
 from indexing.store.sqlite.repositories import find_repository_id, require_repository_id
 from indexing.timestamps import to_microseconds
 
-# Where `prune` notes how far it went.
+# Where `prune` records how far it went.
 PRUNED_BEFORE: Final = "events_pruned_before"
 
 _ORDER: Final = ("received_at", "id")
-# As text, the driver would decode each body only for it to be encoded again.
+# Read as bytes: the driver would decode text only for it to be encoded again.
 _ROW: Final = "received_at, id, CAST(body AS BLOB)"
 
 
@@ -74,11 +74,11 @@ def list_events(
 
 
 def _select(query: EventQuery, repository_id: int, rows: Slice) -> tuple[str, list[Any]]:
-    """One ordered read of one index for each value of the filter that narrows most, merged.
+    """Build one ordered index read for each value of the narrowest filter, merged.
 
-    An index serves its order for a single value only. So several values are one read each, and
-    SQLite merges what is already in order; none reads further than the page goes. Bodies are
-    looked up last: what is merged is copied on the way.
+    An index gives the right order for a single value only. So several values take one read each,
+    and SQLite merges what is already in order; no read goes further than the page. Bodies are
+    joined last, because a merge copies its rows.
     """
     column, values, index = _narrowest(query)
     within, within_values = _range(query, rows)
@@ -89,7 +89,7 @@ def _select(query: EventQuery, repository_id: int, rows: Slice) -> tuple[str, li
         f"{within}{rest} {rows.limited_order}"
     )
     common = [*within_values, *rest_values]
-    # A value given twice must not give its rows twice.
+    # A repeated value must not repeat its rows.
     each: list[tuple[Any, ...]] = [(value,) for value in dict.fromkeys(values)] or [()]
     parameters = [p for value in each for p in (repository_id, *value, *common)]
     if len(each) == 1:
@@ -105,10 +105,10 @@ def _select(query: EventQuery, repository_id: int, rows: Slice) -> tuple[str, li
 
 
 def _range(query: EventQuery, rows: Slice) -> tuple[str, list[Any]]:
-    """The range of time and the side of the key, by one bound on either end.
+    """Build the conditions for the time range and the key, with one bound on either end.
 
-    SQLite takes one bound on each side of an index. Of the two on the side that the key lies on,
-    the farther one would hide the nearer: a deep page would cost all that lies before it.
+    SQLite uses one bound on each side of an index. If the range and the key both had a bound on one
+    side, it might use the farther one: a deep page would then cost as much as all rows before it.
     """
     start, end = to_microseconds(query.received_from), to_microseconds(query.received_to)
     beyond_key = f" AND {rows.condition}"
@@ -148,7 +148,7 @@ def _conditions(query: EventQuery, *, without: str | None) -> tuple[str, list[An
 
 
 def _check_not_pruned(connection: sqlite3.Connection, repository_id: int, key: EventKey) -> None:
-    """Refuse to go on from a row that retention dropped, because its neighbours went with it."""
+    """Refuse to continue from a row that retention removed, because its neighbours went with it."""
     received_at, event_id = _key_columns(key)
     row = connection.execute(
         "SELECT 1 FROM meta WHERE name = ? AND CAST(CAST(value AS TEXT) AS INTEGER) > ?"

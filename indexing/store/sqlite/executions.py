@@ -16,7 +16,7 @@ from indexing.store.sqlite.repositories import require_repository_id
 from indexing.store.sqlite.search_plan import indexed_text
 from indexing.timestamps import to_microseconds
 
-# In `runs`, for a run of no pull request: the column is part of a unique key.
+# The value in `runs` for a run without a pull request: the column is part of a unique key.
 NO_PULL_NUMBER = -1
 
 
@@ -39,7 +39,7 @@ def write_results(
             if _insert_execution(connection, identity, run_row, branch, execution):
                 gained[execution.conclusion] += 1
     mark_stale(connection, touched)
-    # Once for each job, however many commits it tells of.
+    # Once for each job, however many commits it has.
     for job, gained in written.items():
         add_results(connection, job, gained[Conclusion.PASSED], gained[Conclusion.FAILED])
     new = sum(gained.total() for gained in written.values())
@@ -47,7 +47,7 @@ def write_results(
 
 
 def mark_stale(connection: sqlite3.Connection, tests: Iterable[int]) -> None:
-    """Have `refresh_tests` work these tests out anew."""
+    """Mark these tests as stale for `refresh_tests` (the dirty marker)."""
     connection.executemany(
         "INSERT INTO stale_tests (test) VALUES (?) ON CONFLICT DO NOTHING",
         [(test,) for test in tests],
@@ -98,7 +98,7 @@ def _ensure_identity(
     run: Run,
     execution: Execution,
 ) -> tuple[int, int]:
-    """The rows of the test and of its identity in the run's pipeline and job."""
+    """Return the rows of the test and of its identity in the run's pipeline and job."""
     name = execution.test_name
     identity_id = derive_identity_id(repository, name, run.pipeline_name, run.job_name)
     row = connection.execute(

@@ -1,7 +1,7 @@
-"""Rows of job_runs: how many tests passed and failed in each job of a run, and what that means.
+"""Rows of job_runs: how many tests passed and failed in each job of a run.
 
-Every change of the executions of a job changes its counts in the same transaction. So judging a
-job costs the same however many executions and commits it has.
+Every change of a job's executions updates its counts in the same transaction. So the check for an
+infrastructure failure costs the same however many executions and commits the job has.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Final, NamedTuple
 
 from indexing.health.rules import is_infrastructure_failure
 
-# The key of job_runs, and the beginning of that of runs.
+# The condition on the key of job_runs, which is also the first part of the key of runs.
 SAME_JOB: Final = (
     "repository_id = ? AND run_id = ? AND attempt = ? AND pipeline_name = ? AND job_name = ?"
 )
 
 
 class JobRun(NamedTuple):
-    """One attempt of one job of a run, which fails as a whole or does not; in key order."""
+    """One attempt of one job of a run, the unit that can fail as a whole; in key order."""
 
     repository_id: int
     run_id: str
@@ -28,9 +28,9 @@ class JobRun(NamedTuple):
 
 
 def add_results(connection: sqlite3.Connection, job: JobRun, passed: int, failed: int) -> None:
-    """Count so many more results, or fewer, and judge the job anew.
+    """Add to the counts (or subtract) and judge the job again.
 
-    Where it turns into a failure of the infrastructure, or out of one, its tests become stale.
+    If it becomes an infrastructure failure, or stops being one, its tests become stale.
     """
     passed, failed, before = connection.execute(
         "INSERT INTO job_runs (repository_id, run_id, attempt, pipeline_name, job_name,"
@@ -55,7 +55,7 @@ def add_results(connection: sqlite3.Connection, job: JobRun, passed: int, failed
 
 
 def drop_results(connection: sqlite3.Connection, job: JobRun, passed: int, failed: int) -> None:
-    """Count so many results less, and leave the job as it was judged."""
+    """Subtract from the counts and leave the job's judgement unchanged."""
     connection.execute(
         f"UPDATE job_runs SET passed = passed - ?, failed = failed - ? WHERE {SAME_JOB}",
         (passed, failed, *job),
@@ -63,7 +63,7 @@ def drop_results(connection: sqlite3.Connection, job: JobRun, passed: int, faile
 
 
 def drop_without_runs(connection: sqlite3.Connection, job: JobRun) -> None:
-    """Drop the row of a job that has no run left."""
+    """Delete the row of a job that has no runs left."""
     connection.execute(
         f"DELETE FROM job_runs WHERE {SAME_JOB}"
         f" AND NOT EXISTS (SELECT 1 FROM runs WHERE {SAME_JOB})",

@@ -1,4 +1,4 @@
-"""Pages by key: the rows after or before a key, never a number of rows to pass over."""
+"""Keyset pagination: pages start after or before a key, never at an offset."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """The rows of one index to be read: from a key on, in one direction.
+    """A range of one index to read: from a key on, in one direction.
 
-    `key` has a value for each of `columns`. `inclusive` takes the row of the key itself as well.
-    `ascending` is the direction of reading, which is not that of the list on the way back.
-    `limit` is how many rows are wanted, `None` all.
+    `key` has a value for each of `columns`. `inclusive` includes the row of the key itself.
+    `ascending` is the direction of reading, which is opposite to that of the list when paging
+    backward. `limit` is the number of rows, `None` for all.
     """
 
     columns: tuple[str, ...]
@@ -29,7 +29,7 @@ class Slice:
 
     @property
     def condition(self) -> str:
-        """SQL that holds for the rows of the slice; takes `key` as its parameters."""
+        """SQL that is true for the rows of the slice; its parameters are `parameters`."""
         if self.key is None:
             return "1"
         sign = (">" if self.ascending else "<") + ("=" if self.inclusive else "")
@@ -38,18 +38,18 @@ class Slice:
 
     @property
     def parameters(self) -> tuple[Any, ...]:
-        """The values that `condition` takes."""
+        """The parameters of `condition`."""
         return self.key or ()
 
     @property
     def order(self) -> str:
-        """SQL of the ORDER BY."""
+        """The ORDER BY clause."""
         direction = "" if self.ascending else " DESC"
         return "ORDER BY " + ", ".join(column + direction for column in self.columns)
 
     @property
     def limited_order(self) -> str:
-        """SQL of the ORDER BY and LIMIT."""
+        """The ORDER BY and LIMIT clauses."""
         return self.order if self.limit is None else f"{self.order} LIMIT {self.limit}"
 
 
@@ -62,10 +62,10 @@ def read_page(
     ascending: bool,
     limit: int | None,
 ) -> Page[R]:
-    """Read one page of a list that is ordered by `columns`, all in one direction.
+    """Read one page of a list that is sorted by `columns`, all in one direction.
 
-    One row more than asked for tells whether the list goes on; one row on the other side of the
-    key, its own included, tells whether there is anything to go back to.
+    One extra row shows whether the list goes on. One row on the other side of the key, or the row
+    of the key itself, shows whether there is a previous page.
     """
     key = None if anchor.key is None else key_of(anchor.key)
     reading_ascending = ascending != anchor.backward

@@ -1,4 +1,4 @@
-"""What is done to the whole file: counting it, dropping what is old, deriving all anew."""
+"""Work on the whole file: counts, retention, and rebuilding the derived data."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def get_status(connection: sqlite3.Connection) -> StoreStatus:
 
 
 def prune_events(connection: sqlite3.Connection, before: datetime, limit: int) -> int:
-    """Drop up to `limit` events; the note of how far it goes is made before the first is gone."""
+    """Delete up to `limit` events; the progress mark is written before the first deletion."""
     number = to_microseconds(before)
     connection.execute(
         "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = ?2"
@@ -65,7 +65,7 @@ def prune_events(connection: sqlite3.Connection, before: datetime, limit: int) -
 
 
 def prune_executions(connection: sqlite3.Connection, before: datetime, limit: int) -> int:
-    """Drop up to `limit` executions, and the runs that are left with none."""
+    """Delete up to `limit` executions, and the runs that are left with none."""
     old = connection.execute(
         "SELECT id FROM executions WHERE finished_at < ? ORDER BY finished_at LIMIT ?",
         (to_microseconds(before), limit),
@@ -80,7 +80,7 @@ def prune_executions(connection: sqlite3.Connection, before: datetime, limit: in
         f"INSERT INTO stale_tests (test) SELECT DISTINCT t.id {of_these} ON CONFLICT DO NOTHING",
         given,
     )
-    # What an automatic quarantine was decided by is going: it cannot be looked at again.
+    # Retention removes the evidence of automatic quarantines, so these decisions become final.
     connection.execute(
         "UPDATE quarantines SET judged_until = NULL WHERE judged_until IS NOT NULL"
         f" AND test_id IN (SELECT t.test_id {of_these})",
@@ -91,7 +91,7 @@ def prune_executions(connection: sqlite3.Connection, before: datetime, limit: in
 
 
 def rebuild_derived(connection: sqlite3.Connection) -> int:
-    """Fill the trigram index anew and have every test worked out anew."""
+    """Rebuild the trigram index and mark every test as stale."""
     connection.execute("INSERT INTO test_trigrams (test_trigrams) VALUES ('delete-all')")
     tests = connection.execute("SELECT id, repository_id, test_name FROM tests")
     connection.executemany(

@@ -1,13 +1,13 @@
-"""How many rows one write transaction takes, learnt from how long the last ones took. Pure.
+"""Adapts the number of rows in a write transaction to the time of earlier ones. Pure.
 
-Other writers get in between two transactions, so each is kept short, on slow machines too.
+Other writers run between two transactions, so each is kept short, on slow machines too.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-# A commit takes some milliseconds: shorter transactions would make large loads slow.
+# A commit takes some milliseconds: shorter transactions would slow down large loads.
 TRANSACTION_SECONDS: Final = 0.05
 
 _FIRST_ROWS: Final = 200
@@ -16,15 +16,15 @@ _MAX_ROWS: Final = 2_000
 
 
 class Pace:
-    """The pace of one kind of row."""
+    """The transaction size for one kind of row."""
 
     def __init__(self) -> None:
         self.rows = _FIRST_ROWS
 
     def learn(self, rows: int, seconds: float) -> None:
-        """Take in that a transaction of so many rows took so long."""
+        """Record the time of a transaction with this many rows."""
         if rows < self.rows and seconds < TRANSACTION_SECONDS:
-            # A short one says little of long ones.
+            # A short transaction says little about long ones.
             return
         fitting = int(rows * TRANSACTION_SECONDS / max(seconds, 1e-6))
         self.rows = min(max(fitting, _MIN_ROWS), 2 * self.rows, _MAX_ROWS)

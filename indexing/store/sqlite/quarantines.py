@@ -1,4 +1,4 @@
-"""Rows of quarantines. Those of one repository are few: patterns are matched row by row."""
+"""Rows of quarantines. A repository has few, so patterns are matched row by row."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def add_quarantine(
     known = ensure_repository(connection, repository)
     test_id = derive_test_id(known.name, request.test_name).bytes
     began = to_microseconds(now)
-    # An expired one is over: whoever quarantines the test again begins a new record.
+    # An expired quarantine has ended: quarantining the test again creates a new record.
     end_expired(connection, test_id, began)
     connection.execute(
         "INSERT INTO quarantines (id, repository_id, test_id, test_name, reason, branch, source,"
@@ -107,7 +107,7 @@ def add_quarantine(
         " ON CONFLICT (test_id, ifnull(branch, char(0))) WHERE removed_at IS NULL DO UPDATE SET"
         " reason = excluded.reason, owner = excluded.owner, expires_at = excluded.expires_at,"
         " source = excluded.source, judged_until = NULL"
-        # What a person decided is not for the rules to change.
+        # The rules must not change a person's decision.
         " WHERE NOT (source = 'manual' AND excluded.source = 'auto')",
         (
             uuid.uuid4().bytes,

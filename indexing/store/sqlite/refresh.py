@@ -1,7 +1,7 @@
-"""What is derived of a test, worked out from its executions and stored beside it.
+"""Recomputes the derived data of a test from its executions and stores it.
 
-The window's executions are read whole; of the older ones only the oldest and newest failure and
-the newest success count, and each of those is one step down an index.
+It reads all executions of the window. Of older ones only the oldest and newest failure and the
+newest success count, and each of those is one index look-up.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ _OBSERVATION: Final = (
 )
 
 
-# After every moment that SQLite can hold.
+# Later than every moment that SQLite can hold.
 _FOREVER: Final = 2**63 - 1
 
-# Of each identity of a test: pipeline, job, and when its newest execution finished, if any did.
+# For each identity of a test: pipeline, job, and when its newest execution finished, if any did.
 _Newest = dict[int, tuple[str, str, int | None]]
 
 
@@ -56,10 +56,10 @@ def refresh_some(
     repository: RepositoryName | None,
     seconds: float,
 ) -> tuple[int, bool]:
-    """Do the first `limit` of the stale tests, of that repository or of all.
+    """Refresh the first `limit` stale tests, of one repository or of all.
 
-    Returns how many, and whether there may be more. No other test is begun once so many seconds
-    have passed.
+    Returns the number of tests, and whether more may be stale. Starts no further test once the time
+    limit in seconds is over.
     """
     deadline = time.monotonic() + seconds
     within = "" if repository is None else " WHERE r.key = ?"
@@ -80,7 +80,7 @@ def refresh_some(
 
 
 def find_last_evidence(connection: sqlite3.Connection, test_id: bytes) -> int | None:
-    """When the newest evidence against a test on the default branch finished, if there is any."""
+    """Return when the newest evidence against a test on the default branch finished, if any."""
     row = connection.execute("SELECT id FROM tests WHERE test_id = ?", (test_id,)).fetchone()
     if row is None:
         return None
@@ -110,7 +110,7 @@ def _refresh(connection: sqlite3.Connection, test: int, now: int) -> None:
             if moment is None
             else judgement.executions_counts.get((pipeline_name, job_name), 0)
         )
-        # Four indexes hold the count: they are touched only when it changed.
+        # Four indexes contain the count: update them only if it changed.
         connection.execute(
             "UPDATE identities SET executions_count = ? WHERE id = ? AND executions_count IS NOT ?",
             (count, identity, count),
@@ -137,7 +137,7 @@ def _refresh(connection: sqlite3.Connection, test: int, now: int) -> None:
 
 
 def _default_branch_of(connection: sqlite3.Connection, test: int) -> int | None:
-    """The row of the default branch of a test's repository, if anything ever ran on it."""
+    """Return the row of the default branch of a test's repository, if anything ever ran on it."""
     row = connection.execute(
         "SELECT b.id FROM tests t JOIN repositories r ON r.id = t.repository_id"
         " JOIN branches b ON b.repository_id = r.id AND b.name = r.default_branch WHERE t.id = ?",
@@ -149,7 +149,7 @@ def _default_branch_of(connection: sqlite3.Connection, test: int) -> int | None:
 def _newest_by_identity(
     connection: sqlite3.Connection, test: int, branch: int | None, until: int = _FOREVER
 ) -> _Newest:
-    """Of all identities, by their executions on the branch that had finished by then."""
+    """All identities, by their executions on the branch that had finished by `until`."""
     newest_of_each = ", ".join(
         "(SELECT max(finished_at) FROM executions WHERE identity = i.id AND branch = ?1"
         f" AND conclusion = {number} AND finished_at <= ?2)"
@@ -194,7 +194,7 @@ def _read_observations(
             (test, branch, start, until),
         )
     ]
-    # All that share the extreme moment are taken: which of them counts is for the rules to say.
+    # Take all executions at the extreme moment: the rules decide which one counts.
     for identity in newest:
         for conclusion, extreme in ((_FAILED, "min"), (_FAILED, "max"), (_PASSED, "max")):
             observations += (
@@ -238,7 +238,7 @@ def _store_judgement(connection: sqlite3.Connection, test: int, judgement: Judge
 
 
 def refresh_quarantines(connection: sqlite3.Connection, test: int) -> None:
-    """Work out whether the test has recovered under each of its quarantines."""
+    """Recompute whether the test has recovered under each of its quarantines."""
     quarantines = connection.execute(
         "SELECT q.id, q.branch, q.created_at FROM quarantines q"
         " JOIN tests t ON t.test_id = q.test_id WHERE t.id = ? AND q.removed_at IS NULL",

@@ -1,7 +1,7 @@
-"""Executions that an operator removes, and what is left of their tests.
+"""Removes executions for an operator and corrects the derived data of their tests.
 
-First and last failure and success outlive the executions behind them. So a bound that may be of a
-removed execution is dropped in the same transaction, and worked out anew of what is left.
+First and last failure and success outlive the executions behind them. So a bound that may come from
+a removed execution is dropped in the same transaction and recomputed from the rest.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _SOURCE: Final = (
     "executions e JOIN identities i ON i.id = e.identity JOIN runs r ON r.id = e.run"
     " JOIN repositories p ON p.id = r.repository_id"
 )
-# Bounds of a test, each with what is dropped together with it.
+# Bounds of a test, each with the columns that are dropped together with it.
 _BOUNDS: Final = {
     "first_failure_at": ("first_failure_at", "first_failure_commit", "first_failure_pull"),
     "last_failure_at": ("last_failure_at",),
     "last_success_at": ("last_success_at",),
 }
 
-# Told of a job, and how many results of it that passed and failed are gone.
+# Called with a job and its numbers of removed passed and failed results.
 Recount = Callable[[sqlite3.Connection, JobRun, int, int], None]
 
 
@@ -58,7 +58,7 @@ def measure(connection: sqlite3.Connection, selection: ExecutionSelection) -> Se
 
 
 def remove_some(connection: sqlite3.Connection, selection: ExecutionSelection, limit: int) -> int:
-    """Remove up to `limit` of the selected executions; returns how many."""
+    """Remove up to `limit` of the selected executions; return their number."""
     where, values = _conditions(selection)
     rows = connection.execute(
         f"SELECT e.id, i.test, e.finished_at FROM {_SOURCE} WHERE {where} LIMIT ?",
@@ -76,9 +76,9 @@ def drop_misdated(
     accepted: AcceptedTimes,
     now: datetime,
 ) -> None:
-    """Drop first and last failures and successes outside the range, whatever they are of.
+    """Drop first and last failures and successes outside the range, whatever their executions.
 
-    What was decided about quarantines by such dates counts as decided at `now`.
+    Quarantine decisions based on such dates count as made at `now`.
     """
     _drop_bounds(connection, _find_misdated_bounds(connection, repository, accepted))
     within, values = _of_repository("q.repository_id", repository)
@@ -98,7 +98,7 @@ def drop_misdated(
 def forget_test(
     connection: sqlite3.Connection, repository: RepositoryName, test_name: str
 ) -> ForgetCount:
-    """Remove a test with all that is left of it."""
+    """Remove a test and everything left of it."""
     test_id = derive_test_id(repository, test_name).bytes
     found = connection.execute(
         "SELECT id, repository_id FROM tests WHERE test_id = ?", (test_id,)
@@ -119,7 +119,7 @@ def forget_test(
         "UPDATE quarantines SET is_recovered = 0 WHERE test_id = ? AND removed_at IS NULL",
         (test_id,),
     )
-    # The index keeps no names of its own: what is to go has to be said.
+    # The index stores no copy of the names, so a deletion has to state the name.
     connection.execute(
         "INSERT INTO test_trigrams (test_trigrams, rowid, name) VALUES ('delete', ?, ?)",
         (test, indexed_text(repository_id, test_name)),
@@ -161,7 +161,7 @@ def _judge_anew(connection: sqlite3.Connection, job: JobRun, passed: int, failed
 
 
 def _drop_bounds(connection: sqlite3.Connection, moments: Iterable[tuple[int, int]]) -> None:
-    """Drop the bounds that stand at these moments, of each (test, microseconds)."""
+    """Drop the bounds at these moments, each given as (test, microseconds)."""
     moments = list(moments)
     for bound, columns in _BOUNDS.items():
         dropped = ", ".join(f"{column} = NULL" for column in columns)
@@ -191,7 +191,7 @@ def _of_repository(column: str, repository: RepositoryName | None) -> tuple[str,
 
 
 def _conditions(selection: ExecutionSelection) -> tuple[str, list[Any]]:
-    """The selection in SQL, such that the narrowest index is taken for it."""
+    """Build the selection in SQL so that SQLite uses the narrowest index."""
     columns = {
         "r.run_id": selection.run_id,
         "r.attempt": selection.attempt,
@@ -208,7 +208,9 @@ def _conditions(selection: ExecutionSelection) -> tuple[str, list[Any]]:
     elif selection.test_name is not None:
         given["i.test_name = ?"] = selection.test_name
     if repository is not None:
-        # Without an index, unless it is that of runs that leads on.
+        # The `+` keeps SQLite from using this column's index. With a run id that index is useful:
+        # it leads on to the index of runs.
+        # runs.
         column = "p.key" if selection.run_id is not None else "+p.key"
         given[f"{column} = ?"] = repository.key
     conditions, values = list(given), list(given.values())

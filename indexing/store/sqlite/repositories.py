@@ -1,4 +1,4 @@
-"""Rows of repositories: found by their key, kept in the spelling that came first."""
+"""Rows of repositories: found by key, stored in the first spelling."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def list_repositories(connection: sqlite3.Connection) -> list[Repository]:
 
 
 class ReadingConnection(sqlite3.Connection):
-    """A connection that writes nothing, and so can remember what no one ever changes."""
+    """A read-only connection, which can cache values that never change."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)

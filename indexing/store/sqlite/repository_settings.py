@@ -1,4 +1,4 @@
-"""A change of a repository's settings, with all that it bears on: tests, decisions, the log."""
+"""Changes a repository's settings and everything they affect: tests, decisions, the log."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def set_repository(
     )
     after = ensure_repository(connection, name)
     if after.default_branch != before.default_branch:
-        # First and last are of the default branch; what another branch left must not be merged in.
+        # First and last belong to the default branch; do not merge those of another branch in.
         connection.execute(
             "UPDATE tests SET first_failure_at = NULL, first_failure_commit = NULL,"
             " first_failure_pull = NULL, last_failure_at = NULL, last_success_at = NULL"
@@ -41,8 +41,9 @@ def set_repository(
             (repository_id,),
         )
     if after.default_branch == before.default_branch and after != before:
-        # What was decided by other settings cannot be looked at again by these. What another
-        # branch spoke for can: where the new one says nothing against a test, it is taken back.
+        # A decision made under other settings becomes final: these settings cannot check it again.
+        # A decision made for another default branch is not final: if the new branch has no evidence
+        # against a test, its quarantine is taken back.
         connection.execute(
             "UPDATE quarantines SET judged_until = NULL"
             " WHERE repository_id = ? AND judged_until IS NOT NULL",

@@ -1,4 +1,4 @@
-"""Which version the tables of a file have, and how a file comes to have the newest one.
+"""The schema version of a file, and how a file gets the newest one.
 
 `PRAGMA user_version` is the version. The migrations are in `migrations`.
 """
@@ -18,10 +18,10 @@ from indexing.store.sqlite.migrations.version_2 import APPLICATION_ID
 
 SCHEMA_VERSION: Final = len(MIGRATIONS)
 
-# How often a process that waits for a migration, or is busy with one, says so.
+# How often a process that waits for a migration, or runs one, logs that.
 _WAITING_SECONDS: Final = 5
 _PROGRESS_SECONDS: Final = 10.0
-# Steps of SQLite's virtual machine between two looks at the clock: a tenth of a second or less.
+# Steps of SQLite's virtual machine between two clock checks: a tenth of a second or less.
 _STEPS_PER_LOOK: Final = 1_000_000
 
 _log = logging.getLogger(__name__)
@@ -30,13 +30,13 @@ _log = logging.getLogger(__name__)
 def ensure_schema(
     connection: sqlite3.Connection, migrations: Sequence[Migration] = MIGRATIONS
 ) -> None:
-    """Bring the file to the newest version; several processes may do so at once.
+    """Migrate the file to the newest version; several processes may call this at once.
 
-    One of them migrates, the others wait for it. A process that is killed leaves the file as it
-    was. The connection is of no further use: it does not enforce foreign keys any more.
+    One of them migrates, the others wait for it. A killed process leaves the file unchanged. Do not
+    use the connection afterwards: it no longer enforces foreign keys.
 
     Raises:
-        StoreVersionError: the file is of a newer version, or not one of this application.
+        StoreVersionError: the file has a newer version, or belongs to another application.
     """
     newest = len(migrations)
     if require_known(connection, newest) == newest and _journal_mode(connection) == "wal":
@@ -44,7 +44,7 @@ def ensure_schema(
     connection.execute("PRAGMA foreign_keys = OFF")
     _begin_alone(connection, newest)
     try:
-        # Another process may have been faster.
+        # Another process may have migrated the file first.
         found = require_known(connection, newest)
         if found < newest:
             _migrate(connection, found, migrations)
@@ -55,10 +55,10 @@ def ensure_schema(
 
 
 def read_version(connection: sqlite3.Connection) -> int:
-    """The version of the file's tables; 0 for a file with nothing in it.
+    """Return the version of the file's tables; 0 for an empty file.
 
     Raises:
-        StoreVersionError: the file is a database of another application.
+        StoreVersionError: the file belongs to another application.
     """
     version = _pragma(connection, "user_version")
     application = _pragma(connection, "application_id")
@@ -70,7 +70,7 @@ def read_version(connection: sqlite3.Connection) -> int:
 
 
 def require_version(connection: sqlite3.Connection) -> None:
-    """Raise `StoreVersionError` where another release has migrated the file meanwhile."""
+    """Raise `StoreVersionError` if another release has migrated the file since."""
     version = _pragma(connection, "user_version")
     if version != SCHEMA_VERSION:
         raise StoreVersionError(
@@ -81,7 +81,7 @@ def require_version(connection: sqlite3.Connection) -> None:
 
 
 def _is_early(connection: sqlite3.Connection, version: int) -> bool:
-    """Whether a file without an application id is a new one, or one of version 1."""
+    """Return whether a file without an application id is new or of version 1."""
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
     if version == 0:
         return not tables
@@ -89,7 +89,7 @@ def _is_early(connection: sqlite3.Connection, version: int) -> bool:
 
 
 def require_known(connection: sqlite3.Connection, newest: int = SCHEMA_VERSION) -> int:
-    """The version of the file's tables; raises `StoreVersionError` where it is not known."""
+    """Return the version of the file's tables; raise `StoreVersionError` if it is unknown."""
     version = read_version(connection)
     if version > newest:
         raise StoreVersionError(
@@ -101,7 +101,7 @@ def require_known(connection: sqlite3.Connection, newest: int = SCHEMA_VERSION) 
 
 
 def _begin_alone(connection: sqlite3.Connection, newest: int) -> None:
-    """Begin the one write transaction of the file, however long another process has it."""
+    """Begin the file's write transaction, however long another process holds it."""
     connection.execute(f"PRAGMA busy_timeout = {_WAITING_SECONDS * 1000}")
     began = time.monotonic()
     while True:
@@ -140,7 +140,7 @@ def _migrate(connection: sqlite3.Connection, found: int, migrations: Sequence[Mi
 
 @contextmanager
 def _progress(connection: sqlite3.Connection, version: int, newest: int) -> Iterator[None]:
-    """Log now and then that a migration goes on, for as long as it takes."""
+    """Log from time to time that a migration is still running."""
     began = last = time.monotonic()
 
     def look() -> int:

@@ -1,4 +1,4 @@
-"""The test search: one page, read in order or by candidates as `search_plan` lays out."""
+"""The test search: reads one page in order or by candidates, as `search_plan` describes."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from indexing.store.sqlite.search_plan import (
 )
 from indexing.store.sqlite.slow_read import BrokenOffError
 
-# So many tests are looked up and sorted in less time than walking an index for a page would take
-# where they are all that matches.
+# If at most this many tests match, looking them up and sorting them takes less time than walking an
+# index for a page.
 FEW: Final = 400
 
 _KEY_COLUMNS: Final = ("executions_count", "test_name", "pipeline_name", "job_name")
@@ -35,14 +35,14 @@ _EMPTY: Final[Page[TestIdentity]] = Page((), has_previous=False, has_next=False)
 
 
 def add_functions(connection: sqlite3.Connection) -> None:
-    """Give the connection the SQL functions that the search uses."""
+    """Register the SQL functions of the search on the connection."""
     connection.create_function(EXACT_MATCH, 2, globs.matches, deterministic=True)
 
 
 def search_in_order(
     connection: sqlite3.Connection, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
 ) -> Page[TestIdentity]:
-    """Walk the index of the order; costs what is passed over on the way to a full page."""
+    """Walk the index of the sort order; the cost is the rows skipped on the way to a full page."""
     repository_id = find_repository_id(connection, query.repository)
     if repository_id is None:
         return _EMPTY
@@ -53,7 +53,7 @@ def search_in_order(
 def search_candidates(
     connection: sqlite3.Connection, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
 ) -> Page[TestIdentity]:
-    """Look up what can match and sort it; costs what that is, wherever the page lies."""
+    """Look up and sort what can match; the cost is its number, wherever the page lies."""
     repository_id = find_repository_id(connection, query.repository)
     if repository_id is None:
         return _EMPTY
@@ -68,10 +68,10 @@ def search_candidates(
 def search_few(
     connection: sqlite3.Connection, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
 ) -> Page[TestIdentity]:
-    """By candidates where they are so few that nothing can be faster; costs next to nothing else.
+    """Search by candidates if they are so few that nothing is faster; else stop at little cost.
 
     Raises:
-        BrokenOffError: they are more than that, or nothing narrows them.
+        BrokenOffError: there are more candidates than that, or nothing narrows them.
     """
     repository_id = find_repository_id(connection, query.repository)
     if repository_id is None:
@@ -91,7 +91,7 @@ def search_few(
         if len(found) > FEW:
             raise BrokenOffError
         source = Sql("identities i INDEXED BY identities_by_test")
-        # One parameter, however many they are: SQLite then knows the statement from the last time.
+        # One parameter for any number of tests, so SQLite can reuse the prepared statement.
         tests = orjson.dumps([test for (test,) in found]).decode()
         narrowed = Sql(" AND i.test IN (SELECT value FROM json_each(?))", (tests,))
     return _page(connection, query, anchor, limit, repository_id, source, narrowed, names)
@@ -131,7 +131,7 @@ def _page(
     narrowed: Sql,
     names: Sql | None = None,
 ) -> Page[TestIdentity]:
-    """One page; `names` is what is left to be checked of a name where that is not the patterns."""
+    """Read one page; `names` is the remaining name condition if it is not that of the patterns."""
     columns = ORDERS[query.sort]
     names = names or name_condition(query)
     filters = filter_condition(query)
@@ -166,10 +166,11 @@ def _page(
 
 
 def _name_bounds(query: TestQuery, rows: Slice) -> Sql:
-    """The range of a common beginning, where the order is by name.
+    """Bound the names by a common prefix if the page is sorted by name.
 
-    SQLite takes one bound on each side of an index. On the side of the key the key is the nearer
-    one: beside it the prefix's would only hide it, and a deep page would cost more than a first.
+    SQLite uses one bound on each side of an index. On the key's side the key is the nearer bound. A
+    second bound there for the prefix could replace it, and a deep page would cost more than the
+    first.
     """
     bounds = prefix_bounds(query) if query.sort is TestSort.TEST_NAME else None
     if bounds is None:

@@ -1,9 +1,9 @@
-"""How a test search is to be read off the indexes: SQL in pieces. Pure: nothing is asked here.
+"""Plans how a test search reads the indexes, as pieces of SQL. Pure: runs no query.
 
-There are two ways to a page. *In order*: walk the index of the asked order and keep what matches;
-best where much matches. *By candidates*: look up the few names that can match, by a common
-beginning or by the trigrams they hold, and sort them; best where little matches. Which one is
-best shows only on the way, so the store tries one after the other, each within a budget.
+There are two ways to a page. *In order*: walk the index of the sort order and keep what matches;
+best if much matches. *By candidates*: look up the few names that can match, by a common prefix or
+by their trigrams, and sort them; best if little matches. Which one is best shows only while
+reading, so the store tries one after the other, each within a budget.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 from indexing.globs import is_literal, literal_prefix, literal_runs
 from indexing.models.tests import TestQuery, TestSort
 
-# Every order ends in the three names, which are unique together.
+# Every sort order ends in the three names, which are unique together.
 ORDERS: Final = {
     TestSort.EXECUTIONS_COUNT: ("executions_count", "test_name", "pipeline_name", "job_name"),
     TestSort.TEST_NAME: ("test_name", "pipeline_name", "job_name"),
@@ -23,21 +23,21 @@ ORDERS: Final = {
     TestSort.JOB_NAME: ("job_name", "test_name", "pipeline_name"),
 }
 
-# The SQL function of `indexing.globs.matches`, for what GLOB does not tell apart.
+# The SQL function of `indexing.globs.matches`, for characters that GLOB confuses.
 EXACT_MATCH: Final = "glob_matches"
 
-# SQLite reads these two and every surrogate as U+FFFD, so its GLOB takes all three for one.
+# SQLite reads these two and every surrogate as U+FFFD, so its GLOB treats all three as equal.
 _CONFUSED_BY_GLOB: Final = frozenset("\ufffd\ufffe\uffff")
 
-# GLOB takes up to pattern times name for each name. This many characters over the longest name take
-# half a millisecond, which is as much as may go by between two looks at the clock.
+# GLOB takes up to pattern times name for each name. A pattern of this length on the longest name
+# takes half a millisecond, the most that may pass between two clock checks.
 _HEAVY_LENGTH: Final = 64
 
-# More trigrams of one pattern narrow hardly further, and each costs a list to step through.
+# More trigrams of one pattern hardly narrow further, and each adds a list to intersect.
 _MAX_TRIGRAMS: Final = 12
 _TRIGRAM: Final = 3
 
-# Digits of the mark of a repository in the trigram index: the last private plane of Unicode.
+# Digits of a repository's mark in the trigram index: the last private plane of Unicode.
 _MARK_START: Final = 0x100000
 _MARK_BASE: Final = 0xFFFE
 
@@ -46,19 +46,19 @@ _HIGHEST: Final = 0x10FFFF
 
 @dataclass(frozen=True, slots=True)
 class Sql:
-    """A piece of SQL and the values of its parameters, in order."""
+    """A piece of SQL with the values of its parameters, in order."""
 
     text: str
     values: tuple[Any, ...] = ()
 
 
 def is_heavy(pattern: str) -> bool:
-    """Whether matching one long name alone may take too long for the event loop."""
+    """Return whether matching one long name may take too long for the event loop."""
     return len(pattern[len(literal_prefix(pattern)) :].strip("*")) > _HEAVY_LENGTH
 
 
 def name_condition(query: TestQuery) -> Sql:
-    """What holds for the identities whose names match any pattern; exact."""
+    """Build the condition that the name matches any pattern; exact."""
     literals = tuple(p for p in query.patterns if is_literal(p))
     conditions: list[str] = []
     values: list[str] = []
@@ -72,12 +72,12 @@ def name_condition(query: TestQuery) -> Sql:
             return Sql("1")
         exact = f"{EXACT_MATCH}(?, test_name)"
         if is_heavy(pattern) and "?" not in pattern:
-            # Here the oracle is the faster one. With `?` it is not, and would hold the
-            # interpreter's lock for as long as one long name takes.
+            # Here the oracle is faster. With `?` it is not, and it would hold the interpreter's
+            # lock while it matches one long name.
             conditions.append(exact)
             values.append(pattern)
             continue
-        # GLOB has one more special character, which a class of itself makes literal.
+        # `[` is special in GLOB too; a character class of itself makes it literal.
         globbed = pattern.replace("[", "[[]")
         if _CONFUSED_BY_GLOB.intersection(pattern):
             conditions.append(f"(test_name GLOB ? AND {exact})")
@@ -89,7 +89,7 @@ def name_condition(query: TestQuery) -> Sql:
 
 
 def filter_condition(query: TestQuery) -> Sql:
-    """What holds for the identities of the asked pipelines and jobs."""
+    """Build the condition for the requested pipelines and jobs."""
     text = ""
     values: list[str] = []
     for column, operator, names in (
@@ -105,9 +105,9 @@ def filter_condition(query: TestQuery) -> Sql:
 
 
 def prefix_bounds(query: TestQuery) -> tuple[str, str | None] | None:
-    """The range [lower, upper) of names that all matches lie in, when there is one pattern.
+    """Return the range [lower, upper) of names of all matches, if there is one pattern.
 
-    `None` where every name is in it; an upper bound of `None` where there is no name above.
+    `None` if every name is in it; an upper bound of `None` if no name lies above it.
     """
     if len(query.patterns) != 1:
         return None
@@ -117,16 +117,16 @@ def prefix_bounds(query: TestQuery) -> tuple[str, str | None] | None:
 
 @dataclass(frozen=True, slots=True)
 class NameRange:
-    """The names between two bounds; `exact` where that is all that the pattern asks for."""
+    """The names between two bounds; `exact` if the range alone is the full condition."""
 
     condition: Sql
     exact: bool
 
 
 def name_range(query: TestQuery) -> NameRange | None:
-    """The range of names where that alone narrows: one pattern, nothing to look up in its rest.
+    """Return the range of names if it alone narrows: one pattern without further trigrams.
 
-    A range of names is read faster than the trigrams that begin them are intersected.
+    Reading a range of names is faster than intersecting the trigrams of its prefix.
     """
     bounds = prefix_bounds(query)
     if bounds is None:
@@ -138,17 +138,17 @@ def name_range(query: TestQuery) -> NameRange | None:
 
 
 class Narrowing(Enum):
-    """What candidates are found by, of all patterns that are not whole names."""
+    """How candidates are found, for all patterns that are not whole names."""
 
-    # At least one can match anything.
+    # At least one pattern can match anything.
     NOTHING = "nothing"
     RANGES = "ranges"
-    # At least one of them.
+    # At least one pattern needs trigrams.
     TRIGRAMS = "trigrams"
 
 
 def find_narrowing(query: TestQuery) -> Narrowing:
-    """What `candidates` would look by."""
+    """Return how `candidates` would narrow the search."""
     found = Narrowing.RANGES
     for pattern in query.patterns:
         prefix = literal_prefix(pattern)
@@ -162,7 +162,7 @@ def find_narrowing(query: TestQuery) -> Narrowing:
 
 
 def candidates(query: TestQuery, repository_id: int) -> Sql | None:
-    """A SELECT of the tests (their `id`) that hold all that match; `None` where nothing narrows."""
+    """Build a SELECT of test ids that includes all matches; `None` if nothing narrows."""
     parts: list[str] = []
     values: list[Any] = []
     literals = [p for p in query.patterns if is_literal(p)]
@@ -187,20 +187,20 @@ def candidates(query: TestQuery, repository_id: int) -> Sql | None:
 
 
 def indexed_text(repository_id: int, test_name: str) -> str:
-    """What the trigram index holds of a test.
+    """Return the text of a test in the trigram index.
 
-    The name follows a mark of the repository that is a trigram of its own: a search intersects
-    with it, and costs what that repository holds, not what all of them do.
+    A mark of the repository comes before the name and is a trigram of its own. A search intersects
+    with it, so its cost depends on that repository, not on all of them.
     """
     return _mark(repository_id) + test_name
 
 
 def upper_bound(prefix: str) -> str | None:
-    """The least text above all that begin with the prefix; `None` where there is none."""
+    """Return the least text above all texts with this prefix; `None` if there is none."""
     for at in range(len(prefix) - 1, -1, -1):
         code = ord(prefix[at])
         if code < _HIGHEST:
-            # Surrogates are no characters: the one after U+D7FF is U+E000.
+            # Surrogates are not characters: U+E000 follows U+D7FF.
             following = 0xE000 if code == 0xD7FF else code + 1
             return prefix[:at] + chr(following)
     return None
@@ -219,7 +219,7 @@ def _between(lower: str, upper: str | None) -> Sql:
 
 
 def _trigrams(pattern: str) -> list[str]:
-    """Up to `_MAX_TRIGRAMS` that every match holds, out of the longest literal runs first."""
+    """Return up to `_MAX_TRIGRAMS` trigrams of every match, from the longest literal runs first."""
     found: dict[str, None] = {}
     for run in sorted(literal_runs(pattern), key=len, reverse=True):
         for at in range(len(run) - _TRIGRAM + 1):

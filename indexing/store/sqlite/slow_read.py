@@ -1,4 +1,4 @@
-"""A read in a thread that can be broken off from outside, before it begins or in its midst."""
+"""A read in a thread that another thread can interrupt, before or while it runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Work = Callable[[sqlite3.Connection], T]
 
 
 class BrokenOffError(StoreUnavailableError):
-    """A read took longer than it was given, or nobody waits for it any more."""
+    """A read took longer than its limit, or no caller waits for it any more."""
 
     def __init__(self) -> None:
         super().__init__("the read took too long and was broken off")
@@ -23,20 +23,19 @@ class BrokenOffError(StoreUnavailableError):
 class SlowRead(Generic[T]):
     """One piece of work for one connection.
 
-    SQLite looks for an interruption by itself, at each of its steps. A handler that looked at the
-    clock would have to take the interpreter's lock for that, which a busy event loop is slow to
-    give away.
+    SQLite checks for an interruption by itself, at each step. A handler that checked the clock
+    would have to take the interpreter's lock each time, which a busy event loop is slow to release.
     """
 
     def __init__(self, work: Work[T]) -> None:
         self._work = work
-        # An interruption must not meet the next read of the same connection.
+        # An interruption must not hit the next read of the same connection.
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._broken_off = False
 
     def __call__(self, connection: sqlite3.Connection) -> T:
-        """Do the work.
+        """Run the work.
 
         Raises:
             BrokenOffError: `break_off` was called.
@@ -57,11 +56,11 @@ class SlowRead(Generic[T]):
 
     @property
     def is_broken_off(self) -> bool:
-        """Whether `break_off` was called."""
+        """Return whether `break_off` was called."""
         return self._broken_off
 
     def break_off(self) -> None:
-        """End the work as soon as may be; nothing happens to work that is done."""
+        """Interrupt the work as soon as possible; finished work is not affected."""
         with self._lock:
             self._broken_off = True
             if self._connection is not None:

@@ -1,4 +1,4 @@
-"""The embedded store: the two interfaces over one file, each method handed to its room."""
+"""The embedded store: both interfaces over one file; each method delegates to its module."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ from indexing.store.sqlite.connections import Connections
 from indexing.store.sqlite.pace import TRANSACTION_SECONDS, Pace
 from indexing.store.sqlite.search_plan import Narrowing, find_narrowing, is_heavy
 
-# Rows of one transaction of long work: some tenths of a second, so that other writers get in.
+# Rows in one transaction of long work: some tenths of a second, so that other writers can run.
 _TESTS_A_STEP: Final = 200
 _PRUNED_A_STEP: Final = 10_000
 _REMOVED_A_STEP: Final = 5_000
 
 
 class SqliteStore(Store):
-    """One SQLite file. Any number of processes may have it open; one at a time writes."""
+    """One SQLite file. Any number of processes may open it; one at a time writes."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
@@ -69,7 +69,7 @@ class SqliteStore(Store):
 
     @classmethod
     async def open(cls, path: Path) -> SqliteStore:
-        """Open the file, made where it is missing; raises `StoreError` where it cannot be used."""
+        """Open the file, creating it if needed; raise `StoreError` if it cannot be used."""
         return cls(Connections.open(path))
 
     async def close(self) -> None:
@@ -94,7 +94,7 @@ class SqliteStore(Store):
         return await self._connections.read(repositories.list_repositories)
 
     async def ensure_repository(self, name: RepositoryName) -> Repository:
-        # Mostly it is known, and a write has to wait its turn.
+        # The repository is mostly known already, and a write would have to wait its turn.
         found = await self.find_repository(name)
         if found is not None:
             return found
@@ -146,7 +146,7 @@ class SqliteStore(Store):
             case Narrowing.RANGES:
                 return await self._connections.read(few, in_order, candidates)
             case Narrowing.TRIGRAMS:
-                # To intersect them takes longer than to find a page of what matches often.
+                # Intersecting trigrams takes longer than finding a page if many names match.
                 return await self._connections.read(
                     in_order, few, in_order, candidates, briefly=True
                 )
@@ -235,7 +235,7 @@ class SqliteStore(Store):
         last = await self._connections.write(
             partial(removal.forget_test, repository=repository, test_name=test_name)
         )
-        # Removing what came in between may have made other tests stale.
+        # Removing executions that arrived meanwhile may have made other tests stale.
         await self.refresh_tests(now, progress, repository)
         return replace(last, executions=removed + last.executions)
 
@@ -297,7 +297,7 @@ class SqliteStore(Store):
     async def _repeat(
         self, step: Callable[[sqlite3.Connection], int], progress: Steps | None = None
     ) -> int:
-        """Run the step, each time in a transaction of its own, until it finds nothing to do."""
+        """Run the step, each time in its own transaction, until it finds nothing to do."""
         total = 0
         while done := await self._connections.write(step):
             total += done

@@ -1,4 +1,4 @@
-"""Rows of tests, as their detail is read."""
+"""Rows of tests, read for the detail of a test."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def get_test(
 
 
 def health_of(columns: Sequence[Any]) -> TestHealth:
-    """The health that the values of `HEALTH_COLUMNS` tell of."""
+    """Return the health from the values of `HEALTH_COLUMNS`."""
     status, last, failure, flakiness, success, first_at, commit, pull, failed_at, passed_at = (
         columns
     )

@@ -1,15 +1,15 @@
 """The migrations of the embedded store, in order: number N leads from version N - 1 to N.
 
-A new file runs all of them, so a migrated file and a new one have the same tables. A migration is
-never changed once it was released, except for its speed. To add one:
+A new file runs all of them, so a migrated file and a new one have the same tables. Never change a
+released migration, except for its speed. To add one:
 
 1. On the commit before it, run `python -m tests.samples.store.record`, and commit the sample.
 2. Add `version_N.py` with a function `migrate`, and add it to `MIGRATIONS`.
 
 All missing migrations run in one transaction, together with the new version number. So a migration
-must not commit, and needs no care for being killed. Foreign keys are off meanwhile, so tables can
-be rebuilt; such a migration ends with `check_foreign_keys`. It uses plain SQL and constants of its
-own: what the rest of the package makes of the tables changes later.
+must not commit, and a kill cannot leave it half done. Foreign keys are off meanwhile, so tables can
+be rebuilt; such a migration ends with `check_foreign_keys`. A migration uses plain SQL and its own
+constants, because the rest of the package changes later.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
 
 
 def check_foreign_keys(connection: sqlite3.Connection) -> None:
-    """Raise `StoreError` where a row refers to one that is not there."""
+    """Raise `StoreError` if a row refers to a missing one."""
     row = connection.execute("PRAGMA foreign_key_check").fetchone()
     if row is not None:
         raise StoreError(f"a row of {row[0]} refers to a row of {row[2]} that is not there")

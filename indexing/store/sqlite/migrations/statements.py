@@ -1,4 +1,4 @@
-"""Runs a script of SQL within the transaction that is open."""
+"""Runs an SQL script within the open transaction."""
 
 from __future__ import annotations
 

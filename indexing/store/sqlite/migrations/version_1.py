@@ -1,7 +1,7 @@
 """Version 1: the tables of the first release.
 
-Times are microseconds since 1970. Ids of rows are private to the file; what the interface calls
-an id has a column of its own.
+Times are microseconds since 1970. Row ids are private to the file; what the interface calls an id
+has a column of its own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Version 2: the file says which application it belongs to.
+"""Version 2: the file states which application it belongs to.
 
-SQLite keeps an application id in the header of a file for this. With it, `file` names the store,
-and a database of another application that is put in its place is refused, not written to.
+SQLite has a field for an application id in the header of a file. With it, `file` identifies the
+store, and a database of another application in its place is refused, not overwritten.
 """
 
 from __future__ import annotations

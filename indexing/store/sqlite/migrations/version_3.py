@@ -1,7 +1,7 @@
-"""Version 3: how many tests passed and failed in each job of a run, kept as results arrive.
+"""Version 3: how many tests passed and failed in each job of a run, updated as results arrive.
 
-Whether a job failed as a whole is judged by these counts. Counting them anew cost the size of the
-whole run with every request that brought results of it.
+These counts decide whether a job failed as a whole. Without them, every request with results of a
+run counted the whole run again.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Attacks, faults and loads on a running service, each with what has to hold."""
+"""Attacks, faults and loads on a running service, each with its requirements."""

@@ -22,7 +22,7 @@ _FOLDER = ROOT / ".hardening"
 
 
 async def run(ground: Ground, names: Sequence[str], results: Path) -> dict[str, list[Finding]]:
-    """Run the scenarios of these names one after the other."""
+    """Run the scenarios of these names in sequence."""
     findings: dict[str, list[Finding]] = {}
     try:
         for name in names:
@@ -51,11 +51,12 @@ def main() -> None:
         parser.error(f"no scenario is called {', '.join(unknown)}")
     if not given.names:
         shutil.rmtree(given.folder, ignore_errors=True)
-    # Runs of single scenarios lie beside each other, for the search through all that they left.
+    # Single runs keep their folders side by side, so that the credential search covers all of them.
     ground = Ground(given.folder / "ground" / str(os.getpid()))
     results = given.folder / "results"
     findings = uvloop.run(run(ground, given.names or list(SCENARIOS), results))
-    # A folder of its own has a page of its own: a trial run leaves that of the project alone.
+    # With another folder, the page goes there too, so a trial run does not overwrite the project's
+    # page.
     page = report.PAGE if given.folder == _FOLDER else given.folder / report.PAGE.name
     report.write(report.read_kept(results, SCENARIOS), page)
     for name, each in findings.items():

@@ -1,4 +1,4 @@
-"""Fifty ways to ask without a good credential."""
+"""Fifty kinds of requests without a valid credential."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Headers = tuple[bytes, ...]
 
 @dataclass(frozen=True)
 class Texts:
-    """Credentials that there are: `other` is of another store, `foreign` of no such service."""
+    """Real credentials: `other` belongs to another store, `foreign` ones to other services."""
 
     good: str = field(repr=False)
     revoked: str = field(repr=False)
@@ -32,7 +32,7 @@ class Texts:
 
 
 def variants(texts: Texts) -> list[Headers]:
-    """The headers of each."""
+    """Return the headers of each kind."""
     good, revoked, expired, other = (
         text.encode() for text in (texts.good, texts.revoked, texts.expired, texts.other)
     )

@@ -1,4 +1,4 @@
-"""Bodies that cost as much as a sender can make them cost: each is small, valid or nearly so."""
+"""Hostile bodies with the highest cost for their size: small, and valid or nearly valid."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from indexing.timestamps import format_timestamp, to_microseconds
 from tests import spans
 
 NDJSON: Final = "application/x-ndjson"
-# What the service unpacks of one body at most, and what it is to read of one line.
+# The service's limits: decompressed bytes of a body, and bytes of a line to be parsed.
 MOST_BYTES: Final = 32 * 2**20
 LINE_BYTES: Final = 63_000
 
 
 @dataclass(frozen=True)
 class HostileBody:
-    """What is sent, packed where `packed`; `to` is `logs` or `traces`."""
+    """A body to send, compressed if `packed`; `to` is `logs` or `traces`."""
 
     name: str
     to: str
@@ -36,13 +36,13 @@ class HostileBody:
 
 
 def lines(name: str, each: Sequence[bytes], *, packed: bool = True) -> HostileBody:
-    """A body of event lines."""
+    """Build a body of event lines."""
     data = b"\n".join(each)
     return HostileBody(name, "logs", NDJSON, pack(data) if packed else data, packed)
 
 
 def traces(name: str, content: bytes, kind: str = spans.JSON) -> HostileBody:
-    """A packed body of spans."""
+    """Build a compressed body of spans."""
     return HostileBody(name, "traces", kind, pack(content), packed=True)
 
 
@@ -65,7 +65,7 @@ def make_event(number: int, kind: str, metadata: Any) -> dict[str, Any]:
 
 
 def leave_queue(number: int, evaluation: Any) -> dict[str, Any]:
-    """An event that carries a tree of conditions; all but the tree is right."""
+    """Build an event with a tree of conditions; everything but the tree is valid."""
     return make_event(
         number,
         "action.queue.leave",
@@ -87,7 +87,7 @@ def leave_queue(number: int, evaluation: Any) -> dict[str, Any]:
 
 
 def evaluation(subconditions: Sequence[Any] = ()) -> dict[str, Any]:
-    """A valid node of a tree of conditions."""
+    """Build a valid node of a tree of conditions."""
     return {
         "match": True,
         "label": "x",
@@ -102,7 +102,7 @@ def evaluation(subconditions: Sequence[Any] = ()) -> dict[str, Any]:
 
 
 def nested(depth: int) -> dict[str, Any]:
-    """A tree that is one branch."""
+    """Build a tree with a single branch."""
     node = evaluation()
     for _ in range(depth):
         node = evaluation([node])
@@ -110,7 +110,7 @@ def nested(depth: int) -> dict[str, Any]:
 
 
 def hostile_lines() -> list[HostileBody]:
-    """Event lines, none longer than the service says that it takes."""
+    """Build event lines within the service's limit for a line."""
     empty = [orjson.dumps(leave_queue(n, evaluation([{}] * (LINE_BYTES // 3)))) for n in range(16)]
     node = len(orjson.dumps(evaluation())) + 1
     full = evaluation([evaluation()] * (LINE_BYTES // node - 3))
@@ -156,7 +156,7 @@ def hostile_lines() -> list[HostileBody]:
 
 
 def hostile_spans() -> list[HostileBody]:
-    """Requests of spans that unpack to as much as the service takes."""
+    """Build requests of spans that decompress to the service's limit."""
     escaped = b"\\u0041" * (MOST_BYTES // 6 - 10)
     quotes = b'\\"' * (MOST_BYTES // 2 - 30)
     values = b"[" + b"{}," * 130_000 + b"{}]"
@@ -182,7 +182,7 @@ def hostile_spans() -> list[HostileBody]:
             "1,000 spans of 900 attributes", _field(1, _field(2, crowded * 1_000)), spans.PROTOBUF
         ),
         traces("16 million unknown fields", b"\x78\x01" * (MOST_BYTES // 2 - 1), spans.PROTOBUF),
-        # A packing of many members, each of which is nothing.
+        # A gzip stream of many empty members.
         HostileBody(
             "500,000 empty members of gzip",
             "traces",
@@ -194,7 +194,7 @@ def hostile_spans() -> list[HostileBody]:
 
 
 def _field(number: int, content: bytes) -> bytes:
-    """A field of protobuf whose content has a length."""
+    """Encode a length-delimited protobuf field."""
     size, written = len(content), bytearray([number << 3 | 2])
     while size > 0x7F:
         written.append(size & 0x7F | 0x80)
@@ -212,9 +212,9 @@ def make_spans(
     commit: str = "c0ffee",
     own_commits: bool = False,
 ) -> bytes:
-    """A request of so many passed tests of one run, as a plugin sends it, in JSON.
+    """Build a JSON request with passed tests of one run, as a plugin sends it.
 
-    `own_commits` gives each span a commit of its own, so that each is a run of its own.
+    With `own_commits`, each span has its own commit and so its own run.
     """
     ended = to_microseconds(at) * 1_000
     spans_ = [
@@ -231,7 +231,7 @@ def make_spans(
 
 
 def make_result(name: str, conclusion: str, nanoseconds: int, run_id: int) -> bytes:
-    """A request of one result, which ended so long after 1970."""
+    """Build a request with one result that ended this many nanoseconds after 1970."""
     return _request(run_id, [_span(name, conclusion, nanoseconds, f"{run_id:032x}", f"c{run_id}")])
 
 

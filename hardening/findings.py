@@ -1,4 +1,4 @@
-"""What a scenario found: one line each, with its figure, and whether what was required holds."""
+"""Findings of a scenario: one line each, with its figure and whether the requirement holds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line. `cause` says why it does not hold, or what a reader of the figure has to know."""
+    """One finding. `cause` says why it does not hold, or adds what a reader of the figure needs."""
 
     what: str
     figure: str
@@ -24,18 +24,18 @@ class Finding:
 
 
 def percentile(seconds: Sequence[float], share: float) -> float:
-    """The value below which that share of them lies; 0 where there are none."""
+    """Return the value below which that share of the samples lies; 0 without samples."""
     ordered = sorted(seconds)
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else 0.0
 
 
 def median(seconds: Sequence[float]) -> float:
-    """The value in the middle; 0 where there are none."""
+    """Return the median; 0 without samples."""
     return statistics.median(seconds) if seconds else 0.0
 
 
 def brief(text: str, length: int = 200) -> str:
-    """The end of what a program said, on one line."""
+    """Return the end of a program's output, on one line."""
     return " ".join(text.split())[-length:]
 
 

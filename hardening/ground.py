@@ -1,7 +1,7 @@
-"""What scenarios stand on: stores, servers and service processes, all in one folder.
+"""The environment of scenarios: stores, servers and service processes, all in one folder.
 
-Everything that they leave stays in the folder, and every credential is noted, so that the last
-scenario can look for each credential in all of it.
+All their files stay in the folder, and every credential is recorded, so that the last scenario can
+search the files for each credential.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ ROOT: Final = Path(__file__).parents[1]
 STORES: Final = ("sqlite", "elasticsearch")
 COMMAND: Final = (sys.executable, "-c", "from service.cli import main; main()")
 
-# Seconds: the slowest machine is ready and gone within this.
+# Seconds: enough to start or stop a service on the slowest machine.
 _DEADLINE: Final = 120.0
 _POLL: Final = 0.02
-# What tells two lines of a log apart that say the same.
+# Fields that differ between two log lines with the same message.
 _PASSING: Final = frozenset({"timestamp", "request_id", "level"})
 
 
 class GroundError(RuntimeError):
-    """What a scenario stands on did not come about."""
+    """The environment of a scenario could not be set up."""
 
 
 @dataclass
@@ -55,11 +55,11 @@ class Running:
                 yield json.loads(line)
 
     def mistakes(self) -> list[str]:
-        """What its log tells of its own mistakes."""
+        """Return the log lines of its own errors."""
         return [_brief(line) for line in self.lines() if line.get("level") in ("error", "critical")]
 
     def end(self) -> int:
-        """Tell it to go, wait, and give its exit status."""
+        """Stop it, wait, and return its exit status."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)
             self.process.terminate()
@@ -70,7 +70,7 @@ class Running:
             return self.process.wait()
 
     def memory(self) -> int:
-        """The bytes of memory that it has."""
+        """Return the memory that it uses, in bytes."""
         status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
         line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
         return int(line.split()[1]) * 1024
@@ -78,7 +78,7 @@ class Running:
 
 @dataclass
 class Ground:
-    """One run's folder, its shared node of Elasticsearch, and the credentials that it used."""
+    """The folder of one run, its shared Elasticsearch node, and the credentials that it used."""
 
     folder: Path
     credentials: set[str] = field(default_factory=set, repr=False)
@@ -89,48 +89,48 @@ class Ground:
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def note(self, *credentials: str) -> None:
-        """Remember that these were used; other runs are told by a file beside the folder."""
+        """Record used credentials; a file beside the folder shares them with other runs."""
         self.credentials.update(credentials)
         with self.ledger.open("a", encoding="utf-8") as file:
             file.writelines(f"{text}\n" for text in credentials)
 
     @property
     def ledger(self) -> Path:
-        """All credentials of all runs, a line each; they open nothing any more."""
+        """The file of all credentials of all runs, one a line; none of them is valid any more."""
         return self.folder.parent.parent / "credentials"
 
     def new_folder(self, name: str) -> Path:
-        """An empty folder that is kept."""
+        """Create an empty folder that is kept."""
         self._made += 1
         folder = self.folder / f"{self._made:03}-{name}"
         folder.mkdir(parents=True)
         return folder
 
     async def place(self, store: str) -> Place:
-        """An empty store."""
+        """Create an empty store."""
         folder = self.new_folder(store)
         if store == "sqlite":
             return folder
         if self._node is None:
-            # Measured: both compilers.
+            # This node is measured, so it uses both JIT compilers.
             self._node = Node(self.folder / "node", heap="1g", quick_start=False)
             await asyncio.to_thread(self._node.start)
         return ElasticsearchPlace((self._node.url,), f"harden-{self._made}")
 
     @property
     def node(self) -> Node | None:
-        """The shared node, once a scenario asked for it."""
+        """Return the shared node if a scenario has started it."""
         return self._node
 
     @contextmanager
     def own_node(self, heap: str = "512m") -> Iterator[Node]:
-        """A node that the scenario may harm."""
+        """Run a node that the scenario may damage."""
         with Node(self.new_folder("node"), heap=heap, quick_start=False) as node:
             yield node
 
     @contextmanager
     def redis(self, password: str | None = None, *, cluster: bool = False) -> Iterator[Redis]:
-        """A Redis that the scenario may harm; what it holds in the end is written down."""
+        """Run a Redis that the scenario may damage; dump its contents at the end."""
         folder = self.new_folder("redis")
         with Redis(folder, password=password, cluster=cluster) as server:
             yield server
@@ -142,7 +142,7 @@ class Ground:
     async def serve(
         self, place: Place, *, around: Sequence[str] = (), **settings: str
     ) -> AsyncIterator[Running]:
-        """A service over that store until the context is left; `around` is a command before it."""
+        """Run a service over that store until the context exits; `around` is a wrapper command."""
         running = self.launch(place, around=around, **settings)
         try:
             running.port = await asyncio.to_thread(wait_for_port, running)
@@ -151,7 +151,7 @@ class Ground:
             await asyncio.to_thread(running.end)
 
     def launch(self, place: Place, *, around: Sequence[str] = (), **settings: str) -> Running:
-        """Begin a service process."""
+        """Start a service process."""
         log = self.new_folder("service") / "log"
         with log.open("wb") as output:
             process = subprocess.Popen(
@@ -163,7 +163,7 @@ class Ground:
         return Running(process, log)
 
     async def command(self, place: Place, *words: str, **settings: str) -> tuple[int, str, str]:
-        """Type `mergewatch`; gives its status, what it printed and what it said."""
+        """Run `mergewatch`; return its exit status, stdout and stderr."""
         process = await asyncio.create_subprocess_exec(
             *COMMAND,
             *words,
@@ -176,7 +176,7 @@ class Ground:
         return process.returncode or 0, printed.decode().strip(), said.decode()
 
     def write_down_node(self) -> None:
-        """Every document of the shared node in a file: what lies on the disk is packed."""
+        """Write every document of the shared node to a file: its files on disk are compressed."""
         if self._node is None:
             return
         query = {"size": 1000, "query": {"match_all": {}}}
@@ -195,7 +195,7 @@ class Ground:
 
 
 def _brief(line: Mapping[str, object]) -> str:
-    """A line of the log without its time, and of a traceback the end alone."""
+    """Return a log line without its time, and only the end of a traceback."""
     about = {name: value for name, value in line.items() if name not in _PASSING}
     if "exception" in about:
         about["exception"] = str(about["exception"]).rpartition("\n")[2]
@@ -203,14 +203,14 @@ def _brief(line: Mapping[str, object]) -> str:
 
 
 def environment(place: Place, **settings: str) -> dict[str, str]:
-    """The environment of a process over that store; none of this process' own settings is in it."""
+    """Return the environment of a process over that store, without this process' own settings."""
     kept = {name: value for name, value in os.environ.items() if "MERGEWATCH" not in name}
     given = {f"MERGEWATCH_{name.upper()}": value for name, value in settings.items()}
     return {
         **kept,
         **settings_of(place),
         "PYTHONPATH": str(ROOT),
-        # All that there is to write, for the search of it.
+        # Log everything, so that the credential search covers it.
         "MERGEWATCH_LOG_LEVEL": "debug",
         **given,
     }
@@ -220,7 +220,7 @@ def wait_for_port(running: Running) -> int:
     """Wait until the service listens.
 
     Raises:
-        GroundError: it ended first.
+        GroundError: the process ended first.
     """
     while running.process.poll() is None:
         for line in running.lines():

@@ -1,4 +1,4 @@
-"""Clients that know the right answers, and count every answer that is another one."""
+"""Clients that know the right answers and count every wrong one."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from itertools import count
 
 from hardening.wire import Told, UnansweredError, Wire
 
-# Learning waits this often for a service that is not warm yet.
+# How often learning retries while the service is not warm yet.
 _TRIES = 100
 
 
 @dataclass
 class Tally:
-    """What came of the requests of a while."""
+    """The outcomes of requests over a period."""
 
     statuses: Counter[int] = field(default_factory=Counter)
     right: int = 0
@@ -33,7 +33,7 @@ class Tally:
 
     @property
     def failed(self) -> int:
-        """What was not answered right, in whichever way."""
+        """Return the number of requests without a right answer."""
         return self.asked - self.right
 
     @property
@@ -43,7 +43,7 @@ class Tally:
 
 @dataclass
 class Judge:
-    """The clients of one service. `right` is learnt while it is well."""
+    """The clients of one service. They learn the right answers while the service is healthy."""
 
     port: int
     key: str = field(repr=False)
@@ -51,7 +51,7 @@ class Judge:
     tally: Tally = field(default_factory=Tally)
 
     async def learn(self, targets: Sequence[str]) -> None:
-        """Take what is answered now for right."""
+        """Record the current answers as the right ones."""
         wire = Wire(self.port)
         for target in targets:
             for _ in range(_TRIES):
@@ -62,7 +62,7 @@ class Judge:
         wire.abort()
 
     async def check(self, wire: Wire, target: str, expected: bytes | None = None) -> Told | None:
-        """Ask once, and count what came of it."""
+        """Send one request and count its outcome."""
         tally = self.tally
         expected = self.right[target] if expected is None else expected
         try:
@@ -85,7 +85,7 @@ class Judge:
     async def under_load(
         self, clients: int, *, pause: float = 0.0, variants: bool = False
     ) -> AsyncIterator[Tally]:
-        """Ask until the context is left; `variants` are asked in no way that was asked before."""
+        """Send requests until the context exits; `variants` makes each request a new one."""
         over = asyncio.Event()
         numbers = count()
 
@@ -111,7 +111,7 @@ class Judge:
                 over.set()
 
     async def until_right(self, targets: Sequence[str], patience: float = 60.0) -> float:
-        """Ask until all of them are answered right in one go; gives the seconds that took."""
+        """Retry until all targets are answered right in one pass; return the seconds it took."""
         began = time.monotonic()
         wire = Wire(self.port)
         while time.monotonic() - began < patience:
@@ -123,7 +123,7 @@ class Judge:
 
 
 def vary(target: str, number: int) -> str:
-    """A question with the same answer that was not asked before."""
-    # One more name that no test has, or a parameter that means nothing.
+    """Return a new request with the same answer."""
+    # Add a name that no test has, or an unknown parameter.
     name = "test_name" if "test_name=" in target else "unseen"
     return f"{target}{'&' if '?' in target else '?'}{name}=unseen-{number}"

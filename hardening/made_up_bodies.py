@@ -1,7 +1,7 @@
-"""Bodies that a generator makes of the OpenAPI document, and what mutations make of them.
+"""Generates bodies from the OpenAPI document and mutates them.
 
-Each begins as what the document allows, or as a valid event or request, and is then grown in one
-place: more of something, deeper, longer. The same seed gives the same bodies.
+Each starts as a body that the document allows, or as a valid event or request, and then grows in
+one place: more elements, deeper nesting, longer text. The same seed gives the same bodies.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests import spans
 from tests.builders import NOON
 from tests.strategies import events
 
-# A place that what has grown is put in.
+# A placeholder for the grown part.
 _HERE: Final = "@here@"
 _PACKED_FROM: Final = 10_000
 _LEAST_BYTES: Final = 256
@@ -36,13 +36,13 @@ _SCALARS: Final = (
 
 
 def operations() -> list[str]:
-    """The paths that take a body."""
+    """Return the paths that accept a body."""
     document = orjson.loads(build_document(None, ingest=True))
     return [path for path, methods in document["paths"].items() if "post" in methods]
 
 
 def make(path: str, count: int, number: int) -> list[HostileBody]:
-    """So many bodies for one path."""
+    """Generate `count` bodies for one path."""
     lots = random.Random(number)
     to = path.rpartition("{repository}/")[2]
     return [
@@ -52,7 +52,7 @@ def make(path: str, count: int, number: int) -> list[HostileBody]:
 
 
 def _beginnings(path: str, to: str, count: int, number: int) -> Sequence[tuple[str, Any]]:
-    """Media types, and values or bytes; half of the document, half of what is valid."""
+    """Return media types with values or bytes; half from the document, half from valid examples."""
     drawn = _draw(_schema_strategy(path), count // 2, number)
     if to == "logs":
         valid = [(NDJSON, value) for value in _draw(events, count - len(drawn), number)]
@@ -60,7 +60,7 @@ def _beginnings(path: str, to: str, count: int, number: int) -> Sequence[tuple[s
         json = orjson.loads(make_spans(number * 1_000, 3, NOON))
         message = spans.make_request(
             [
-                # Ids of its own would differ from one call to the next.
+                # Fixed ids: generated ones would differ from one call to the next.
                 spans.make_span(
                     f"made-up-{n}", trace_id=bytes([n + 1] * 16), span_id=bytes([n + 1] * 8)
                 )
@@ -104,7 +104,7 @@ def _grow(name: str, to: str, kind: str, begin: Any, lots: random.Random) -> Hos
     else:
         data = begin if isinstance(begin, bytes) else _as_bytes(begin)
     if to == "logs" or kind == spans.PROTOBUF:
-        # A protobuf message after another one is both of them merged.
+        # Two concatenated protobuf messages merge into one.
         ending = b"\n" if to == "logs" else b""
         data = (data + ending) * lots.choice([1, max(1, budget // (len(data) + 1))])
     if lots.random() < 0.2:
@@ -116,7 +116,7 @@ def _grow(name: str, to: str, kind: str, begin: Any, lots: random.Random) -> Hos
 
 
 def _grow_value(value: Any, budget: int, lots: random.Random) -> bytes:
-    """Put something that has grown in one place of the value."""
+    """Put a grown part into one place of the value."""
     holder = {"": value}
     container, place = lots.choice([*_places(holder)])
     there = orjson.dumps(_plain(container[place]))
@@ -126,7 +126,7 @@ def _grow_value(value: Any, budget: int, lots: random.Random) -> bytes:
 
 
 def _places(value: Any) -> list[tuple[Any, Any]]:
-    """Every place in it: the container, and the member or index."""
+    """Return every place in it: the container, and the member or index."""
     keys = list(value) if isinstance(value, dict) else range(len(value))
     found: list[tuple[Any, Any]] = []
     for key in keys:
@@ -137,7 +137,7 @@ def _places(value: Any) -> list[tuple[Any, Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """What orjson writes: strategies give larger numbers and lone surrogates too."""
+    """Reduce a value to what orjson writes: strategies give larger numbers and lone surrogates."""
     if isinstance(value, dict):
         return {_text(str(key)): _plain(each) for key, each in value.items()}
     if isinstance(value, list):

@@ -1,8 +1,8 @@
-"""`python -m hardening.polling PORT TARGET`: ask for one thing every 10 ms until the input ends.
+"""`python -m hardening.polling PORT TARGET`: sends one request every 10 ms until stdin ends.
 
-A process of its own, and blocking calls: nothing that the attacker does in Python delays it. The
-key is in `KEY`. It ends with one JSON document: the time of each request on the clock that all
-processes share, how long it took, and what failed.
+It is a separate process with blocking calls, so the attacker's Python code cannot delay it. The key
+is in `KEY`. At the end it prints one JSON document: the time of each request on the clock that all
+processes share, its duration, and the failures.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ import orjson
 from hardening.wire import read_head, request
 
 INTERVAL: Final = 0.010
-# Seconds: longer than any attack lasts.
+# Seconds: longer than any attack.
 _PATIENCE: Final = 120.0
 _PIECE: Final = 65_536
 _TOLD_FAILURES: Final = 20
 
 
 class Poller:
-    """One kept connection, and what came of each request."""
+    """One keep-alive connection, and the outcome of each request."""
 
     def __init__(self, port: int, target: str, key: str) -> None:
         self._address = ("127.0.0.1", port)
         self._request = request(target, key)
         self._socket: socket.socket | None = None
-        # The first answer is the right one: it is asked for before anything is attacked.
+        # The first answer is the right one: the poller gets it before any attack.
         self._right: bytes | None = None
         self.samples: list[tuple[float, float, bool]] = []
         self.failures: list[str] = []
 
     def ask(self) -> None:
-        """Ask once. A connection that the server ended in order is made anew within the time."""
+        """Send one request. Reconnect if the server closed cleanly; the time includes that."""
         began = time.monotonic()
         try:
             status, body = self._exchange()

@@ -1,4 +1,4 @@
-"""The page of the last run, `docs/hardening.md`: what was required, what was found, and where."""
+"""Writes `docs/hardening.md`, the page of the last run: requirements, findings, and machine."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ taken beside whatever else the machine did.
 
 
 def describe_machine() -> str:
-    """Its size, and nothing that tells which it is."""
+    """Describe the machine's size, without anything that identifies it."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     cores = len(os.sched_getaffinity(0))
     return f"{cores} cores, {memory:.0f} GiB of memory, {platform.machine()}, {platform.system()}"
 
 
 def describe_versions() -> str:
-    """What took part."""
+    """List the software involved."""
     packages = ", ".join(f"{package} {version(package)}" for package in _PACKAGES)
     return (
         f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, "
@@ -48,13 +48,13 @@ def describe_versions() -> str:
 
 
 def keep(folder: Path, name: str, findings: Sequence[Finding]) -> None:
-    """Keep what the last run of a scenario found."""
+    """Save the findings of a scenario's last run."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.json").write_bytes(orjson.dumps(findings))
 
 
 def read_kept(folder: Path, names: Iterable[str]) -> dict[str, list[Finding]]:
-    """What the last runs of these scenarios found, of those that were run."""
+    """Read the findings of the last runs of these scenarios, if they were run."""
     return {
         name: [Finding(**finding) for finding in orjson.loads(path.read_bytes())]
         for name in names

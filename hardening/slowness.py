@@ -1,6 +1,6 @@
-"""`python -m hardening.slowness PORT COUNT TARGET`: slow clients until the input ends.
+"""`python -m hardening.slowness PORT COUNT TARGET`: runs slow clients until stdin ends.
 
-Half of them send a byte now and then, the others never take their answers. The key is in `KEY`.
+Half of them send a byte now and then, the others never read their answers. The key is in `KEY`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from contextlib import suppress
 
 from hardening.wire import request
 
-# A byte so often: a client on a line that hardly works.
+# The interval between two bytes: a client on a very bad line.
 _PAUSE = 1.0
 _ARRIVAL = 4.0
-# Pauses after which it asks again all the same.
+# After so many pauses, a client that nobody disconnected sends its request again.
 _PATIENCE = 90
 
 
@@ -43,9 +43,9 @@ async def take_slowly(writer: asyncio.StreamWriter, data: bytes) -> None:
 
 
 async def go_on(port: int, number: int, data: bytes, ready: asyncio.Semaphore) -> None:
-    """Be slow, and come again when it is thrown out."""
+    """Be slow, and reconnect after being disconnected."""
     be_slow = take_slowly if number % 2 else ask_slowly
-    # Not all at the same moment: a thousand that come at once are a flood, and not slow.
+    # Spread the arrivals: a thousand clients at the same moment are a flood, not slow clients.
     await asyncio.sleep(random.random() * _ARRIVAL)
     while True:
         _, writer = await asyncio.open_connection("127.0.0.1", port)

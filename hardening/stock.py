@@ -1,4 +1,4 @@
-"""What the stores of scenarios hold, so that whose it is shows in every answer."""
+"""Fills the stores of scenarios with data that shows its owner in every answer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WARM = 20
 
 @dataclass(frozen=True)
 class Stock:
-    """A repository in a store: who it is, its mark, and the ids of what it holds."""
+    """A repository in a store: its name, its mark, and the ids of its data."""
 
     name: RepositoryName
     mark: str
@@ -41,7 +41,7 @@ class Stock:
     def targets(
         self, *, spelled: RepositoryName | None = None, of: Stock | None = None
     ) -> dict[str, str]:
-        """A target of each operation, by that spelling, with the ids of that other one."""
+        """Return a target of each operation, in that spelling, with the ids of the stock `of`."""
         name, ids = spelled or self.name, of or self
         ci = f"/v1/ci/{name.owner}/repositories/{name.name}"
         return {
@@ -55,7 +55,7 @@ class Stock:
 
 @dataclass
 class Keys:
-    """Makes keys in a store, and notes each."""
+    """Creates keys in a store and records each."""
 
     ground: Ground
     store: Store = field(repr=False)
@@ -84,7 +84,7 @@ class Keys:
 
 
 async def fill(store: Store, names: Sequence[str]) -> list[Stock]:
-    """Fill a store with these repositories, alike but for a mark in everything."""
+    """Fill a store with these repositories, equal except for a mark in everything."""
     return [
         await _fill_one(store, RepositoryName(*name.split("/")), number)
         for number, name in enumerate(names)
@@ -93,7 +93,7 @@ async def fill(store: Store, names: Sequence[str]) -> list[Stock]:
 
 async def _fill_one(store: Store, name: RepositoryName, number: int) -> Stock:
     mark = f"mark-{number:03}."
-    # Within the range of the log that is read where none is asked for.
+    # Within the default time range of the log.
     now = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
     await store.ensure_repository(name)
     await store.write_events(
@@ -118,7 +118,7 @@ async def prepared(
     scope: Scope = Scope.READ,
     key_id: str | None = None,
 ) -> tuple[list[Stock], str]:
-    """Fill the store in that place; gives what it holds, and a key of the first owner."""
+    """Fill the store; return its contents and a key of the first owner."""
     store = await open_store(place)
     try:
         stocks = await fill(store, names)
@@ -130,7 +130,7 @@ async def prepared(
 
 
 async def warm(port: int, stock: Stock, key: str) -> None:
-    """Ask for everything until each was answered at once, as by a service that has run a while."""
+    """Request everything until each answer is quick, as in a service that has run a while."""
     wire = Wire(port)
     for target in stock.targets().values():
         right = 0

@@ -1,4 +1,4 @@
-"""All scenarios by name, in the order in which they are run."""
+"""All scenarios by name, in their order."""
 
 from __future__ import annotations
 
@@ -72,6 +72,6 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     "backups": backups.run,
     "redis-modes": redis_modes.run,
     "growth": growth.run,
-    # The last: it looks through what the others left.
+    # This one comes last: it searches what the others left.
     "search-for-credentials": search_for_credentials.run,
 }

@@ -1,4 +1,4 @@
-"""Two owners of one service: one who sends whatever it likes, and one who is watched meanwhile."""
+"""Two tenants of one service: one attacks, the other is watched meanwhile."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SENDER = "umbrella/sender"
 
 @dataclass
 class Tenants:
-    """The service, the one who is watched, and the one who sends."""
+    """The service, the watched tenant, and the sender."""
 
     running: Running
     watched: Stock
@@ -38,11 +38,11 @@ class Tenants:
         return self.running.port
 
     def path(self, to: str) -> str:
-        """Where the sender sends `logs` and `traces`."""
+        """Return the sender's path for `logs` or `traces`."""
         return path_of(self.sender, to)
 
     async def send(self, body: HostileBody, sent: Sent) -> None:
-        """Send one body over a connection of its own, and count what came of it."""
+        """Send one body over a new connection and count the outcome."""
         wire = Wire(self.port)
         path = self.path(body.to)
         try:
@@ -59,7 +59,7 @@ class Tenants:
 
 @dataclass
 class Sent:
-    """What came of what was sent."""
+    """The outcomes of uploads."""
 
     statuses: Counter[int] = field(default_factory=Counter)
     mistakes: list[str] = field(default_factory=list)
@@ -77,14 +77,14 @@ class Sent:
 
 
 def path_of(stock: Stock, to: str) -> str:
-    """Where `logs`, `traces` and `ci/traces` of a repository are sent."""
+    """Return a repository's path for `logs`, `traces` or `ci/traces`."""
     if to == "traces":
         return f"/v1/ci/{stock.name.owner}/repositories/{stock.name.name}/traces"
     return f"/v1/repos/{stock.name.owner}/{stock.name.name}/{to}"
 
 
 async def make_tenants(ground: Ground, place: Place) -> tuple[Stock, str, Stock, str]:
-    """Fill the store with what both have; gives that, and a key of each."""
+    """Fill the store for both tenants; return both stocks, each with a key."""
     store = await open_store(place)
     try:
         watched, sender = await fill(store, [WATCHED, SENDER])
@@ -101,7 +101,7 @@ async def make_tenants(ground: Ground, place: Place) -> tuple[Stock, str, Stock,
 async def watched_tenants(
     ground: Ground, place: Place, *, baseline: float = BASELINE_SECONDS, **settings: str
 ) -> AsyncIterator[Tenants]:
-    """A service over an empty store that takes in what is sent, watched until the end."""
+    """Run a service over an empty store that accepts uploads; watch it until the end."""
     watched, watched_key, sender, sender_key = await make_tenants(ground, place)
     given = {"ingest": "true", "metrics": "true", "log_level": "info", **settings}
     async with ground.serve(place, **given) as running:

@@ -1,4 +1,4 @@
-"""Walks the event log by its links, and collects what is there."""
+"""Walks the event log by its links and collects the events."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LINK = r'<https?://[^/<>]*([^<>]*)>; rel="%s"'
 async def walk_events(
     port: int, key: str, stock: Stock, start: datetime, end: datetime
 ) -> set[int]:
-    """The ids of all events of a range; a page that is not answered ends the walk."""
+    """Return the ids of all events in a range; a failed page ends the walk."""
     received = f"received_from={quote(format_timestamp(start))}"
     received += f"&received_to={quote(format_timestamp(end))}"
     following: str | None = f"{path_of(stock, 'logs')}?{received}&per_page={_PAGE}"
@@ -37,7 +37,7 @@ async def walk_events(
 
 
 def link_of(told: Told, relation: str) -> str | None:
-    """The target of a link of an answer, without scheme and host."""
+    """Return the target of a link of an answer, without scheme and host."""
     links = ", ".join(value for name, value in told.headers if name == "link")
     found = re.search(_LINK % relation, links)
     return found and found[1]

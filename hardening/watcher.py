@@ -1,4 +1,4 @@
-"""Watches how long another owner waits for a cached answer, without an attack and under it."""
+"""Measures how long another tenant waits for a cached response, with and without an attack."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from hardening.findings import Finding, milliseconds, percentile
 from hardening.ground import ROOT
 from hardening.wire import UnansweredError, Wire
 
-# Seconds: what nobody may have to wait for because of somebody else.
+# Seconds: the longest delay that one tenant may cause another.
 LONGEST_WAIT: Final = 0.100
 BASELINE_SECONDS: Final = 2.0
-# A phase is watched for as long as this at least, so that its end is seen too.
+# The minimum length of a phase, so that its end is measured too.
 _LEAST_SECONDS: Final = 0.3
 _BASELINE: Final = "baseline"
 _LAG: Final = "mergewatch_event_loop_lag"
@@ -31,7 +31,7 @@ _SAMPLE: Final = re.compile(rf"^({_LAG}\w*)(?:{{([^}}]*)}})? (\S+)", re.MULTILIN
 
 @dataclass
 class Waits:
-    """The requests that were under way within one phase."""
+    """The requests in flight during one phase."""
 
     seconds: list[float] = field(default_factory=list)
     failed: int = 0
@@ -49,7 +49,7 @@ class Waits:
 
 @dataclass
 class Watcher:
-    """Phases of one watch; what was seen within each is there when the watch is over."""
+    """The phases of one watch; the samples are available when the watch is over."""
 
     port: int
     samples: list[tuple[float, float, bool]] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Watcher:
 
     @asynccontextmanager
     async def during(self, phase: str) -> AsyncIterator[None]:
-        """What is seen until the context is left belongs to that phase, which may have parts."""
+        """Assign samples to that phase until the context exits; a phase may have several parts."""
         began = time.monotonic()
         try:
             yield
@@ -69,7 +69,7 @@ class Watcher:
             self.phases.append((phase, began, time.monotonic()))
 
     def waits(self, *phases: str) -> Waits:
-        """What was seen in these phases together; in all but the baseline where none is named."""
+        """Return the samples of these phases; without names, of all but the baseline."""
         waits = Waits()
         for began, seconds, is_right in self.samples:
             ended = began + seconds
@@ -82,7 +82,7 @@ class Watcher:
         return waits
 
     def judge(self, what: str, *, remark: str = "") -> Finding:
-        """Judge all phases of attack together, when the watch is over.
+        """Judge all phases of attack together, after the watch.
 
         The cause names the phases that took too long.
         """
@@ -104,7 +104,7 @@ class Watcher:
         )
 
     def describe_lag(self) -> str:
-        """What the service itself says of its event loop, from the baseline's end to the last."""
+        """Describe the service's own lag metric, from the baseline's end to the last phase."""
         longest = self.lag_after.get(f"{_LAG}_max_seconds")
         if longest is None:
             return "no metric"
@@ -120,7 +120,7 @@ class Watcher:
 async def watch(
     port: int, target: str, key: str, *, baseline: float = BASELINE_SECONDS
 ) -> AsyncIterator[Watcher]:
-    """Watch until the context is left, at first for so many seconds without an attack."""
+    """Watch until the context exits, first for the baseline without an attack."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -151,7 +151,7 @@ async def watch(
 
 
 async def read_lag(port: int) -> dict[str, float]:
-    """The samples of the event loop's lag by name and labels; none where there is no metric."""
+    """Return the event loop's lag by name and labels; nothing if the metric is missing."""
     return {
         name + (f"{{{labels}}}" if labels else ""): float(value)
         for name, labels, value in await read_metrics(port, _SAMPLE)
@@ -159,7 +159,7 @@ async def read_lag(port: int) -> dict[str, float]:
 
 
 async def read_metrics(port: int, sample: re.Pattern[str]) -> Iterable[tuple[str, ...]]:
-    """What matches among the lines of `/metrics`; nothing where there is no answer."""
+    """Return the matches in the lines of `/metrics`; nothing without an answer."""
     wire = Wire(port)
     try:
         told = await wire.ask("/metrics")

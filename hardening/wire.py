@@ -1,4 +1,4 @@
-"""A client that sends the bytes it is told to, and sees the bytes that come back."""
+"""A client that sends raw bytes and returns the raw bytes of the answer."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-# No scenario waits for longer than this for one answer.
+# The time limit of every scenario for one answer.
 PATIENCE: Final = 60.0
-# What common clients read of a head, and more than any answer has.
+# The limit of common clients for a response head; no answer needs as much.
 _HEAD_LIMIT: Final = 64 * 1024
-# What differs between two answers that are alike.
+# Headers that differ between two equal answers.
 _PASSING: Final = frozenset({"date", "x-request-id"})
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One answer, to the byte, and how many seconds it took."""
+    """One answer, byte for byte, with its duration in seconds."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
@@ -26,18 +26,18 @@ class Told:
     seconds: float
 
     def header(self, name: str) -> str | None:
-        """The value of the first header of that name, in lower case."""
+        """Return the value of the first header of that name, which is given in lower case."""
         return next((value for key, value in self.headers if key == name), None)
 
     @property
     def alike(self) -> tuple[int, tuple[tuple[str, str], ...], bytes]:
-        """What two answers share that cannot be told apart."""
+        """Return the parts that are equal in two indistinguishable answers."""
         lasting = tuple(header for header in self.headers if header[0] not in _PASSING)
         return self.status, lasting, self.body
 
 
 class UnansweredError(Exception):
-    """The connection ended before the answer did; `reset` when it was not even closed in order."""
+    """The connection ended before the answer did; `reset` if it was not closed in order."""
 
     def __init__(self, *, reset: bool) -> None:
         super().__init__("reset" if reset else "closed")
@@ -45,7 +45,7 @@ class UnansweredError(Exception):
 
 
 class Wire:
-    """One connection, made when it is needed and kept for as long as the server keeps it."""
+    """One connection, opened when needed and kept for as long as the server keeps it."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -53,7 +53,7 @@ class Wire:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a connection that the server has not ended."""
+        """Return whether a connection is open that the server has not closed."""
         return self._streams is not None and not self._streams[0].at_eof()
 
     async def open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -70,11 +70,11 @@ class Wire:
         method: str = "GET",
         body: bytes = b"",
     ) -> Told:
-        """Ask, and wait for the whole answer.
+        """Send a request and wait for the whole answer.
 
         Raises:
             UnansweredError: the connection ended first.
-            TimeoutError: nobody waits that long.
+            TimeoutError: the answer takes longer than `PATIENCE`.
         """
         began = time.perf_counter()
         await self.send(request(target, credential, *headers, method=method, body=body))
@@ -94,7 +94,7 @@ class Wire:
 
         Raises:
             UnansweredError: the connection ended first.
-            TimeoutError: nobody waits that long.
+            TimeoutError: the answer takes longer than `PATIENCE`.
         """
         began = time.perf_counter() if began is None else began
         reader, _ = await self.open()
@@ -114,7 +114,7 @@ class Wire:
         return told
 
     def abort(self) -> None:
-        """Go away without a word."""
+        """Abort the connection without notice."""
         if self._streams is not None:
             self._streams[1].transport.abort()
             self._streams = None
@@ -127,7 +127,7 @@ def request(
     method: str = "GET",
     body: bytes = b"",
 ) -> bytes:
-    """The bytes of a request; nothing of it is encoded or checked."""
+    """Build the bytes of a request without encoding or checking anything."""
     lines = [b"%s %s HTTP/1.1" % (method.encode(), as_bytes(target)), b"Host: service.example"]
     if credential is not None:
         lines.append(b"Authorization: Bearer " + as_bytes(credential))
@@ -137,7 +137,7 @@ def request(
 
 
 def read_head(head: bytes) -> tuple[int, tuple[tuple[str, str], ...]]:
-    """Status and headers, names in lower case."""
+    """Parse status and headers; names become lower case."""
     first, *rest = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
     return int(first.split(" ", 2)[1]), tuple(_fields(rest))
 

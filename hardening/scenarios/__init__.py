@@ -1,1 +1,1 @@
-"""One module a scenario: its `run` gives what it found."""
+"""One module for each scenario; its `run` returns the findings."""

@@ -1,4 +1,4 @@
-"""Backups of a service under load: each restores to all that was acknowledged before it began."""
+"""Backups under load: each restores everything acknowledged before it began."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _KIND: Final = {"logs": NDJSON, "traces": "application/json"}
 
 @dataclass
 class _Load:
-    """Clients that send without a pause, and when each thing was acknowledged."""
+    """Clients that send without a pause, and record when each item was acknowledged."""
 
     tenants: Tenants
     now: datetime
@@ -137,7 +137,7 @@ async def _back_up(ground: Ground, place: Place, file: Path) -> _Backup:
 
 
 async def _restore(ground: Ground, load: _Load, backup: _Backup) -> str:
-    """Put the file in a store's place; gives what is missing there, if anything."""
+    """Restore the file; return what is missing, if anything."""
     if not backup.file.is_file():
         return "no file"
     folder = ground.new_folder("restored")

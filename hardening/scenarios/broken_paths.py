@@ -1,4 +1,4 @@
-"""What lies between the service and Redis, or Elasticsearch, broken in every way a proxy can."""
+"""The connection to Redis or Elasticsearch, broken in every way that a proxy can."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def _break(judge: Judge, proxy: Proxy, what: str, seconds: float) -> list[
     for name, fault in {"nothing": Passing(), **FAULTS}.items():
         judge.tally = Tally()
         await proxy.turn(fault)
-        # What nobody has asked before, so that no cache answers for Elasticsearch.
+        # Send new requests, so that no cache answers instead of Elasticsearch.
         async with judge.under_load(CLIENTS, pause=0.01, variants=what != "Redis"):
             await asyncio.sleep(seconds)
         tally = judge.tally

@@ -1,4 +1,4 @@
-"""The dearest patterns over the names that suit them worst: an answer in bounded time."""
+"""The costliest patterns over the worst names for them: answered in bounded time."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ ROUNDS = 30
 BOUND = 0.250
 SEARCH = "/v1/ci/acme/repositories/widgets/search/tests"
 _BATCH = 10_000
-# `*` sixteen times is the most that a pattern may have, 500 wildcards the most that a request may.
+# A pattern may have at most 16 `*`, a request at most 500 wildcards.
 _NAMED = "*a" * 16 + "*b"
 _DEAREST = "*a" * 15 + "*b"
-# So many ways to end it that no index knows: of two letters there are no trigrams.
+# Endings that no index contains: a text of two letters has no trigrams.
 _ENDS = "cdefghijklmnopqrstuvwxyz0123456"
 
 
@@ -47,7 +47,7 @@ async def run(
             ):
                 times, statuses = [], set()
                 for number in range(rounds):
-                    # Each is asked for once: an answer that is kept costs nothing.
+                    # Request each pattern once: a cached response costs nothing.
                     query = f"test_name={quote(pattern)}&per_page={number + 1}"
                     told = await wire.ask(f"{SEARCH}?{query}", key)
                     times.append(told.seconds)
@@ -89,7 +89,7 @@ async def _load(ground: Ground, place: Place, count: int) -> str:
     try:
         await store.ensure_repository(name)
         for first in range(0, count, _BATCH):
-            # Many ways to match all of a pattern but its end.
+            # Names that match all of a pattern but its end, in many ways.
             numbers = range(first, min(count, first + _BATCH))
             batch = [(f"abab.{'a' * 40}.{number:06}", Conclusion.PASSED) for number in numbers]
             executions = make_executions(run, batch, now, repository=name)

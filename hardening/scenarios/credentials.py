@@ -1,7 +1,7 @@
-"""No, malformed, expired, revoked and foreign credentials: 403, and always the same body.
+"""Missing, malformed, expired, revoked and foreign credentials: 403, always with the same body.
 
-Foreign are those of other services and other stores. A good key that asks for what belongs to
-others is told that there is nothing: that is `hidden_repositories`.
+Foreign credentials belong to other services and other stores. `hidden_repositories` tests valid
+keys that request another owner's data: they get 404.
 """
 
 from __future__ import annotations

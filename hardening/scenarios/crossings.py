@@ -1,4 +1,4 @@
-"""Ids, names and spellings of others, with warm caches and clients that go away: no crossings."""
+"""Ids, names and spellings of other tenants, with warm caches and disconnects: no data crosses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REQUESTS = 100_000
 GONE = 0.3
 CLIENTS = 48
 REDIS_DELAY = 0.003
-# Alike but for where the slash, the dash or the dot is.
+# They differ only in the position of the slash, the dash or the dot.
 NAMES = (
     "a-b/c",
     "a/b-c",
@@ -40,13 +40,13 @@ _MARK = re.compile(rb"mark-\d{3}\.")
 
 @dataclass(frozen=True)
 class Probe:
-    """What is asked, with which key, and whose mark the answer has to carry, if any."""
+    """A request with its key, and the mark that its answer must carry, if any."""
 
     target: str
     key: str = field(repr=False)
     expected: HTTPStatus
     mark: bytes = b""
-    # Equal questions have equal answers, however they are spelled.
+    # Equal requests have equal answers, in every spelling.
     name: str = ""
 
 
@@ -88,7 +88,7 @@ async def run(
             proxy = await stack.enter_async_context(Proxy(redis.port.number))
             await proxy.turn(Delayed(REDIS_DELAY))
             url = f"redis://{proxy.address}/0"
-            # Two, so that each is given what the other kept.
+            # Two services, so that each gets what the other cached.
             services = [
                 await stack.enter_async_context(
                     ground.serve(place, redis_url=url, log_level="info")

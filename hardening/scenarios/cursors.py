@@ -1,4 +1,4 @@
-"""Every byte of cursors altered, and cursors made shorter and longer: 422 each time."""
+"""Every byte of cursors altered, and cursors shortened and extended: 422 each time."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def run(
 
 
 def alterations(cursor: str) -> Iterator[str]:
-    """Each byte by its neighbours in the alphabet, by one outside of it, and left out."""
+    """Replace each byte by its neighbours in the alphabet and by one outside; remove it."""
     for at, byte in enumerate(cursor):
         place = _ALPHABET.index(byte)
         others = {_ALPHABET[(place + step) % len(_ALPHABET)] for step in (1, 2, 16, 32)}
@@ -61,7 +61,7 @@ def alterations(cursor: str) -> Iterator[str]:
 
 
 async def _collect(wire: Wire, key: str, stock: Stock, wanted: int) -> list[tuple[str, str]]:
-    """Walk lists until there are so many; gives the target without its cursor, and the cursor."""
+    """Walk lists until there are enough cursors; return each with its target without the cursor."""
     targets = stock.targets()
     search = targets["search"].partition("?")[0]
     firsts = [

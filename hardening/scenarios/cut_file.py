@@ -1,4 +1,4 @@
-"""A database file that was cut short: said clearly, and no answer that is wrong."""
+"""A truncated database file: a clear error, and no wrong answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hardening.stock import prepared
 from hardening.wire import Wire
 
 FILE = "mergewatch.db"
-# As shares of its length, and then in bytes.
+# Truncation points, as shares of the length and in bytes.
 CUTS = (0.999, 0.9, 0.5, 0.1)
 LENGTHS = (16, 100, 4_095, 4_096)
 

@@ -1,4 +1,4 @@
-"""Elasticsearch killed while clients ask: what is kept is answered, all else is 503, none wrong."""
+"""Elasticsearch killed under load: cached reads are answered, all others get 503, none is wrong."""
 
 from __future__ import annotations
 

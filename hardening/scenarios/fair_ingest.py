@@ -1,4 +1,4 @@
-"""Large bodies of one sender are under way: a small one of somebody else is answered at once."""
+"""One tenant uploads large bodies: another tenant's small upload is answered without delay."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hardening.tenants import Sent, Tenants, path_of, watched_tenants
 from hardening.wire import UnansweredError, Wire
 
 SPANS = 20_000
-# Bodies under way at a time: as many as are read at once, and many more.
+# Concurrent large bodies: as many as the service parses at once, and many more.
 UNDER_WAY = (2, 8)
 BOUND = 1.0
 SECONDS = 15.0
@@ -28,7 +28,7 @@ _ALONE_SECONDS: Final = 4.0
 
 @dataclass
 class _Small:
-    """Bodies of one span, one after the other, each of a test of its own."""
+    """A sequence of bodies with one span each, each of a new test."""
 
     tenants: Tenants
     at: datetime
@@ -51,7 +51,7 @@ class _Small:
             self.failures.append(f"{told.status}: {told.body[:100]!r}")
 
     def take(self) -> tuple[list[float], list[str]]:
-        """What was seen since this was asked last."""
+        """Return the outcomes since the last call."""
         taken = self.seconds, self.failures
         self.seconds, self.failures = [], []
         return taken
@@ -92,12 +92,12 @@ async def _try(
         async with tenants.watcher.during("large bodies"), asyncio.TaskGroup() as group:
             tasks = [group.create_task(_send_on(tenants, body, sent, end)) for body in large]
             await asyncio.wait(tasks, timeout=seconds)
-            # Its sender gives up: nothing that comes later is waited for.
+            # The sender disconnects; later uploads are not awaited.
             for task in tasks:
                 task.cancel()
         beside, failures = small.take()
     slow = sum(each >= BOUND for each in beside)
-    # That the large ones are refused is no matter, as long as they are told to come again.
+    # Refusing large bodies is fine if the sender is asked to retry.
     mistakes = [*sent.mistakes, *tenants.running.mistakes()]
     return Finding(
         f"one span of another owner while {what}",
@@ -113,7 +113,7 @@ async def _try(
 
 @asynccontextmanager
 async def _go_on(small: _Small) -> AsyncIterator[None]:
-    """Send small bodies until the context is left, and wait for the last answer."""
+    """Send small bodies until the context exits, and wait for the last answer."""
     over = asyncio.Event()
 
     async def send() -> None:
@@ -132,7 +132,7 @@ async def _go_on(small: _Small) -> AsyncIterator[None]:
 
 
 async def _send_on(tenants: Tenants, body: HostileBody, sent: Sent, end: float) -> None:
-    """Send a large body again and again, also when it is refused."""
+    """Send a large body repeatedly, even if it is refused."""
     while monotonic() < end:
         await tenants.send(body, sent)
         await asyncio.sleep(_PAUSE)

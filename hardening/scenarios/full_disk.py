@@ -1,4 +1,4 @@
-"""A disk that fills up while events are sent: said clearly, and nothing acknowledged is lost."""
+"""A disk that fills up while events arrive: a clear error, and no acknowledged write is lost."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ NOT_RUN = "not run"
 _DISK = "a full disk"
 _REQUIRED = "none lost, 503 and nothing else, reads right, a clear error"
 _LOGS = "/v1/repos/acme/widgets/logs"
-# A disk of its own for one process, in a namespace that needs no rights where users may have one.
+# A private disk for one process, in a user namespace, which needs no privileges where allowed.
 _NAMESPACE = ("unshare", "--user", "--map-root-user", "--mount")
-# What was written is copied out when the service is gone, for nobody else sees that disk.
+# The script copies the data out after the service ends, because no other process sees that disk.
 _SCRIPT = (
     'mount -t tmpfs -o size="$1" tmpfs "$2" && cp "$3"/mergewatch.db* "$2" || exit 97; '
     'shift; disk="$1"; out="$2"; shift 2; '
@@ -47,13 +47,13 @@ async def run(ground: Ground, *, size: int = SIZE) -> list[Finding]:
 
 
 def can_mount() -> bool:
-    """Whether a process may have a disk of its own here."""
+    """Return whether a process may mount a private disk here."""
     command = [*_NAMESPACE, "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 async def _fill_disk(ground: Ground, size: int) -> Finding:
-    """A real disk without space."""
+    """Fill a real disk."""
     origin, disk = await _place(ground), ground.new_folder("disk")
     (stock,), key = await prepared(ground, origin, ["acme/widgets"], scope=Scope.ADMIN)
     around = (
@@ -63,7 +63,7 @@ async def _fill_disk(ground: Ground, size: int) -> Finding:
 
 
 async def _fill_file(ground: Ground, size: int) -> Finding:
-    """A file that may not grow any more: another error of the system, which is no full disk."""
+    """Limit the size of a file: another system error than a full disk."""
     place = await _place(ground)
     (stock,), key = await prepared(ground, place, ["acme/widgets"], scope=Scope.ADMIN)
     around = ("sh", "-c", f'ulimit -f {size // 512}; exec "$@"', "sh")

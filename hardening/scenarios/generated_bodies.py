@@ -1,4 +1,4 @@
-"""Whatever body a generator makes of the OpenAPI document: nobody else waits for it."""
+"""Generated bodies from the OpenAPI document: none of them delays another tenant."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hardening.tenants import Sent, watched_tenants
 
 BODIES = 80
 AT_ONCE = 2
-# No store is attacked for longer than this: what is left by then was not tried, and is told.
+# The time limit of the attack on each store; the report names the number of untried bodies.
 SECONDS = 50.0
 
 
@@ -63,7 +63,7 @@ async def run(
 
 
 async def _make(count: int) -> list[HostileBody]:
-    """Make the same number for each path, in processes of their own."""
+    """Generate the same number for each path, in separate processes."""
     paths = made_up_bodies.operations()
     loop = asyncio.get_running_loop()
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
@@ -73,5 +73,5 @@ async def _make(count: int) -> list[HostileBody]:
                 for number, path in enumerate(paths, 1)
             )
         )
-    # By turns, so that no kind is left out where the time ends first.
+    # Interleave the kinds, so that none is left out if time runs out.
     return [body for each in zip(*made, strict=True) for body in each]

@@ -1,4 +1,4 @@
-"""A list that grew a second page is another answer: whoever has the first page is told of it."""
+"""A list that gains a second page: its first page gets a new ETag."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PULL: Final = 4711
 
 @dataclass
 class _Lists:
-    """A service, and what it lists; each list begins with one row."""
+    """A service and its lists; each list starts with one row."""
 
     ground: Ground
     place: Place
@@ -47,7 +47,7 @@ class _Lists:
 
     @property
     def targets(self) -> dict[str, str]:
-        """Ranges and orders in which the second row comes after the first."""
+        """Return targets whose range and order put the second row after the first."""
         start, end = (
             quote(format_timestamp(self.now + timedelta(hours=hours))) for hours in (-20, 1)
         )
@@ -92,7 +92,7 @@ class _Lists:
             raise RuntimeError(f"{told.status} to {path}: {told.body[:200]!r}")
 
     async def until(self, target: str, is_there: Callable[[Told], bool]) -> Told:
-        """Ask until it is so: another process' write may take a moment to show."""
+        """Repeat the request until the check holds: a write by another process may show late."""
         end = asyncio.get_running_loop().time() + _PATIENCE
         while True:
             told = await self.wire.ask(target, self.key)
@@ -125,7 +125,7 @@ async def run(ground: Ground, *, stores: Sequence[str] = STORES) -> list[Finding
 async def _try(lists: _Lists, name: str, add: Callable[[], Awaitable[None]], store: str) -> Finding:
     target = lists.targets[name]
     if name != "quarantines":
-        # There is one quarantine of all branches, which is on every branch's list.
+        # One quarantine of all branches already exists and is on every branch's list.
         await add()
     short = await lists.until(target, _has_row)
     tag = _tag_of(short)
@@ -135,7 +135,7 @@ async def _try(lists: _Lists, name: str, add: Callable[[], Awaitable[None]], sto
     again = await _ask_again(lists, target, tag)
     known = await _ask_again(lists, target, _tag_of(grown))
     statuses = (same.status, again.status, known.status)
-    # Without a tag there is nothing to ask by, and nothing is hidden.
+    # Without an ETag there is no conditional request, so no stale 304 is possible.
     expected = (304, 200, 304) if short.header("etag") else (200, 200, 200)
     told = ", ".join(map(str, statuses))
     return Finding(

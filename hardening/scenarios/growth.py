@@ -1,4 +1,4 @@
-"""What is sent costs as much as there is of it: four times as much takes four times as long."""
+"""Cost is linear in the input: four times as much takes four times as long."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from indexing.timestamps import format_timestamp
 MOST_GROWTH = 6.0
 FACTOR: Final = 4
 ROUNDS = 3
-# So many at first. A cluster takes longer for each.
+# The small sizes. A cluster needs more time for each item.
 SIZES: Final[Mapping[str, Mapping[str, int]]] = {
     "sqlite": {"commits": 250, "lines": 2_500, "spans": 2_000, "parameters": 25, "unknown": 900},
     "elasticsearch": {
@@ -34,15 +34,15 @@ SIZES: Final[Mapping[str, Mapping[str, int]]] = {
         "unknown": 900,
     },
 }
-# So many commits come with one body, as from an exporter that sends what it has.
+# Commits in one body, as from an exporter that sends its backlog.
 _BODY: Final = 50
-# One such request is over too soon to be measured.
+# Repeat such a request: one alone is too quick to measure.
 _REQUESTS: Final = 40
 
 
 @dataclass
 class _Sender:
-    """Sends so many of something, which nobody sent before, and gives the seconds that took."""
+    """Sends a number of new items and returns the seconds that it took."""
 
     wire: Wire
     stock: Stock
@@ -52,7 +52,7 @@ class _Sender:
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
     async def commits(self, count: int) -> float:
-        """Spans of one run id, each of a commit of its own."""
+        """Send spans of one run id, each with its own commit."""
         run_id, total = next(self._numbers), 0.0
         for first in range(0, count, _BODY):
             body = make_spans(
@@ -67,7 +67,7 @@ class _Sender:
         return total
 
     async def spans(self, count: int) -> float:
-        """Spans of one run and commit."""
+        """Send spans of one run and commit."""
         run_id = next(self._numbers)
         body = make_spans(0, count, self.now, run_id=run_id, commit=f"c{run_id}")
         return await self._post("traces", "application/json", body)
@@ -79,7 +79,7 @@ class _Sender:
         return await self._post("logs", NDJSON, b"\n".join(map(orjson.dumps, lines)))
 
     async def parameters(self, count: int) -> float:
-        """Names of tests that there are not."""
+        """Send names of tests that do not exist."""
         path = self.stock.targets()["search"].partition("?")[0]
         return await self._get(
             lambda number: (
@@ -90,7 +90,7 @@ class _Sender:
         )
 
     async def unknown(self, count: int) -> float:
-        """Parameters that mean nothing."""
+        """Send unknown parameters."""
         path = path_of(self.stock, "logs")
         return await self._get(lambda number: f"{path}?u{number}&{'a&' * count}")
 
@@ -163,8 +163,8 @@ async def measure(
     rounds: int,
     failures: Sequence[str],
 ) -> Finding:
-    """The best of each, by turns: what else the machine does only ever adds."""
-    # What is the first of its kind finds nothing prepared.
+    """Measure both sizes in turn and take the best of each: other load only adds time."""
+    # Warm up: the first request of a kind also pays for set-up.
     await send(min(size, 10))
     few, many = [], []
     for _ in range(rounds):

@@ -1,4 +1,4 @@
-"""A header or an answer injected through any parameter: none."""
+"""Injection of a header or a response through any parameter: none succeeds."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def run(ground: Ground) -> list[Finding]:
 
 def _fields(heads: list[Told]) -> Iterator[tuple[str, str]]:
     for told in heads:
-        # The caller's own query comes back in links and as names, where it stays encoded.
+        # The client's own query comes back in links and as names, where it stays encoded.
         yield from (
             (name, "" if name == "link" or _is_encoded(name, value) else value)
             for name, value in told.headers
@@ -112,20 +112,20 @@ def _requests(stock: Stock, key: str) -> Iterator[bytes]:
                     yield request(f"{path}?{query}&{name}{value}=1", key)
             yield request(f"/v1/nothing{value}", key)
         for header in _HEADERS:
-            # What a proxy might let through: a break within a value, without the end of the line.
+            # What a proxy might pass: a line break within a value, without the full line end.
             sent = text.replace("\r\n\r\n", " ").replace("\r\n", "\r ").encode()
             yield request(targets["search"], key, header.encode() + b": a" + sent)
 
 
 async def _answers(port: int, data: bytes) -> list[Told]:
-    """The answer to a request, and what comes before the answer to a known one behind it."""
+    """Return the answer to a request, and any bytes before the answer to a known second request."""
     wire = Wire(port)
     answers = []
     try:
         await wire.send(data)
         answers.append(await wire.read())
         if wire.is_open:
-            # Of the service's own, and easily known: what comes before it was not asked for.
+            # A second request with a known answer: anything before it is an injected response.
             await wire.send(request("/health/live"))
             behind = await wire.read()
             if not (behind.status == HTTPStatus.OK and behind.body.startswith(b'{"status"')):

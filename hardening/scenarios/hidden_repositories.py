@@ -1,4 +1,4 @@
-"""A repository that is there and not for this caller, beside one that is not there at all."""
+"""An existing repository without access looks exactly like a missing one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.source_host import open_host
 
 PAIRS = 1_000
 GREATEST_GAP = 0.001
-# Names of equal length, so that no length tells one from the other.
+# Names of equal length, so that no length distinguishes them.
 PRIVATE = tuple(f"umbrella/private-{number:02}" for number in range(10))
 BESIDE = tuple(f"acme/private-{number:02}" for number in range(10))
 TOKEN = "ghs_theTokenOfSomebodyOnTheHost0123456789"

@@ -1,4 +1,4 @@
-"""Bodies and queries that cost the most for their size: nobody else waits for them."""
+"""Bodies and queries with the highest cost for their size: they do not delay other tenants."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hardening.tenants import Sent, Tenants, watched_tenants
 from hardening.wire import UnansweredError, Wire
 
 AT_ONCE = 2
-# No group takes longer than this: what is left by then was not tried, and is told.
+# The time limit of each group; the report names the number of untried bodies.
 _GROUP_SECONDS = 45.0
 QUERIES_AT_ONCE = 15
 _QUERY_SECONDS = 1.0
@@ -26,7 +26,7 @@ async def run(
     make_lines: Callable[[], list[HostileBody]] = hostile_lines,
     make_spans: Callable[[], list[HostileBody]] = hostile_spans,
 ) -> list[Finding]:
-    # Made beforehand: who watches is to be disturbed by the service alone.
+    # Build the bodies first, so that only the service can disturb the watcher.
     groups = {"hostile event lines": make_lines(), "hostile spans": make_spans()}
     found = []
     for store in stores:
@@ -59,7 +59,7 @@ async def _send(tenants: Tenants, body: HostileBody, sent: Sent) -> None:
 
 
 async def _ask(tenants: Tenants, target: str, sent: Sent) -> None:
-    """Ask one thing over many connections for a while."""
+    """Send one request over many connections for a while."""
     end = monotonic() + _QUERY_SECONDS
 
     async def go_on() -> None:
@@ -68,7 +68,7 @@ async def _ask(tenants: Tenants, target: str, sent: Sent) -> None:
             try:
                 told = await wire.ask(target, tenants.sender_key)
             except (UnansweredError, OSError, TimeoutError) as error:
-                # A request line that no server reads on with may end in a reset connection.
+                # A server that stops reading a request line may reset the connection.
                 sent.unanswered.append(f"{target[:60]}: {type(error).__name__}")
             else:
                 sent.note(told.status, told.header("retry-after"), target[:60])
@@ -80,7 +80,7 @@ async def _ask(tenants: Tenants, target: str, sent: Sent) -> None:
 
 
 def _queries(tenants: Tenants) -> dict[str, str]:
-    """Targets of 242 KB, and the worst that a target of 8,000 bytes can be."""
+    """Return targets of 242 KB, and the worst targets of 8,000 bytes."""
     found: dict[str, str] = {}
     for operation, target in tenants.sender.targets().items():
         if operation not in ("events", "search"):

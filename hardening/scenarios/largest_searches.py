@@ -1,4 +1,4 @@
-"""The largest searches that a target holds: answered, and nobody else is harmed by them."""
+"""The largest searches that fit into a target: answered, without harm to other tenants."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.places import Place
 TESTS = 20_000
 TIMES = 6
 AT_ONCE = 2
-# What a target has at most; one byte more is too much.
+# The size limit of a target; one byte more is refused.
 MOST_BYTES: Final = 8_000
 BEYOND: Final = (MOST_BYTES + 1, 16_000, 60_000, 240_000)
 HEAP = "512m"
@@ -39,7 +39,7 @@ async def run(
         if store == "sqlite":
             found += await _try(ground, await ground.place(store), store, tests, times)
             continue
-        # Its circuit breakers are those of a small heap, and nobody else's.
+        # An own node, so that the circuit breakers of its small heap affect no other scenario.
         with ground.own_node(HEAP) as node:
             place = ElasticsearchPlace((node.url,), "searches")
             found += await _try(ground, place, store, tests, times)
@@ -81,9 +81,9 @@ async def _try(ground: Ground, place: Place, store: str, tests: int, times: int)
 
 
 def _queries() -> dict[str, str]:
-    """Queries of about as many bytes as a target has, each the worst of a kind that is taken.
+    """Return queries near the size limit of a target, each the worst of an accepted kind.
 
-    A request has 500 wildcards at most, where `?` before the first `*` of a pattern do not count.
+    A request has at most 500 wildcards; each `?` before the first `*` of a pattern is free.
     """
     room = MOST_BYTES - len(_PATH) - 60
     hundredth, thirtieth, third = (room // n - len("&test_name=") - 3 for n in (100, 31, 3))
@@ -117,7 +117,7 @@ def _names(patterns: Sequence[str]) -> str:
 
 
 async def _ask(tenants: Tenants, query: str, times: int) -> tuple[Counter[str], list[float]]:
-    """Ask so often, a few at once, in no way that was asked before."""
+    """Send new requests, a few at once."""
     counted, seconds, left = Counter[str](), list[float](), iter(range(times))
 
     async def go_on() -> None:
@@ -140,7 +140,7 @@ async def _ask_beyond(tenants: Tenants) -> dict[int, str]:
     for size in BEYOND:
         wire = Wire(tenants.port)
         begin = f"{_PATH}?test_name="
-        # As many values of the allowed length as it takes.
+        # Repeat values of the allowed length up to the size.
         value = "?" * 1_900 + "&test_name="
         target = (begin + value * (size // len(value) + 1))[:size]
         found[size], _ = await _status(wire, tenants, target.rstrip("&"))
@@ -162,7 +162,7 @@ async def _load(place: Place, count: int) -> None:
     store = await open_store(place)
     name, now = RepositoryName(*SENDER.split("/")), datetime.now(UTC)
     try:
-        # Many ways to match all of a pattern but its end, and names as long as patterns.
+        # Names that match all of a pattern but its end in many ways, and names as long as patterns.
         names = [f"abab.{'a' * 40 * (1 + number % 3)}.{number:06}" for number in range(count)]
         for first in range(0, count, _BATCH):
             await load_names(store, names[first : first + _BATCH], repository=name, at=now)

@@ -1,4 +1,4 @@
-"""A matrix of jobs that failed long ago and passes now: it loads, rebuilds and prunes."""
+"""A matrix of jobs that failed long ago and passes now: load, rebuild and prune work."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.places import Place
 
 TESTS = 500
 JOBS = (4, 16)
-# The smallest that the tests use: how many clauses a query may have follows from it.
+# The smallest heap in the tests; Elasticsearch derives its limit of query clauses from it.
 HEAP = "256m"
 NAME = RepositoryName("umbrella", "sender")
 _FAILED_AGO = timedelta(days=40)
@@ -92,7 +92,7 @@ async def _try(ground: Ground, place: Place, store: str, tests: int, jobs: int) 
 
 
 async def _fill(ground: Ground, place: Place, tests: int, jobs: int, failed_at: datetime) -> str:
-    """Have each test fail once in each job; never most of them at once, which is no evidence."""
+    """Make each test fail once in each job; never most at once, which is not evidence."""
     store = await open_store(place)
     try:
         await store.ensure_repository(NAME)
@@ -121,7 +121,7 @@ def _name(number: int) -> str:
 
 
 def _write_reports(folder: Path, tests: int, jobs: int, now: datetime) -> Path:
-    """A report in which all pass, and a manifest that names it once for each job."""
+    """Write a report in which all tests pass, and a manifest that lists it once for each job."""
     cases = "".join(
         f'<testcase classname="suite" name={quoteattr(_name(n).partition(".")[2])} time="1"/>'
         for n in range(tests)
@@ -152,7 +152,7 @@ async def _upload(port: int, key: str, now: datetime) -> int | str:
 
 
 async def _count_right(port: int, key: str, tests: int, failed_at: datetime) -> int:
-    """How many tests are healthy by now, and know when they failed first."""
+    """Count the tests that are healthy now and have the right first failure."""
     wire = Wire(port)
     right = 0
     for number in range(tests):

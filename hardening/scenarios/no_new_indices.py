@@ -1,4 +1,4 @@
-"""A cluster that will not create indices: nothing good is refused, and all lands afterwards."""
+"""A cluster that refuses to create indices: no valid data is refused, and all of it lands later."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SENT: Final = "suite.test_000000"
 
 @dataclass
 class _Tried:
-    """What came of one way to send something in."""
+    """The outcome of one way to send data."""
 
     is_taken: bool
     is_unavailable: bool
@@ -49,7 +49,7 @@ class _Tried:
 
 @dataclass
 class _Load:
-    """What is sent in, all of it of months that have no index yet."""
+    """The data to send, all of it from months without an index."""
 
     ground: Ground
     place: Place
@@ -61,7 +61,7 @@ class _Load:
         """Try every way once; dead letters count as refused."""
         folder = self.ground.new_folder("load")
         now = datetime.now(UTC).replace(microsecond=0)
-        # A month each, since the first that comes may create the index for the others.
+        # Each way uses its own month, since the first write may create the index for the others.
         file = write_events(folder / "events.ndjson", 7, self.events, now - timedelta(days=35))
         sent = write_events(folder / "sent.ndjson", 8, self.events, now - timedelta(days=65))
         report = folder / "report.xml"
@@ -117,7 +117,7 @@ class _Load:
         )
 
     async def count_missing(self) -> list[str]:
-        """What is not there of all that was sent."""
+        """Return the data that was sent and is missing."""
         missing = []
         async with self.ground.serve(self.place, log_level="info") as running:
             now = datetime.now(UTC)
@@ -175,7 +175,7 @@ def _forbid(node: Node) -> Mapping[str, object]:
 
 
 def _limit(node: Node) -> Mapping[str, object]:
-    """As many shards are allowed as there are."""
+    """Set the shard limit to the current number of shards."""
     _, health = node.ask("/_cluster/health")
     return _set(node, {"cluster.max_shards_per_node": health["active_shards"]})
 

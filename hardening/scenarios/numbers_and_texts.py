@@ -1,4 +1,4 @@
-"""Numbers beyond what others hold, and texts that are none: kept exactly, or refused by name."""
+"""Numbers beyond common limits, and invalid text: stored exactly, or refused with the name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from indexing.timestamps import format_timestamp
 KEPT = (0, 2**53 - 1, 2**53, 2**53 + 1, 2**63 - 1)
 REFUSED = (2**63, 2**63 + 1, 2**64 - 1, 2**64, 2**64 + 1, 10**40, -1)
 LOGS = "/v1/repos/acme/widgets/logs"
-# Percent-encoded, or as they stand; what is fine in a name is refused elsewhere, never a 5xx.
+# Percent-encoded or raw; text that is valid in a name may be refused elsewhere, never with a 5xx.
 NO_TEXTS = (
     "%ED%A0%80",
     "%ED%BF%BF",
@@ -31,7 +31,7 @@ NO_TEXTS = (
     "a%00b",
 )
 ODD_TEXTS = ("%0d%0a", "%0D%0AX-A:%20b", "%F0%9F%94%A5", "%EF%BF%BF", "%25", "%", "%zz", "%u0000")
-# Members of an event, and values that are none.
+# Members of an event with invalid values.
 SENT = (
     ("trigger", b'"\\ud800"'),
     ("trigger", b'"a\\u0000b"'),
@@ -147,7 +147,7 @@ async def _sent_texts(wire: Wire, key: str, store: str) -> Finding:
 
 
 def _event(**members: bytes) -> bytes:
-    """A line of an event, with these members in the place of good ones."""
+    """Build the line of an event with these members in place of valid ones."""
     good = {
         "id": b"1",
         "received_at": orjson.dumps(format_timestamp(datetime.now(UTC) - timedelta(minutes=5))),

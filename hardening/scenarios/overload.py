@@ -1,4 +1,4 @@
-"""Five times as much as can be answered: what can be is answered, and the rest is told at once."""
+"""Five times the capacity: the service answers what it can and sheds the rest at once."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ REFUSED_WITHIN = 0.050
 MOST_GROWTH = 1.1
 TENANTS = 8
 TESTS = 60_000
-# At least as many in flight as it takes for the peak; the best of them is the peak.
+# Concurrencies high enough for the peak rate; the best result is the peak.
 _PEAKS = (8, 16, 32)
 _PEAK_SECONDS = 4.0
 _TICK = 0.01
-# As many as proxies and clients have open at most; a request that finds none free is not sent.
+# The most connections that proxies and clients open; without a free one, a request is not sent.
 _CONNECTIONS = 2_000
 _SENT_AT_LEAST = 0.95
 _FIRST_NUMBER = 1_000_000
-# Why this cannot be had with answers that cost least.
+# Why the cheapest responses cannot reach this.
 _SHORT: Final = (
     "such an answer takes a process a sixth of a millisecond, so all connections at once fit into "
     "its queue of half a second, and to refuse would take it half as long: whoever asks for more "
@@ -45,14 +45,14 @@ _SHORT: Final = (
 
 @dataclass
 class Load:
-    """Requests of several credentials, none of which was asked before."""
+    """New requests with several credentials."""
 
     port: int
     keys: Sequence[str] = field(repr=False)
     targets: Iterator[str]
     statuses: Counter[int] = field(default_factory=Counter)
     unanswered: int = 0
-    # Those that found no connection free.
+    # Requests without a free connection.
     unsent: int = 0
     refusals: list[float] = field(default_factory=list)
     answers: list[float] = field(default_factory=list)
@@ -88,7 +88,7 @@ async def run(ground: Ground, *, seconds: float = SECONDS, tests: int = TESTS) -
         ("searches", _search, ""),
         ("short answers", _detail, _SHORT),
     ):
-        # All of one length: the longer a pattern, the more it costs.
+        # All of one length: longer patterns cost more.
         targets = (target_of(stock, number) for number in count(_FIRST_NUMBER))
         async with ground.serve(place, log_level="info") as running:
             found += await _try(
@@ -98,14 +98,14 @@ async def run(ground: Ground, *, seconds: float = SECONDS, tests: int = TESTS) -
 
 
 def _search(stock: Stock, number: int) -> str:
-    """A pattern of its own that no index narrows: every name has to be looked at."""
+    """Return a new pattern that no index narrows: the search has to check every name."""
     path = stock.targets()["search"].partition("?")[0]
     digits = "*".join(str(number))
     return f"{path}?test_name=*s*e*c*s*_*{digits}*9&per_page=20"
 
 
 def _detail(stock: Stock, number: int) -> str:
-    """What is kept, asked for as nobody did before: to read the request costs the most."""
+    """Return a new request for a cached response: parsing the request costs the most."""
     return f"{stock.targets()['test']}?unseen={number}"
 
 
@@ -124,7 +124,7 @@ async def _try(
     load = new_load()
     overload = await _overload(load, running, peak * FACTOR, seconds)
     memory = overload.memory
-    # What else the machine does may have changed meanwhile.
+    # The other load on the machine may have changed meanwhile.
     after = max([await _peak(new_load(), many) for many in _PEAKS])
     goodput = overload.answered / seconds
     best = max(peak, after)
@@ -183,7 +183,7 @@ async def _peak(load: Load, many: int) -> float:
 
 @dataclass(frozen=True)
 class _Overload:
-    """How many were asked and answered within the time, and the memory second by second."""
+    """The numbers of requests and answers within the time, and the memory for each second."""
 
     asked: int
     answered: int
@@ -191,7 +191,7 @@ class _Overload:
 
 
 async def _overload(load: Load, running: Running, rate: float, seconds: float) -> _Overload:
-    """Ask at that rate, whatever comes back."""
+    """Send requests at that rate, whatever the answers are."""
     free = [Wire(load.port) for _ in range(_CONNECTIONS)]
     tasks: set[asyncio.Task[None]] = set()
     memory: list[int] = []

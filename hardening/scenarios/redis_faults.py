@@ -1,4 +1,4 @@
-"""Redis killed and stopped while clients ask: not one request fails."""
+"""Redis killed and stopped under load: no request fails."""
 
 from __future__ import annotations
 

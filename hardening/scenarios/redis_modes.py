@@ -1,4 +1,4 @@
-"""A Redis that is there and is no plain server: answers stay right, nobody waits, one warning."""
+"""A reachable Redis that is not a plain primary: right answers, no delays, one warning."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from tests.servers.ports import HOST
 from tests.servers.redis import Redis
 
 WRITES = 15
-# Seconds. The first writer may find out what Redis is; nobody after it waits for that again.
+# Seconds. Only the first write may wait to detect the mode of Redis.
 LONG_WAIT: Final = 0.5
 MOST_LONG_WAITS: Final = 1
 LONGEST_WAIT: Final = 1.0
-# Whoever reads the warning is told a setting, a command or a page that helps.
+# The warning names a setting, a command or a page that helps.
 _ADVICE: Final = re.compile(r"MERGEWATCH_|docs/|CLUSTER INFO|password|\bACL\b|primary")
 _PASSWORD: Final = "hush"
 _TEST: Final = "kept.test"
@@ -38,7 +38,7 @@ _METRIC: Final = re.compile(r"^(mergewatch_redis_\w+)(?:{([^}]*)})? (\S+)", re.M
 
 @dataclass(frozen=True)
 class _Mode:
-    """A way to be no plain server. What the service is given, and what is done once it runs."""
+    """A mode of Redis other than a plain server: the service's settings, and a later step."""
 
     name: str
     url_of: Callable[[Redis], str] = field(default=lambda redis: redis.url)
@@ -82,7 +82,7 @@ async def _try(ground: Ground, mode: _Mode, writes: int) -> list[Finding]:
             async with tenants.watcher.during(mode.name):
                 seconds, wrong = await _write(tenants, writes)
             metrics = await _read_metrics(tenants.port)
-        # What is written down of it at the end is read by a plain client.
+        # A plain client reads the dump at the end, so the server has to be whole.
         if not mode.cluster:
             redis.make_whole()
     warnings = _warnings(tenants.running)
@@ -90,8 +90,8 @@ async def _try(ground: Ground, mode: _Mode, writes: int) -> list[Finding]:
     usable = metrics.get("mergewatch_redis_usable")
     failures = sum(n for name, n in metrics.items() if name.startswith("mergewatch_redis_failures"))
     late = sum(each > LONG_WAIT for each in seconds)
-    # A mode that can be served needs no advice. The others take one warning that says what to do,
-    # beside which one may say what follows: that a change may show late.
+    # A mode that works needs no advice. The others need one warning that says what to do; a second
+    # one may state the consequence, that a change may show late.
     told = len(advice) == 1 and len(warnings) <= _MOST_WARNINGS and failures > 0 and usable == 0
     served = not advice and usable == 1
     mistakes = tenants.running.mistakes()
@@ -118,7 +118,7 @@ async def _try(ground: Ground, mode: _Mode, writes: int) -> list[Finding]:
 
 
 async def _write(tenants: Tenants, writes: int) -> tuple[list[float], list[str]]:
-    """Send results of one test by turns, and read each; how long each took, what was wrong."""
+    """Send passed and failed results of one test in turn; return write times and wrong reads."""
     wire, seconds, wrong = Wire(tenants.port), list[float](), list[str]()
     repository = tenants.sender.name
     path = f"/v1/ci/{repository.owner}/repositories/{repository.name}/tests/"
@@ -152,7 +152,7 @@ async def _read_metrics(port: int) -> dict[str, float]:
 
 
 def _warnings(running: Running) -> list[str]:
-    """What its log warns of Redis."""
+    """Return the warnings about Redis in its log."""
     return [
         " ".join(f"{name}={value}" for name, value in line.items() if name not in _PASSING)
         for line in running.lines()

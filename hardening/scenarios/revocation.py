@@ -1,4 +1,4 @@
-"""A key that is revoked while it is used: nothing is answered to it after a minute."""
+"""A key revoked while in use: after a minute, no request with it succeeds."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from hardening.wire import UnansweredError, Wire
 from tests.places import Place
 
 BOUND = 60.0
-# Longer than the bound, so that what is answered after it shows.
+# Longer than the bound, so that late answers show.
 WATCHED = 75.0
-# Before the revocation all is answered, and in the end nothing is.
+# Before the revocation every request succeeds; at the end, none does.
 _BEFORE = 2.0
 _AT_THE_END = 5.0
 CLIENTS = 4
 THERE, GONE, HIDDEN = "there", "gone", "out of reach of who revokes"
 HOWS = (THERE, GONE, HIDDEN)
-# A port at which nobody listens.
+# A port without a listener.
 NOWHERE = 1
 
 
 @dataclass
 class Case:
-    """Two services over one store, of which one may have seen nothing of the revocation."""
+    """Two services over one store; one may not have seen the revocation."""
 
     store: str
     how: str
@@ -56,7 +56,7 @@ async def _prepare(ground: Ground, stack: AsyncExitStack, store: str, how: str) 
     redis = stack.enter_context(ground.redis())
     settings = {"redis_url": redis.url, "log_level": "info"}
     services = [await stack.enter_async_context(ground.serve(place, **settings)) for _ in range(2)]
-    # Who revokes may not reach the Redis that the services go on using.
+    # The revoking process may not reach the Redis that the services use.
     apart = {"redis_url": f"redis://127.0.0.1:{NOWHERE}/0"} if how == HIDDEN else settings
     case = Case(store, how, place, services, stock, key, apart)
     if how == GONE:
@@ -70,7 +70,7 @@ async def _watch(ground: Ground, case: Case, watched: float) -> Finding:
         for service in case.services:
             for _ in range(CLIENTS // 2):
                 group.create_task(load.go_on(service.port))
-        # What is kept of the key is made now, as late as can be.
+        # Here the services cache the key, as late as possible.
         await asyncio.sleep(_BEFORE)
         before = load.take()
         began = time.monotonic()
@@ -98,7 +98,7 @@ async def _watch(ground: Ground, case: Case, watched: float) -> Finding:
 
 
 class _Load:
-    """Clients of both services, who go on asking with the same key."""
+    """Clients of both services that keep using the same key."""
 
     def __init__(self, case: Case) -> None:
         self._case = case
@@ -107,7 +107,7 @@ class _Load:
         self.statuses: Counter[int] = Counter()
 
     def take(self) -> dict[int, int]:
-        """How many of each status there were since this was asked last."""
+        """Return the count of each status since the last call."""
         taken, self.statuses = dict(self.statuses), Counter()
         return taken
 

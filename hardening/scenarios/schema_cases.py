@@ -1,4 +1,4 @@
-"""Whatever a client makes up from the OpenAPI document, every answer is one that it tells of."""
+"""Generated requests from the OpenAPI document: every response is one that it documents."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from hardening.stock import Stock, prepared, warm
 from indexing.models.keys import Scope
 from service.openapi import build_document
 
-# What is checked of every answer. Left out is the check that everything a schema allows is taken:
-# no schema can say which cursors are authentic, or which of two moments is the later one.
+# The checks for every response. The check that the service accepts everything a schema allows is
+# left out: no schema can say which cursors are authentic, or which of two moments is later.
 CHECKS: Final[tuple[CheckFunction, ...]] = (
     not_a_server_error,
     status_code_conformance,
@@ -43,7 +43,7 @@ CHECKS: Final[tuple[CheckFunction, ...]] = (
     response_schema_conformance,
 )
 CASES: Final = 10_000
-# Of so many cases one is asked again with bad credentials, which takes two requests more.
+# One case in this many is repeated with bad credentials, which takes two more requests.
 _AUTH_EVERY: Final = 50
 _AIMED_NOT_EVERY: Final = 4
 _SECONDS: Final = 60
@@ -52,7 +52,7 @@ _AT_ONCE: Final = 500
 
 @dataclass
 class Tally:
-    """What came of the cases of one operation."""
+    """The outcomes of the cases of one operation."""
 
     statuses: Counter[int] = field(default_factory=Counter)
     failures: Counter[str] = field(default_factory=Counter)
@@ -64,12 +64,12 @@ class Tally:
 
 @schemathesis.serializer("application/x-protobuf", "application/x-ndjson", "text/*")
 def _as_it_is(_: Any, value: Any) -> bytes:
-    """A body of a kind that has no structure to the document."""
+    """Serialise a body whose media type has no structure in the document."""
     return value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
 
 
 def aim(case: schemathesis.Case[Any], there: Mapping[str, str]) -> None:
-    """Ask about what is there: else hardly any case would come further than that it is not."""
+    """Aim a case at existing data: else hardly any would get past a 404."""
     parameters = case.path_parameters or {}
     parameters.update({name: there[name] for name in parameters if name in there})
 
@@ -80,13 +80,13 @@ def ask(
     services: Sequence[tuple[str, str, str, Mapping[str, str]]],
     cases: int,
 ) -> dict[str, Tally]:
-    """Ask so many cases of one operation of every (store, address, key, path's parameters)."""
+    """Send cases of one operation to every (store, address, key, path parameters)."""
     tallies = {store: Tally() for store, *_ in services}
 
     def one(case: schemathesis.Case[Any]) -> None:
         number = max(tally.cases for tally in tallies.values())
         for store, base, key, there in services:
-            # The others may come no further than a repository that is not there.
+            # The others may get no further than a missing repository.
             if number % _AIMED_NOT_EVERY:
                 aim(case, there)
             checks = CHECKS if number % _AUTH_EVERY else (*CHECKS, ignored_auth)
@@ -95,7 +95,7 @@ def ask(
     strategy = _schema()[path][method].as_strategy()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        # A batch at a time, for hypothesis remembers each case of one.
+        # Run in batches, because hypothesis remembers every case of a batch.
         while (asked := min(tally.cases for tally in tallies.values())) < cases:
             chosen = settings(
                 max_examples=min(_AT_ONCE, cases - asked),
@@ -133,20 +133,20 @@ def _schema() -> Any:
 async def run(
     ground: Ground, *, cases: int = CASES, stores: Sequence[str] = STORES
 ) -> list[Finding]:
-    """The same cases are asked over every store, for to make them up takes longest."""
+    """Send the same cases to every store, because generating them takes longest."""
     services, served = [], []
     async with AsyncExitStack() as stack:
         for store in stores:
             place = await ground.place(store)
             (stock,), key = await prepared(ground, place, ["acme/widgets"], scope=Scope.ADMIN)
-            # With a line for each request the log would be the largest part of it.
+            # A line for each request would fill most of the log.
             running = await stack.enter_async_context(
                 ground.serve(place, log_level="info", ingest="true")
             )
             await warm(running.port, stock, key)
             services.append((store, f"http://127.0.0.1:{running.port}", key, _there(stock)))
             served.append(running)
-        # One answer is all there is to the other paths.
+        # The other paths have only one answer.
         operations = [
             (path, method.upper())
             for path, methods in _schema().items()

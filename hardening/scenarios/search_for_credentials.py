@@ -1,4 +1,4 @@
-"""After all of it: every credential that was used, looked for in everything that was left."""
+"""Runs last: searches everything that the scenarios left for every credential used."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def run(ground: Ground, *, stores: Sequence[str] = STORES) -> list[Finding
     await _use(ground, stores)
     await asyncio.to_thread(ground.write_down_node)
     credentials = set(ground.ledger.read_text(encoding="utf-8").split())
-    # What the other runs left lies beside this one's.
+    # The files of the other runs lie beside this one's.
     found, files, size = await asyncio.to_thread(search, ground.folder.parent, credentials)
     return [
         Finding(
@@ -41,7 +41,7 @@ async def run(ground: Ground, *, stores: Sequence[str] = STORES) -> list[Finding
 
 
 async def _use(ground: Ground, stores: Sequence[str]) -> None:
-    """Use each kind in every place of a request, with every kind of store and a line for each."""
+    """Use each kind in every place of a request, with every kind of store and full logging."""
     for store in stores:
         place = await ground.place(store)
         (stock,), key = await prepared(ground, place, ["acme/widgets"], scope=Scope.ADMIN)
@@ -68,7 +68,7 @@ async def _use(ground: Ground, stores: Sequence[str]) -> None:
                     await wire.ask(target, credential, b"X-Request-Id: " + credential.encode())
                 for headers in variants(Texts(credential, credential, credential, credential)):
                     await wire.ask(stock.targets()["events"], None, *headers)
-            # Pasted into an address by mistake: no key of ours shows in the line for it.
+            # A key pasted into a URL by mistake must not appear in its log line.
             for target in (f"/v1/{key}", f"/v1/repos/{key}/x/logs?token={key}"):
                 await wire.ask(target, key)
             await wire.send(request("/v1/x", key, b"Bad header"))
@@ -87,9 +87,9 @@ async def _use(ground: Ground, stores: Sequence[str]) -> None:
 
 
 def search(folder: Path, credentials: Iterable[str]) -> tuple[list[str], int, int]:
-    """Where any of them is, in any writing; how many files of how many bytes were looked through.
+    """Find any credential in any encoding; return the places, and the files and bytes searched.
 
-    The commands of keys are not there to be searched: to print the key is what they are for.
+    The output of the key commands is not searched: their purpose is to print the key.
     """
     wanted = {writing for text in credentials for writing in writings(text.encode())}
     if not wanted:
@@ -103,17 +103,17 @@ def search(folder: Path, credentials: Iterable[str]) -> tuple[list[str], int, in
             size += path.stat().st_size
             for chunk in _chunks(path, overlap):
                 if match := pattern.search(chunk):
-                    # Only where: what it is must not be in yet another place.
+                    # Report only the place, so that the credential itself does not spread further.
                     found.append(f"{path.relative_to(folder)} near byte {match.start()}")
                     break
     return found, files, size
 
 
 def writings(text: bytes) -> Iterator[bytes]:
-    """As it stands, percent-encoded, in base 64, in hexadecimal and turned round."""
+    """Yield the text plain, percent-encoded, in base 64, in hexadecimal and reversed."""
     yield text
     yield quote(text).encode()
-    # Without its end, which depends on what follows.
+    # Cut the end, which depends on what follows.
     yield base64.b64encode(text)[: len(text)]
     yield text.hex().encode()
     yield text[::-1]

@@ -1,4 +1,4 @@
-"""Two loads and a reader on one SQLite file: everything lands, and every answer is right."""
+"""Two loads and a reader on one SQLite file: no data is lost, and every answer is right."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def run(ground: Ground, *, events: int = EVENTS) -> list[Finding]:
 
 
 def write_events(path: Path, number: int, count: int, at: datetime) -> Path:
-    """Events whose ids no other file has."""
+    """Write events whose ids no other file has."""
     event = {
         "received_at": format_timestamp(at),
         "trigger": "rule",
@@ -71,7 +71,7 @@ def write_events(path: Path, number: int, count: int, at: datetime) -> Path:
 
 
 async def count_events(ground: Ground, place: Place, key: str, stock: Stock) -> int:
-    """Walk the log of a service that has kept nothing; how many different events there are."""
+    """Count the distinct events by walking the log of a service with an empty cache."""
     async with ground.serve(place, log_level="info") as running:
         wire = Wire(running.port)
         ids: set[tuple[int, str]] = set()

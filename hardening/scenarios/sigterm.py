@@ -1,4 +1,4 @@
-"""SIGTERM while clients ask over connections that they keep: nobody is cut off."""
+"""SIGTERM while clients use keep-alive connections: no request is cut off (connection draining)."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def _ask(port: int, key: str, stock: Stock, seen: Seen) -> None:
             try:
                 await wire.open()
             except OSError:
-                # Nobody listens any more: that was told in order.
+                # The listener has closed, after the service announced it in order.
                 seen.enough.set()
                 return
             try:

@@ -1,4 +1,4 @@
-"""A thousand clients that take their time: the others hardly notice."""
+"""A thousand slow clients: the others hardly notice."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def run(
     async with ground.serve(place, log_level="info") as running:
         judge = Judge(running.port, key)
         await judge.learn(list(stock.targets().values()))
-        # By turns, so that what else the machine does hits both.
+        # In turn, so that other load on the machine hits both.
         for _ in range(rounds):
             alone += await _measure(judge, seconds)
             failed += judge.tally.failed
@@ -63,7 +63,7 @@ async def run(
 
 
 async def _enlarge(ground: Ground, place: Place, stock: Stock) -> str:
-    """Make a list that no socket's buffers hold; gives a key that reads it, of somebody else."""
+    """Create a list larger than socket buffers; return another owner's key that reads it."""
     store = await open_store(place)
     try:
         for number in range(LARGE):
@@ -83,7 +83,7 @@ async def _measure(judge: Judge, seconds: float) -> list[float]:
 
 @asynccontextmanager
 async def _slow_clients(port: int, count: int, key: str, target: str) -> AsyncIterator[None]:
-    """They run in a process of their own, for what they cost is theirs."""
+    """Run them in a separate process, so that their cost is not the watcher's."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",

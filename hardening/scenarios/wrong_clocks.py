@@ -1,4 +1,4 @@
-"""Results and events of wrong clocks: refused by name, and what is answered stays as it was."""
+"""Results and events from wrong clocks: refused with a reason, and answers stay unchanged."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.places import Place
 
 _TEST: Final = "clock.test"
 _OLD: Final = "clock.old"
-# What is asked of both, in this order.
+# The requests for both tests, in this order.
 _ASKED: Final = (_TEST, f"search for {_TEST}", _OLD, f"search for {_OLD}")
 _LATEST: Final = 2**63 - 1
 _EARLIEST: Final = 1
@@ -32,7 +32,7 @@ _EARLIEST: Final = 1
 
 @dataclass
 class _Clocks:
-    """A service, one test that is flaky, and what came of wrong clocks."""
+    """A service, one flaky test, and the outcomes of wrong clocks."""
 
     ground: Ground
     place: Place
@@ -43,7 +43,7 @@ class _Clocks:
     _sent: int = 0
 
     async def send(self, name: str, conclusion: str, nanoseconds: int) -> tuple[int, str]:
-        """Send one result; how many spans were rejected, and what is said of it."""
+        """Send one result; return the number of rejected spans and the message."""
         self._sent += 1
         body = make_result(name, conclusion, nanoseconds, self._sent)
         answer = await self._post("traces", "application/json", body)
@@ -51,7 +51,7 @@ class _Clocks:
         return int(said.get("rejectedSpans", 0)), str(said.get("errorMessage", ""))
 
     async def send_event(self, received_at: str) -> tuple[int, str]:
-        """Send one event; how many lines were refused, and what is said of it."""
+        """Send one event; return the number of refused lines and the message."""
         self._sent += 1
         folder = self.ground.new_folder("event")
         line = write_events(folder / "event", self._sent, 1, self.now).read_bytes()
@@ -69,7 +69,7 @@ class _Clocks:
         return answer
 
     async def answers(self, *names: str) -> list[bytes]:
-        """What is told of these tests now, in the detail and in the search."""
+        """Return the current detail and search results of these tests."""
         self._sent += 1
         owner, name = self.stock.name.owner, self.stock.name.name
         ci = f"/v1/ci/{owner}/repositories/{name}"
@@ -82,7 +82,7 @@ class _Clocks:
         return found
 
     async def type_report(self, timestamp: str, *words: str) -> tuple[int, str]:
-        """Type `ingest junit` for a report with that timestamp in it."""
+        """Run `ingest junit` on a report with that timestamp."""
         report = self.ground.new_folder("report") / "report.xml"
         case = f'<testcase classname="clock" name="test" timestamp="{timestamp}" time="1"/>'
         report.write_text(f"<testsuite>{case}</testsuite>", encoding="utf-8")
@@ -115,7 +115,7 @@ async def _spans(clocks: _Clocks, store: str) -> Finding:
     now = to_microseconds(clocks.now) * 1_000
     hour = 3_600 * 10**9
     for conclusion in ("passed", "failed", "passed", "failed", "passed"):
-        # What fails and passes by turns is flaky.
+        # A test that fails and passes in turn is flaky.
         now += 10**9
         await clocks.send(_TEST, conclusion, now - 2 * hour)
         await clocks.send(_OLD, "passed", now - 2 * hour)
@@ -137,7 +137,7 @@ async def _spans(clocks: _Clocks, store: str) -> Finding:
         for name, old, new in zip(_ASKED, before, after, strict=True)
         if old != new
     ]
-    # What is a little ahead is a clock like any other.
+    # A clock that is slightly ahead is accepted.
     ahead, said = await clocks.send(_TEST, "passed", now + 12 * hour)
     return Finding(
         f"spans of wrong clocks, {store}",
@@ -151,7 +151,7 @@ async def _spans(clocks: _Clocks, store: str) -> Finding:
 
 
 def _differences(old: bytes, new: bytes) -> str:
-    """The members of an answer that changed."""
+    """Return the members of an answer that changed."""
     before, after = orjson.loads(old), orjson.loads(new)
     changed = (name for name in before if before[name] != after.get(name))
     return ", ".join(f"{name} {before[name]} became {after.get(name)}" for name in changed)
@@ -184,7 +184,7 @@ async def _reports(clocks: _Clocks, store: str) -> Finding:
     given = [
         await clocks.type_report(recent, "--started-at", y) for y in ("1970-01-01", "2262-01-01")
     ]
-    # A time within a report that cannot be is no time: the file's own is taken.
+    # An impossible time in a report counts as missing: the file's own time is used.
     status, said = await clocks.type_report("0001-01-01T00:00:00")
     detail = orjson.loads((await clocks.answers(_TEST))[0])
     right = before == await clocks.answers(_OLD)

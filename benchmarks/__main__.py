@@ -43,7 +43,7 @@ SERVERS: Final = (REDIS, ELASTICSEARCH)
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run: how large, over which servers, and where its files lie."""
+    """One run: its size, its servers, and the folder of its files."""
 
     size: Size
     redis_url: str | None
@@ -51,17 +51,17 @@ class Run:
 
     @property
     def logs(self) -> Path:
-        """Where servers write what they have to say."""
+        """The folder of the servers' logs."""
         return FOLDER / self.size.name / "logs"
 
     def load(self, store: StoreSize) -> Path:
-        """The folder of that store on SQLite, filled."""
+        """Fill that store on SQLite and return its folder."""
         folder = FOLDER / "sqlite" / store.name
         load(folder, store, lambda: open_store(folder))
         return folder
 
     def conditions(self) -> Conditions:
-        """The main store, on SQLite and, where that runs, on Elasticsearch."""
+        """The main store, on SQLite and, if a node runs, on Elasticsearch."""
         store = self.size.store
         folder = self.load(store)
         prefix = f"bench-{store.name}"
@@ -73,7 +73,7 @@ class Run:
 
 
 def measure_part(run: Run, part: str) -> dict[str, Any]:
-    """The members of `Results` that a part fills."""
+    """Measure a part and return its members of `Results`."""
     return PARTS[part](run)
 
 
@@ -90,7 +90,7 @@ def _ingest(run: Run) -> dict[str, Any]:
 
 
 async def _open_new(url: str, folder: Path) -> Any:
-    # The name of a temporary folder is one that nobody else has.
+    # The name of a temporary folder is unique.
     return await open_store(ElasticsearchPlace((url,), f"bench-{folder.name.lower()}"))
 
 
@@ -107,7 +107,7 @@ PARTS: Final[dict[str, Callable[[Run], dict[str, Any]]]] = {
 
 @contextmanager
 def prepared(size: Size, without: list[str]) -> Iterator[Run]:
-    """A run with the servers that are not left out."""
+    """Prepare a run with all servers except those to leave out."""
     cores = divide(available_cores(), 1)
     with ExitStack() as exits:
         redis_url = elasticsearch_url = None
@@ -121,12 +121,12 @@ def prepared(size: Size, without: list[str]) -> Iterator[Run]:
 
 def main() -> int:
     options = _read_options()
-    # Told to end, it ends what it has started: an exception runs through every `with`.
+    # On SIGTERM, raise an exception, so that every `with` stops what it started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     size = SIZES[options.size]
     parts = options.parts or list(PARTS)
     kept = FOLDER / size.name / "results.json"
-    # A whole run is one run; parts that are asked for by name are measured anew among the others.
+    # A full run starts from empty results; parts selected by name replace earlier results.
     results = read_results(kept) if options.parts else Results()
     ensure_wrk()
     with prepared(size, options.without) as run:
@@ -148,9 +148,9 @@ def main() -> int:
 
 
 def report(verdicts: Sequence[Verdict], failures: Sequence[str], *, thorough: bool) -> int:
-    """Print each target and whether it holds; gives the exit status.
+    """Print each target and whether it holds; return the exit status.
 
-    A run that is not thorough tells whether everything works; its figures prove nothing.
+    A run that is not thorough shows only whether everything works; its figures prove nothing.
     """
     for failure in failures:
         print(f"FAILED        {failure}")

@@ -34,17 +34,17 @@ PLAIN: Final = f"{PREFIX}-plain"
 IDENTITIES: Final = 1_000_000
 EVENTS: Final = 50_000
 REPORTS: Final = 151
-# The tests whose words are asked for: each once, spread over all of a repository.
+# The tests whose words are searched: each once, spread over the whole repository.
 WORDS: Final = range(0, 3_600, 6)
 
 MAX_SEARCH_RATIO: Final = 0.1
 MAX_PAGE_RATIO: Final = 1.3
-# The rest of a load may take so much more memory than its first part did.
+# The limit of memory during the rest of a load, relative to its first part.
 MAX_GROWTH: Final = 1.5
 
 
 class Verdicts:
-    """Prints each figure with what it has to be, and remembers whether all of them were."""
+    """Prints each figure with its bound, and remembers whether all of them hold."""
 
     def __init__(self) -> None:
         self.all_hold = True
@@ -58,7 +58,7 @@ class Verdicts:
 
 @contextmanager
 def node_at(url: str | None) -> Iterator[str]:
-    """The URL of a node: the one that is given, or one that ends with the block."""
+    """Yield the URL of a node: the given one, or one that runs until the context exits."""
     if url:
         yield url
         return
@@ -68,7 +68,7 @@ def node_at(url: str | None) -> Iterator[str]:
 
 
 def load_all(url: str, identities: int, verdicts: Verdicts) -> None:
-    """Load what is not there yet, and say what that took."""
+    """Load what is missing, and print its cost."""
     for what, amount in (("identities", identities), ("events", EVENTS), ("reports", REPORTS)):
         done = load(what, amount, url, PREFIX)
         verdicts.say(
@@ -86,7 +86,7 @@ def _describe(done: Load) -> str:
 
 
 async def measure(url: str, identities: int, verdicts: Verdicts) -> None:
-    """Print what searches and pages cost, and what the documents take on disk."""
+    """Print the costs of searches and pages, and the size of the documents on disk."""
     store = await ElasticsearchStore.open([url], prefix=PREFIX)
     connection = Connection([url])
     try:
@@ -113,7 +113,7 @@ async def _measure_first_searches(
     reader: Reader, connection: Connection, verdicts: Verdicts
 ) -> None:
     warming, waited, worked = WORDS[:300], WORDS[300:450], WORDS[450:]
-    # The first ones warm up the compiler, each with a word of its own, and are not counted.
+    # The first searches warm up the JIT compiler, each with a new word, and are not counted.
     await compare_first_searches(reader, connection, PLAIN, warming)
     for what, compared in (
         ("waited for", await compare_first_searches(reader, connection, PLAIN, waited)),

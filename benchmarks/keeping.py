@@ -1,4 +1,4 @@
-"""Keeps the results of a run in a file, so that one part can be measured anew by itself."""
+"""Saves the results of a run in a file, so that a single part can be measured again."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from benchmarks.running.profile import Profile, Share
 
 
 def write_results(path: Path, results: Results) -> None:
-    """Keep the results, in place of those that were kept."""
+    """Save the results and replace earlier ones."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(orjson.dumps(results, option=orjson.OPT_INDENT_2))
 
 
 def read_results(path: Path) -> Results:
-    """The results that were kept; empty where none were."""
+    """Read the saved results; empty if there are none."""
     return decode(orjson.loads(path.read_bytes())) if path.exists() else Results()
 
 
 def decode(value: dict[str, Any]) -> Results:
-    """The results that `orjson` made that of. Pure."""
+    """Convert parsed JSON back into results. Pure."""
     flood, memory = value["flood"], value["memory"]
     return Results(
         figures=tuple(_figure(found) for found in value["figures"]),

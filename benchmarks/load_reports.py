@@ -1,8 +1,8 @@
-"""What loading 151 real reports costs, beside the least that it could: `make bench`.
+"""The cost of loading 151 real reports, compared with the least possible: `make bench`.
 
-The least is reading them with lxml alone, plus storing executions that were prepared beforehand.
-All three are timed one after another in one process, the best of a few rounds each, since a
-machine that is busy now and then makes single figures worthless and a ratio of bests steady.
+The least is parsing them with lxml alone, plus storing prepared executions. All three are timed in
+turn in one process, and the best of a few rounds counts: on a machine with other load, single times
+vary, but the ratio of the best times is stable.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ Batch = tuple[Run, Sequence[Execution]]
 
 
 class Preparing:
-    """A sink that only keeps what a store would have been given."""
+    """A sink that only collects what a store would get."""
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
 
     async def ensure_repository(self, name: RepositoryName) -> None:
-        """Every repository is known here."""
+        """Do nothing: every repository is known here."""
 
     async def write_executions(
         self,
@@ -73,7 +73,7 @@ def read_requests() -> list[ReportRequest]:
 
 
 def read_with_lxml(requests: Sequence[ReportRequest]) -> int:
-    """Parse every report and look at every case, as plainly as it can be done."""
+    """Parse every report and visit every case, in the plainest way."""
     failed = 0
     for request in requests:
         with gzip.open(request.path) as stream:
@@ -94,7 +94,7 @@ async def load(store: Store, requests: Sequence[ReportRequest]) -> IngestCount:
 
 
 async def time_over_a_new_store(work: Callable[[Store], Awaitable[object]]) -> float:
-    """Seconds that the work takes over a store that has nothing but the repository."""
+    """Return the seconds of the work over a store with only the repository in it."""
     with tempfile.TemporaryDirectory() as folder:
         store = await open_store(Path(folder))
         try:
@@ -115,7 +115,7 @@ def time_of(work: Callable[[], object]) -> float:
 
 
 async def measure() -> float:
-    """Print the figures; gives the ratio."""
+    """Print the figures; return the ratio."""
     requests = read_requests()
     preparing = Preparing()
     count = await ingest_reports(preparing, requests, refuse=print, clock=_now)

@@ -1,4 +1,4 @@
-"""What was measured, as values, and the ratios that are taken of it. Pure."""
+"""The results as values, and ratios between them. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.running.profile import Profile
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One stretch of load, and what the floor did right before and after; latencies in seconds."""
+    """One period of load, and the floor's rate right before and after; latencies in seconds."""
 
     requests_per_second: float
     floor_per_second: float
@@ -21,9 +21,9 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """How fast one stack answers one operation.
+    """The speed of one stack for one operation.
 
-    `repeated`: the same request over and over, so that a cache can answer; else another each time.
+    `repeated` means the same request each time, so a cache can answer; else all requests differ.
     """
 
     operation: str
@@ -35,28 +35,28 @@ class Figure:
 
     @property
     def ratio(self) -> float:
-        """Of the floor: the median of the rounds' own ratios, so that noise hits both."""
+        """Return the median of the ratios to the floor of all rounds, so that noise hits both."""
         return median(r.requests_per_second / r.floor_per_second for r in self.rounds)
 
     @property
     def requests_per_second(self) -> float:
-        """The median of the rounds."""
+        """Return the median of all rounds."""
         return median(r.requests_per_second for r in self.rounds)
 
     @property
     def p50(self) -> float:
-        """The median of the rounds' medians, in seconds."""
+        """Return the median of the rounds' medians, in seconds."""
         return median(r.p50 for r in self.rounds)
 
     @property
     def p99(self) -> float:
-        """The median over the rounds, in seconds."""
+        """Return the median of the rounds' 99th percentiles, in seconds."""
         return median(r.p99 for r in self.rounds)
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One operation of one stack, for whoever wants to look into it."""
+    """One operation of one stack, as the subject of a profile."""
 
     operation: str
     stack: str
@@ -73,7 +73,7 @@ class ProfiledSubject:
 
 @dataclass(frozen=True, slots=True)
 class Flood:
-    """The p99 of test detail in seconds, by itself and with slow searches beside it, by round."""
+    """The p99 of test detail in seconds, alone and beside slow searches, by round."""
 
     alone: tuple[float, ...]
     flooded: tuple[float, ...]
@@ -81,7 +81,7 @@ class Flood:
 
     @property
     def ratio(self) -> float:
-        """How many times its p99 alone it takes under the flood."""
+        """Return the p99 under the flood, relative to the p99 alone."""
         return median(f / a for a, f in zip(self.alone, self.flooded, strict=True))
 
 
@@ -94,15 +94,15 @@ class Memory:
 
     @property
     def ratio(self) -> float:
-        """The end against the middle: 1 where nothing is added any more."""
+        """Return the memory at the end relative to the middle: 1 if it no longer grows."""
         return self.resident[-1] / self.resident[len(self.resident) // 2]
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one operation costs over a store of one size.
+    """The cost of one operation over a store of one size.
 
-    `floors` is in requests of the floor, `p50` in seconds; `series` tells what it is that grows.
+    `floors` is in requests of the floor, `p50` in seconds; `series` names what grows.
     """
 
     series: str
@@ -114,7 +114,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """How much of one kind is loaded in a second in one way; the first way is the base."""
+    """How much data of one kind is loaded in a second, in one way; the first way is the base."""
 
     kind: str
     way: str
@@ -123,17 +123,17 @@ class Speed:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """All of one run; a part that was left out is empty or `None`."""
+    """The results of one run; a part that was left out is empty or `None`."""
 
     figures: tuple[Figure, ...] = ()
     flood: Flood | None = None
     memory: Memory | None = None
     costs: tuple[Cost, ...] = ()
     speeds: tuple[Speed, ...] = ()
-    # What loading the real reports takes, times the least that it could.
+    # The cost of loading the real reports, relative to the least possible.
     reports_ratio: float | None = None
     hottest: tuple[ProfiledSubject, ...] = ()
-    # What did not come to a figure, and why.
+    # The measurements without a figure, and why.
     failures: tuple[str, ...] = ()
     # When each part was measured, in the order of the parts.
     dates: Mapping[str, str] = field(default_factory=dict)
@@ -147,7 +147,7 @@ class Results:
         workers: int = 1,
         connections: int | None = None,
     ) -> Figure | None:
-        """The figure of that measurement, if it was made; the highest number of connections."""
+        """Return the figure of that measurement, if any; the one with the most connections."""
         found = [
             figure
             for figure in self.figures
@@ -159,9 +159,9 @@ class Results:
 
 
 def compare(one: Figure, other: Figure) -> float:
-    """How many times the speed of `other` one is: the median over the rounds of their ratios.
+    """Return the speed of `one` relative to `other`: the median ratio over the rounds.
 
-    Each is held against its own floor first: the two were not measured in the same moment.
+    Each is first divided by its own floor, because the two were not measured at the same moment.
     """
     return median(
         (a.requests_per_second / a.floor_per_second) / (b.requests_per_second / b.floor_per_second)

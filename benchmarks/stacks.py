@@ -1,4 +1,4 @@
-"""Who is measured: each combination of a service, a store and a cache is one line of a table."""
+"""The measured stacks: each combination of a service, a store and a cache is one table row."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ OWN_SETTINGS: Final = Variables(
 
 
 class Service(Enum):
-    """Whose code answers."""
+    """The code that answers."""
 
     MERGEWATCH = "mergewatch"
     FASTAPI = "FastAPI"
     DATASETTE = "Datasette"
-    # Nobody's: the searches that the service would send, sent by the load itself.
+    # No service: the load itself sends the searches that the service would send.
     ITSELF = "the store itself"
 
 
 class StoreKind(Enum):
-    """Where the data lies."""
+    """The store of the data."""
 
     SQLITE = "SQLite"
     ELASTICSEARCH = "Elasticsearch"
 
 
 class CacheKind(Enum):
-    """Where finished answers are kept."""
+    """The cache of complete responses."""
 
     NONE = "none"
     PROCESS = "in process"
@@ -50,9 +50,9 @@ class CacheKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the stacks may use; a URL is `None` where that server does not run.
+    """The servers and data that the stacks may use; a URL is `None` if that server does not run.
 
-    The folder is that of the SQLite file, the prefix that of the indices.
+    `folder` has the SQLite file, `prefix` is that of the indices.
     """
 
     folder: Path
@@ -63,7 +63,7 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """One line of the table."""
+    """One row of the table."""
 
     service: Service
     store: StoreKind
@@ -71,16 +71,16 @@ class Stack:
 
     @property
     def name(self) -> str:
-        """The stack in figures and targets."""
+        """Return the stack's name in figures and targets."""
         return name_of(self.service, self.store, self.cache)
 
     @property
     def has_workers(self) -> bool:
-        """Whether it can be told to use several processes."""
+        """Return whether it can run several processes."""
         return self.service in (Service.MERGEWATCH, Service.FASTAPI)
 
     def dialect(self, around: Surroundings) -> Dialect:
-        """How this stack is asked."""
+        """Return the form of this stack's requests."""
         if self.service is Service.DATASETTE:
             return ask_datasette
         if self.service is Service.ITSELF:
@@ -88,17 +88,17 @@ class Stack:
         return ask_service
 
     def runs_in(self, around: Surroundings) -> bool:
-        """Whether all that it needs is there."""
+        """Return whether all servers that it needs run."""
         return not (
             (self.cache is CacheKind.REDIS and around.redis_url is None)
             or (self.store is StoreKind.ELASTICSEARCH and around.elasticsearch_url is None)
         )
 
     def takes_part(self, operation: Operation, *, repeated: bool) -> bool:
-        """Whether the stack has something to show there.
+        """Return whether the stack takes part in that measurement.
 
-        What is asked repeatedly is for caches; where nothing is kept that is all there is, and
-        Redis has no part in it.
+        Repeated requests measure caches. An operation without caching has only those, and Redis
+        takes no part in it.
         """
         if self.service is Service.ITSELF and (
             operation.page > 1 or operation.kind not in (Kind.EVENTS, Kind.SEARCH)
@@ -109,7 +109,7 @@ class Stack:
         return self.cache is not (CacheKind.NONE if repeated else CacheKind.REDIS)
 
     def launch(self, around: Surroundings, port: int, workers: int) -> Launch | None:
-        """How it is started; `None` for what runs already."""
+        """Return how to start it; `None` if it runs already."""
         if self.service is Service.ITSELF:
             return None
         if self.service is Service.DATASETTE:
@@ -128,12 +128,12 @@ class Stack:
 
 
 def name_of(service: Service, store: StoreKind, cache: CacheKind) -> str:
-    """The name of that combination."""
+    """Return the name of that combination."""
     return f"{service.value}, {store.value}" + (", Redis" if cache is CacheKind.REDIS else "")
 
 
 def launch_floor(sizes: Sequence[int], port: int, workers: int) -> Launch:
-    """The floor, with a constant of each size."""
+    """Return how to start the floor, with a constant of each size."""
     options = ("--port", str(port), "--workers", str(workers), *map(str, sizes))
     return Launch((sys.executable, "-m", "benchmarks.peers.floor", *options), "/ready")
 
@@ -161,7 +161,7 @@ def _launch_fastapi(around: Surroundings, port: int, workers: int) -> Launch:
 
 
 def _launch_datasette(around: Surroundings, port: int) -> Launch:
-    # Its own limit of a second would end the slowest globs; proposals of facets are for people.
+    # Datasette's default limit of a second would stop the slowest globs; facets are for people.
     options = (
         f"--host {HOST} --port {port}"
         " --setting sql_time_limit_ms 20000 --setting suggest_facets off"
@@ -188,5 +188,5 @@ STACKS: Final = (
     Stack(Service.FASTAPI, StoreKind.ELASTICSEARCH, CacheKind.REDIS),
     Stack(Service.ITSELF, StoreKind.ELASTICSEARCH, CacheKind.NONE),
 )
-# What answers are compared with, and whose sizes the floor takes.
+# The answers of other stacks must match this one's, and the floor uses their sizes.
 REFERENCE: Final = STACKS[0]

@@ -1,4 +1,4 @@
-"""What has to hold, each target once, and whether it does by what was measured. Pure."""
+"""The targets, each declared once, and whether the results meet them. Pure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from benchmarks.results import Figure, Results, Subject, compare
 from benchmarks.stacks import STACKS, CacheKind, Service, StoreKind, name_of
 
 ALONE_MILLISECONDS: Final = 30.0
-# Of the raw search request by itself.
+# Relative to the raw search request alone.
 TIMES_RAW: Final = 1.5
 TIMES_FASTAPI: Final = 2.0
 TIMES_DATASETTE: Final = 5.0
 FLOOD_RATIO: Final = 3.0
-# Of a process that gains nothing: the allocator gives and takes a few pages.
+# The ratio of a process without a leak: the allocator adds and returns a few pages.
 MEMORY_RATIO: Final = 1.05
 REPORTS_RATIO: Final = 3.0
 
@@ -25,8 +25,8 @@ _REDIS: Final = name_of(Service.MERGEWATCH, StoreKind.SQLITE, CacheKind.REDIS)
 _ELASTICSEARCH: Final = name_of(Service.MERGEWATCH, StoreKind.ELASTICSEARCH, CacheKind.PROCESS)
 _RAW: Final = name_of(Service.ITSELF, StoreKind.ELASTICSEARCH, CacheKind.NONE)
 
-# What clients ask most: plugins on every run, of every process or of all that share a Redis; and
-# dashboards, of the store itself.
+# The most common requests: plugins in every run, cached in each process or in a shared Redis; and
+# dashboards, which read the store.
 HOTTEST: Final = (
     Subject("detail", _SQLITE, repeated=True),
     Subject("quarantines", _REDIS, repeated=True),
@@ -36,7 +36,7 @@ HOTTEST: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One line of what has to hold; `figure` gives `None` for what was not measured."""
+    """One target; `figure` returns `None` if it was not measured."""
 
     text: str
     bound: float
@@ -48,14 +48,14 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A target with what was measured of it."""
+    """A target with its measured figure."""
 
     target: Target
     figure: float | None
 
     @property
     def holds(self) -> bool | None:
-        """Whether it does, by the figure as it is, not as it is shown; `None`: not measured."""
+        """Return whether it holds by the exact, not the displayed figure; `None`: not measured."""
         if self.figure is None:
             return None
         if self.target.at_least:
@@ -64,37 +64,37 @@ class Verdict:
 
     @property
     def required(self) -> str:
-        """The bound as text."""
+        """Return the bound as text."""
         sign = "≥" if self.target.at_least else "≤"
         return f"{sign} {self.target.bound:g}{self.target.unit}"
 
     @property
     def shown(self) -> str:
-        """The figure as text: cut, never rounded to the side where it would hold."""
+        """Return the figure as text: truncated, never rounded to the side where it would hold."""
         if self.figure is None:
             return "-"
         return f"{cut(self.figure, up=not self.target.at_least)}{self.target.unit}"
 
     @property
     def word(self) -> str:
-        """The verdict as text."""
+        """Return the verdict as text."""
         return {True: "holds", False: "DOES NOT HOLD", None: "not measured"}[self.holds]
 
 
 def cut(figure: float, *, up: bool) -> str:
-    """Three digits behind the point below 10, else one; cut towards the side asked for."""
+    """Format with three decimals below 10, else one; truncate towards the given side."""
     digits = 1000 if abs(figure) < 10 else 10
     whole = -(-figure * digits // 1) if up else figure * digits // 1
     return f"{whole / digits:.3f}" if digits == 1000 else f"{whole / digits:,.1f}"
 
 
 def judge(results: Results) -> list[Verdict]:
-    """Every target with what was measured of it."""
+    """Return every target with its measured figure."""
     return [Verdict(target, target.figure(results)) for target in all_targets()]
 
 
 def all_targets() -> list[Target]:
-    """The targets in the order that they are shown in."""
+    """Return the targets in display order."""
     return [
         _of_floor("detail", _SQLITE, 0.80, repeated=True),
         _of_floor("detail", _REDIS, 0.60, repeated=True),
@@ -163,7 +163,7 @@ def _alone(operation: Operation) -> Target:
 
 
 def _against_itself(operation: Operation) -> Target:
-    """How long it takes over Elasticsearch, times the search by itself, one client each."""
+    """Limit the latency over Elasticsearch relative to the search itself, with one client each."""
     repeated = not operation.kept
 
     def figure(results: Results) -> float | None:
@@ -183,11 +183,11 @@ def _against_itself(operation: Operation) -> Target:
 
 
 def _against_peers(peer: Service, bound: float) -> Iterator[Target]:
-    """One target for each pair over the same store and cache, and each operation."""
+    """Yield a target for each pair over the same store and cache, and each operation."""
     for theirs in STACKS:
         if theirs.service is not peer:
             continue
-        # Without a cache of its own, a peer is held against ours where ours is of no use.
+        # A peer without a cache is compared with our stack where our cache does not help.
         ours = name_of(
             Service.MERGEWATCH,
             theirs.store,

@@ -1,4 +1,4 @@
-"""What is loaded against the clock, as a producer would send it: NDJSON, and JUnit reports."""
+"""The input of timed loads, as a producer would send it: NDJSON, and JUnit reports."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ CASES_A_REPORT: Final = 1_000
 
 
 def event_text(count: int) -> bytes:
-    """So many events, one a line."""
+    """Make events, one a line."""
     maker = EventMaker()
     return b"".join(maker.make(number, count).body + b"\n" for number in range(count))
 
 
 def write_reports(folder: Path, executions: int) -> list[ReportRequest]:
-    """Reports with so many executions in all, each of a run of its own."""
+    """Write reports with this number of executions in total, each report with its own run."""
     return [
         _write_report(folder, number, min(CASES_A_REPORT, executions - start))
         for number, start in enumerate(range(0, executions, CASES_A_REPORT))
@@ -30,7 +30,7 @@ def write_reports(folder: Path, executions: int) -> list[ReportRequest]:
 def _write_report(folder: Path, number: int, cases: int) -> ReportRequest:
     first = number * CASES_A_REPORT
     path = folder / f"report-{number}.xml"
-    # As pytest writes them: the class with its module, and the function beside it.
+    # The form that pytest writes: the class with its module, and the function beside it.
     path.write_text(
         f'<testsuite name="pytest" tests="{cases}" timestamp="2026-10-01T00:00:00+00:00">'
         + "".join(_case(name_of(n), failed=n % 20 == 0) for n in range(first, first + cases))

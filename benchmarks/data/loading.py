@@ -1,4 +1,4 @@
-"""Fills a store with what `made_up` makes, once; what was loaded is found again by the next run."""
+"""Fills a store once with the data of `made_up`; later runs reuse it."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from indexing.models.keys import ApplicationKey, Scope
 from indexing.store.interface import Store
 from service.auth.api_keys import digest_key, make_key, make_key_id
 
-# Where everything lies that a run leaves behind for the next one.
+# The folder for everything that a run keeps for the next one.
 FOLDER: Final = Path(__file__).parents[2] / ".bench"
 
-# Raised when what is made up changes, so that no run measures over older data.
+# Increase this when the made-up data changes, so that no run measures older data.
 DATA_VERSION: Final = 1
 
 _EVENTS_A_CALL: Final = 2_000
@@ -41,7 +41,7 @@ OpenStore = Callable[[], Coroutine[Any, Any, Store]]
 
 
 def load(folder: Path, size: StoreSize, open_store: OpenStore) -> None:
-    """Fill a store, unless that is done; `folder` keeps the note that it is."""
+    """Fill a store unless it is full already; `folder` keeps a note of that."""
     text = read_key()
     notes = {
         folder / f"loaded-{DATA_VERSION}": partial(_load, size, open_store),
@@ -55,7 +55,7 @@ def load(folder: Path, size: StoreSize, open_store: OpenStore) -> None:
 
 
 def read_key() -> str:
-    """The application key of scope `read` that every store knows, made once."""
+    """Return the application key with scope `read` that every store knows; created once."""
     path = FOLDER / "key"
     if not path.exists():
         FOLDER.mkdir(exist_ok=True)
@@ -124,7 +124,7 @@ def _now() -> datetime:
 
 
 class Progress:
-    """Says on stderr, now and then, how far a long load is."""
+    """Reports the progress of a long load on stderr from time to time."""
 
     def __init__(self, what: str, total: int) -> None:
         self._what = what
@@ -136,7 +136,7 @@ class Progress:
         self.at(self._done + more)
 
     def at(self, done: int) -> None:
-        """So many are done by now."""
+        """Set the number done so far."""
         self._done = done
         if time.monotonic() - self._said > _SECONDS_A_LINE:
             self._said = time.monotonic()

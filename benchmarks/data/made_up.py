@@ -1,6 +1,6 @@
-"""Tests, executions and events that are made up, the same on every machine. Pure but for one file.
+"""Made-up tests, executions and events, the same on every machine. Pure but for one file.
 
-Names have what the globs of `benchmarks.operations` look for, each as often as is said there.
+The names match the globs of `benchmarks.operations`, each as often as that module states.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ MEASURED: Final = RepositoryName(OWNER, "monorepo")
 EVENTS_FROM: Final = datetime(2026, 9, 1, tzinfo=UTC)
 EVENTS_TO: Final = datetime(2026, 11, 1, tzinfo=UTC)
 
-# So many make the list of quarantines 12 KB long.
+# This number makes the list of quarantines 12 KB long.
 QUARANTINES: Final = 40
 
 TESTS_A_MODULE: Final = 100
-# Every so manyth test has `ODD_WORD` in its name: two characters that no other name has together.
+# One test in this many has `ODD_WORD` in its name: two characters that no other name combines.
 ODD_EVERY: Final = 2_000
 ODD_WORD: Final = "qz"
 TAGS: Final = 4_096
@@ -49,7 +49,7 @@ _EXAMPLES: Final = Path(__file__).parents[2] / "examples" / "events.ndjson"
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Executions of one run of one job, as a writer takes them."""
+    """Executions of one run of one job, the input of a writer."""
 
     repository: RepositoryName
     run: Run
@@ -57,19 +57,19 @@ class Batch:
 
 
 def tag_of(number: int) -> str:
-    """A word that one in `TAGS` names has."""
+    """Return a word that one name in `TAGS` contains."""
     digest = hashlib.blake2b(str(number).encode(), digest_size=2).digest()
     return f"h{int.from_bytes(digest, 'big') % TAGS:03x}"
 
 
 def module_of(number: int) -> str:
-    """What the names of `TESTS_A_MODULE` tests begin with."""
+    """Return the prefix of the names of `TESTS_A_MODULE` tests."""
     module = number // TESTS_A_MODULE
     return f"tests/{_AREAS[module % len(_AREAS)]}/module_{module:04}/"
 
 
 def name_of(number: int) -> str:
-    """The name of a repository's test of that number."""
+    """Return the name of a repository's test of that number."""
     noun = _NOUNS[number // len(VERBS) % len(_NOUNS)]
     odd = f"_{ODD_WORD}" if number % ODD_EVERY == 0 else ""
     return (
@@ -79,12 +79,12 @@ def name_of(number: int) -> str:
 
 
 def repository_elsewhere(number: int) -> RepositoryName:
-    """One of the repositories that are in the store beside the measured one."""
+    """Return one of the other repositories in the store, which are not measured."""
     return RepositoryName(OWNER, f"service-{number:04}")
 
 
 def repositories_of(size: StoreSize) -> Iterator[tuple[RepositoryName, int]]:
-    """The repositories with how many tests each has: the measured one, then others."""
+    """Yield the repositories with their number of tests: the measured one, then others."""
     yield MEASURED, size.tests
     left = size.identities - size.tests
     for number in range(-(-left // size.tests_elsewhere)):
@@ -93,9 +93,9 @@ def repositories_of(size: StoreSize) -> Iterator[tuple[RepositoryName, int]]:
 
 
 def batches_of(repository: RepositoryName, tests: int, first: int = 0) -> Iterator[Batch]:
-    """All executions of a repository from its test number `first` on.
+    """Yield all executions of a repository, starting with its test number `first`.
 
-    Tests of the measured one have run once, twice or three times, those of others once.
+    Tests of the measured repository have run once, twice or three times, those of others once.
     """
     for start in range(first, tests, _BATCH):
         numbers = range(start, min(start + _BATCH, tests))
@@ -136,31 +136,31 @@ def _execution_of(
 
 
 def ids_of_tests(repository: RepositoryName, tests: int) -> Iterator[str]:
-    """The public ids of a repository's tests."""
+    """Yield the public ids of a repository's tests."""
     for number in range(tests):
         yield str(derive_test_id(repository, name_of(number)))
 
 
 def quarantine_of(number: int) -> QuarantineRequest:
-    """One of the quarantines of the measured repository, each of another test."""
+    """Return one of the quarantines of the measured repository, each of another test."""
     return QuarantineRequest(
         name_of(number * 7), reason="fails now and then since the last change of its fixtures"
     )
 
 
 class EventMaker:
-    """Makes events out of the examples: their types and shapes, with other ids and times."""
+    """Makes events from the examples: the same types and shapes, with other ids and times."""
 
     def __init__(self, repository: RepositoryName = MEASURED) -> None:
         self._repository = repository
         self._templates = [
             parse_event(line).finish(repository) for line in _EXAMPLES.read_bytes().splitlines()
         ]
-        # What differs between two events of one template stands at the beginning of the body.
+        # The members that differ between two events of one template come first in the body.
         self._rests = [b'"trigger":' + t.body.split(b'"trigger":', 1)[1] for t in self._templates]
 
     def make(self, number: int, of: int) -> StoredEvent:
-        """Event `number` of so many, which lie evenly over the whole range."""
+        """Make event `number` of `of`; all are spread evenly over the whole range."""
         at = number % len(self._templates)
         template = self._templates[at]
         received_at = EVENTS_FROM + (EVENTS_TO - EVENTS_FROM) * number / of

@@ -1,4 +1,4 @@
-"""How much is stored and how long is measured, in the full run and in the quick one."""
+"""The amounts of data and the measuring times of the full run and of the quick one."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class StoreSize:
-    """What one store holds.
+    """The contents of one store.
 
-    `tests` are those of the measured repository, `identities` those of all; the others have
-    `tests_elsewhere` each. `events` are all of the measured one. The name is the folder's.
+    `tests` counts those of the measured repository, `identities` those of all; each other
+    repository has `tests_elsewhere`. `events` all belong to the measured one. `name` is also the
+    folder's name.
     """
 
     name: str
@@ -25,11 +26,11 @@ class StoreSize:
 class Size:
     """One run of the benchmarks; times are in seconds.
 
-    `operations` are the names of those that are measured, `None` for all. `thorough` has them
-    measured with a single client and with two workers as well, over servers that are warm.
-    `memory_requests` go to one worker while its memory is watched. `growth_events` and
-    `growth_identities` are the stores whose costs are compared. `ingest_events` and
-    `ingest_executions` are loaded against the clock.
+    `operations` are the names of the measured operations, `None` for all. `thorough` also measures
+    them with a single client and with two workers, over warm servers. `memory_requests` go to one
+    worker while its memory is sampled. `growth_events` and `growth_identities` are the sizes of the
+    stores whose costs are compared. `ingest_events` and `ingest_executions` are the amounts of the
+    timed loads.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Looks at single answers: whether one is right, how large it is, and where the next page lies."""
+"""Checks single answers: correctness, size, and the link to the next page."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from benchmarks.running.processes import HOST
 
 _TIMEOUT: Final = 60.0
 _NEXT: Final = re.compile(r'<([^>]*)>; *rel="?next"?')
-# What the dialects call their rows.
+# The names that the dialects use for their rows.
 _MEMBERS: Final = ("events", "tests", "quarantined_tests")
 
 
 class WrongAnswerError(RuntimeError):
-    """An answer is not what every answer to that request has to be."""
+    """An answer is not a correct answer to its request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A right answer: the size of its body, how many rows it has, and the path of what follows."""
+    """A correct answer: the size of its body, its number of rows, and the path of the next page."""
 
     size: int
     rows: int
@@ -32,7 +32,7 @@ class Answer:
 
 
 def ask(port: int, path: str, key: str) -> Answer:
-    """Ask once; raises `WrongAnswerError` for any status but 200."""
+    """Send one request; raise `WrongAnswerError` for any status but 200."""
     connection = http.client.HTTPConnection(HOST, port, timeout=_TIMEOUT)
     try:
         connection.request("GET", path, headers={"Authorization": f"Bearer {key}"})
@@ -46,7 +46,7 @@ def ask(port: int, path: str, key: str) -> Answer:
 
 
 def walk(port: int, path: str, key: str, pages: int) -> str:
-    """The path of that page of a list, found by following links from the first one."""
+    """Return the path of page `pages` of a list, found by following links from the first one."""
     for page in range(1, pages):
         following = ask(port, path, key).next_path
         if following is None:
@@ -56,7 +56,7 @@ def walk(port: int, path: str, key: str, pages: int) -> str:
 
 
 def read_answer(body: bytes, link: str) -> Answer:
-    """What an answer holds. Pure."""
+    """Parse an answer. Pure."""
     value = orjson.loads(body)
     if isinstance(value, dict):
         hits = value.get("hits")

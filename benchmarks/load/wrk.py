@@ -1,6 +1,6 @@
-"""Load from another process, by wrk: connections that each ask as fast as they are answered.
+"""Generates load with wrk in another process; each connection sends again once it is answered.
 
-The paths and the key go to it by a file and by the environment: no command line shows them.
+wrk gets the paths in a file and the key in the environment, so no command line shows them.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ CONNECTIONS: Final = 64
 
 _SCRIPT: Final = Path(__file__).with_name("wrk.lua")
 _INSTALL: Final = ("apt-get", "install", "--yes", "--quiet", "wrk")
-# How much longer than asked for it may go on when nobody ends it.
+# How many seconds longer than requested wrk may run if nobody stops it.
 _SPARE_SECONDS: Final = 10
 _ERRORS: Final = ("connect", "read", "write", "status", "timeout")
 
 
 class LoadError(RuntimeError):
-    """There was no load, or not all of it was answered well."""
+    """There was no load, or some requests failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What one stretch of load came to; latencies are in seconds."""
+    """The result of one period of load; latencies are in seconds."""
 
     requests: int
     requests_per_second: float
@@ -45,10 +45,10 @@ class Slice:
 
 
 def ensure_wrk() -> None:
-    """Install wrk where that goes without asking; raises `LoadError` where it does not."""
+    """Install wrk if that needs no confirmation; raise `LoadError` if it is still missing."""
     if shutil.which("wrk"):
         return
-    # S607: where a package manager lies is the system's business.
+    # S607: the system decides where its package manager is.
     if shutil.which(_INSTALL[0]) and os.geteuid() == 0:
         subprocess.run(_INSTALL, check=False, stdout=subprocess.DEVNULL)  # noqa: S603
     if not shutil.which("wrk"):
@@ -64,10 +64,10 @@ def put_load(
     cores: frozenset[int],
     connections: int = CONNECTIONS,
 ) -> Slice:
-    """Ask for the paths in turn for so long.
+    """Request the paths in turn for that time.
 
     Raises:
-        LoadError: something was answered by anything but success, or not at all.
+        LoadError: a request failed or got no answer.
     """
     with under_load(address, paths, key, cores=cores, connections=connections) as load:
         return load.finish_after(seconds)
@@ -83,7 +83,7 @@ def under_load(
     connections: int = CONNECTIONS,
     longest: float = 60.0,
 ) -> Iterator[Load]:
-    """Have the paths asked for in turn until the block ends."""
+    """Request the paths in turn until the context exits."""
     with tempfile.NamedTemporaryFile("w", suffix=".paths") as file:
         file.writelines(f"{path}\n" for path in paths)
         file.flush()
@@ -104,27 +104,27 @@ def under_load(
 
 
 class Load:
-    """A load that is under way."""
+    """A load in progress."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
 
     def finish_after(self, seconds: float) -> Slice:
-        """Let it go on for so long, then end it; gives what it came to."""
+        """Let it run for that time, then stop it; return its result."""
         try:
             self._process.wait(seconds)
         except subprocess.TimeoutExpired:
-            # wrk takes whole seconds only; told to stop, it sums up what there is.
+            # wrk accepts only whole seconds; on SIGINT, it prints its summary.
             self._process.send_signal(signal.SIGINT)
         output, _ = self._process.communicate()
         return read_summary(output)
 
 
 def read_summary(output: str) -> Slice:
-    """What `wrk.lua` printed last. Pure.
+    """Parse the last output of `wrk.lua`. Pure.
 
     Raises:
-        LoadError: it printed nothing of that kind, or counted errors, or no request at all.
+        LoadError: there is no summary, it counts errors, or it has no request at all.
     """
     lines = output.strip().splitlines()
     if not lines or not lines[-1].startswith("{"):

@@ -1,4 +1,4 @@
-"""The servers of one measurement: all of them running, and how each is asked and loaded."""
+"""The running servers of one measurement, with functions to query and load each."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from benchmarks.running.processes import Running, free_port, running
 from benchmarks.running.rest import wait_until_at_rest
 from benchmarks.stacks import Stack, Surroundings, launch_floor
 
-# More paths than any stack answers in one stretch, so that none is asked for twice in it.
+# More paths than any stack answers in one period, so that no path repeats in it.
 PATHS_A_SLICE: Final = 40_000
-# How many times longer than asked for a stretch may be where answers are slow.
+# How many times longer than requested a period may be if answers are slow.
 _LONGEST_SLICE: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What all measurements of one store share."""
+    """The conditions that all measurements of one store share."""
 
     size: Size
     asked: Asked
@@ -39,23 +39,23 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """Servers that run with so many workers each, by the names of their stacks."""
+    """The running servers by stack name, each with the same number of workers."""
 
     conditions: Conditions
     cores: Cores
     workers: int
     servers: Mapping[str, Running]
-    # Where the next numbered requests begin: no two stretches ask for the same.
+    # The start of the next numbered requests: no two periods send the same request.
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
-    # What did not come to a figure, and why.
+    # The measurements without a figure, and why.
     failures: list[str] = field(default_factory=list)
 
     def ask(self, stack: Stack, path: str) -> Answer:
-        """One answer of a stack."""
+        """Return one answer of a stack."""
         return ask(self.servers[stack.name].port, path, self.conditions.key)
 
     def repeated_path(self, stack: Stack, operation: Operation) -> str:
-        """What is asked over and over, walked to where it is not a first page."""
+        """Return the path of the repeated request, found by links if it is not a first page."""
         path = stack.dialect(self.conditions.around)(operation, self.conditions.asked, None)
         if operation.page == 1:
             return path
@@ -64,15 +64,15 @@ class Bench:
     def numbered_paths(
         self, stack: Stack, operation: Operation, count: int = PATHS_A_SLICE
     ) -> list[str]:
-        """So many paths that nobody was asked for before."""
+        """Return paths that were never requested before."""
         dialect = stack.dialect(self.conditions.around)
         asked = self.conditions.asked
         return [dialect(operation, asked, next(self.numbers)) for _ in range(count)]
 
     def load(self, server: Running, paths: Sequence[str], connections: int = CONNECTIONS) -> Slice:
-        """One stretch of load, after warming up; returns when the server is at rest again."""
+        """Run one period of load after a warm-up; return when the server is idle again."""
         size = self.conditions.size
-        # A slow one has to answer every connection more than once for its rate to mean anything.
+        # A slow server has to answer every connection more than once to give a meaningful rate.
         began = time.perf_counter()
         ask(server.port, paths[0], self.conditions.key)
         turns = 2 * connections * (time.perf_counter() - began)
@@ -100,7 +100,7 @@ class Bench:
 def started(
     conditions: Conditions, stacks: Sequence[Stack], cores: Cores, workers: int = 1
 ) -> Iterator[Bench]:
-    """Have all of the stacks run."""
+    """Run all of the stacks until the context exits."""
     with ExitStack() as exits:
         servers = {}
         for stack in stacks:
@@ -117,7 +117,7 @@ def started(
 
 @contextmanager
 def floor_started(bench: Bench, sizes: Sequence[int]) -> Iterator[Running]:
-    """Have the floor run beside them, with constants of these sizes."""
+    """Run the floor beside them, with constants of these sizes."""
     port = free_port()
     launch = launch_floor(sorted(set(sizes)), port, bench.workers)
     log = bench.conditions.logs / f"floor-{bench.workers}.log"

@@ -1,4 +1,4 @@
-"""How long test detail takes while somebody floods the same worker with slow searches."""
+"""The latency of test detail while a client floods the same worker with slow searches."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from benchmarks.stacks import REFERENCE
 
 SEARCHERS: Final = 8
 
-# A percentile of the slowest hundredth needs more answers than a rate does.
+# A 99th percentile needs more samples than a rate.
 _TIMES_LONGER: Final = 2
 
 
 def measure_flood(conditions: Conditions) -> Flood:
-    """Rounds of detail alone and detail under the flood, in turn."""
+    """Measure detail alone and detail under the flood in turn."""
     alone, flooded, searches = [], [], []
     with started(conditions, [REFERENCE], divide(available_cores(), 1)) as bench:
         server = bench.servers[REFERENCE.name]

@@ -1,4 +1,4 @@
-"""What each operation costs over stores of growing sizes, one client at a time."""
+"""The cost of each operation over stores of growing sizes, with one client."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from benchmarks.results import Cost
 from benchmarks.running.cores import available_cores, divide
 from benchmarks.stacks import REFERENCE, Surroundings
 
-# Fewer than a full run has: there are many stores, and what is looked for is a factor of ten.
+# Fewer rounds than in a full run: there are many stores, and the question is a factor of ten.
 _ROUNDS: Final = 2
 _TESTS_ELSEWHERE: Final = 500
 
@@ -29,13 +29,13 @@ STEADY_SERIES: Final = f"in a repository of {_TESTS_ELSEWHERE} tests"
 _BY_EVENTS: Final = ("events-10", "events-100", "events-deep")
 _BY_IDENTITIES: Final = ("detail", "glob-prefix", "glob-rare", "glob-suffix", "glob-two")
 
-# Fills the store of that size, where it is not filled yet; gives its folder.
+# Fills the store of that size if needed; returns its folder.
 Load = Callable[[StoreSize], Path]
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One store, what is asked of it, and in which series its costs go."""
+    """One store, its requests, and the series of its costs."""
 
     size: int
     store: StoreSize
@@ -45,7 +45,7 @@ class Stage:
 
 
 def stages_of(size: Size) -> Iterator[Stage]:
-    """All that is measured, the smaller stores first. Pure."""
+    """Return all stages, smaller stores first. Pure."""
     by_events = tuple(BY_NAME[name] for name in _BY_EVENTS)
     by_identities = tuple(BY_NAME[name] for name in _BY_IDENTITIES)
     for events in size.growth_events:
@@ -66,7 +66,7 @@ def stages_of(size: Size) -> Iterator[Stage]:
 
 
 def measure_growth(size: Size, load: Load, logs: Path) -> list[Cost]:
-    """The costs at every stage."""
+    """Return the costs at every stage."""
     costs = []
     fewer = replace(size, rounds=min(size.rounds, _ROUNDS))
     for stage in stages_of(size):

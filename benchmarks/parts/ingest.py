@@ -1,4 +1,4 @@
-"""How fast events and executions get into a store, beside reading and checking them alone."""
+"""The speed of loading events and executions into a store, compared with parsing alone."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ PLAINLY: Final = "plain bulk into Elasticsearch"
 
 _ROUNDS: Final = 3
 
-# Opens a new and empty store; the folder is its own.
+# Opens a new, empty store in a folder of its own.
 OpenNew = Callable[[Path], Awaitable[Store]]
-# Loads all there is of one kind into what is given.
+# Loads all data of one kind into the given sink.
 Load = Callable[[object], Awaitable[None]]
-# Does so in one way; gives the seconds that it took.
+# Runs one way of loading; returns its seconds.
 Way = Callable[[], Awaitable[float]]
 
 
 class Discarding:
-    """The part of a writer that events need; keeps nothing."""
+    """The part of a writer that events need; stores nothing."""
 
     async def ensure_repository(self, name: RepositoryName) -> Repository:
         return Repository(name)
@@ -54,7 +54,7 @@ class Discarding:
 def measure_ingest(
     size: Size, stores: Mapping[str, OpenNew], elasticsearch_url: str | None
 ) -> list[Speed]:
-    """The speeds of both kinds: reading alone, into a new store of each name, and plainly."""
+    """Measure both kinds: parsing alone, loading into each kind of new store, a plain load."""
     with tempfile.TemporaryDirectory() as folder:
         reports = write_reports(Path(folder), size.ingest_executions)
         return asyncio.run(_measure(size, reports, stores, elasticsearch_url))
@@ -97,11 +97,11 @@ def _ways(
 
 async def _speeds(kind: str, count: int, ways: Mapping[str, Way]) -> list[Speed]:
     seconds: dict[str, list[float]] = {name: [] for name in ways}
-    # In turn, so that what else the machine does hits all of them.
+    # In turn, so that other load on the machine hits all of them.
     for _ in range(_ROUNDS):
         for name, way in ways.items():
             seconds[name].append(await way())
-    # The best of a few: what disturbs a load only ever makes it slower.
+    # The best of a few: other load only ever slows a run down.
     found = [Speed(kind, name, count / min(taken)) for name, taken in seconds.items()]
     for speed in found:
         print(f"  {kind:10} {speed.way:30} {speed.per_second:10,.0f}/s", file=sys.stderr)
@@ -109,7 +109,7 @@ async def _speeds(kind: str, count: int, ways: Mapping[str, Way]) -> list[Speed]
 
 
 async def _load_events(sink: object, *, lines: Sequence[Line]) -> None:
-    # Of a writer, this load calls the two methods that `Discarding` has.
+    # This load calls only the two methods of a writer that `Discarding` has.
     count = await ingest_events(
         cast(Writer, sink), lines, source="made up", refuse=print, clock=_now
     )

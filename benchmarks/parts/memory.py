@@ -1,4 +1,4 @@
-"""The memory of one worker while it answers as many requests as a busy hour brings."""
+"""The memory of one worker while it answers the requests of a busy hour."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.stacks import REFERENCE
 
 _PORTIONS: Final = 20
 _LONGEST_SECONDS: Final = 10.0
-# Of a hundred requests, so many are of each operation; each asks for something else.
+# The share of each operation in a hundred requests; every request is a new one.
 _MIX: Final = {
     "detail": 80,
     "quarantines": 10,
@@ -27,7 +27,7 @@ _TURNS: Final = 200
 
 
 def measure_memory(conditions: Conditions) -> Memory | None:
-    """The resident memory after each portion of the requests; `None` where nothing tells it."""
+    """Return the resident memory after each portion of requests; `None` if the system hides it."""
     total = conditions.size.memory_requests
     resident: list[int] = []
     done = 0
@@ -54,18 +54,18 @@ def measure_memory(conditions: Conditions) -> Memory | None:
 
 
 def status_of(pid: int) -> Path:
-    """Where proc(5) tells of a process."""
+    """The path of a process' status in proc(5)."""
     return Path(f"/proc/{pid}/status")
 
 
 def read_resident(status: str) -> int:
-    """The resident memory in bytes that a process' status tells. Pure."""
+    """Parse the resident memory, in bytes, from a process' status. Pure."""
     line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
     return int(line.split()[1]) * 1024
 
 
 def _mixed_paths(bench: Bench) -> list[str]:
-    """Paths of all operations of the mix, in turn."""
+    """Return paths of all operations of the mix, in turn."""
     of_each = {
         name: iter(bench.numbered_paths(REFERENCE, BY_NAME[name], share * _TURNS))
         for name, share in _MIX.items()

@@ -1,4 +1,4 @@
-"""The least that loading into Elasticsearch takes: finished documents, by the official helper."""
+"""The least cost of loading into Elasticsearch: complete documents, by the official helper."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from indexing.timestamps import to_microseconds
 async def time_plain_bulk(
     url: str, mapping: Mapping[str, Any], documents: Sequence[Mapping[str, Any]]
 ) -> float:
-    """Seconds that the documents take into a new index, until they can be found; it is dropped."""
+    """Return the seconds until all documents are searchable in a new index; then delete it."""
     index = f"plain-{time.time_ns()}"
     async with AsyncElasticsearch(url, request_timeout=60) as client:
         await client.indices.create(
@@ -38,12 +38,12 @@ async def time_plain_bulk(
 
 
 async def time_events(url: str, events: Iterable[StoredEvent]) -> float:
-    """The same for events, as the store keeps them."""
+    """Time events in the form that the store keeps."""
     return await time_plain_bulk(url, EVENTS_MAPPING, [_event_document(e) for e in events])
 
 
 async def time_executions(url: str, batches: Iterable[tuple[Run, Sequence[Execution]]]) -> float:
-    """The same for executions; nothing is derived of them."""
+    """Time executions, without derived data."""
     documents = [_execution_document(run, one) for run, found in batches for one in found]
     return await time_plain_bulk(url, EXECUTIONS_MAPPING, documents)
 

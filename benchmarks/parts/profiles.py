@@ -1,4 +1,4 @@
-"""What dominates where a target does not hold: a profile of that operation under its load."""
+"""Profiles an operation under load when its target does not hold."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SECONDS = 4
 def measure_profiles(
     conditions: Conditions, subjects: Iterable[Subject]
 ) -> tuple[ProfiledSubject, ...]:
-    """A look into each subject; those that cannot be looked into are left out, said why."""
+    """Profile each subject; skip those that cannot be profiled and say why."""
     found = []
     by_name = {stack.name: stack for stack in STACKS}
     for subject in subjects:

@@ -1,4 +1,4 @@
-"""How fast each stack answers each operation, in rounds that alternate with the floor's own."""
+"""The throughput of each stack and operation, in rounds that alternate with the floor."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from benchmarks.running.cores import available_cores, divide
 from benchmarks.running.processes import Running
 from benchmarks.stacks import REFERENCE, STACKS, CacheKind, Service, Stack
 
-# So many stacks are measured between two looks at the floor.
+# The number of stacks between two measurements of the floor.
 _STACKS_A_FLOOR: Final = 2
 
-# A virtual machine has compiled the most of what it runs often by then.
+# Periods after which a virtual machine has compiled most of its hot code.
 _WARM_UP_SLICES: Final = 3
 
-# What is measured with two workers as well: one of each kind.
+# Operations that are also measured with two workers: one of each kind.
 _WITH_TWO_WORKERS: Final = ("detail", "quarantines", "events-100", "glob-prefix")
 
 
 def measure_throughput(conditions: Conditions) -> tuple[list[Figure], list[str]]:
-    """Every operation over every stack that runs here, with one worker and with two.
+    """Measure every operation over every stack that runs here, with one worker and with two.
 
-    Gives the figures, and what did not come to one.
+    Returns the figures, and the failed measurements.
     """
     size = conditions.size
     chosen = [o for o in OPERATIONS if size.operations is None or o.name in size.operations]
@@ -50,14 +50,14 @@ def measure_throughput(conditions: Conditions) -> tuple[list[Figure], list[str]]
 
 
 def _measure_alone(bench: Bench, stacks: Sequence[Stack]) -> list[Figure]:
-    """How long an answer takes that waits for nobody."""
+    """Measure the latency of a single client."""
     timed = [s for s in stacks if s.service in (Service.MERGEWATCH, Service.ITSELF)]
     timed = [stack for stack in timed if stack.cache is not CacheKind.REDIS]
     return measure(bench, (*EVENT_PAGES, *SEARCHES), timed, connections=1)
 
 
 def _warm_up(bench: Bench, stacks: Sequence[Stack]) -> None:
-    """Have a freshly started Elasticsearch compile what it is about to run."""
+    """Warm up a freshly started Elasticsearch, which compiles the code of these searches."""
     for stack in stacks:
         if stack.service is not Service.ITSELF:
             continue
@@ -65,7 +65,7 @@ def _warm_up(bench: Bench, stacks: Sequence[Stack]) -> None:
             if stack.takes_part(operation, repeated=not operation.kept):
                 paths = bench.numbered_paths(stack, operation)
                 for _ in range(_WARM_UP_SLICES):
-                    # Not a figure: what a cold node is too slow for is what this is for.
+                    # Not measured, so ignore what is too slow on a cold node.
                     with suppress(LoadError):
                         bench.load(bench.servers[stack.name], paths)
 
@@ -77,7 +77,7 @@ def measure(
     *,
     connections: int = CONNECTIONS,
 ) -> list[Figure]:
-    """A figure for each operation and each stack that has a part in it."""
+    """Return a figure for each operation and each stack that takes part in it."""
     sizes = {
         operation.name: bench.ask(REFERENCE, bench.repeated_path(REFERENCE, operation)).size
         for operation in operations
@@ -106,10 +106,10 @@ class _Series:
         self._connections = connections
 
     def measure(self, stacks: Sequence[Stack], *, repeated: bool) -> list[Figure]:
-        """One figure for each stack that answered every request well.
+        """Return a figure for each stack that answered every request correctly.
 
         Raises:
-            WrongAnswerError: an answer is not right, or does not stay as it was.
+            WrongAnswerError: an answer is wrong or changes.
         """
         paths = {s.name: self._bench.repeated_path(s, self._operation) for s in stacks}
         before = {stack.name: self._bench.ask(stack, paths[stack.name]) for stack in stacks}
@@ -121,7 +121,7 @@ class _Series:
         answering = list(stacks)
         for _ in range(self._bench.conditions.size.rounds):
             failed = self._measure_round(answering, paths if repeated else None, rounds)
-            # The other way round each time: what comes late in a round is not always the same.
+            # Reverse the order each time, so that no stack always comes last in a round.
             answering = [stack for stack in answering[::-1] if stack.name not in failed]
         for stack in stacks:
             after = self._bench.ask(stack, paths[stack.name])
@@ -134,10 +134,10 @@ class _Series:
         ]
 
     def _shown(self, stack: Stack, answer: Answer) -> int:
-        """How many rows of the answer a page has."""
+        """Return how many rows of the answer belong to the page."""
         if stack.service is not Service.ITSELF:
             return answer.rows
-        # The store itself gives the one row more that tells whether the list goes on.
+        # The store itself also returns the extra row that shows whether the list goes on.
         return min(answer.rows, self._operation.per_page)
 
     def _measure_round(
@@ -146,7 +146,7 @@ class _Series:
         repeated: Mapping[str, str] | None,
         rounds: Mapping[str, list[Round]],
     ) -> set[str]:
-        """Add a round to each; gives the names of those that failed, whose rounds are void."""
+        """Add a round to each; return the names of failed stacks, whose rounds are void."""
         failed: set[str] = set()
         before = self._floor_rate()
         for at in range(0, len(stacks), _STACKS_A_FLOOR):
@@ -200,11 +200,11 @@ class _Series:
 
 
 def check_agreement(operation: str, rows: Mapping[str, int]) -> None:
-    """Raise `WrongAnswerError` unless all give the same number of rows, and some at all."""
+    """Raise `WrongAnswerError` unless all have the same number of rows, and more than none."""
     if len(set(rows.values())) != 1 or 0 in rows.values():
         raise WrongAnswerError(f"{operation}: the answers have {dict(rows)} rows")
 
 
 def is_same(stack: Stack, one: Answer, other: Answer) -> bool:
-    """Whether an answer is the one that was given before; some tell their own time in it."""
+    """Return whether two answers are equal; some stacks include their own time in them."""
     return one.rows == other.rows and (one.size == other.size or stack.service is Service.ITSELF)

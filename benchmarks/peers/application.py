@@ -1,8 +1,8 @@
-"""The peer: a small FastAPI application with the same paths, over the store and cache it is told.
+"""The peer: a small FastAPI application with the same paths, over the configured store and cache.
 
-Written the plain way, generous where that costs nothing: answers are encoded by pydantic's or
-orjson's compiled code, and what is cached is sent as it is. It knows neither scopes, problem
-bodies, ETags, signed cursors nor invalidation.
+Written the plain way, generous where that costs nothing: compiled code of pydantic or orjson
+encodes the responses, and cached ones are sent as they are. It has no scopes, problem bodies,
+ETags, signed cursors or invalidation.
 """
 
 import base64
@@ -33,7 +33,7 @@ Ask = Callable[[], Awaitable[bytes | None]]
 
 
 def make_app() -> FastAPI:
-    """The application that the environment asks for."""
+    """Build the application that the environment configures."""
     url = os.environ.get(PEER_SETTINGS.elasticsearch_url)
     store: PeerStore = (
         ElasticsearchStore(url, os.environ[PEER_SETTINGS.elasticsearch_prefix])
@@ -45,7 +45,7 @@ def make_app() -> FastAPI:
 
 
 def build(store: PeerStore, cache: PeerCache) -> FastAPI:
-    """The application over a store and a cache."""
+    """Build the application over a store and a cache."""
     app = FastAPI()
     app.state.store = store
     app.state.cache = cache
@@ -54,7 +54,7 @@ def build(store: PeerStore, cache: PeerCache) -> FastAPI:
 
 
 async def admit(request: Request, owner: str, repository: str) -> str:
-    """The repository, where the request's key may read it."""
+    """Return the repository if the request's key may read it."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() != "bearer":
         raise HTTPException(403)
@@ -81,7 +81,7 @@ Names = Annotated[list[str], Query()]
 
 
 async def _answer(request: Request, key: str, ask: Ask) -> Response:
-    """What is kept under that key, or else what is asked for, kept from then on."""
+    """Return the cached response for that key, else compute it and cache it."""
     cache: PeerCache = request.app.state.cache
     body = await cache.get(key)
     if body is None:

@@ -1,4 +1,4 @@
-"""The two caches of the peer, each in the way that its library is commonly used."""
+"""The two caches of the peer, each in the common way of its library."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ENTRIES: Final = 10_000
 
 
 class MemoryCache:
-    """Answers kept in the process."""
+    """Responses cached in the process."""
 
     def __init__(self) -> None:
         self._kept: TTLCache[str, bytes] = TTLCache(_ENTRIES, TTL_SECONDS)
@@ -25,7 +25,7 @@ class MemoryCache:
 
 
 class RedisCache:
-    """Answers kept in Redis, one command each."""
+    """Responses cached in Redis, with one command for each call."""
 
     def __init__(self, url: str) -> None:
         self._redis = Redis.from_url(url)

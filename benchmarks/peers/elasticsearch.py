@@ -1,4 +1,4 @@
-"""The peer's reads of the service's own indices, by the official client used the plain way."""
+"""The peer's reads of the service's own indices, by the official client in its plain form."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _FILLER: Final = b"0123456789abcdef"
 
 
 def make_app(sizes: list[int]) -> web.Application:
-    """An application with one route for each size, and one that says it is there."""
+    """Build an application with one route for each size, and one that shows it is ready."""
     app = web.Application()
     for size in sizes:
         app.router.add_get(f"/{size}", _constant(_body_of(size)))
@@ -28,7 +28,7 @@ def make_app(sizes: list[int]) -> web.Application:
 
 
 def _body_of(size: int) -> bytes:
-    """A JSON string of that many bytes."""
+    """Return a JSON string of that many bytes."""
     return b'"' + (_FILLER * (size // len(_FILLER) + 1))[: max(size - 2, 0)] + b'"'
 
 

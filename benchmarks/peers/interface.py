@@ -1,4 +1,4 @@
-"""What the peer's application asks of its store and of its cache, whichever those are."""
+"""The interfaces of the peer's store and cache."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.peers.models import Quarantine, TestDetail, TestIdentity
 
 @dataclass(frozen=True, slots=True)
 class EventPlace:
-    """The event that a page goes on after."""
+    """The event that a page continues after."""
 
     received_at: int
     id: int
@@ -20,7 +20,7 @@ class EventPlace:
 
 @dataclass(frozen=True, slots=True)
 class EventPage:
-    """Decoded events, newest first, and where the next page goes on, if there is one."""
+    """Decoded events, newest first, and the start of the next page, if there is one."""
 
     events: list[Any]
     next: EventPlace | None
@@ -28,7 +28,7 @@ class EventPage:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What a test search asks for; patterns are globs."""
+    """The filters of a test search; patterns are globs."""
 
     repository: str
     patterns: list[str]
@@ -37,10 +37,10 @@ class Search:
 
 
 class PeerStore(Protocol):
-    """The reads of the peer; repositories go by their lower-cased `owner/name`."""
+    """The reads of the peer; repositories are named by their lower-cased `owner/name`."""
 
     async def is_allowed(self, digest: bytes, repository: str) -> bool:
-        """Whether the key with that SHA-256 reads the repository, and the repository is known."""
+        """Return whether the key with that SHA-256 may read the repository, if it is known."""
 
     async def find_test(self, repository: str, test_id: UUID) -> TestDetail | None:
         """One test."""
@@ -59,14 +59,14 @@ class PeerStore(Protocol):
         """One page of the log."""
 
     async def search_tests(self, search: Search) -> list[TestIdentity]:
-        """The first page of what matches, by how often it ran."""
+        """Return the first page of the matches, sorted by number of executions."""
 
 
 class PeerCache(Protocol):
-    """Finished answers by a key."""
+    """Complete responses by key."""
 
     async def get(self, key: str) -> bytes | None:
-        """The answer that was kept, if one was."""
+        """Return the cached response, if there is one."""
 
     async def set(self, key: str, value: bytes) -> None:
-        """Keep an answer for a minute."""
+        """Cache a response for a minute."""

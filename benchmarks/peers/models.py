@@ -1,4 +1,4 @@
-"""What the peer answers, as pydantic models in the way of any FastAPI application."""
+"""The peer's responses as pydantic models, as in any FastAPI application."""
 
 from __future__ import annotations
 

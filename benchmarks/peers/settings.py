@@ -1,4 +1,4 @@
-"""The environment variables that say what a service runs over: the peer's own names for them."""
+"""The environment variables of the peer, which name its store and cache."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Variables:
-    """The names of the variables; what one is unset for is not used."""
+    """The names of the variables; an unset one turns its server off."""
 
     sqlite_path: str
     redis_url: str

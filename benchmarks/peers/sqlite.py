@@ -145,12 +145,12 @@ class SqliteStore(PeerStore):
 
 
 def moment_of(microseconds: int) -> datetime:
-    """The moment of a column."""
+    """Return the moment for the value of a column."""
     return datetime.fromtimestamp(microseconds / 1_000_000, UTC)
 
 
 def microseconds_of(moment: datetime) -> int:
-    """What the column holds of a moment."""
+    """Return the value of a column for a moment."""
     return round(moment.timestamp() * 1_000_000)
 
 

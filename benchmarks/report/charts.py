@@ -1,6 +1,6 @@
 """The two charts: ratios as bars, and costs over growing stores as lines. Pure.
 
-Both go by powers of ten, since what is shown differs by up to a thousand times.
+Both have logarithmic scales, since values differ by up to a thousand times.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HEIGHT: Final = 320
 
 
 def bars(title: str, groups: Mapping[str, Mapping[str, float]]) -> str:
-    """Groups of bars, each bar a ratio of at most about 1."""
+    """Draw groups of bars; each bar is a ratio of at most about 1."""
     names = list(dict.fromkeys(name for group in groups.values() for name in group))
     values = [value for group in groups.values() for value in group.values()]
     low = min(-1, math.floor(math.log10(min(values))))
@@ -49,7 +49,7 @@ def bars(title: str, groups: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def lines(title: str, series: Mapping[str, Sequence[tuple[float, float]]], unit: str) -> str:
-    """One line for each series of (size, cost)."""
+    """Draw one line for each series of (size, cost)."""
     points = [point for found in series.values() for point in found]
     x_low, x_high = _powers([x for x, _ in points])
     y_low, y_high = _powers([y for _, y in points])
@@ -79,6 +79,6 @@ def lines(title: str, series: Mapping[str, Sequence[tuple[float, float]]], unit:
 
 
 def _powers(values: Sequence[float]) -> tuple[int, int]:
-    """The powers of ten around all values, at least one apart."""
+    """Return the powers of ten around all values, at least one apart."""
     low = math.floor(math.log10(min(values)))
     return low, max(low + 1, math.ceil(math.log10(max(values))))

@@ -1,4 +1,4 @@
-"""The page of results: every table in its place, with what it means in few words. Pure."""
+"""The page of results: every table with a short explanation. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GROWTH_CHART = "results-growth.svg"
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Where and with what was measured; `stores` says what they hold."""
+    """The machine and versions of a measurement; `stores` describes the stored data."""
 
     command: str
     machine: str
@@ -29,7 +29,7 @@ def write_document(
     verdicts: Sequence[Verdict],
     failing: Sequence[ProfiledSubject],
 ) -> str:
-    """The whole page in Markdown."""
+    """Return the whole page in Markdown."""
     parts = [
         _head(setting, results),
         "## Targets\n\n" + tables.targets_table(verdicts),

@@ -1,4 +1,4 @@
-"""Writes the page of results and its charts: the full run's beside the code, others elsewhere."""
+"""Writes the page of results and its charts: the full run's into the docs, others elsewhere."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def publish(
     verdicts: Sequence[Verdict],
     failing: Sequence[ProfiledSubject],
 ) -> Path:
-    """Write the page; gives where."""
+    """Write the page; return its path."""
     folder = Path(__file__).parents[1] if size is FULL else FOLDER / size.name
     store = size.store
     setting = Setting(

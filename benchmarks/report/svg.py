@@ -1,4 +1,4 @@
-"""The few shapes that the charts are made of, as SVG text. Pure."""
+"""The few shapes of the charts, as SVG text. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Final
 
-# Told apart by people who do not see all colours (Okabe and Ito).
+# A palette for people with colour blindness too (Okabe and Ito).
 COLOURS: Final = (
     "#0072B2",
     "#56B4E9",
@@ -24,7 +24,7 @@ ROW: Final = 18
 
 
 def document(width: float, height: float, title: str, shapes: Sequence[str]) -> str:
-    """A whole drawing on white, so that it can be read on a dark page too."""
+    """Draw the whole image on white, so that it is readable on a dark page too."""
     inner = "\n".join(shapes)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}"'
@@ -61,7 +61,7 @@ def path(points: Sequence[tuple[float, float]], colour: str) -> str:
 
 
 def legend(x: float, y: float, names: Sequence[str]) -> list[str]:
-    """The names below each other, each with its colour."""
+    """List the names below each other, each with its colour."""
     shapes = []
     for at, name in enumerate(names):
         shapes.append(bar(x, y + at * ROW, FONT_SIZE, FONT_SIZE, colour_of(at)))
@@ -70,5 +70,5 @@ def legend(x: float, y: float, names: Sequence[str]) -> list[str]:
 
 
 def colour_of(at: int) -> str:
-    """The colour of the series of that place."""
+    """Return the colour of series number `at`."""
     return COLOURS[at % len(COLOURS)]

@@ -1,4 +1,4 @@
-"""Markdown tables of what was measured. Pure."""
+"""Markdown tables of the results. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _cell(words: str) -> str:
 
 
 def targets_table(verdicts: Sequence[Verdict]) -> str:
-    """Every target, with its figure and whether it holds."""
+    """List every target, with its figure and whether it holds."""
     return table(
         ["target", "required", "measured", "verdict"],
         [[v.target.text, v.required, v.shown, v.word] for v in verdicts],
@@ -32,7 +32,7 @@ def targets_table(verdicts: Sequence[Verdict]) -> str:
 def throughput_table(
     figures: Sequence[Figure], *, repeated: bool, workers: int, connections: int
 ) -> str | None:
-    """Requests a second and, behind them, the ratio to the floor; `None` where there are none."""
+    """Show requests a second, each with its ratio to the floor; `None` without figures."""
     chosen = [
         figure
         for figure in figures
@@ -48,7 +48,7 @@ def throughput_table(
 
 
 def alone_table(figures: Sequence[Figure]) -> str | None:
-    """Times of one client alone; `None` where none were taken."""
+    """Show latencies of a single client; `None` without figures."""
     chosen = [figure for figure in figures if figure.connections == 1]
     if not chosen:
         return None
@@ -62,7 +62,7 @@ def alone_table(figures: Sequence[Figure]) -> str | None:
 
 
 def flood_table(flood: Flood) -> str:
-    """The p99 with and without the flood."""
+    """Show the p99 with and without the flood."""
     return table(
         ["p99 of test detail", *(f"round {n}" for n in range(1, len(flood.alone) + 1))],
         [
@@ -76,7 +76,7 @@ def flood_table(flood: Flood) -> str:
 
 
 def memory_table(memory: Memory) -> str:
-    """How much one worker held, from a tenth of the requests to all of them."""
+    """Show the memory of one worker, from a tenth of the requests to all of them."""
     every = max(1, len(memory.resident) // 10)
     shares = range(every - 1, len(memory.resident), every)
     return table(
@@ -86,7 +86,7 @@ def memory_table(memory: Memory) -> str:
 
 
 def cost_table(costs: Sequence[Cost]) -> str:
-    """The median time alone and, behind it, the cost in requests of the floor, by size."""
+    """Show the median latency of one client, with the cost in requests of the floor, by size."""
     sizes = sorted({cost.size for cost in costs})
     rows = []
     for operation in dict.fromkeys(cost.operation for cost in costs):
@@ -96,7 +96,7 @@ def cost_table(costs: Sequence[Cost]) -> str:
 
 
 def speed_table(speeds: Sequence[Speed]) -> str:
-    """How much is loaded in a second, and that against the first way of its kind."""
+    """Show the loading speed, each with its ratio to the first way of its kind."""
     base: dict[str, float] = {}
     rows = []
     for speed in speeds:
@@ -107,7 +107,7 @@ def speed_table(speeds: Sequence[Speed]) -> str:
 
 
 def ratios_of(results: Results) -> dict[str, dict[str, float]]:
-    """For the chart: one worker's ratios, by operation and stack."""
+    """Return the chart's ratios with one worker, by operation and stack."""
     groups: dict[str, dict[str, float]] = {}
     many = max((figure.connections for figure in results.figures), default=0)
     for operation in OPERATIONS:
@@ -125,7 +125,7 @@ def ratios_of(results: Results) -> dict[str, dict[str, float]]:
 
 
 def milliseconds(seconds: float) -> str:
-    """A time with three figures that count."""
+    """Format a time with three significant figures."""
     return f"{seconds * 1000:.3g} ms"
 
 
@@ -138,7 +138,7 @@ def _cost(cost: Cost | None) -> str:
 
 
 def lines_of(results: Results) -> dict[str, list[tuple[float, float]]]:
-    """For the chart: milliseconds by size, for each operation and series."""
+    """Return the chart's milliseconds by size, for each operation and series."""
     lines: dict[str, list[tuple[float, float]]] = {}
     for cost in results.costs:
         name = f"{cost.operation}, {cost.series}"

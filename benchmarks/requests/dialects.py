@@ -1,4 +1,4 @@
-"""How an operation is asked: of the service, of Datasette, of Elasticsearch itself. Pure."""
+"""Builds requests for the service, for Datasette, and for Elasticsearch itself. Pure."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from indexing.store.elasticsearch.search_query import ORDERS, make_query
 from indexing.store.elasticsearch.slices import slices_between
 from indexing.timestamps import format_timestamp, to_microseconds
 
-# What Datasette calls the file, and where the repository that was loaded first stands in it.
+# Datasette's name of the file, and the row id of the repository that was loaded first.
 _TABLES: Final = "/mergewatch"
 _REPOSITORY_ROW: Final = "1"
 
-# The path of request `number`, or of the one that is asked over and over.
+# Returns the path of request `number`, or of the repeated request if it is None.
 Dialect = Callable[[Operation, Asked, int | None], str]
 
 
 def ask_service(operation: Operation, asked: Asked, number: int | None) -> str:
-    """The service's interface, which the FastAPI peer has as well."""
+    """Use the service's API, which the FastAPI peer has too."""
     ci = f"/v1/ci/{asked.repository.owner}/repositories/{asked.repository.name}"
     if operation.kind is Kind.DETAIL:
         name = name_of((number or 0) % asked.tests)
@@ -47,7 +47,7 @@ def ask_service(operation: Operation, asked: Asked, number: int | None) -> str:
 
 
 def ask_datasette(operation: Operation, asked: Asked, number: int | None) -> str:
-    """Datasette's JSON of the tables that the service keeps."""
+    """Use Datasette's JSON API over the service's tables."""
     if operation.kind is Kind.DETAIL:
         return f"{_TABLES}/tests/{(number or 0) % asked.tests + 1}.json?_shape=array"
     if operation.kind is Kind.QUARANTINES:
@@ -72,7 +72,7 @@ def ask_datasette(operation: Operation, asked: Asked, number: int | None) -> str
 
 
 def ask_elasticsearch(prefix: str) -> Dialect:
-    """The very searches that the service sends, of event pages and of globs."""
+    """Use the service's own searches for event pages and globs."""
     layout = Layout(prefix)
 
     def path(operation: Operation, asked: Asked, number: int | None) -> str:
@@ -110,7 +110,7 @@ def _body(
     operation: Operation, query: Any, order: tuple[str, ...], fields: list[str]
 ) -> dict[str, Any]:
     return {
-        # One row more tells whether the list goes on.
+        # One extra row shows whether the list goes on.
         "size": operation.per_page + 1,
         "query": query,
         "sort": [{field: "desc"} for field in order],
@@ -126,7 +126,7 @@ def _glob_of(operation: Operation, asked: Asked, number: int | None) -> str:
 
 
 def _excluded(number: int | None) -> list[str]:
-    """A job that no test has, another one each time: so no two searches are the same."""
+    """Exclude a job that no test has, a new one each time, so that no two searches are equal."""
     return [] if number is None else [f"none-{number}"]
 
 

@@ -1,7 +1,7 @@
-"""What is asked: each operation once, whoever it is asked of. Pure.
+"""The measured operations, each declared once for all stacks. Pure.
 
-Asked over and over, a request can be answered from a cache; asked as number 1, 2, 3 and so on it
-cannot: each number asks something else that costs about the same.
+A repeated request can be answered from a cache. Numbered requests 1, 2, 3 and so on cannot: each is
+different but costs about the same.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Final
 from benchmarks.data.made_up import ENDINGS, ODD_WORD, TESTS_A_MODULE, module_of, tag_of
 from indexing.names import RepositoryName
 
-# An ending that the smallest of the measured repositories has too.
+# An ending that occurs even in the smallest measured repository.
 _ENDING: Final = 17
 
 
 class Kind(Enum):
-    """Which part of the interface is asked."""
+    """The part of the interface that a request uses."""
 
     DETAIL = "detail"
     QUARANTINES = "quarantines"
@@ -29,13 +29,13 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The repository that is asked about, and how many tests it has."""
+    """The repository of a request, and its number of tests."""
 
     repository: RepositoryName
     tests: int
 
 
-# The glob of request `number`, or of the one that is asked over and over.
+# Returns the glob of request `number`, or of the repeated request if it is None.
 Glob = Callable[[Asked, int | None], str]
 
 
@@ -43,7 +43,7 @@ Glob = Callable[[Asked, int | None], str]
 class Operation:
     """One row of the table.
 
-    `page` is the page that is measured, walked to beforehand by the links of whoever is asked.
+    `page` is the measured page, reached beforehand by the links of the measured stack.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Operation:
 
     @property
     def kept(self) -> bool:
-        """Whether caches keep its answers."""
+        """Return whether its responses are cached."""
         return self.kind is not Kind.EVENTS
 
 

@@ -1,4 +1,4 @@
-"""Which cores the servers run on and which the load: different ones where there are two."""
+"""Assigns cores to the servers and to the load: different ones if there are two."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Cores:
-    """Where the service under measurement runs, and where all else does: load and databases."""
+    """The cores of the measured service, and those of everything else: load and databases."""
 
     server: frozenset[int]
     client: frozenset[int]
 
     @property
     def apart(self) -> bool:
-        """Whether neither takes time from the other."""
+        """Return whether the two share no core."""
         return not self.server & self.client
 
 
 def divide(available: frozenset[int], workers: int) -> Cores:
-    """One core for each worker and the rest for the load, or all for both where that is none."""
+    """Give one core to each worker and the rest to the load, or all to both if none is left."""
     ordered = sorted(available)
     if len(ordered) <= workers:
         return Cores(available, available)
@@ -30,7 +30,7 @@ def divide(available: frozenset[int], workers: int) -> Cores:
 
 
 def available_cores() -> frozenset[int]:
-    """The cores that this process may run on."""
+    """Return the cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return frozenset(os.sched_getaffinity(0))
     return frozenset(range(os.cpu_count() or 1))
@@ -38,7 +38,7 @@ def available_cores() -> frozenset[int]:
 
 @contextmanager
 def pinned(cores: frozenset[int]) -> Iterator[None]:
-    """Have what is started within run on those cores, with all its threads and children."""
+    """Run processes started within on those cores, with all their threads and children."""
     if not hasattr(os, "sched_setaffinity"):
         yield
         return

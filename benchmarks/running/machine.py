@@ -1,4 +1,4 @@
-"""What a figure depends on: the machine's size and the versions of all that took part."""
+"""Describes the machine's size and the versions of all software, which figures depend on."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PACKAGES: Final = (
 
 
 def describe_machine(cores: Cores) -> str:
-    """Cores and memory, and who ran where."""
+    """Describe cores and memory, and the assignment of cores."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     count = len(cores.server | cores.client)
     where = (
@@ -43,7 +43,7 @@ def describe_machine(cores: Cores) -> str:
 
 
 def describe_versions(servers: Sequence[str]) -> str:
-    """The versions of the packages, of wrk, and of the servers that are given as text."""
+    """Describe the versions of the packages, of wrk, and of the given servers."""
     found = [f"Python {platform.python_version()}", f"SQLite {sqlite3.sqlite_version}"]
     for package in _PACKAGES:
         try:
@@ -54,11 +54,11 @@ def describe_versions(servers: Sequence[str]) -> str:
 
 
 def wrk_version() -> str:
-    """The version that wrk says of itself, or a question mark."""
+    """Return the version that wrk reports, or a question mark."""
     program = shutil.which("wrk")
     if program is None:
         return "?"
-    # It prints its version with its usage, and ends with a failure.
+    # wrk prints its version with its usage and exits with an error.
     done = subprocess.run([program, "-v"], capture_output=True, text=True, check=False)  # noqa: S603
     found = re.search(r"wrk (?:debian/)?([0-9][^ ]*)", done.stdout)
     return found[1] if found else "?"

@@ -1,4 +1,4 @@
-"""Starts what is measured as processes of their own, waits until they answer, ends them."""
+"""Starts the measured servers as processes, waits until they answer, and stops them."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _OWN_SETTINGS: Final = "MERGEWATCH_"
 
 
 class StartError(RuntimeError):
-    """A process ended or stayed silent; the text has the end of its log."""
+    """A process exited or did not answer; the text has the end of its log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How to start one server: what to run, with which environment, and what shows it is there."""
+    """How to start one server: command, environment, and the path that shows it is ready."""
 
     command: tuple[str, ...]
     ready: str
@@ -40,19 +40,19 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A server that answers; `pid` is `None` for one that was not started here."""
+    """A running server; `pid` is `None` if it was not started here."""
 
     port: int
     pid: int | None
 
     @property
     def address(self) -> str:
-        """What its paths follow."""
+        """Return the base URL."""
         return f"http://{HOST}:{self.port}"
 
 
 def free_port() -> int:
-    """A port that nobody listens on just now."""
+    """Return a port that is free at the moment."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]
@@ -61,13 +61,13 @@ def free_port() -> int:
 
 @contextmanager
 def running(launch: Launch, port: int, log: Path, cores: frozenset[int]) -> Iterator[Running]:
-    """Have the server run for as long as the block does.
+    """Run the server until the context exits.
 
     Raises:
-        StartError: it does not come to answer.
+        StartError: it does not get ready.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
-    # What the caller's shell says of the service is not for the one that is measured.
+    # The shell's settings for a service must not reach the measured one.
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(_OWN_SETTINGS)}
     with log.open("wb") as output, pinned(cores):
         process = subprocess.Popen(  # noqa: S603
@@ -111,6 +111,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     try:
         process.wait(_STOP_SECONDS)
     except subprocess.TimeoutExpired:
-        # Its workers are in its session, and nobody else is.
+        # Its session holds its workers and no other process.
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()

@@ -1,4 +1,4 @@
-"""Where a process spends its time: py-spy looks at it while it works; its stacks are summed up."""
+"""Profiles a running process with py-spy and sums up the sampled stacks."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _PACKAGES: Final = "site-packages/"
 
 
 class ProfileError(RuntimeError):
-    """The process could not be looked into."""
+    """The process could not be profiled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One function or module, and which part of the time is spent in it."""
+    """One function or module, with its share of the time."""
 
     name: str
     share: float
@@ -32,14 +32,14 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The functions that most time is spent in themselves, and in which modules one is longest."""
+    """The functions with the most time of their own, and those with the most in total."""
 
     itself: tuple[Share, ...]
     within: tuple[Share, ...]
 
 
 def profile(pid: int, seconds: int, most: int = 8) -> Profile:
-    """Look at a process that is under load; raises `ProfileError` where that is not allowed."""
+    """Profile a process under load; raise `ProfileError` if the system forbids it."""
     program = shutil.which("py-spy", path=str(Path(sys.executable).parent))
     if program is None:
         raise ProfileError("py-spy is not installed")
@@ -68,7 +68,7 @@ def summarise(folded: Iterable[str], most: int) -> Profile:
         total += looks
         names = [_name_of(frame) for frame in frames.split(";")]
         itself[names[-1]] += looks
-        # Once a stack, however often it comes back to it.
+        # Count each name once a stack, even if it recurs.
         for name in set(names):
             within[name] += looks
     return Profile(
@@ -76,14 +76,14 @@ def summarise(folded: Iterable[str], most: int) -> Profile:
         tuple(
             Share(name, count / total)
             for name, count in within.most_common(4 * most)
-            # What everything is within says nothing.
+            # Leave out outer frames that contain nearly everything.
             if count < total * 0.9
         )[: 2 * most],
     )
 
 
 def _name_of(frame: str) -> str:
-    """`function in file`, the file as it is known within its package."""
+    """Format a frame as `function in file`, with the file's path within its package."""
     match = _FRAME.fullmatch(re.sub(r":\d+\)$", ")", frame))
     if match is None:
         return frame

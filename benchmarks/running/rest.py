@@ -1,4 +1,4 @@
-"""Waits until a server has nothing left to do: it still works on what a load left behind."""
+"""Waits until a server is idle: it may still work on the rest of an earlier load."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Final
 
 _PROC: Final = Path("/proc")
 _LOOK_SECONDS: Final = 0.05
-# Of one core, within one look: housekeeping, not requests.
+# The share of one core that counts as idle: housekeeping, not requests.
 _AT_REST: Final = 0.1
 _LONGEST_SECONDS: Final = 60.0
 
 
 class RestlessError(RuntimeError):
-    """A server that is asked nothing does not come to rest."""
+    """A server without requests does not become idle."""
 
 
 def wait_until_at_rest(pid: int) -> None:
-    """Wait until the process and its children use hardly any time; nothing where that is unknown.
+    """Wait until the process and its children are nearly idle; return at once if that is unknown.
 
     Raises:
-        RestlessError: they still do after a minute.
+        RestlessError: they are still busy after a minute.
     """
     if not _PROC.is_dir():
         return
@@ -38,13 +38,13 @@ def wait_until_at_rest(pid: int) -> None:
 
 
 def cpu_seconds(pid: int) -> float:
-    """What the process and its children have used so far."""
+    """Return the CPU time of the process and its children so far."""
     ticks = sum(_ticks_of(one) for one in [pid, *children_of(pid)])
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def children_of(pid: int) -> list[int]:
-    """All processes below one."""
+    """Return all descendants of a process."""
     found = []
     for task in (_PROC / str(pid) / "task").glob("*/children"):
         for child in map(int, task.read_text().split()):
@@ -57,7 +57,7 @@ def _ticks_of(pid: int) -> int:
         text = (_PROC / str(pid) / "stat").read_text()
     except FileNotFoundError:
         return 0
-    # The second field is a name in parentheses, which may hold anything; user and system time are
-    # the 14th and 15th of proc(5).
+    # The second field is a name in parentheses with any content; user and system time are fields 14
+    # and 15 of proc(5).
     fields = text.rpartition(")")[2].split()
     return int(fields[11]) + int(fields[12])

@@ -17,13 +17,13 @@ from indexing.names import RepositoryName
 from indexing.timestamps import from_microseconds, to_microseconds
 
 OWNER: Final = "acme"
-# The repository that the first search is measured in.
+# The repository in which the first search is measured.
 SMALL: Final = RepositoryName(OWNER, "small")
 LARGEST: Final = RepositoryName(OWNER, "largest")
 
 _REPOSITORIES: Final = 200
 _SMALL_TESTS: Final = 3_600
-# As many as `mergewatch ingest junit` writes at once.
+# The batch size of `mergewatch ingest junit`.
 _TESTS_A_RUN: Final = 2_000
 _TESTS_A_MODULE: Final = 100
 _FINISHED_AT: Final = datetime(2026, 10, 1, 6, tzinfo=UTC)
@@ -34,7 +34,7 @@ _NOUNS: Final = ("header", "window", "queue", "branch", "report", "cursor", "tok
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Executions of one run, as a writer takes them."""
+    """Executions of one run, the input of a writer."""
 
     repository: RepositoryName
     run: Run
@@ -42,7 +42,7 @@ class Batch:
 
 
 def sizes_of(identities: int) -> dict[RepositoryName, int]:
-    """How many tests each repository has: the largest a tenth of all, most of them much less."""
+    """Return each repository's number of tests: the largest has a tenth of all, most have few."""
     sizes = {LARGEST: identities // 10, SMALL: min(_SMALL_TESTS, identities // 10)}
     others = _REPOSITORIES - len(sizes)
     left = identities - sum(sizes.values())
@@ -53,13 +53,13 @@ def sizes_of(identities: int) -> dict[RepositoryName, int]:
 
 
 def rare_word(repository: RepositoryName, number: int) -> str:
-    """What the name of that test has, and no other one anywhere."""
+    """Return a word that only the name of that test contains."""
     whose = f"{repository.key}\0{number}".encode()
     return f"w{hashlib.blake2b(whose, digest_size=5).hexdigest()}"
 
 
 def name_of(repository: RepositoryName, number: int) -> str:
-    """The name of a repository's test of that number."""
+    """Return the name of a repository's test of that number."""
     noun, verb = _NOUNS[number // 8 % 8], _VERBS[number % 8]
     return (
         f"tests/unit/module_{number // _TESTS_A_MODULE:04}/test_{noun}.py::Test{noun.title()}"
@@ -68,7 +68,7 @@ def name_of(repository: RepositoryName, number: int) -> str:
 
 
 def batches_of(repository: RepositoryName, tests: int) -> Iterator[Batch]:
-    """One execution of every test of a repository."""
+    """Yield one execution of every test of a repository."""
     for start in range(0, tests, _TESTS_A_RUN):
         run = Run(str(start), 1, "ci", "unit", "main", "c0ffee")
         numbers = range(start, min(start + _TESTS_A_RUN, tests))
@@ -93,7 +93,7 @@ def _execution_of(repository: RepositoryName, run: Run, number: int) -> Executio
 
 
 def events_of(repository: RepositoryName, count: int) -> Iterator[StoredEvent]:
-    """So many events, a second apart, of the size that most have."""
+    """Yield events, a second apart, of the usual size."""
     for number in range(count):
         received_at = from_microseconds(_RECEIVED_FROM + number * 1_000_000)
         body = {

@@ -1,4 +1,4 @@
-"""Loads a store in a process of its own, whose memory is then that of the load alone."""
+"""Loads a store in a separate process, so that its memory is that of the load alone."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _ROOT: Final = Path(__file__).parents[2]
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What was loaded, in how long, and the most memory that the process ever had.
+    """The amount loaded, the time it took, and the peak memory of the process.
 
-    `early` is the most that it had after the first part of the load.
+    `early` is the peak memory after the first part of the load.
     """
 
     rows: int
@@ -46,7 +46,7 @@ class Load:
 
 class _Loading(Protocol):
     async def __call__(self, store: Store, amount: int) -> tuple[int, int]:
-        """Load; gives the rows written and the most memory after the first part."""
+        """Load; return the rows written and the peak memory after the first part."""
 
 
 async def _load_identities(store: Store, amount: int) -> tuple[int, int]:
@@ -58,7 +58,7 @@ async def _load_identities(store: Store, amount: int) -> tuple[int, int]:
             count = await store.write_executions(batch.repository, batch.run, batch.executions)
             written += count.written
         await store.refresh_tests(_now(), repository=repository)
-        # The largest comes first: a tenth of all.
+        # The largest repository comes first: a tenth of all.
         early = early or most_memory()
         rate = written / (time.monotonic() - began)
         print(f"{written:,} identities, {rate:,.0f} a second", file=sys.stderr)
@@ -99,14 +99,14 @@ _LOADS: Final[dict[str, _Loading]] = {
 
 
 def load(what: str, amount: int, url: str, prefix: str) -> Load:
-    """Load that much of it in another process, and wait for its end."""
+    """Load that amount in another process and wait for it."""
     command = [sys.executable, "-m", "benchmarks.scale.loading", what, str(amount), url, prefix]
     done = subprocess.run(command, cwd=_ROOT, check=True, stdout=subprocess.PIPE)  # noqa: S603 - ourselves
     return Load(**orjson.loads(done.stdout))
 
 
 def most_memory() -> int:
-    """The most bytes that this process ever had in memory."""
+    """Return the peak memory of this process, in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 

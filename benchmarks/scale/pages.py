@@ -1,4 +1,4 @@
-"""What the 500th page of a list costs beside its first, each asked for in turn with the other."""
+"""Compares the cost of a list's 500th page and its first, measured in turn."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ K = TypeVar("K")
 
 
 async def compare_pages_of_events(reader: Reader) -> Compared:
-    """Page 500 of the event log, and page 1."""
+    """Compare page 500 of the event log with page 1."""
     query = EventQuery(LARGEST, _FROM, _FROM + timedelta(days=31))
     read: Callable[[Anchor[EventKey], int], Awaitable[Page[EventRow]]]
     read = partial(reader.list_events, query)
@@ -34,7 +34,7 @@ async def compare_pages_of_events(reader: Reader) -> Compared:
 
 
 async def compare_pages_of_tests(reader: Reader) -> Compared:
-    """Page 500 of the search for all tests of the largest repository, and page 1."""
+    """Compare page 500 of the search for all tests of the largest repository with page 1."""
     read: Callable[[Anchor[IdentityKey], int], Awaitable[Page[TestIdentity]]]
     read = partial(reader.search_tests, TestQuery(LARGEST, ("*",)))
     return await _compare(read, lambda row: row.key)

@@ -1,6 +1,6 @@
-"""What a search and a page cost in a store that is loaded; each asked for in turn with its peer.
+"""The costs of searches in a loaded store; each is measured in turn with its peer.
 
-A first search is of a word that nobody asked for before: no cache of the node knows it.
+A first search uses a new word, so no cache of the node contains it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from indexing.store.elasticsearch.connection import WRITING, Connection
 from indexing.store.elasticsearch.search_query import ORDERS, make_query
 from indexing.store.interface import Reader
 
-# The same documents under a plain key, as one would lay them out without a thought for scale.
+# The same documents with a plain key, the layout without a design for scale.
 _PLAIN_MAPPING: Final = {
     "dynamic": False,
     "properties": {
@@ -36,7 +36,7 @@ _DOCUMENTS_A_CALL: Final = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What two ways took, in seconds: the median of each."""
+    """The times of two ways, in seconds: the median of each."""
 
     one: float
     other: float
@@ -47,7 +47,7 @@ class Compared:
 
 
 async def build_plain_index(connection: Connection, index: str, identities: int) -> None:
-    """Store all identities in an index without a key of their repository; none if it is there."""
+    """Store all identities in an index without a repository key, unless it exists already."""
     made = await connection.request(
         "PUT",
         f"/{index}",
@@ -81,7 +81,7 @@ async def build_plain_index(connection: Connection, index: str, identities: int)
 async def compare_first_searches(
     reader: Reader, connection: Connection, plain: str, words: Sequence[int]
 ) -> Compared:
-    """The test search for `*word*` in the small repository, and one over the plain index."""
+    """Compare the search for `*word*` in the small repository with one over the plain index."""
     own, other = [], []
     for number in words:
         query = _query_of(number)
@@ -94,7 +94,7 @@ async def compare_first_searches(
 async def compare_work_of_first_searches(
     connection: Connection, identities: str, plain: str, words: Sequence[int]
 ) -> Compared:
-    """The same by what the node says of its own work: without the way there and back."""
+    """Compare the node's own work on both searches, without the round trip."""
     routing = routing_of(SMALL)
     own, other = [], []
     for number in words:
@@ -132,7 +132,7 @@ def _plain_body(query: TestQuery) -> dict[str, Any]:
 
 
 async def _work(connection: Connection, index: str, body: dict[str, Any], routing: str) -> float:
-    """The seconds that the shard worked on the query."""
+    """Return the seconds that the shard worked on the query."""
     answer = await connection.search(
         index, body | {"profile": True}, routing=routing, patience=WRITING
     )

@@ -17,7 +17,7 @@ from hardening.wire import request
 # The interval between two bytes: a client on a very bad line.
 _PAUSE = 1.0
 _ARRIVAL = 4.0
-# After so many pauses, a client that nobody disconnected sends its request again.
+# After so many pauses, a client that is still connected sends its request again.
 _PATIENCE = 90
 
 

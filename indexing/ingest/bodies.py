@@ -23,7 +23,8 @@ from indexing.otlp.protobuf import read_protobuf
 from indexing.otlp.requests import RequestError, RequestTooLargeError
 from indexing.otlp.results import Results
 
-# The decompressed size. Logs and spans compress to a tenth, so compressed bodies hit this first.
+# The decompressed size. Logs and spans compress to a tenth, so a compressed body reaches this limit
+# before the one on its own size.
 MAX_CONTENT_BYTES: Final = 32 * 1024 * 1024
 
 # Events are larger than this on average. A body with more lines has blank ones, and each of those
@@ -74,7 +75,8 @@ class UntoldLines:
 
 @dataclass(frozen=True, slots=True)
 class Rejections:
-    """The number of rejected spans of a request; `complaint` gives the reasons and examples."""
+    """The number of rejected spans of a request; `complaint` gives the reasons, with first
+    spans."""
 
     count: int
     complaint: str

@@ -40,7 +40,7 @@ class RefusedLine:
 
 
 class DeadLetterFile:
-    """A new file of refused lines.
+    """A file of refused lines; it replaces an earlier dead-letter file.
 
     Each record has `source`, `line` (from 1), `offset` (in bytes of the decompressed source),
     `reason`, and `raw`: the line as it was read, or `raw_base64` if it is not UTF-8. If the line

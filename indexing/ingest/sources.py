@@ -75,7 +75,7 @@ class Source:
         return chunks
 
     def _raw(self) -> Iterator[bytes]:
-        # Return what is available: a pipe need not be full before its lines are read.
+        # Read what is available: a pipe need not be full before its lines are read.
         while chunk := self._stream.read1(_CHUNK_BYTES):
             self.bytes_read += len(chunk)
             yield chunk

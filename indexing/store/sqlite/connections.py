@@ -47,7 +47,7 @@ SLOW_READ_SECONDS: Final = 5.0
 
 # The smallest machine has two cores; a slow read uses one core.
 SLOW_READERS: Final = 2
-# Slow reads of one tenant in the queue: a new one waits for at most so many of any other tenant.
+# Queued slow reads of one tenant: a new read waits for at most this many of any other tenant.
 SLOW_READS_OF_ONE: Final = 4
 # This gives slow reads a tenth of the event loop's share of a core that both use.
 SLOW_NICENESS: Final = 10

@@ -1,4 +1,4 @@
-"""`make bench`: measures, prints what has to hold and whether it does, and writes the results."""
+"""`make bench`: measures, prints each target and whether it holds, and writes the results."""
 
 from __future__ import annotations
 

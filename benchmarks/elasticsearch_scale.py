@@ -1,7 +1,7 @@
-"""What a million test identities cost in Elasticsearch: `python -m benchmarks.elasticsearch_scale`.
+"""Measures a million test identities in Elasticsearch: `python -m benchmarks.elasticsearch_scale`.
 
-It starts a node of its own, or uses the one whose URL is given; what was loaded stays in `.bench/`
-for the next run. The data is loaded by a process of its own, in which nothing else takes memory.
+It starts its own node, or uses the node at a given URL; the loaded data stays in `.bench/` for the
+next run. A separate process loads the data, so that its memory is that of the load alone.
 """
 
 from __future__ import annotations

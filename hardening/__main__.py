@@ -1,4 +1,4 @@
-"""`python -m hardening [NAME...]`: runs scenarios, fails when one fails, ends with their lines."""
+"""`python -m hardening [NAME...]`: runs scenarios, prints findings, fails if one does not hold."""
 
 from __future__ import annotations
 

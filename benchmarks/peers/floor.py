@@ -1,6 +1,6 @@
-"""The floor: what aiohttp and uvloop do at best, a constant of each given size and nothing else.
+"""The floor: the best that aiohttp and uvloop can do, a constant of each given size.
 
-Its answer to `/1024` is 1,024 bytes that say they are JSON, as those are that it is compared with.
+The response to `/1024` is 1,024 bytes of JSON, like the responses that it is compared with.
 """
 
 from __future__ import annotations

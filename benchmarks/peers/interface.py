@@ -40,7 +40,7 @@ class PeerStore(Protocol):
     """The reads of the peer; repositories are named by their lower-cased `owner/name`."""
 
     async def is_allowed(self, digest: bytes, repository: str) -> bool:
-        """Return whether the key with that SHA-256 may read the repository, if it is known."""
+        """Return whether the repository is known and the key with that SHA-256 may read it."""
 
     async def find_test(self, repository: str, test_id: UUID) -> TestDetail | None:
         """One test."""

@@ -75,8 +75,7 @@ class UntoldLines:
 
 @dataclass(frozen=True, slots=True)
 class Rejections:
-    """The number of rejected spans of a request; `complaint` gives the reasons, with first
-    spans."""
+    """The number of rejected spans of a request; `complaint` gives reasons, with first spans."""
 
     count: int
     complaint: str

@@ -22,8 +22,8 @@ from benchmarks.scale.searches import (
     compare_first_searches,
     compare_work_of_first_searches,
 )
-from indexing.store.elasticsearch.connection import WRITING, Connection
-from indexing.store.elasticsearch.layout import Layout
+from indexing.store.elasticsearch.client.connection import WRITING, Connection
+from indexing.store.elasticsearch.indices.layout import Layout
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from indexing.store.interface import Reader
 from tests.servers.elasticsearch import Node

@@ -13,7 +13,7 @@ from benchmarks.data.made_up import MEASURED
 from indexing.models.events import StoredEvent
 from indexing.models.executions import Execution, Run
 from indexing.store.elasticsearch.cluster import routing_of
-from indexing.store.elasticsearch.layout import EVENTS_MAPPING, EXECUTIONS_MAPPING
+from indexing.store.elasticsearch.indices.layout import EVENTS_MAPPING, EXECUTIONS_MAPPING
 from indexing.timestamps import to_microseconds
 
 

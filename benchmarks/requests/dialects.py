@@ -13,9 +13,9 @@ from benchmarks.requests.operations import Asked, Kind, Operation
 from indexing.identifiers import derive_test_id
 from indexing.models.tests import TestQuery
 from indexing.store.elasticsearch.cluster import routing_of
-from indexing.store.elasticsearch.layout import Layout
-from indexing.store.elasticsearch.search_query import ORDERS, make_query
-from indexing.store.elasticsearch.slices import slices_between
+from indexing.store.elasticsearch.indices.layout import Layout
+from indexing.store.elasticsearch.indices.slices import slices_between
+from indexing.store.elasticsearch.search.query import ORDERS, make_query
 from indexing.timestamps import format_timestamp, to_microseconds
 
 # Datasette's name of the file, and the row id of the repository that was loaded first.

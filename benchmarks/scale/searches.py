@@ -15,10 +15,10 @@ from typing import Any, Final
 from benchmarks.scale.identities import SMALL, name_of, rare_word, sizes_of
 from indexing.models.paging import Anchor
 from indexing.models.tests import TestQuery
-from indexing.store.elasticsearch.bulk import Operation, send
+from indexing.store.elasticsearch.client.bulk import Operation, send
+from indexing.store.elasticsearch.client.connection import WRITING, Connection
 from indexing.store.elasticsearch.cluster import routing_of
-from indexing.store.elasticsearch.connection import WRITING, Connection
-from indexing.store.elasticsearch.search_query import ORDERS, make_query
+from indexing.store.elasticsearch.search.query import ORDERS, make_query
 from indexing.store.interface import Reader
 
 # The same documents with a plain key, the layout without a design for scale.

@@ -54,8 +54,8 @@ async def find_versions(place: Path | ElasticsearchPlace) -> Versions | None:
         StoreError: it cannot be read.
     """
     if isinstance(place, ElasticsearchPlace):
-        from indexing.store.elasticsearch.layout import LAYOUT_VERSION
-        from indexing.store.elasticsearch.setup import find_version
+        from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION
+        from indexing.store.elasticsearch.indices.setup import find_version
 
         version = await find_version(place.urls, prefix=place.prefix, api_key=place.api_key)
         return None if version is None else Versions(version, LAYOUT_VERSION)

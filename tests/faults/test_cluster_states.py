@@ -30,8 +30,8 @@ from indexing.models.keys import Scope
 from indexing.models.paging import Anchor
 from indexing.models.tests import TestQuery
 from indexing.store import ElasticsearchPlace, open_store
-from indexing.store.elasticsearch import observation_clauses
-from indexing.store.elasticsearch.slices import slice_of
+from indexing.store.elasticsearch.derived import observation_clauses
+from indexing.store.elasticsearch.indices.slices import slice_of
 from indexing.store.interface import Store
 from indexing.timestamps import format_timestamp
 from service.auth.api_keys import make_key

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from indexing.store import open_store
-from indexing.store.elasticsearch.bulk import Operation, send
-from indexing.store.elasticsearch.connection import Connection
-from indexing.store.elasticsearch.layout import Layout
+from indexing.store.elasticsearch.client.bulk import Operation, send
+from indexing.store.elasticsearch.client.connection import Connection
+from indexing.store.elasticsearch.indices.layout import Layout
 from indexing.store.interface import StoreStatus
 from tests.builders import NOON
 from tests.kills.commands import kill, run

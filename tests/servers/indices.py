@@ -20,10 +20,10 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from indexing.store import ElasticsearchPlace, open_store
-from indexing.store.elasticsearch.connection import Connection
-from indexing.store.elasticsearch.control import STORE_DOCUMENT, new_state
-from indexing.store.elasticsearch.layout import Layout
-from indexing.store.elasticsearch.setup import FIRST_GENERATION, create_index
+from indexing.store.elasticsearch.client.connection import Connection
+from indexing.store.elasticsearch.indices.control import STORE_DOCUMENT, new_state
+from indexing.store.elasticsearch.indices.layout import Layout
+from indexing.store.elasticsearch.indices.setup import FIRST_GENERATION, create_index
 from tests.servers.process import DEADLINE, POLL
 
 # The slices that are created with the store, to learn what a slice looks like. Most tests write to

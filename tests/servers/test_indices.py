@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from indexing.store.elasticsearch.layout import Layout
+from indexing.store.elasticsearch.indices.layout import Layout
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from tests.builders import WIDGETS, after, load_names, make_event
 from tests.indexing.store.elasticsearch.looking import ask, open_at

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 from indexing.identifiers import derive_repository_id
 from indexing.names import RepositoryName
-from indexing.store.elasticsearch.connection import Connection
-from indexing.store.elasticsearch.control import Control
-from indexing.store.elasticsearch.layout import Layout
-from indexing.store.elasticsearch.search_queue import SearchQueue
-from indexing.store.elasticsearch.time_slices import TimeSlices
+from indexing.store.elasticsearch.client.connection import Connection
+from indexing.store.elasticsearch.client.search_queue import SearchQueue
+from indexing.store.elasticsearch.indices.control import Control
+from indexing.store.elasticsearch.indices.layout import Layout
+from indexing.store.elasticsearch.indices.time_slices import TimeSlices
 
 
 @dataclass(frozen=True, slots=True)

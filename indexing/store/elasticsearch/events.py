@@ -11,13 +11,13 @@ from indexing.identifiers import derive_event_row_id
 from indexing.models.events import EventKey, EventQuery, EventRow, StoredEvent
 from indexing.models.paging import Anchor, Page
 from indexing.names import RepositoryName
-from indexing.store.elasticsearch import paging
-from indexing.store.elasticsearch.bulk import Operation
+from indexing.store.elasticsearch.client import paging
+from indexing.store.elasticsearch.client.bulk import Operation
+from indexing.store.elasticsearch.client.connection import WRITING, Document
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.connection import WRITING, Document
+from indexing.store.elasticsearch.indices.retention import Retention
+from indexing.store.elasticsearch.indices.slices import slice_of, slices_between
 from indexing.store.elasticsearch.repositories import read_known
-from indexing.store.elasticsearch.retention import Retention
-from indexing.store.elasticsearch.slices import slice_of, slices_between
 from indexing.store.interface import EventOutcome
 from indexing.timestamps import to_microseconds
 

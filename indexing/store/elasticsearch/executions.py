@@ -12,25 +12,25 @@ from indexing.models.executions import Execution, Run
 from indexing.models.tests import METADATA_FIELDS
 from indexing.names import RepositoryName
 from indexing.pauses import Pause
-from indexing.store.elasticsearch import bulk
-from indexing.store.elasticsearch.bulk import Operation, Outcome
+from indexing.store.elasticsearch.client import bulk
+from indexing.store.elasticsearch.client.bulk import Operation, Outcome
+from indexing.store.elasticsearch.client.concurrency import run_both
+from indexing.store.elasticsearch.client.connection import WRITING
+from indexing.store.elasticsearch.client.scanning import scan
+from indexing.store.elasticsearch.client.write_priority import SMALL_WRITE
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.columns import pull_document
-from indexing.store.elasticsearch.connection import WRITING
-from indexing.store.elasticsearch.observation_clauses import TIME
-from indexing.store.elasticsearch.precedence import SMALL_WRITE
-from indexing.store.elasticsearch.repositories import read_known
-from indexing.store.elasticsearch.retention import Retention
-from indexing.store.elasticsearch.scanning import scan
-from indexing.store.elasticsearch.slices import slice_of
-from indexing.store.elasticsearch.stale import (
+from indexing.store.elasticsearch.derived.dirty_markers import (
     FollowUp,
     marker_operation,
     new_marker_id,
     write_marker,
 )
+from indexing.store.elasticsearch.derived.observation_clauses import TIME
+from indexing.store.elasticsearch.indices.retention import Retention
+from indexing.store.elasticsearch.indices.slices import slice_of
+from indexing.store.elasticsearch.pull_requests import pull_document
+from indexing.store.elasticsearch.repositories import read_known
 from indexing.store.elasticsearch.tests import StoredTest, source_of
-from indexing.store.elasticsearch.together import run_both
 from indexing.store.interface import ExecutionCount
 from indexing.timestamps import to_microseconds
 

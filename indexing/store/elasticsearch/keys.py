@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from indexing.models.keys import ApplicationKey, Scope
 from indexing.names import RepositoryName
+from indexing.store.elasticsearch.client.connection import ConflictError
+from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster
-from indexing.store.elasticsearch.connection import ConflictError
 from indexing.store.elasticsearch.repositories import ensure_repository
-from indexing.store.elasticsearch.scanning import scan
 from indexing.timestamps import (
     from_microseconds,
     microseconds_or_none,

@@ -9,18 +9,20 @@ from datetime import datetime
 from typing import Any, Final
 
 from indexing.errors import StoreError
-from indexing.store.elasticsearch import bulk, repositories, stale
-from indexing.store.elasticsearch.bulk import Operation
+from indexing.store.elasticsearch import repositories
+from indexing.store.elasticsearch.client import bulk
+from indexing.store.elasticsearch.client.bulk import Operation
+from indexing.store.elasticsearch.client.connection import WRITING, Version
+from indexing.store.elasticsearch.client.scanning import scan, scan_groups
 from indexing.store.elasticsearch.cluster import Cluster
-from indexing.store.elasticsearch.connection import WRITING, Version
-from indexing.store.elasticsearch.control import State, advance, read_layout_version
-from indexing.store.elasticsearch.layout import LAYOUT_VERSION
-from indexing.store.elasticsearch.observation_clauses import TIME
-from indexing.store.elasticsearch.refresh import refresh_tests
-from indexing.store.elasticsearch.retention import Retention
-from indexing.store.elasticsearch.scanning import scan, scan_groups
-from indexing.store.elasticsearch.setup import create_index
-from indexing.store.elasticsearch.slices import ends_before
+from indexing.store.elasticsearch.derived import dirty_markers
+from indexing.store.elasticsearch.derived.observation_clauses import TIME
+from indexing.store.elasticsearch.derived.refresh import refresh_tests
+from indexing.store.elasticsearch.indices.control import State, advance, read_layout_version
+from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION
+from indexing.store.elasticsearch.indices.retention import Retention
+from indexing.store.elasticsearch.indices.setup import create_index
+from indexing.store.elasticsearch.indices.slices import ends_before
 from indexing.store.interface import PruneCount, Steps, StoreStatus
 from indexing.timestamps import to_microseconds
 
@@ -42,7 +44,7 @@ async def get_status(cluster: Cluster) -> StoreStatus:
         identities=await count(layout.identities),
         executions=await count(layout.executions, _visible(retention, TIME)),
         quarantines=await count(layout.quarantines, {"exists": {"field": "quarantine_id"}}),
-        stale_tests=await stale.count_stale(cluster),
+        stale_tests=await dirty_markers.count_stale(cluster),
     )
 
 
@@ -67,7 +69,7 @@ async def prune(
     await _drop_slices(cluster, layout.executions, before)
     await _drop_runs(cluster, until)
     for marked in touched.values():
-        await stale.mark_after(cluster, marked)
+        await dirty_markers.mark_after(cluster, marked)
     await refresh_tests(cluster, now, progress)
     return count
 
@@ -85,7 +87,7 @@ async def rebuild(cluster: Cluster, now: datetime, progress: Steps | None) -> in
 
     await cluster.control.change(begin)
     for routing in await list_repositories(cluster):
-        await stale.mark_repository(cluster, routing)
+        await dirty_markers.mark_repository(cluster, routing)
     count = await refresh_tests(cluster, now, progress)
     await cluster.connection.refresh(index)
     await _swap(cluster, generation)
@@ -134,9 +136,9 @@ def _going(retention: Retention, field: str, until: int) -> dict[str, Any]:
 
 async def _mark_touched(
     cluster: Cluster, going: Mapping[str, Any]
-) -> dict[str, list[stale.MarkedTests]]:
+) -> dict[str, list[dirty_markers.MarkedTests]]:
     """Mark the tests of these executions ahead; gives that by the routing of their repository."""
-    touched: dict[str, list[stale.MarkedTests]] = {}
+    touched: dict[str, list[dirty_markers.MarkedTests]] = {}
     async for buckets in scan_groups(
         cluster.connection,
         cluster.layout.executions,
@@ -149,11 +151,15 @@ async def _mark_touched(
             key = bucket["key"]
             page.setdefault(key["repository_id"], []).append(key["test_id"])
         for routing, tests in page.items():
-            touched.setdefault(routing, []).extend(await stale.mark_before(cluster, routing, tests))
+            touched.setdefault(routing, []).extend(
+                await dirty_markers.mark_before(cluster, routing, tests)
+            )
     return touched
 
 
-async def _make_final(cluster: Cluster, touched: Mapping[str, Sequence[stale.MarkedTests]]) -> None:
+async def _make_final(
+    cluster: Cluster, touched: Mapping[str, Sequence[dirty_markers.MarkedTests]]
+) -> None:
     """What automatic quarantines were decided by is going: they cannot be looked at again."""
     for routing, marked in touched.items():
         gone = {test for each in marked for test in each.tests}

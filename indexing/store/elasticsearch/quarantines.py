@@ -20,18 +20,19 @@ from indexing.models.quarantines import (
 )
 from indexing.names import RepositoryName
 from indexing.quarantine.decision import find_evidence
-from indexing.store.elasticsearch import observations, paging
+from indexing.store.elasticsearch.client import paging
+from indexing.store.elasticsearch.client.connection import ConflictError, Document, Version
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.connection import ConflictError, Document, Version
-from indexing.store.elasticsearch.recovery import judge_recovery
-from indexing.store.elasticsearch.repositories import make_known, read_repository
-from indexing.store.elasticsearch.scopes import (
+from indexing.store.elasticsearch.derived import observations
+from indexing.store.elasticsearch.derived.recovery import judge_recovery
+from indexing.store.elasticsearch.quarantine_slots import (
     QuarantineSlot,
     Record,
     read_slots,
     slot_of,
     write_slot,
 )
+from indexing.store.elasticsearch.repositories import make_known, read_repository
 from indexing.timestamps import to_microseconds
 
 _ORDER: Final = ("created_at", "quarantine_id")

@@ -21,20 +21,26 @@ from indexing.models.quarantines import QuarantineSource
 from indexing.models.selections import ExecutionSelection, SelectionExtent
 from indexing.models.tests import TestHealth, TestMetadata
 from indexing.names import RepositoryName
-from indexing.store.elasticsearch import bulk, stale
-from indexing.store.elasticsearch.bulk import Operation
-from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.connection import (
+from indexing.store.elasticsearch.client import bulk
+from indexing.store.elasticsearch.client.bulk import Operation
+from indexing.store.elasticsearch.client.connection import (
     ConflictError,
     Document,
     Version,
 )
+from indexing.store.elasticsearch.client.scanning import scan, scan_groups
+from indexing.store.elasticsearch.cluster import Cluster, routing_of
+from indexing.store.elasticsearch.derived import dirty_markers
+from indexing.store.elasticsearch.derived.dirty_markers import FollowUp
+from indexing.store.elasticsearch.derived.observation_clauses import TIME
+from indexing.store.elasticsearch.derived.refresh import refresh_tests, row_id_of
 from indexing.store.elasticsearch.maintenance import list_repositories
-from indexing.store.elasticsearch.observation_clauses import TIME
-from indexing.store.elasticsearch.refresh import refresh_tests, row_id_of
-from indexing.store.elasticsearch.scanning import scan, scan_groups
-from indexing.store.elasticsearch.scopes import QuarantineSlot, read_slots, slot_of, write_slot
-from indexing.store.elasticsearch.stale import FollowUp
+from indexing.store.elasticsearch.quarantine_slots import (
+    QuarantineSlot,
+    read_slots,
+    slot_of,
+    write_slot,
+)
 from indexing.store.elasticsearch.tests import BOUNDS, source_of, test_of
 from indexing.store.interface import ForgetCount, Steps
 from indexing.timestamps import from_microseconds, to_microseconds
@@ -90,8 +96,12 @@ async def remove_executions(
         if selection.outside is not None:
             async for bounds in _find_misdated_bounds(cluster, routing, selection.outside):
                 tests = {test for test, _ in bounds}
-                await stale.write_marker(
-                    cluster, stale.new_marker_id(), routing, tests, follow_up=FollowUp(bounds)
+                await dirty_markers.write_marker(
+                    cluster,
+                    dirty_markers.new_marker_id(),
+                    routing,
+                    tests,
+                    follow_up=FollowUp(bounds),
                 )
             await _clamp_scopes(cluster, routing, selection.outside.latest, now)
     await refresh_tests(cluster, now, progress, selection.repository)
@@ -128,18 +138,18 @@ async def _remove(cluster: Cluster, routing: str, query: Mapping[str, Any]) -> i
             if not hits:
                 break
             sources = [hit["_source"] for hit in hits]
-            marker = stale.new_marker_id()
+            marker = dirty_markers.new_marker_id()
             tests = {source["test_id"] for source in sources}
             follow_up = FollowUp(
                 frozenset((source["test_id"], source[TIME]) for source in sources),
                 frozenset(source["run"] for source in sources),
             )
-            await stale.write_marker(
+            await dirty_markers.write_marker(
                 cluster, marker, routing, tests, ahead=True, follow_up=follow_up
             )
             operations = [Operation("delete", hit["_index"], hit["_id"], routing) for hit in hits]
             outcomes = await bulk.send(cluster.connection, operations, visible=False)
-            await stale.write_marker(cluster, marker, routing, tests, follow_up=follow_up)
+            await dirty_markers.write_marker(cluster, marker, routing, tests, follow_up=follow_up)
             removed += sum(outcome.status == 200 for outcome in outcomes)
     return removed
 
@@ -256,11 +266,13 @@ async def _clamp_scopes(cluster: Cluster, routing: str, latest: datetime, now: d
                     changed = changed.holding(replace(slot.record, judged_until=until))
                 if changed != slot:
                     test = [str(slot.test_id)]
-                    await stale.write_marker(
-                        cluster, stale.new_marker_id(), routing, test, ahead=True
+                    await dirty_markers.write_marker(
+                        cluster, dirty_markers.new_marker_id(), routing, test, ahead=True
                     )
                     again |= not await _write(cluster, changed)
-                    await stale.write_marker(cluster, stale.new_marker_id(), routing, test)
+                    await dirty_markers.write_marker(
+                        cluster, dirty_markers.new_marker_id(), routing, test
+                    )
 
 
 def _slot_of(hit: Mapping[str, Any]) -> QuarantineSlot:

@@ -16,10 +16,10 @@ from indexing.errors import UnknownRepositoryError
 from indexing.models.events import EventKey, StoredEvent
 from indexing.models.repositories import Repository
 from indexing.names import RepositoryName
+from indexing.store.elasticsearch.client.connection import ConflictError, Document
+from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.connection import ConflictError, Document
-from indexing.store.elasticsearch.control import State
-from indexing.store.elasticsearch.scanning import scan
+from indexing.store.elasticsearch.indices.control import State
 from indexing.timestamps import from_microseconds, to_microseconds
 
 KIND: Final = "repository"

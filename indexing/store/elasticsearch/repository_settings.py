@@ -8,15 +8,15 @@ from datetime import datetime
 from indexing.models.repositories import Repository, RepositoryChange
 from indexing.names import RepositoryName
 from indexing.quarantine.configuration import describe_change
+from indexing.store.elasticsearch.client.connection import ConflictError
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.connection import ConflictError
+from indexing.store.elasticsearch.derived.dirty_markers import mark_repository
 from indexing.store.elasticsearch.events import write_events
 from indexing.store.elasticsearch.repositories import (
     StoredRepository,
     make_known,
     replace_repository,
 )
-from indexing.store.elasticsearch.stale import mark_repository
 
 
 async def set_repository(

@@ -26,20 +26,20 @@ from indexing.store.elasticsearch import (
     keys,
     maintenance,
     quarantines,
-    refresh,
     removal,
     repositories,
     repository_settings,
-    search,
     tests,
 )
+from indexing.store.elasticsearch.client.connection import Connection
 from indexing.store.elasticsearch.cluster import Cluster
-from indexing.store.elasticsearch.cluster_settings import warn_of_settings
-from indexing.store.elasticsearch.connection import Connection
-from indexing.store.elasticsearch.control import Control
-from indexing.store.elasticsearch.layout import Layout
-from indexing.store.elasticsearch.setup import ensure_layout
-from indexing.store.elasticsearch.time_slices import TimeSlices
+from indexing.store.elasticsearch.derived import refresh
+from indexing.store.elasticsearch.indices.cluster_settings import warn_of_settings
+from indexing.store.elasticsearch.indices.control import Control
+from indexing.store.elasticsearch.indices.layout import Layout
+from indexing.store.elasticsearch.indices.setup import ensure_layout
+from indexing.store.elasticsearch.indices.time_slices import TimeSlices
+from indexing.store.elasticsearch.search import pages
 from indexing.store.interface import (
     EventOutcome,
     ExecutionCount,
@@ -131,12 +131,12 @@ class ElasticsearchStore(Store):
     async def search_tests(
         self, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
     ) -> Page[TestIdentity]:
-        return await search.search_tests(self._cluster, query, anchor, limit)
+        return await pages.search_tests(self._cluster, query, anchor, limit)
 
     async def find_identity(
         self, repository: RepositoryName, identity_id: bytes
     ) -> IdentityKey | None:
-        return await search.find_identity(self._cluster, repository, identity_id)
+        return await pages.find_identity(self._cluster, repository, identity_id)
 
     async def get_test(self, repository: RepositoryName, test_id: uuid.UUID) -> TestDetail | None:
         return await tests.get_test(self._cluster, repository, test_id)

@@ -17,7 +17,7 @@ from indexing.models.tests import (
 )
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.columns import pull_document, pull_of
+from indexing.store.elasticsearch.pull_requests import pull_document, pull_of
 from indexing.store.elasticsearch.repositories import document_id, repository_of
 from indexing.timestamps import microseconds_or_none, moment_or_none
 

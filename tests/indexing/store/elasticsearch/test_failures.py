@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from indexing.errors import StoreError, StoreUnavailableError
-from indexing.store.elasticsearch.failures import (
+from indexing.store.elasticsearch.client.failures import (
     ConflictError,
     TooComplexError,
     describe,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indexing.health.thresholds import WINDOW
-from indexing.store.elasticsearch.observation_clauses import (
+from indexing.store.elasticsearch.derived.observation_clauses import (
     MAX_LEAVES,
     Clause,
     JobSummary,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from indexing.fairness import current_tenant
-from indexing.store.elasticsearch.precedence import Precedence
+from indexing.store.elasticsearch.client.write_priority import Precedence
 
 
 async def _load(precedence: Precedence, tenant: str, said: list[str]) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from indexing import globs
 from indexing.models.tests import TestQuery
-from indexing.store.elasticsearch.search_query import (
+from indexing.store.elasticsearch.search.query import (
     MAX_MERGED,
     MAX_PATTERN_COST,
     Width,

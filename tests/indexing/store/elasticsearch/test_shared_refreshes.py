@@ -8,7 +8,7 @@ from collections import deque
 import pytest
 
 from indexing.errors import StoreUnavailableError
-from indexing.store.elasticsearch.shared_refreshes import SharedRefreshes
+from indexing.store.elasticsearch.client.shared_refreshes import SharedRefreshes
 
 
 async def let_run() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexing.store.elasticsearch.slices import (
+from indexing.store.elasticsearch.indices.slices import (
     EARLY,
     FIRST_YEAR,
     LAST_YEAR,

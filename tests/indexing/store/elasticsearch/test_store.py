@@ -12,11 +12,12 @@ from indexing.fairness import current_tenant
 from indexing.models.paging import Anchor
 from indexing.models.tests import TestQuery
 from indexing.store import ElasticsearchPlace
-from indexing.store.elasticsearch import search_queue, setup
-from indexing.store.elasticsearch.connection import TooComplexError
-from indexing.store.elasticsearch.control import Control
-from indexing.store.elasticsearch.layout import Layout
-from indexing.store.elasticsearch.search_queue import SEARCHES_AT_ONCE
+from indexing.store.elasticsearch.client import search_queue
+from indexing.store.elasticsearch.client.connection import TooComplexError
+from indexing.store.elasticsearch.client.search_queue import SEARCHES_AT_ONCE
+from indexing.store.elasticsearch.indices import setup
+from indexing.store.elasticsearch.indices.control import Control
+from indexing.store.elasticsearch.indices.layout import Layout
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from indexing.store.interface import EventOutcome
 from tests.builders import WIDGETS, after, load_names, make_event

@@ -6,9 +6,9 @@ import pytest
 
 from indexing.errors import StoreUnavailableError
 from indexing.models.executions import Conclusion
-from indexing.store.elasticsearch import bulk
-from indexing.store.elasticsearch.bulk import Operation
-from indexing.store.elasticsearch.layout import EVENTS_MAPPING
+from indexing.store.elasticsearch.client import bulk
+from indexing.store.elasticsearch.client.bulk import Operation
+from indexing.store.elasticsearch.indices.layout import EVENTS_MAPPING
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from indexing.store.interface import EventOutcome, ExecutionCount
 from tests.builders import NOON, WIDGETS, after, load_names, make_event, make_executions, make_run

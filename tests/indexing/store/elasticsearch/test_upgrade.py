@@ -13,19 +13,19 @@ from indexing.models.paging import Anchor
 from indexing.models.quarantines import QuarantineQuery, QuarantineRequest, QuarantineSource
 from indexing.names import RepositoryName
 from indexing.store import ElasticsearchPlace, Versions, find_versions
-from indexing.store.elasticsearch import (
-    bulk,
+from indexing.store.elasticsearch import maintenance
+from indexing.store.elasticsearch.client import bulk
+from indexing.store.elasticsearch.client.connection import Connection
+from indexing.store.elasticsearch.indices import (
     control,
     generations,
     layout,
     lease,
-    maintenance,
     setup,
     templates,
     upgrade,
 )
-from indexing.store.elasticsearch.connection import Connection
-from indexing.store.elasticsearch.layout import LAYOUT_VERSION, TEMPLATES_VERSION, Layout
+from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION, TEMPLATES_VERSION, Layout
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from tests.builders import NOON, WIDGETS, load_names, make_event
 from tests.indexing.store.elasticsearch.looking import ask, event_ids, names, open_at

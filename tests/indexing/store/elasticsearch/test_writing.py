@@ -14,7 +14,9 @@ from indexing.models.executions import Conclusion
 from indexing.models.paging import Anchor
 from indexing.models.repositories import RepositoryChange
 from indexing.quarantine.configuration import describe_change
-from indexing.store.elasticsearch import bulk, executions, runs, stale
+from indexing.store.elasticsearch import executions
+from indexing.store.elasticsearch.client import bulk
+from indexing.store.elasticsearch.derived import dirty_markers, runs
 from indexing.store.elasticsearch.repositories import make_known, replace_repository
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from indexing.store.interface import EventOutcome, ExecutionCount
@@ -258,8 +260,8 @@ async def test_another_process_finds_the_marks_of_a_repository_at_once(
 async def test_marks_beyond_one_page_are_done_by_the_same_call(
     store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stale, "_MARKERS_A_PAGE", 1)
-    monkeypatch.setattr(stale, "_TESTS_AT_ONCE", 1)
+    monkeypatch.setattr(dirty_markers, "_MARKERS_A_PAGE", 1)
+    monkeypatch.setattr(dirty_markers, "_TESTS_AT_ONCE", 1)
     await store.ensure_repository(WIDGETS)
     for number in range(4):
         run = make_run(str(number))

@@ -21,20 +21,21 @@ from indexing.health.observations import Observation
 from indexing.health.rules import judge
 from indexing.identifiers import derive_identity_id
 from indexing.names import RepositoryName
-from indexing.store.elasticsearch import bulk, observations, stale
-from indexing.store.elasticsearch.auto_quarantine import Judged, Rules, rule_tests
-from indexing.store.elasticsearch.bulk import Operation
+from indexing.store.elasticsearch.client import bulk
+from indexing.store.elasticsearch.client.bulk import Operation
+from indexing.store.elasticsearch.client.concurrency import run_both, started
+from indexing.store.elasticsearch.client.connection import Document
+from indexing.store.elasticsearch.client.write_priority import SMALL_WRITE
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.connection import Document
-from indexing.store.elasticsearch.observation_clauses import JobSummaries
-from indexing.store.elasticsearch.precedence import SMALL_WRITE
+from indexing.store.elasticsearch.derived import dirty_markers, observations
+from indexing.store.elasticsearch.derived.auto_quarantine import Judged, Rules, rule_tests
+from indexing.store.elasticsearch.derived.dirty_markers import DirtyMarker
+from indexing.store.elasticsearch.derived.observation_clauses import JobSummaries
+from indexing.store.elasticsearch.derived.runs import judge_runs
 from indexing.store.elasticsearch.repositories import document_routed, stored_of
 from indexing.store.elasticsearch.repository_settings import write_announcement
-from indexing.store.elasticsearch.runs import judge_runs
-from indexing.store.elasticsearch.search_query import key_of
-from indexing.store.elasticsearch.stale import DirtyMarker
+from indexing.store.elasticsearch.search.query import key_of
 from indexing.store.elasticsearch.tests import StoredTest, source_of, test_of
-from indexing.store.elasticsearch.together import run_both, started
 from indexing.store.interface import Steps
 
 # Tests of one step, and how many executions they may have together: those are held in memory.
@@ -69,7 +70,7 @@ async def _refresh(
     # The markers of one repository are visible as soon as they are written.
     refresh = routing is None
     while more:
-        markers, more = await stale.read_markers(cluster, routing, refresh=refresh)
+        markers, more = await dirty_markers.read_markers(cluster, routing, refresh=refresh)
         # The markers that this pass deletes stay visible until then.
         refresh = True
         # Those that are ahead of a change stay: they are not met twice in one call.
@@ -87,7 +88,7 @@ async def _refresh(
                 named = list(group)
                 for marker in named:
                     if marker.tests is None:
-                        await stale.spell_out(cluster, marker)
+                        await dirty_markers.spell_out(cluster, marker)
                         more = True
                 left: set[str] = set()
                 async for done in _refresh_repository(cluster, place, named, now, searchable):
@@ -101,7 +102,7 @@ async def _refresh(
                     for marker in named
                     if marker.tests is not None and left.isdisjoint(marker.tests)
                 ]
-                await stale.drop_markers(cluster, finished)
+                await dirty_markers.drop_markers(cluster, finished)
     return total
 
 

@@ -16,8 +16,8 @@ import orjson
 from indexing.errors import StoreUnavailableError
 from indexing.fairness import current_tenant
 from indexing.pauses import Pause
-from indexing.store.elasticsearch.connection import WRITING, Connection
-from indexing.store.elasticsearch.failures import (
+from indexing.store.elasticsearch.client.connection import WRITING, Connection
+from indexing.store.elasticsearch.client.failures import (
     CONFLICT,
     INDEX_GONE,
     describe,
@@ -26,7 +26,7 @@ from indexing.store.elasticsearch.failures import (
     refuses_document,
     type_of,
 )
-from indexing.store.elasticsearch.precedence import SMALL_WRITE
+from indexing.store.elasticsearch.client.write_priority import SMALL_WRITE
 
 # Sending more than a mebibyte in one go holds up the event loop; a node gains nothing from more.
 _PIECE_BYTES: Final = 1_000_000

@@ -15,10 +15,10 @@ from indexing.models.paging import Anchor, Page
 from indexing.models.tests import IdentityKey, TestIdentity, TestQuery
 from indexing.names import RepositoryName
 from indexing.pauses import Pause
-from indexing.store.elasticsearch import paging
+from indexing.store.elasticsearch.client import paging
+from indexing.store.elasticsearch.client.connection import TooComplexError
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.connection import TooComplexError
-from indexing.store.elasticsearch.search_query import (
+from indexing.store.elasticsearch.search.query import (
     ORDERS,
     Width,
     choose_width,

@@ -21,17 +21,17 @@ from elastic_transport import AsyncTransport, JsonSerializer, NodeConfig
 from elastic_transport.client_utils import url_to_node_config
 
 from indexing.errors import StoreUnavailableError
-from indexing.store.elasticsearch.failures import (
+from indexing.store.elasticsearch.client.failures import (
     INDEX_GONE,
     describe,
     error_of,
     is_passing,
     type_of,
 )
-from indexing.store.elasticsearch.failures import ConflictError as ConflictError
-from indexing.store.elasticsearch.failures import TooComplexError as TooComplexError
-from indexing.store.elasticsearch.precedence import Precedence
-from indexing.store.elasticsearch.shared_refreshes import SharedRefreshes
+from indexing.store.elasticsearch.client.failures import ConflictError as ConflictError
+from indexing.store.elasticsearch.client.failures import TooComplexError as TooComplexError
+from indexing.store.elasticsearch.client.shared_refreshes import SharedRefreshes
+from indexing.store.elasticsearch.client.write_priority import Precedence
 
 _JSON: Final = "application/vnd.elasticsearch+json"
 _NDJSON: Final = "application/vnd.elasticsearch+x-ndjson"

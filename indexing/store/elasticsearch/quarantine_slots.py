@@ -19,9 +19,9 @@ from indexing.models.quarantines import (
     QuarantineRequest,
     QuarantineSource,
 )
-from indexing.store.elasticsearch.bulk import Operation
+from indexing.store.elasticsearch.client.bulk import Operation
+from indexing.store.elasticsearch.client.connection import WRITING, Document, Version
 from indexing.store.elasticsearch.cluster import Cluster
-from indexing.store.elasticsearch.connection import WRITING, Document, Version
 from indexing.timestamps import (
     from_microseconds,
     microseconds_or_none,

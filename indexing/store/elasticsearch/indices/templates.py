@@ -11,8 +11,8 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from indexing.store.elasticsearch.connection import WRITING, Connection
-from indexing.store.elasticsearch.layout import TEMPLATES_VERSION, Layout
+from indexing.store.elasticsearch.client.connection import WRITING, Connection
+from indexing.store.elasticsearch.indices.layout import TEMPLATES_VERSION, Layout
 
 _MISSING: Final = 404
 

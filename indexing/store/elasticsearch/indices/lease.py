@@ -16,8 +16,8 @@ from typing import Final
 from urllib.parse import urlencode
 
 from indexing.errors import StoreUnavailableError
-from indexing.store.elasticsearch.connection import ConflictError, Connection, Version
-from indexing.store.elasticsearch.layout import Layout
+from indexing.store.elasticsearch.client.connection import ConflictError, Connection, Version
+from indexing.store.elasticsearch.indices.layout import Layout
 
 _DOCUMENT: Final = "upgrade"
 

@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from indexing.health.rules import is_infrastructure_failure
 from indexing.models.executions import Conclusion
+from indexing.store.elasticsearch.client.concurrency import run_both
+from indexing.store.elasticsearch.client.connection import WRITING, ConflictError, Document
+from indexing.store.elasticsearch.client.scanning import scan_groups
 from indexing.store.elasticsearch.cluster import Cluster
-from indexing.store.elasticsearch.connection import WRITING, ConflictError, Document
-from indexing.store.elasticsearch.retention import Retention
-from indexing.store.elasticsearch.scanning import scan_groups
-from indexing.store.elasticsearch.stale import mark_after, mark_before
-from indexing.store.elasticsearch.together import run_both
+from indexing.store.elasticsearch.derived.dirty_markers import mark_after, mark_before
+from indexing.store.elasticsearch.indices.retention import Retention
 
 _TESTS_A_PAGE: Final = 5_000
 # Each is up to four buckets of an answer.

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from indexing.errors import StoreError
-from indexing.store.elasticsearch.connection import Connection
-from indexing.store.elasticsearch.failures import EXPENSIVE_QUERIES, PATTERNS_REFUSED
+from indexing.store.elasticsearch.client.connection import Connection
+from indexing.store.elasticsearch.client.failures import EXPENSIVE_QUERIES, PATTERNS_REFUSED
 
 # A transient setting goes before a persistent one, and that before the node's own file.
 _LEVELS: Final = ("transient", "persistent", "defaults")

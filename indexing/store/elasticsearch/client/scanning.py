@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
-from indexing.store.elasticsearch.connection import WRITING, Connection
+from indexing.store.elasticsearch.client.connection import WRITING, Connection
 
 Hit = Mapping[str, Any]
 

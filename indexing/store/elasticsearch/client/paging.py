@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from indexing.models.paging import Page
-from indexing.store.elasticsearch.connection import Connection
+from indexing.store.elasticsearch.client.connection import Connection
 
 R = TypeVar("R")
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from indexing.errors import StoreUnavailableError, StoreVersionError
-from indexing.store.elasticsearch.connection import WRITING, ConflictError, Connection
-from indexing.store.elasticsearch.control import STORE_DOCUMENT, new_state, version_error
-from indexing.store.elasticsearch.failures import describe, type_of
-from indexing.store.elasticsearch.layout import LAYOUT_VERSION, MIN_SERVER_MAJOR, Layout
-from indexing.store.elasticsearch.templates import choose_replicas, ensure_templates
-from indexing.store.elasticsearch.upgrade import upgrade
+from indexing.store.elasticsearch.client.connection import WRITING, ConflictError, Connection
+from indexing.store.elasticsearch.client.failures import describe, type_of
+from indexing.store.elasticsearch.indices.control import STORE_DOCUMENT, new_state, version_error
+from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION, MIN_SERVER_MAJOR, Layout
+from indexing.store.elasticsearch.indices.templates import choose_replicas, ensure_templates
+from indexing.store.elasticsearch.indices.upgrade import upgrade
 
 FIRST_GENERATION: Final = "1"
 

@@ -15,11 +15,11 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
 
-from indexing.store.elasticsearch import bulk
-from indexing.store.elasticsearch.bulk import Operation
+from indexing.store.elasticsearch.client import bulk
+from indexing.store.elasticsearch.client.bulk import Operation
+from indexing.store.elasticsearch.client.connection import Version
+from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster
-from indexing.store.elasticsearch.connection import Version
-from indexing.store.elasticsearch.scanning import scan
 
 # Longer than one write takes with every wait for a cluster that puts it off.
 AHEAD_SECONDS: Final = 900

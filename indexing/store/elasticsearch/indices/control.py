@@ -11,9 +11,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from indexing.errors import StoreUnavailableError, StoreVersionError
-from indexing.store.elasticsearch.connection import WRITING, ConflictError, Connection, Document
-from indexing.store.elasticsearch.layout import LAYOUT_VERSION, Layout
-from indexing.store.elasticsearch.retention import Retention
+from indexing.store.elasticsearch.client.connection import (
+    WRITING,
+    ConflictError,
+    Connection,
+    Document,
+)
+from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION, Layout
+from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.store.interface import StoreIdentity
 
 STORE_DOCUMENT: Final = "store"

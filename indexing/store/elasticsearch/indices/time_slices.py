@@ -12,12 +12,12 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from indexing.errors import StoreUnavailableError
-from indexing.store.elasticsearch import bulk
-from indexing.store.elasticsearch.bulk import Operation, Outcome
-from indexing.store.elasticsearch.connection import WRITING, Connection
-from indexing.store.elasticsearch.layout import Layout
-from indexing.store.elasticsearch.setup import create_index
-from indexing.store.elasticsearch.templates import ensure_templates
+from indexing.store.elasticsearch.client import bulk
+from indexing.store.elasticsearch.client.bulk import Operation, Outcome
+from indexing.store.elasticsearch.client.connection import WRITING, Connection
+from indexing.store.elasticsearch.indices.layout import Layout
+from indexing.store.elasticsearch.indices.setup import create_index
+from indexing.store.elasticsearch.indices.templates import ensure_templates
 
 # Retention deletes a slice once. One that is gone each time is deleted by something else.
 _ATTEMPTS: Final = 3

@@ -8,9 +8,9 @@ from typing import Final
 
 from indexing.globs import matches
 from indexing.health.rules import is_recovered
-from indexing.store.elasticsearch import observations
 from indexing.store.elasticsearch.cluster import Cluster
-from indexing.store.elasticsearch.scopes import QuarantineSlot
+from indexing.store.elasticsearch.derived import observations
+from indexing.store.elasticsearch.quarantine_slots import QuarantineSlot
 from indexing.timestamps import to_microseconds
 
 _SCOPES_AT_ONCE: Final = 20

@@ -14,12 +14,12 @@ from contextlib import aclosing
 from typing import Any, Final
 
 from indexing.errors import StoreError
-from indexing.store.elasticsearch import bulk
-from indexing.store.elasticsearch.bulk import Operation
-from indexing.store.elasticsearch.connection import WRITING, Connection
-from indexing.store.elasticsearch.layout import Layout
-from indexing.store.elasticsearch.scanning import Hit
-from indexing.store.elasticsearch.templates import choose_replicas, resolve
+from indexing.store.elasticsearch.client import bulk
+from indexing.store.elasticsearch.client.bulk import Operation
+from indexing.store.elasticsearch.client.connection import WRITING, Connection
+from indexing.store.elasticsearch.client.scanning import Hit
+from indexing.store.elasticsearch.indices.layout import Layout
+from indexing.store.elasticsearch.indices.templates import choose_replicas, resolve
 
 _ROWS_A_PAGE: Final = 1_000
 _KEPT_OPEN: Final = "5m"

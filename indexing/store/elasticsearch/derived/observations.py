@@ -15,9 +15,9 @@ from typing import Any, Final
 from indexing.health.observations import Observation
 from indexing.models.executions import Conclusion
 from indexing.models.tests import METADATA_FIELDS, TestMetadata
+from indexing.store.elasticsearch.client.scanning import scan, scan_groups
 from indexing.store.elasticsearch.cluster import Cluster
-from indexing.store.elasticsearch.columns import pull_of
-from indexing.store.elasticsearch.observation_clauses import (
+from indexing.store.elasticsearch.derived.observation_clauses import (
     TIME,
     Clause,
     JobSummaries,
@@ -26,9 +26,9 @@ from indexing.store.elasticsearch.observation_clauses import (
     clauses_since,
     requests_of,
 )
-from indexing.store.elasticsearch.retention import Retention
-from indexing.store.elasticsearch.runs import find_failed
-from indexing.store.elasticsearch.scanning import scan, scan_groups
+from indexing.store.elasticsearch.derived.runs import find_failed
+from indexing.store.elasticsearch.indices.retention import Retention
+from indexing.store.elasticsearch.pull_requests import pull_of
 from indexing.timestamps import from_microseconds, to_microseconds
 
 _BUCKETS_A_PAGE: Final = 2_000

@@ -14,12 +14,13 @@ from indexing.models.quarantines import QuarantineSource
 from indexing.models.repositories import Repository
 from indexing.quarantine.decision import Standing, find_evidence
 from indexing.quarantine.ruling import Beginning, Ruling, Standings, rule
-from indexing.store.elasticsearch import bulk, observations
+from indexing.store.elasticsearch.client import bulk
+from indexing.store.elasticsearch.client.connection import Document, Version
+from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster
-from indexing.store.elasticsearch.connection import Document, Version
-from indexing.store.elasticsearch.recovery import judge_recovery
-from indexing.store.elasticsearch.scanning import scan
-from indexing.store.elasticsearch.scopes import (
+from indexing.store.elasticsearch.derived import observations
+from indexing.store.elasticsearch.derived.recovery import judge_recovery
+from indexing.store.elasticsearch.quarantine_slots import (
     QuarantineSlot,
     Record,
     read_slots,

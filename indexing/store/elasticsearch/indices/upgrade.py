@@ -18,12 +18,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from indexing.errors import StoreError
-from indexing.store.elasticsearch.connection import WRITING, Connection
-from indexing.store.elasticsearch.control import Control, read_layout_version
-from indexing.store.elasticsearch.generations import copy_index, drop_leftovers
-from indexing.store.elasticsearch.layout import LAYOUT_VERSION, Layout
-from indexing.store.elasticsearch.lease import hold_lease
-from indexing.store.elasticsearch.templates import ensure_templates
+from indexing.store.elasticsearch.client.connection import WRITING, Connection
+from indexing.store.elasticsearch.indices.control import Control, read_layout_version
+from indexing.store.elasticsearch.indices.generations import copy_index, drop_leftovers
+from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION, Layout
+from indexing.store.elasticsearch.indices.lease import hold_lease
+from indexing.store.elasticsearch.indices.templates import ensure_templates
 
 # What a document of the earlier version is in the next one.
 Change = Callable[[Mapping[str, Any]], Mapping[str, Any]]

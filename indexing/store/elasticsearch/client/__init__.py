@@ -1,0 +1,1 @@
+"""Talking to the cluster: connections, bulk requests, pages, and what its errors mean."""

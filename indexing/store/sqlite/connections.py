@@ -26,7 +26,7 @@ from indexing.fairness import FairQueue, TenantSemaphores, current_tenant, take_
 from indexing.store.sqlite.pace import Pace
 from indexing.store.sqlite.repositories import ReadingConnection
 from indexing.store.sqlite.schema import ensure_schema, read_version, require_version
-from indexing.store.sqlite.search import add_functions
+from indexing.store.sqlite.search.pages import add_functions
 from indexing.store.sqlite.slow_read import BrokenOffError, SlowRead, Work
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from indexing.store.interface import ExecutionCount
 from indexing.store.sqlite.columns import CONCLUSION_NUMBERS, text_of_pull
 from indexing.store.sqlite.job_runs import SAME_JOB, JobRun, add_results
 from indexing.store.sqlite.repositories import require_repository_id
-from indexing.store.sqlite.search_plan import indexed_text
+from indexing.store.sqlite.search.plan import indexed_text
 from indexing.timestamps import to_microseconds
 
 # The value in `runs` for a run without a pull request: the column is part of a unique key.

@@ -13,7 +13,7 @@ from indexing.store.sqlite.events import PRUNED_BEFORE
 from indexing.store.sqlite.job_runs import drop_results
 from indexing.store.sqlite.removal import delete_executions
 from indexing.store.sqlite.schema import SCHEMA_VERSION, read_version
-from indexing.store.sqlite.search_plan import indexed_text
+from indexing.store.sqlite.search.plan import indexed_text
 from indexing.timestamps import to_microseconds
 
 _COUNTED: Final = {

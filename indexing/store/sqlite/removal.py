@@ -23,7 +23,7 @@ from indexing.store.interface import ForgetCount
 from indexing.store.sqlite.columns import CONCLUSION_NUMBERS
 from indexing.store.sqlite.executions import mark_stale
 from indexing.store.sqlite.job_runs import JobRun, add_results, drop_without_runs
-from indexing.store.sqlite.search_plan import indexed_text
+from indexing.store.sqlite.search.plan import indexed_text
 from indexing.timestamps import moment_or_none, to_microseconds
 
 _GIVEN: Final = "SELECT value FROM json_each(?)"

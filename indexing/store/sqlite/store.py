@@ -46,12 +46,12 @@ from indexing.store.sqlite import (
     removal,
     repositories,
     repository_settings,
-    search,
     tests,
 )
 from indexing.store.sqlite.connections import Connections
 from indexing.store.sqlite.pace import TRANSACTION_SECONDS, Pace
-from indexing.store.sqlite.search_plan import Narrowing, find_narrowing, is_heavy
+from indexing.store.sqlite.search import pages
+from indexing.store.sqlite.search.plan import Narrowing, find_narrowing, is_heavy
 
 # Rows in one transaction of long work: some tenths of a second, so that other writers can run.
 _TESTS_A_STEP: Final = 200
@@ -133,13 +133,13 @@ class SqliteStore(Store):
     async def search_tests(
         self, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
     ) -> Page[TestIdentity]:
-        candidates = partial(search.search_candidates, query=query, anchor=anchor, limit=limit)
+        candidates = partial(pages.search_candidates, query=query, anchor=anchor, limit=limit)
         if all(is_literal(pattern) for pattern in query.patterns):
             return await self._connections.read(candidates)
         if any(is_heavy(pattern) for pattern in query.patterns):
             return await self._connections.read_slowly(candidates)
-        few = partial(search.search_few, query=query, anchor=anchor, limit=limit)
-        in_order = partial(search.search_in_order, query=query, anchor=anchor, limit=limit)
+        few = partial(pages.search_few, query=query, anchor=anchor, limit=limit)
+        in_order = partial(pages.search_in_order, query=query, anchor=anchor, limit=limit)
         match find_narrowing(query):
             case Narrowing.NOTHING:
                 return await self._connections.read(in_order, briefly=True)
@@ -155,7 +155,7 @@ class SqliteStore(Store):
         self, repository: RepositoryName, identity_id: bytes
     ) -> IdentityKey | None:
         return await self._connections.read(
-            partial(search.find_identity, repository=repository, identity_id=identity_id)
+            partial(pages.find_identity, repository=repository, identity_id=identity_id)
         )
 
     async def get_test(self, repository: RepositoryName, test_id: uuid.UUID) -> TestDetail | None:

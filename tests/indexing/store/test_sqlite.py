@@ -27,8 +27,8 @@ from indexing.names import RepositoryName
 from indexing.store import open_store
 from indexing.store.interface import Store
 from indexing.store.sqlite.connections import SLOW_READERS, SLOW_READS_OF_ONE, Connections
-from indexing.store.sqlite.search import search_candidates, search_in_order
-from indexing.store.sqlite.search_plan import upper_bound
+from indexing.store.sqlite.search.pages import search_candidates, search_in_order
+from indexing.store.sqlite.search.plan import upper_bound
 from indexing.store.sqlite.slow_read import BrokenOffError
 from tests.builders import NOON, WIDGETS, load_names
 

@@ -1,4 +1,4 @@
-"""The test search: reads one page in order or by candidates, as `search_plan` describes."""
+"""The test search: reads one page in order or by candidates, as `plan` describes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from indexing.models.tests import IdentityKey, TestIdentity, TestQuery, TestSort
 from indexing.names import RepositoryName
 from indexing.store.sqlite.keyset import Slice, read_page
 from indexing.store.sqlite.repositories import find_repository_id
-from indexing.store.sqlite.search_plan import (
+from indexing.store.sqlite.search.plan import (
     EXACT_MATCH,
     ORDERS,
     Sql,

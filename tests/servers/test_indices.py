@@ -11,7 +11,7 @@ import pytest
 from indexing.store.elasticsearch.indices.layout import Layout
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from tests.builders import WIDGETS, after, load_names, make_event
-from tests.indexing.store.elasticsearch.looking import ask, open_at
+from tests.indexing.store.elasticsearch.inspection import ask, open_at
 from tests.servers.indices import MOST_SLICES, Indices
 
 PREFIX = "test-of-indices"

@@ -23,7 +23,7 @@ from indexing.store import open_store
 from indexing.store.sqlite.schema import SCHEMA_VERSION
 from indexing.timestamps import format_timestamp
 from tests.builders import WIDGETS, after, make_event
-from tests.indexing.store.versions import dump_of, load_samples, version_of
+from tests.indexing.store.sqlite.versions import dump_of, load_samples, version_of
 from tests.service.cli.conftest import Command
 from tests.service.processes import TIMEOUT, Service, port_of
 

@@ -8,7 +8,7 @@ import pytest
 
 from indexing.store import ElasticsearchPlace
 from indexing.store.elasticsearch.store import ElasticsearchStore
-from tests.indexing.store.elasticsearch.looking import open_at
+from tests.indexing.store.elasticsearch.inspection import open_at
 
 
 @pytest.fixture

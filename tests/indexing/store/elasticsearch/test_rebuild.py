@@ -9,7 +9,7 @@ import pytest
 from indexing.errors import StoreError
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from tests.builders import NOON, load_names, make_run
-from tests.indexing.store.elasticsearch.looking import indices_of, names
+from tests.indexing.store.elasticsearch.inspection import indices_of, names
 
 pytestmark = pytest.mark.fresh_indices
 

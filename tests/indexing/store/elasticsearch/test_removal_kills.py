@@ -16,7 +16,7 @@ from indexing.store.interface import Store
 from tests.builders import NOON, WIDGETS, make_run
 from tests.contracts.test_executions import load
 from tests.contracts.test_removal import state
-from tests.indexing.store.elasticsearch.looking import cluster_of
+from tests.indexing.store.elasticsearch.inspection import cluster_of
 
 PASSED, FAILED = Conclusion.PASSED, Conclusion.FAILED
 

@@ -21,7 +21,7 @@ from indexing.store.elasticsearch.indices.layout import Layout
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from indexing.store.interface import EventOutcome
 from tests.builders import WIDGETS, after, load_names, make_event
-from tests.indexing.store.elasticsearch.looking import ask, cluster_of, event_ids, names, open_at
+from tests.indexing.store.elasticsearch.inspection import ask, cluster_of, event_ids, names, open_at
 
 pytestmark = pytest.mark.fresh_indices
 

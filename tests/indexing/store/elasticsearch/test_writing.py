@@ -29,7 +29,7 @@ from tests.builders import (
     make_executions,
     make_run,
 )
-from tests.indexing.store.elasticsearch.looking import (
+from tests.indexing.store.elasticsearch.inspection import (
     ALL,
     cluster_of,
     event_ids,

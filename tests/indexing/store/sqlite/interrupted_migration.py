@@ -1,8 +1,9 @@
 """Migrates copies of a store, each in a process that is killed at another point.
 
-`python broken_off.py FILE COUNT` prints how many points there are, and leaves `FILE.0` to
-`FILE.<COUNT - 1>`: copies of FILE whose migration was killed at COUNT points from the first to the
-last, which is the commit. A point is the beginning of a statement, or a row that one touches.
+`python interrupted_migration.py FILE COUNT` prints how many points there are, and leaves
+`FILE.0` to `FILE.<COUNT - 1>`: copies of FILE whose migration was killed at COUNT points from the
+first to the last, which is the commit. A point is the beginning of a statement, or a row that one
+touches.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from indexing.store.elasticsearch.indices.layout import EVENTS_MAPPING
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from indexing.store.interface import EventOutcome, ExecutionCount
 from tests.builders import NOON, WIDGETS, after, load_names, make_event, make_executions, make_run
-from tests.indexing.store.elasticsearch.looking import (
+from tests.indexing.store.elasticsearch.inspection import (
     ask,
     cluster_of,
     event_ids,

@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.samples.store.requests import Answer, ask_all
 
-SAMPLES = Path(__file__).parents[2] / "samples" / "store"
+SAMPLES = Path(__file__).parents[3] / "samples" / "store"
 
 
 @dataclass(frozen=True)

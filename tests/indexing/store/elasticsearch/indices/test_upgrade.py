@@ -28,7 +28,7 @@ from indexing.store.elasticsearch.indices import (
 from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION, TEMPLATES_VERSION, Layout
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from tests.builders import NOON, WIDGETS, load_names, make_event
-from tests.indexing.store.elasticsearch.looking import ask, event_ids, names, open_at
+from tests.indexing.store.elasticsearch.inspection import ask, event_ids, names, open_at
 from tests.whole_state import read_all
 
 pytestmark = pytest.mark.fresh_indices

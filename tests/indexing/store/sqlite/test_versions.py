@@ -19,7 +19,7 @@ from indexing.store.sqlite import schema
 from indexing.store.sqlite.migrations import MIGRATIONS
 from indexing.store.sqlite.schema import SCHEMA_VERSION, ensure_schema
 from tests.builders import GADGETS, WIDGETS
-from tests.indexing.store.versions import (
+from tests.indexing.store.sqlite.versions import (
     Sample,
     dump_of,
     load_samples,
@@ -28,7 +28,7 @@ from tests.indexing.store.versions import (
 )
 from tests.service.processes import TIMEOUT
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 KILLS = 50
 
 every_version = pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_migration_that_is_killed_at_any_point_loses_nothing(
     oldest.unpack(tmp_path / "undisturbed")
     asyncio.run(_open_and_close(tmp_path / "undisturbed"))
     migrated = dump_of(tmp_path / "undisturbed" / "mergewatch.db")
-    script = Path(__file__).with_name("broken_off.py")
+    script = Path(__file__).with_name("interrupted_migration.py")
     done = subprocess.run(
         [sys.executable, script, path, str(KILLS)],
         env={"PYTHONPATH": str(ROOT)},

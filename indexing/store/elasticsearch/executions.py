@@ -55,9 +55,9 @@ async def write_results(
     repository: RepositoryName,
     results: Mapping[Run, Sequence[Execution]],
 ) -> ExecutionCount:
-    precedence = cluster.connection.precedence
+    priority = cluster.connection.write_priority
     size = sum(map(len, results.values()))
-    with precedence.small_write() if size <= SMALL_WRITE else nullcontext():
+    with priority.small_write() if size <= SMALL_WRITE else nullcontext():
         return await _write(cluster, repository, results)
 
 
@@ -95,10 +95,10 @@ async def _write(
         await cluster.slices.ensure(operation.index for operation in operations.values())
         await _mark_before(cluster, ahead, routing, names)
     if len(given) > SMALL_WRITE:
-        await cluster.connection.precedence.give_way()
+        await cluster.connection.write_priority.give_way()
     outcomes = await _store(cluster, operations, len(given))
     if len(given) > SMALL_WRITE:
-        await cluster.connection.precedence.give_way()
+        await cluster.connection.write_priority.give_way()
     await write_marker(cluster, marker, routing, names, follow_up=follow_up)
     written = sum(outcome is not None and outcome.done for outcome in outcomes)
     unchanged = sum(outcome is None or outcome.conflicts for outcome in outcomes)
@@ -200,7 +200,7 @@ async def _find_stored(
     retention: Retention,
 ) -> dict[str, _Place]:
     if len(executions) > SMALL_WRITE:
-        await cluster.connection.precedence.give_way()
+        await cluster.connection.write_priority.give_way()
     await cluster.connection.refresh(cluster.layout.executions)
     found: dict[str, _Place] = {}
     for start in range(0, len(executions), _IDS_AT_ONCE):

@@ -1,4 +1,4 @@
-"""The document of one scope of quarantine: a test and a branch pattern, or a test and all branches.
+"""The document of one quarantine slot: a test and a branch pattern, or a test and all branches.
 
 The record in force and what is remembered of those that ended change together, in one write over
 the state that was read: so no two processes can both begin one.

@@ -136,7 +136,7 @@ def _requested(standing: Record | None, request: QuarantineRequest, now: datetim
 async def _find(
     cluster: Cluster, repository: RepositoryName, quarantine_id: uuid.UUID, now: datetime
 ) -> QuarantineSlot | None:
-    """The scope that holds that quarantine at this moment, if it is in force."""
+    """The slot that holds that quarantine at this moment, if it is in force."""
     routing = routing_of(repository)
     query = QuarantineQuery(repository, now)
     found = {"term": {"quarantine_id": str(quarantine_id)}}
@@ -196,5 +196,5 @@ def _row_of(hit: paging.Hit) -> Quarantine:
 def _row(slot: QuarantineSlot) -> Quarantine:
     quarantine = slot.quarantine
     if quarantine is None:
-        raise LookupError("the scope holds no quarantine")
+        raise LookupError("the slot holds no quarantine")
     return quarantine

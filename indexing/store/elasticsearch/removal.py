@@ -103,7 +103,7 @@ async def remove_executions(
                     tests,
                     follow_up=FollowUp(bounds),
                 )
-            await _clamp_scopes(cluster, routing, selection.outside.latest, now)
+            await _clamp_slots(cluster, routing, selection.outside.latest, now)
     await refresh_tests(cluster, now, progress, selection.repository)
     return removed
 
@@ -240,7 +240,7 @@ async def _find_misdated_bounds(
             yield found
 
 
-async def _clamp_scopes(cluster: Cluster, routing: str, latest: datetime, now: datetime) -> None:
+async def _clamp_slots(cluster: Cluster, routing: str, latest: datetime, now: datetime) -> None:
     """Have what was decided about quarantines by later dates count as decided at `now`."""
 
     def clamp(moment: datetime | None) -> datetime | None:
@@ -281,7 +281,7 @@ def _slot_of(hit: Mapping[str, Any]) -> QuarantineSlot:
 
 
 async def _write(cluster: Cluster, slot: QuarantineSlot) -> bool:
-    """Store the scope; false where somebody else has changed it meanwhile."""
+    """Store the slot; false where somebody else has changed it meanwhile."""
     try:
         await write_slot(cluster, slot)
     except ConflictError:

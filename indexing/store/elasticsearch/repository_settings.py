@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from datetime import datetime
 
 from indexing.models.repositories import Repository, RepositoryChange
 from indexing.names import RepositoryName
 from indexing.quarantine.configuration import describe_change
+from indexing.store.elasticsearch.announcements import write_announcement
 from indexing.store.elasticsearch.client.connection import ConflictError
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.derived.dirty_markers import mark_repository
-from indexing.store.elasticsearch.events import write_events
-from indexing.store.elasticsearch.repositories import (
-    StoredRepository,
-    make_known,
-    replace_repository,
-)
+from indexing.store.elasticsearch.repositories import make_known, replace_repository
 
 
 async def set_repository(
@@ -47,23 +42,6 @@ async def set_repository(
         await mark_repository(cluster, routing_of(before.name))
         await write_announcement(cluster, await make_known(cluster, name))
         return after
-
-
-async def write_announcement(cluster: Cluster, stored: StoredRepository) -> StoredRepository:
-    """Write the event that a change of settings left to be written, and note that it is done."""
-    while stored.announcement is not None:
-        await write_events(cluster, [stored.announcement])
-        # After a conflict another process has noted it: nothing else is done before that.
-        with suppress(ConflictError):
-            await replace_repository(
-                cluster,
-                stored,
-                stored.repository,
-                settings_version=stored.settings_version,
-                announcement=None,
-            )
-        stored = await make_known(cluster, stored.repository.name)
-    return stored
 
 
 def _changed(before: Repository, change: RepositoryChange) -> Repository:

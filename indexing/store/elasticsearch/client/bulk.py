@@ -122,7 +122,7 @@ async def send(
     outcomes: list[Outcome] = []
     for piece in pieces:
         if len(operations) > SMALL_WRITE:
-            await connection.precedence.give_way()
+            await connection.write_priority.give_way()
         outcomes += await _send_piece(connection, piece, visible=visible and len(pieces) == 1)
     for operation, outcome in zip(operations, outcomes, strict=True):
         if outcome.error is None or outcome.conflicts:

@@ -31,7 +31,7 @@ from indexing.store.elasticsearch.client.failures import (
 from indexing.store.elasticsearch.client.failures import ConflictError as ConflictError
 from indexing.store.elasticsearch.client.failures import TooComplexError as TooComplexError
 from indexing.store.elasticsearch.client.shared_refreshes import SharedRefreshes
-from indexing.store.elasticsearch.client.write_priority import Precedence
+from indexing.store.elasticsearch.client.write_priority import WritePriority
 
 _JSON: Final = "application/vnd.elasticsearch+json"
 _NDJSON: Final = "application/vnd.elasticsearch+x-ndjson"
@@ -107,7 +107,7 @@ class Connection:
         nodes = [_node_of(url) for url in urls]
         several = len(nodes) > 1
         self._name = "Elasticsearch at " + ", ".join(f"{n.host}:{n.port}" for n in nodes)
-        self.precedence = Precedence()
+        self.write_priority = WritePriority()
         self._refreshes = SharedRefreshes(self._refresh)
         self.reading = READING_AMONG_SEVERAL if several else READING
         # One repetition at least: a kept connection may have been closed on the other side.

@@ -20,7 +20,7 @@ SMALL_WRITE: Final = 100
 WAIT_SECONDS: Final = 0.5
 
 
-class Precedence:
+class WritePriority:
     """Which tenants have small writes under way."""
 
     def __init__(self) -> None:

@@ -29,7 +29,7 @@ from indexing.store.elasticsearch.quarantine_slots import (
 )
 
 # Tests have few slots each; a step's are read page by page all the same.
-_SCOPES_A_PAGE: Final = 2_000
+_SLOTS_A_PAGE: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ async def _read_slots(cluster: Cluster, routing: str, tests: Sequence[str]) -> l
     """All slots of these tests that were ever stored."""
     filters = [{"term": {"repository_id": routing}}, {"terms": {"test_id": list(tests)}}]
     body = {
-        "size": _SCOPES_A_PAGE,
+        "size": _SLOTS_A_PAGE,
         "query": {"bool": {"filter": filters}},
         "sort": [{"scope": "asc"}],
         "seq_no_primary_term": True,

@@ -13,13 +13,13 @@ from indexing.store.elasticsearch.derived import observations
 from indexing.store.elasticsearch.quarantine_slots import QuarantineSlot
 from indexing.timestamps import to_microseconds
 
-_SCOPES_AT_ONCE: Final = 20
+_SLOTS_AT_ONCE: Final = 20
 
 
 async def judge_recovery(
     cluster: Cluster, routing: str, slots: Sequence[QuarantineSlot]
 ) -> list[QuarantineSlot]:
-    """The scopes of one repository with `is_recovered` as it is now."""
+    """The slots of one repository with `is_recovered` as it is now."""
     begun: dict[str, int] = {}
     for slot in slots:
         if slot.record is not None:
@@ -33,8 +33,8 @@ async def judge_recovery(
     recovered: list[QuarantineSlot] = []
     # By test, and few at a time: a quarantine may have begun long ago, and all since is read.
     ordered = sorted(slots, key=lambda slot: str(slot.test_id))
-    for start in range(0, len(ordered), _SCOPES_AT_ONCE):
-        some = ordered[start : start + _SCOPES_AT_ONCE]
+    for start in range(0, len(ordered), _SLOTS_AT_ONCE):
+        some = ordered[start : start + _SLOTS_AT_ONCE]
         tests = {str(slot.test_id) for slot in some} & begun.keys()
         seen = await observations.read_since(
             cluster, everywhere, {test: begun[test] for test in tests}

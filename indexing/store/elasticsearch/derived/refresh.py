@@ -21,6 +21,7 @@ from indexing.health.observations import Observation
 from indexing.health.rules import judge
 from indexing.identifiers import derive_identity_id
 from indexing.names import RepositoryName
+from indexing.store.elasticsearch.announcements import write_announcement
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation
 from indexing.store.elasticsearch.client.concurrency import run_both, started
@@ -33,7 +34,6 @@ from indexing.store.elasticsearch.derived.dirty_markers import DirtyMarker
 from indexing.store.elasticsearch.derived.observation_clauses import JobSummaries
 from indexing.store.elasticsearch.derived.runs import judge_runs
 from indexing.store.elasticsearch.repositories import document_routed, stored_of
-from indexing.store.elasticsearch.repository_settings import write_announcement
 from indexing.store.elasticsearch.search.query import key_of
 from indexing.store.elasticsearch.tests import StoredTest, source_of, test_of
 from indexing.store.interface import Steps
@@ -52,7 +52,7 @@ async def refresh_tests(
     with ExitStack() as going_first:
         if repository is not None:
             # Until the markers turn out to name many tests.
-            going_first.enter_context(cluster.connection.precedence.small_write())
+            going_first.enter_context(cluster.connection.write_priority.small_write())
         return await _refresh(cluster, now, progress, repository, going_first)
 
 
@@ -303,7 +303,7 @@ class _Step:
 
 async def _give_way(cluster: Cluster, tests: int) -> None:
     if tests > SMALL_WRITE:
-        await cluster.connection.precedence.give_way()
+        await cluster.connection.write_priority.give_way()
 
 
 def row_id_of(repository: RepositoryName, test_name: str, pipeline: str, job: str) -> str:

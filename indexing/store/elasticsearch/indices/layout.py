@@ -49,7 +49,8 @@ IDENTITIES_MAPPING: Final = {
     "executions_count": _LONG,
 }
 
-# One document a scope, a test and a branch; `quarantine_id` is there while a record is in force.
+# One document a slot: a test and a branch pattern. `quarantine_id` is there while a record is in
+# force.
 QUARANTINES_MAPPING: Final = {
     "repository_id": _KEYWORD,
     "scope": _ORDER_ONLY,
@@ -142,7 +143,7 @@ class Layout:
 
     @property
     def quarantines(self) -> str:
-        """One document a scope."""
+        """One document a slot."""
         return f"{self.prefix}-quarantines"
 
     @property

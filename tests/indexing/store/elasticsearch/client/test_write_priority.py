@@ -5,20 +5,20 @@ from __future__ import annotations
 import asyncio
 
 from indexing.fairness import current_tenant
-from indexing.store.elasticsearch.client.write_priority import Precedence
+from indexing.store.elasticsearch.client.write_priority import WritePriority
 
 
-async def _load(precedence: Precedence, tenant: str, said: list[str]) -> None:
+async def _load(priority: WritePriority, tenant: str, said: list[str]) -> None:
     current_tenant.set(tenant)
-    await precedence.give_way()
+    await priority.give_way()
     said.append("large")
 
 
 async def test_a_large_load_waits_for_a_small_write_of_somebody_else() -> None:
-    precedence = Precedence()
+    priority = WritePriority()
     said: list[str] = []
-    with precedence.small_write():
-        load = asyncio.create_task(_load(precedence, "flood", said))
+    with priority.small_write():
+        load = asyncio.create_task(_load(priority, "flood", said))
         for _ in range(5):
             await asyncio.sleep(0)
         said.append("small")
@@ -27,11 +27,11 @@ async def test_a_large_load_waits_for_a_small_write_of_somebody_else() -> None:
 
 
 async def test_a_small_write_of_its_own_tenant_does_not_hold_it_up() -> None:
-    precedence = Precedence()
+    priority = WritePriority()
     said: list[str] = []
     current_tenant.set("flood")
-    with precedence.small_write():
-        load = asyncio.create_task(_load(precedence, "flood", said))
+    with priority.small_write():
+        load = asyncio.create_task(_load(priority, "flood", said))
         for _ in range(5):
             await asyncio.sleep(0)
         said.append("small")
@@ -40,8 +40,8 @@ async def test_a_small_write_of_its_own_tenant_does_not_hold_it_up() -> None:
 
 
 async def test_small_writes_without_end_do_not_stop_it() -> None:
-    precedence = Precedence()
+    priority = WritePriority()
     said: list[str] = []
-    with precedence.small_write():
-        await asyncio.wait_for(_load(precedence, "flood", said), 30)
+    with priority.small_write():
+        await asyncio.wait_for(_load(priority, "flood", said), 30)
     assert said == ["large"]

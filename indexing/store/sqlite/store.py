@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from indexing.globs import is_literal
 from indexing.models.events import EventKey, EventQuery, EventRow, StoredEvent
 from indexing.models.executions import Execution, Run, group_by_run
 from indexing.models.keys import ApplicationKey
@@ -51,7 +50,7 @@ from indexing.store.sqlite import (
 from indexing.store.sqlite.connections import Connections
 from indexing.store.sqlite.pace import TRANSACTION_SECONDS, Pace
 from indexing.store.sqlite.search import pages
-from indexing.store.sqlite.search.plan import Narrowing, find_narrowing, is_heavy
+from indexing.store.sqlite.search.strategy import choose_strategy
 
 # Rows in one transaction of long work: some tenths of a second, so that other writers can run.
 _TESTS_A_STEP: Final = 200
@@ -133,23 +132,10 @@ class SqliteStore(Store):
     async def search_tests(
         self, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
     ) -> Page[TestIdentity]:
-        candidates = partial(pages.search_candidates, query=query, anchor=anchor, limit=limit)
-        if all(is_literal(pattern) for pattern in query.patterns):
-            return await self._connections.read(candidates)
-        if any(is_heavy(pattern) for pattern in query.patterns):
-            return await self._connections.read_slowly(candidates)
-        few = partial(pages.search_few, query=query, anchor=anchor, limit=limit)
-        in_order = partial(pages.search_in_order, query=query, anchor=anchor, limit=limit)
-        match find_narrowing(query):
-            case Narrowing.NOTHING:
-                return await self._connections.read(in_order, briefly=True)
-            case Narrowing.RANGES:
-                return await self._connections.read(few, in_order, candidates)
-            case Narrowing.TRIGRAMS:
-                # Intersecting trigrams takes longer than finding a page if many names match.
-                return await self._connections.read(
-                    in_order, few, in_order, candidates, briefly=True
-                )
+        strategy = choose_strategy(query, anchor, limit)
+        if strategy.is_slow:
+            return await self._connections.read_slowly(strategy.ways[-1])
+        return await self._connections.read(*strategy.ways, briefly=strategy.briefly)
 
     async def find_identity(
         self, repository: RepositoryName, identity_id: bytes

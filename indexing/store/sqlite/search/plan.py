@@ -3,7 +3,7 @@
 There are two ways to a page. *In order*: walk the index of the sort order and keep what matches;
 best if much matches. *By candidates*: look up the few names that can match, by a common prefix or
 by their trigrams, and sort them; best if little matches. Which one is best shows only while
-reading, so the store tries one after the other, each within a budget.
+reading: `strategy` says which are tried, and in which order.
 """
 
 from __future__ import annotations

@@ -1,0 +1,49 @@
+"""Which ways to a page the embedded store tries for a search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from indexing.models.paging import Anchor
+from indexing.models.tests import TestQuery
+from indexing.store.sqlite.search.pages import search_candidates, search_few, search_in_order
+from indexing.store.sqlite.search.strategy import choose_strategy
+from tests.builders import WIDGETS
+
+
+@pytest.mark.parametrize(
+    ("patterns", "ways"),
+    [
+        pytest.param(("a.b", "a.c"), (search_candidates,), id="whole names"),
+        pytest.param(("*",), (search_in_order,), id="every name"),
+        pytest.param(("a.*",), (search_few, search_in_order, search_candidates), id="a beginning"),
+        pytest.param(
+            ("*middle*",),
+            (search_in_order, search_few, search_in_order, search_candidates),
+            id="a part",
+        ),
+    ],
+)
+def test_each_kind_of_pattern_has_its_ways(
+    patterns: tuple[str, ...], ways: tuple[Callable[..., Any], ...]
+) -> None:
+    strategy = choose_strategy(TestQuery(WIDGETS, patterns), Anchor(), 10)
+    assert tuple(way.func for way in strategy.ways) == ways
+    assert not strategy.is_slow
+
+
+def test_a_long_pattern_is_left_to_a_thread() -> None:
+    strategy = choose_strategy(TestQuery(WIDGETS, ("*" + "a?" * 40,)), Anchor(), 10)
+    assert strategy.is_slow
+    assert [way.func for way in strategy.ways] == [search_candidates]
+
+
+def test_the_first_way_is_brief_where_it_may_be_no_good() -> None:
+    brief = [
+        choose_strategy(TestQuery(WIDGETS, (pattern,)), Anchor(), 10).briefly
+        for pattern in ("*", "*middle*", "a.*", "a.b")
+    ]
+    assert brief == [True, True, False, False]

@@ -132,7 +132,7 @@ CREATE INDEX identities_by_job_name
     ON identities (repository_id, job_name, test_name, pipeline_name)
     WHERE executions_count IS NOT NULL;
 
--- Which three code points follow each other in which names; see search_plan.
+-- Which three code points follow each other in which names; see `search/plan.py`.
 CREATE VIRTUAL TABLE test_trigrams USING fts5 (
     name, content = '', columnsize = 0, detail = none, tokenize = 'trigram case_sensitive 1'
 );

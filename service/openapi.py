@@ -71,48 +71,48 @@ _EVERYWHERE: Final = ("X-Request-Id", LIMIT_HEADER, POLICY_HEADER)
 
 _HEADERS: Final[Mapping[str, Any]] = {
     "X-Request-Id": {
-        "description": "The id of this request: the caller's own where it sent a well-formed one.",
+        "description": "The id of this request. A well-formed id sent by the client is kept.",
         "required": True,
         "schema": {"type": "string"},
     },
     "Link": {
-        "description": "Links to the first, previous, next and last page (RFC 8288). Where they "
-        f"would take more than {MAX_LINK_BYTES} bytes together, some are left out, those that lead "
-        "on in the direction of the walk last.",
+        "description": "Links to the first, previous, next and last page (RFC 8288). If they "
+        f"exceed {MAX_LINK_BYTES} bytes together, some are dropped; the link that continues in the "
+        "direction of paging is dropped last.",
         "schema": {"type": "string"},
     },
     IGNORED_HEADER: {
-        "description": "The parameters of the request that this operation does not have: sorted, "
-        f"percent-encoded, at most {MAX_NAMES}; `{MORE}` stands for those left out.",
+        "description": "Request parameters that this operation does not know and ignored: sorted, "
+        f"percent-encoded, at most {MAX_NAMES}; `{MORE}` stands for the rest.",
         "schema": {"type": "string", "pattern": r"^[A-Za-z0-9%._~*\-]+(, [A-Za-z0-9%._~*\-]+)*$"},
     },
     LIMIT_HEADER: {
-        "description": "What the credential has left, where the operator limits it: `r` requests "
-        "for `t` seconds. A structured field of draft-ietf-httpapi-ratelimit-headers-10.",
+        "description": "What the credential has left, if the operator set a rate limit: `r` "
+        "requests for `t` seconds. A structured field of draft-ietf-httpapi-ratelimit-headers-10.",
         "schema": {"type": "string"},
     },
     POLICY_HEADER: {
-        "description": "The limit itself: `q` requests in `w` seconds.",
+        "description": "The rate limit: `q` requests in `w` seconds.",
         "schema": {"type": "string"},
     },
     "ETag": {
-        "description": "What to send in If-None-Match to be told whether this has changed.",
+        "description": "Send it in If-None-Match to learn whether the response has changed.",
         "required": True,
         "schema": {"type": "string", "pattern": '^"[0-9a-f]+"$'},
     },
     "Cache-Control": {
-        "description": "A client may keep the answer, and has to ask each time whether it holds.",
+        "description": "A client may cache the response, and must revalidate it before each use.",
         "required": True,
         "schema": {"type": "string", "const": PRIVATE["Cache-Control"]},
     },
     "Vary": {
-        "description": "The answer is for the credential that asked.",
+        "description": "The response depends on the credential.",
         "required": True,
         # Where pages elsewhere may read, it is for their origin too.
         "schema": {"type": "string", "pattern": f"^{PRIVATE['Vary']}(, *Origin)?$"},
     },
     "Retry-After": {
-        "description": "How many seconds to wait before asking again.",
+        "description": "How many seconds to wait before a retry.",
         "required": True,
         "schema": {"type": "string", "pattern": "^[0-9]+$"},
     },
@@ -122,7 +122,7 @@ _IF_NONE_MATCH: Final[Mapping[str, Any]] = {
     "in": "header",
     "name": "If-None-Match",
     "required": False,
-    "description": "The ETags of answers that the client has already (RFC 9110, section 13.1.2).",
+    "description": "The ETags of the responses that the client holds (RFC 9110, section 13.1.2).",
     "schema": {"type": "string"},
 }
 
@@ -161,8 +161,8 @@ def build_document(public_url: str | None, *, ingest: bool = False) -> bytes:
         {
             "type": "http",
             "scheme": "bearer",
-            "description": "An application key, or a token of the source-hosting platform where "
-            "the operator has set one up.",
+            "description": "An application key, or a token of the code host if the operator has "
+            "configured one.",
         },
     )
     for name, header in _HEADERS.items():
@@ -239,7 +239,7 @@ def _operation(route: Route, converter: OpenAPIConverter) -> dict[str, Any]:
     operation["responses"] = {"200": answer, **_problems(statuses)}
     if route.tagged:
         operation["responses"]["304"] = {
-            "description": "The client has the answer already.",
+            "description": "Not modified: the cached response is current.",
             "headers": _header_references(headers),
         }
     return operation

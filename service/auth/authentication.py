@@ -87,7 +87,7 @@ async def authenticate_token(code_host: CodeHost, token: str, name: RepositoryNa
     """
     decision = await code_host.check(token, name)
     if isinstance(decision, HostUnavailable):
-        detail = "the host that issued this token cannot say just now what it may read"
+        detail = "the code host is unavailable, so access cannot be checked; retry later"
         raise problems.unavailable(detail, decision.seconds)
     if decision.finding is Finding.BAD_CREDENTIAL:
         raise problems.forbidden()

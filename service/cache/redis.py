@@ -162,7 +162,7 @@ class RedisBackend(CacheBackend):
             # A long import does not wait at each of its steps.
             self._patient = False
             _log.warning(
-                "redis was not told of a change, which may show late",
+                "redis invalidation failed, other processes may serve old data",
                 extra={"seconds": LONGEST_LIFETIME},
             )
 

@@ -249,7 +249,7 @@ class RedisConnection:
         else:
             self._connection = connection
             self._reason = None
-            _log.info("redis answers")
+            _log.info("redis connected")
             self._note_full(replies)
         finally:
             self._connecting = None

@@ -58,25 +58,25 @@ _MEANING: Final = {
     Reason.TIMEOUT: "does not answer in time",
     Reason.CONNECTION: "cannot be reached",
     Reason.READONLY: "is a read-only replica: point MERGEWATCH_REDIS_URL at the primary",
-    Reason.MOVED: "is a cluster whose nodes point to each other: check `CLUSTER NODES` and the"
-    " addresses that they announce",
-    Reason.ASK: "is a cluster that moves the slot of this cache: it is used again after that",
-    Reason.TRYAGAIN: "is a cluster that moves the slot of this cache: it is used again after that",
+    Reason.MOVED: "is a cluster whose nodes redirect to each other: check `CLUSTER NODES` and the"
+    " addresses that the nodes announce",
+    Reason.ASK: "is a cluster that migrates the slot of this cache: no action needed",
+    Reason.TRYAGAIN: "is a cluster that migrates the slot of this cache: no action needed",
     Reason.CROSSSLOT: "spreads the keys of one request over several nodes: use a proxy that"
-    " observes hash tags",
-    Reason.CLUSTERDOWN: "is a cluster that is down or lacks slots: check `CLUSTER INFO`",
-    Reason.NOAUTH: "asks for a password: put one into MERGEWATCH_REDIS_URL",
-    Reason.WRONGPASS: "refuses the user or password in MERGEWATCH_REDIS_URL",
-    Reason.NOPERM: "denies this user a command or key: grant the ACL rule of docs/operations.md",
-    Reason.LOADING: "is loading its data: it is used again after that",
+    " supports hash tags",
+    Reason.CLUSTERDOWN: "is a cluster that is down or has unassigned slots: check `CLUSTER INFO`",
+    Reason.NOAUTH: "requires a password: add it to MERGEWATCH_REDIS_URL",
+    Reason.WRONGPASS: "rejects the user or password in MERGEWATCH_REDIS_URL",
+    Reason.NOPERM: "denies this user a command or key: apply the ACL rule of docs/operations.md",
+    Reason.LOADING: "is loading its data: no action needed",
     Reason.MASTERDOWN: "is a replica without its primary: point MERGEWATCH_REDIS_URL at the"
     " primary",
-    Reason.OOM: "is full and may not evict: set maxmemory-policy to allkeys-lru",
-    Reason.MISCONF: "refuses writes since it cannot save to its disk: check its log",
-    Reason.NOREPLICAS: "refuses writes since it has too few replicas: check min-replicas-to-write",
-    Reason.CLIENTS: "has no room for another client: raise maxclients",
-    Reason.DATABASE: "has no such database: a cluster has database 0 alone",
-    Reason.OTHER: "refuses a command that the cache needs: check that it is Redis 6 or later,"
+    Reason.OOM: "is full and does not evict keys: set maxmemory-policy to allkeys-lru",
+    Reason.MISCONF: "refuses writes: it cannot save to disk, check its log",
+    Reason.NOREPLICAS: "refuses writes: it has too few replicas, check min-replicas-to-write",
+    Reason.CLIENTS: "accepts no more clients: raise maxclients",
+    Reason.DATABASE: "has no such database: a cluster has only database 0",
+    Reason.OTHER: "rejects a command that the cache needs: check that it is Redis 6 or later,"
     " or Valkey",
 }
 

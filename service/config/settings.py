@@ -120,7 +120,7 @@ def _token(env: Env, name: str, default: str | None) -> str | None:
 
 def _check_token(text: str | None) -> None:
     if text and not (text.strip().isascii() and text.strip().isprintable()):
-        raise ValidationError("must be printable ASCII, as the header that carries it")
+        raise ValidationError("must be printable ASCII, because a header carries it")
 
 
 def _path(env: Env, name: str, default: Path) -> Path:
@@ -143,7 +143,9 @@ def _index_prefix(env: Env, name: str, default: str) -> str:
 
 def _check_index_prefix(text: str) -> None:
     if not _INDEX_PREFIX.fullmatch(text):
-        raise ValidationError("must be 1 to 100 of a-z, 0-9, '_', '.' and '-', no sign first")
+        raise ValidationError(
+            "must be 1 to 100 characters of a-z, 0-9, '_', '.' and '-', the first a letter or digit"
+        )
 
 
 def _host_api_url(env: Env, name: str, default: str | None) -> str | None:
@@ -152,7 +154,7 @@ def _host_api_url(env: Env, name: str, default: str | None) -> str | None:
 
 
 def _rate_limit(env: Env, name: str, default: str | None) -> str | None:
-    error = "must be a number of requests in a time, such as 600/minute"
+    error = "must be a number of requests per unit of time, such as 600/minute"
     return env.str(name, default, validate=Regexp(_RATE_LIMIT, error=error))
 
 
@@ -322,5 +324,5 @@ def load_settings() -> Settings:
             for name, messages in sorted(error.error_messages.items())
         )
         # The cause repeats the values, one of which may be the secret.
-        raise SettingsError("wrong settings\n  " + "\n  ".join(lines)) from None
+        raise SettingsError("invalid settings\n  " + "\n  ".join(lines)) from None
     return Settings(**values)

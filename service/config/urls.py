@@ -32,7 +32,7 @@ _REDIS_OPTIONS: Final = frozenset(
 def check_public_url(text: str | None) -> None:
     if text is None:
         return
-    message = "must be an http or https URL with a host, and neither query nor fragment"
+    message = "must be an http or https URL with a host, without query or fragment"
     if not _PUBLIC_URL.fullmatch(text):
         raise ValidationError(message)
     try:
@@ -78,7 +78,7 @@ def check_host_api_url(text: str | None) -> None:
     check_public_url(text)
     # What goes there are other people's tokens.
     if text is not None and urlsplit(text).scheme != "https" and not _is_loopback(text):
-        raise ValidationError("must be an https URL, unless it is one of this machine")
+        raise ValidationError("must be an https URL, unless its host is this machine")
 
 
 def _is_loopback(url: str) -> bool:
@@ -92,5 +92,5 @@ def _is_loopback(url: str) -> bool:
 def check_origins(origins: list[str]) -> None:
     if not all(text == "*" or _ORIGIN.fullmatch(text) for text in origins):
         raise ValidationError(
-            "must be origins such as https://ci.example, with commas between, or *"
+            "must be origins such as https://ci.example, separated by commas, or *"
         )

@@ -25,12 +25,12 @@ async def live(_request: web.Request) -> web.Response:
 async def ready(request: web.Request) -> web.Response:
     """GET /health/ready: the store answers too, and the process is not about to stop."""
     if request.app[LIFECYCLE].stopping:
-        raise problems.unavailable("the service is stopping")
+        raise problems.unavailable("the service is shutting down")
     try:
         await request.app[CONTEXT].reader.ping()
     except StoreError as error:
         _log.warning("not ready", reason=str(error))
-        raise problems.unavailable("the store cannot answer just now") from error
+        raise problems.unavailable("the store is unavailable, retry later") from error
     return web.Response(body=_OK, content_type="application/json")
 
 

@@ -41,13 +41,13 @@ TITLES: Final[Mapping[int, str]] = {
 }
 
 DETAILS: Final[Mapping[int, str]] = {
-    400: "the request is not well-formed HTTP, or a header is too long",
-    404: "there is nothing at this path",
-    405: "this path does not take this method; the Allow header names those that it does",
-    413: "the request body is larger than this service takes",
+    400: "the request is malformed HTTP, or a header is too long",
+    404: "this path does not exist",
+    405: "this path does not support this method; the Allow header lists the methods it does",
+    413: "the request body is too large",
     414: f"the request target is longer than {MAX_TARGET_BYTES} bytes, percent-encoded",
     417: "the expectation in the Expect header cannot be met",
-    500: "something went wrong here; the request id leads to it in the log",
+    500: "internal error; the server log has the details under the request id",
 }
 
 
@@ -98,14 +98,13 @@ def stale_cursor() -> Problem:
     """Refuse an authentic cursor that can no longer be continued."""
     return Problem(
         409,
-        "this cursor can no longer be continued: what it stands on is gone; "
-        "start again without a cursor",
+        "this cursor is no longer valid, because its data is gone; start again without a cursor",
     )
 
 
 def invalid(errors: Sequence[FieldError]) -> Problem:
     """Refuse a request whose fields are wrong, naming all of them."""
-    return Problem(422, "some parameters are not valid", errors=errors)
+    return Problem(422, "some parameters are invalid", errors=errors)
 
 
 def malformed(detail: str) -> Problem:
@@ -132,7 +131,7 @@ def too_many(seconds: int) -> Problem:
     """Refuse a principal that has used up its requests, for so many seconds."""
     return Problem(
         429,
-        "this credential has used up its requests; Retry-After says when it has more",
+        "rate limit exceeded; Retry-After says how long to wait",
         headers={"Retry-After": str(seconds)},
     )
 
@@ -144,7 +143,7 @@ def unavailable(detail: str, seconds: int = RETRY_AFTER) -> Problem:
 
 def generic(status: int) -> Problem:
     """The problem of a status that HTTP itself explains."""
-    return Problem(status, DETAILS.get(status, "the request cannot be answered"))
+    return Problem(status, DETAILS.get(status, "the request cannot be processed"))
 
 
 def body(problem: Problem) -> bytes:

@@ -177,14 +177,14 @@ async def _receive(request: web.Request) -> AsyncIterator[bytes]:
             f"the request body did not arrive within {BODY_SECONDS:.0f} seconds"
         ) from error
     except (web.RequestPayloadError, ConnectionError) as error:
-        raise problems.malformed("the request body did not arrive whole") from error
+        raise problems.malformed("the request body is incomplete") from error
 
 
 def _check_kind(request: web.Request, kinds: Collection[str]) -> str:
     kind = request.content_type
     if kind not in kinds and kind.partition("/")[0] + "/*" not in kinds:
         raise problems.unsupported(
-            f"the Content-Type of the request body has to be {' or '.join(kinds)}"
+            f"the Content-Type of the request body must be {' or '.join(kinds)}"
         )
     return kind
 
@@ -197,13 +197,13 @@ def _check_packing(request: web.Request) -> bool:
         return True
     # RFC 9110, section 15.5.16: the answer names what would have been taken.
     raise problems.unsupported(
-        "the Content-Encoding of the request body has to be gzip or none",
+        "the Content-Encoding of the request body must be gzip or identity",
         {"Accept-Encoding": "gzip, identity"},
     )
 
 
 def _too_much_at_once() -> problems.Problem:
-    return problems.unavailable("too much is being sent at once")
+    return problems.unavailable("too many uploads at once, retry later")
 
 
 def _body_too_large() -> problems.Problem:

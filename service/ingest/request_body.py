@@ -116,7 +116,9 @@ async def _read(
     except JobFailedError as error:
         raise _problem_of_failure(error.failure) from error
     except WorkerDiedError as error:
-        raise problems.unavailable("the reading of the request body was cut short") from error
+        raise problems.unavailable(
+            "parsing of the request body was interrupted, retry later"
+        ) from error
 
 
 def _problem_of(error: BodyError) -> problems.Problem:

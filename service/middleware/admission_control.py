@@ -50,9 +50,7 @@ class AdmissionControl:
         self.queue = FairQueue()
         self._verified: Lru[int] = Lru(_VERIFIED_MAX_BYTES)
         # Most of these are sent when there is the least time for them, so it is encoded once.
-        problem = problems.unavailable(
-            "more is asked than can be answered just now", OVERLOAD_WAIT_SECONDS
-        )
+        problem = problems.unavailable("server overloaded, retry later", OVERLOAD_WAIT_SECONDS)
         self._overload = problem
         self._body = problems.body(problem)
         headers = CIMultiDict(problems.response(problem).headers)

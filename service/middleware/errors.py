@@ -21,7 +21,7 @@ from service.routes import name_operation
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-_INGEST_IS_OFF: Final = "this service takes no uploads: set MERGEWATCH_INGEST=true where it runs"
+_INGEST_IS_OFF: Final = "ingest over HTTP is off: the operator can set MERGEWATCH_INGEST=true"
 
 _log = structlog.get_logger(__name__)
 
@@ -53,14 +53,14 @@ async def _answer(request: web.Request, handler: Handler, *, ingest: bool) -> we
         response = problems.response(problems.stale_cursor())
     except StoreUnavailableError as error:
         _log.warning("store unavailable", reason=str(error))
-        response = problems.response(problems.unavailable("the store cannot answer just now"))
+        response = problems.response(problems.unavailable("the store is unavailable, retry later"))
     except web.HTTPException as error:
         response = problems.response(_explain(request, error, ingest=ingest))
     except Exception:  # noqa: BLE001 - whatever it was, the client gets a problem
         # Not the path itself: it may hold a key that somebody pasted.
         resource = request.match_info.route.resource
         route = None if resource is None else resource.canonical
-        _log.exception("unforeseen error", method=request.method, route=route)
+        _log.exception("unhandled error", method=request.method, route=route)
         response = problems.response(problems.generic(500))
     response.headers[REQUEST_ID_HEADER] = current
     return response

@@ -40,7 +40,7 @@ class Metrics:
         self._registry = CollectorRegistry()
         self._lag = Histogram(
             "mergewatch_event_loop_lag_seconds",
-            "How late the event loop ran what was due, measured every 10 milliseconds.",
+            "Event loop lag, measured every 10 milliseconds.",
             buckets=_LAG_BUCKETS,
             registry=self._registry,
         )
@@ -50,13 +50,13 @@ class Metrics:
             self._registry.register(_Redis(backend))
         self._requests = Counter(
             "mergewatch_requests",
-            "Requests that were answered.",
+            "Requests answered.",
             ("operation", "status"),
             registry=self._registry,
         )
         self._seconds = Histogram(
             "mergewatch_request_seconds",
-            "From when a request was read to when its answer was ready.",
+            "Time from reading a request to its response being ready.",
             ("operation",),
             buckets=_BUCKETS,
             registry=self._registry,
@@ -94,22 +94,22 @@ class _Process(Collector):
     def collect(self) -> Iterator[Metric]:
         yield CounterMetricFamily(
             "mergewatch_response_cache_hits",
-            "Requests that were answered from the response cache.",
+            "Requests answered from the response cache.",
             value=self._response_cache.hits,
         )
         yield CounterMetricFamily(
             "mergewatch_requests_shed",
-            "Requests that were refused by admission control because of overload.",
+            "Requests refused by admission control because of overload.",
             value=self._queue.refused,
         )
         yield GaugeMetricFamily(
             "mergewatch_waiting_requests",
-            "Requests that wait for a slot.",
+            "Requests waiting for a slot.",
             value=self._queue.waiting,
         )
         yield GaugeMetricFamily(
             "mergewatch_event_loop_lag_max_seconds",
-            "The longest lag of the event loop since the metrics were last asked for.",
+            "Maximum event loop lag since the last scrape.",
             value=self._loop_lag.take_longest(),
         )
 
@@ -131,7 +131,7 @@ class _Redis(Collector):
         )
         failures = CounterMetricFamily(
             "mergewatch_redis_failures",
-            "Failures of Redis that cost values, by reason.",
+            "Redis failures that lost cached values, by reason.",
             labels=("reason",),
         )
         for reason, count in status.failures.items():

@@ -33,4 +33,4 @@ async def limit_time(request: web.Request, handler: Handler) -> web.StreamRespon
     except TimeoutError:
         if not limit.expired():
             raise
-        raise StoreUnavailableError("the store takes too long to answer") from None
+        raise StoreUnavailableError("the store did not answer in time, retry later") from None

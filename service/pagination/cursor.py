@@ -116,11 +116,11 @@ def read_cursor(signer: CursorSigner, scope: bytes, codec: KeyCodec[K], text: st
     data = _decode(text)
     payload, mac = data[:-_MAC_SIZE], data[-_MAC_SIZE:]
     if not hmac.compare_digest(mac, signer.mac(scope, payload)):
-        raise InvalidCursorError("must be a cursor that this list gave for these filters")
+        raise InvalidCursorError("must be a cursor of this endpoint, used with the same filters")
     # From here on the payload is our own.
     flags, store, rest = payload[0], payload[1 : 1 + _STORE_SIZE], payload[1 + _STORE_SIZE :]
     if store != signer.store:
-        raise OtherStoreError("the cursor was made over another store")
+        raise OtherStoreError("the cursor belongs to another store")
     window = None
     if flags & _HAS_WINDOW:
         start, end = _WINDOW.unpack_from(rest)
@@ -132,7 +132,7 @@ def read_cursor(signer: CursorSigner, scope: bytes, codec: KeyCodec[K], text: st
 
 def _decode(text: str) -> bytes:
     if len(text) > CURSOR_MAX_LENGTH:
-        raise InvalidCursorError("is too long for a cursor")
+        raise InvalidCursorError("is too long to be a cursor")
     try:
         data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError) as error:

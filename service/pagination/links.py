@@ -106,5 +106,5 @@ def _host(request: web.Request) -> str:
     hosts = request.headers.getall("Host", ())
     # RFC 9112, section 3.2, asks for a 400 here.
     if len(hosts) != 1 or not _HOST.fullmatch(hosts[0]):
-        raise Problem(400, "exactly one well-formed Host header is needed")
+        raise Problem(400, "exactly one well-formed Host header is required")
     return hosts[0]

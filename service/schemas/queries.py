@@ -134,7 +134,7 @@ class Patterns(AnyOf):
         if len(value) <= MAX_VALUES and sum(map(count_cost, patterns)) > MAX_GLOB_COST:
             raise ValidationError(
                 f"must have at most {MAX_GLOB_COST} wildcards in all its values, "
-                "of which '?' before the first '*' of a value do not count"
+                "not counting '?' before the first '*' of a value"
             )
         return patterns
 
@@ -157,13 +157,13 @@ class PagedQuery(Schema):
         low=1,
         high=CURSOR_MAX_LENGTH,
         load_default=_absent,
-        metadata=_says("Opaque; taken from a Link of an earlier page."),
+        metadata=_says("Opaque; take it from a Link header."),
     )
     per_page = Number(
         1,
         MAX_PER_PAGE,
         load_default=_absent,
-        metadata=_says(f"How many items a page has; {DEFAULT_PER_PAGE} when not given."),
+        metadata=_says(f"The number of items per page; default {DEFAULT_PER_PAGE}."),
     )
 
 
@@ -188,11 +188,11 @@ class EventsQuery(PagedQuery):
     )
     received_from = Moment(
         load_default=_absent,
-        metadata=_says("The first moment of the range; received_to minus 1 day when not given."),
+        metadata=_says("Start of the range, inclusive; default received_to minus 1 day."),
     )
     received_to = Moment(
         load_default=_absent,
-        metadata=_says("The first moment after the range; now when not given."),
+        metadata=_says("End of the range, exclusive; default now."),
     )
 
     @validates_schema(skip_on_field_errors=False)
@@ -213,17 +213,17 @@ class TestsQuery(PagedQuery):
         required=True,
         error_messages={"required": "is required"},
         metadata=_says(
-            "Tests whose whole name matches any of these: `*` is any run of characters, `?` "
-            f"exactly one, all else is literal. At most {MAX_STARS} `*` each, and at most "
-            f"{MAX_GLOB_COST} wildcards in all, where `?` before the first `*` do not count."
+            "Tests whose whole name matches any of these: `*` matches any run of characters, `?` "
+            f"exactly one, everything else itself. At most {MAX_STARS} `*` each, and at most "
+            f"{MAX_GLOB_COST} wildcards in all, not counting `?` before the first `*`."
         ),
     )
     sort = Choice(
         *(sort.value for sort in TestSort),
         load_default=TestSort.EXECUTIONS_COUNT.value,
-        metadata=_says("What the tests are ordered by; their names come second."),
+        metadata=_says("The sort field; ties are sorted by name."),
     )
-    direction = Choice("asc", "desc", load_default="desc", metadata=_says("Of the whole order."))
+    direction = Choice("asc", "desc", load_default="desc", metadata=_says("The sort direction."))
     pipeline_name = AnyOf(Text(), load_default=tuple, metadata=_says("Only of these pipelines."))
     pipeline_name_exclude = AnyOf(
         Text(), load_default=tuple, metadata=_says("Not of these pipelines, even if also included.")
@@ -247,5 +247,5 @@ class QuarantinesQuery(PagedQuery):
     source = Choice(
         *(source.value for source in QuarantineSource),
         load_default=_absent,
-        metadata=_says("Quarantines that were made this way."),
+        metadata=_says("Quarantines with this source."),
     )

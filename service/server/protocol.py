@@ -130,11 +130,11 @@ class Connection(RequestHandler):
             if isinstance(exc, LineTooLong) and exc.args[1] == MAX_PARSED_BYTES:
                 status = HTTPStatus.REQUEST_URI_TOO_LONG
             # Anybody can cause these: no log line at the usual levels.
-            _log.debug("unreadable request", reason=type(exc).__name__, request_id=current)
+            _log.debug("malformed request", reason=type(exc).__name__, request_id=current)
         else:
-            _log.error("unforeseen error", exc_info=exc, request_id=current)
+            _log.error("unhandled error", exc_info=exc, request_id=current)
         if request.writer.output_size > 0:
-            raise ConnectionError("the response has begun: there is no room for another")
+            raise ConnectionError("the response has already begun")
         response = problems.response(problems.generic(status))
         response.headers[REQUEST_ID_HEADER] = current
         response.force_close()

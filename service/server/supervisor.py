@@ -75,7 +75,7 @@ def supervise(
                 if len(deaths) == MAX_DEATHS and deaths[-1] - deaths[0] < DEATHS_WINDOW_SECONDS:
                     raise WorkersDieError(
                         f"{MAX_DEATHS} workers died within {DEATHS_WINDOW_SECONDS:.0f} seconds; "
-                        "the lines above say why"
+                        "the log lines above say why"
                     )
         finally:
             os.close(held)
@@ -138,10 +138,10 @@ def _end(workers: set[int]) -> None:
     deadline = time.monotonic() + STOP_SECONDS
     while workers and (left := deadline - time.monotonic()) > 0:
         for pid, _ in _reap(workers):
-            _log.debug("worker ended", pid=pid)
+            _log.debug("worker stopped", pid=pid)
         if workers:
             signal.sigtimedwait({signal.SIGCHLD}, left)
     for pid in workers:
-        _log.error("worker does not end", pid=pid)
+        _log.error("worker did not stop in time, killing it", pid=pid)
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)

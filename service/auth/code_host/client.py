@@ -85,7 +85,7 @@ class CodeHostClient:
                     found = judge(answer, found, self._clock())
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             # Its text may hold what was sent.
-            _log.warning("the host does not answer", reason=type(error).__name__)
+            _log.warning("code host unavailable", reason=type(error).__name__)
             return None
         # A redirect that leads elsewhere, or to another one, shows nothing of the repository.
         return Finding.HIDDEN if isinstance(found, Moved) else found
@@ -100,7 +100,7 @@ class CodeHostClient:
             async for piece in response.content.iter_any():
                 body += piece
                 if len(body) > MAX_ANSWER_BYTES:
-                    raise ValueError("the answer is too long")
+                    raise ValueError("the response is too large")
             headers = {name.lower(): value for name, value in response.headers.items()}
             return CodeHostResponse(response.status, headers, bytes(body))
 

@@ -69,7 +69,7 @@ def _work(job: Job, body: bytes) -> None:
     except BodyError as error:
         failure = Failure("wrong", str(error))
     except MemoryError:
-        failure = Failure("too large", "the request body takes too much memory to read")
+        failure = Failure("too large", "the request body needs too much memory to parse")
     _write(encode_end(failure))
 
 

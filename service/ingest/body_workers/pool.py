@@ -40,7 +40,7 @@ class WorkerPool:
                 self._idle.append(await Worker.start(self._niceness))
             except WorkerDiedError as error:
                 # It is tried again when there is something to read.
-                _log.warning("body worker does not start", reason=str(error))
+                _log.warning("body worker cannot start", reason=str(error))
                 return
 
     async def read(
@@ -82,12 +82,12 @@ class WorkerPool:
 
     async def _take(self) -> Worker:
         if self._closed:
-            raise WorkerDiedError("the service ends")
+            raise WorkerDiedError("the service is shutting down")
         while self._idle:
             worker = self._idle.pop()
             if worker.alive:
                 return worker
-            _log.error("body worker died", pid=worker.pid, reason="ended while idle")
+            _log.error("body worker died", pid=worker.pid, reason="exited while idle")
             await worker.kill()
         return await Worker.start(self._niceness)
 

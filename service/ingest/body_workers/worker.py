@@ -96,7 +96,7 @@ class Worker:
                 yield decode_batch(count, payload)
         except (OSError, EOFError) as error:
             # A timeout is an OSError too.
-            raise WorkerDiedError("ended in the midst of its work") from error
+            raise WorkerDiedError("exited or timed out while parsing a body") from error
         failure = decode_end(payload)
         if failure is not None:
             raise JobFailedError(failure)

@@ -164,7 +164,7 @@ async def test_what_nobody_foresaw_is_a_500_and_a_log_line_with_the_id_and_no_cr
     assert b"foresaw" not in answer.body
     written = capsys.readouterr().err
     lines = [json for line in written.splitlines() if "method" in (json := orjson.loads(line))]
-    assert [line["event"] for line in lines] == ["unforeseen error", "request"]
+    assert [line["event"] for line in lines] == ["unhandled error", "request"]
     assert {line["request_id"] for line in lines} == {answer.headers["X-Request-Id"]}
     assert "nobody foresaw this" in lines[0]["exception"]
     assert door.key not in written

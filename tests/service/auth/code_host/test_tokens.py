@@ -251,7 +251,7 @@ async def test_a_token_is_in_no_log_and_in_no_answer(
     door.clock.now += timedelta(hours=1)
     await door.get(LOGS, key=TOKEN)
     written = capsys.readouterr().err
-    assert "the host does not answer" in written
+    assert "code host unavailable" in written
     assert TOKEN not in written
 
 

@@ -1,4 +1,4 @@
-"""The command `mergewatch`: what operators, scripts and CI jobs type. No rule is applied here."""
+"""The command line `mergewatch`. It parses and prints; the rules are in `indexing`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `mergewatch ingest junit` knows of its run: the options, and for the rest the CI."""
+"""The run that `mergewatch ingest junit` loads: from the options, else from the CI environment."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from indexing.names import RepositoryName
 from service.cli.output import visible
 from service.cli.parameters import read_event
 
-# What has to be known of a run, by option or from the environment.
+# Required for a run, by option or from the environment.
 _NEEDED: Final = ("repository", "branch", "commit", "pipeline", "job", "run_id")
 
 
 def option_of(name: str) -> str:
-    """The option that a parameter is given by."""
+    """The option of a parameter."""
     return "--" + name.replace("_", "-")
 
 
 def find_ci_job(environment: Mapping[str, str] | None = None) -> JobFacts | None:
-    """Read the environment of this process, and the event file that it names."""
+    """Read the CI job from the environment, and from the event file that it names."""
     environment = os.environ if environment is None else environment
     path = find_event_file(environment)
     event, note = None, None
@@ -46,7 +46,7 @@ def find_ci_job(environment: Mapping[str, str] | None = None) -> JobFacts | None
 
 
 def choose_repository(given: RepositoryName | None, facts: JobFacts | None) -> RepositoryName:
-    """The repository of the options, else that of the CI."""
+    """The repository from the options, else from the CI."""
     found = given or (facts.repository if facts else None)
     if found is None:
         raise _missing([option_of("repository")], facts)
@@ -56,13 +56,13 @@ def choose_repository(given: RepositoryName | None, facts: JobFacts | None) -> R
 def make_run(
     given: Mapping[str, Any], facts: JobFacts | None, missing: tuple[str, ...] = ()
 ) -> tuple[RepositoryName, Run]:
-    """Put the run together, and say on standard error what of it the CI told.
+    """Build the run, and print on standard error which values came from the CI.
 
-    `given` has the options by name, `None` where one was not given; `missing` names what else the
-    command lacks.
+    `given` maps option names to values, `None` for an omitted option; `missing` names other
+    missing arguments.
 
     Raises:
-        click.UsageError: something is not known, or cannot be stored.
+        click.UsageError: a value is missing, or cannot be stored.
     """
     known: dict[str, Any] = {
         name: getattr(facts, name, None) if given[name] is None else given[name] for name in _NEEDED
@@ -96,7 +96,7 @@ def make_run(
 
 
 def _is_same_run(known: Mapping[str, Any], facts: JobFacts) -> bool:
-    """Whether the options left it at the CI's own run: another one has attempts of its own."""
+    """Whether this is the CI's own run. Another run has its own attempts."""
     return (
         facts.repository is not None
         and known["repository"].key == facts.repository.key
@@ -116,14 +116,14 @@ def _say_found(facts: JobFacts, known: Mapping[str, Any], run: Run) -> None:
             told.append(f"pull request {run.pull_number}")
     click.echo(visible(f"from {facts.ci}: {', '.join(told) or 'nothing'}"), err=True)
     for note in facts.notes:
-        click.echo(visible(f"from {facts.ci}: not used: {note}"), err=True)
+        click.echo(visible(f"from {facts.ci}: ignored: {note}"), err=True)
 
 
 def _missing(what: list[str], facts: JobFacts | None) -> click.UsageError:
     lines = [f"Missing {', '.join(what)}."]
     if facts is None:
-        lines.append("No CI was recognised by its environment, which would tell them.")
+        lines.append("No CI was detected from the environment.")
     else:
-        lines.append(f"The environment of {facts.ci} does not tell.")
-        lines += [f"Not used: {visible(note)}." for note in facts.notes]
+        lines.append(f"The environment of {facts.ci} does not provide them.")
+        lines += [f"Ignored: {visible(note)}." for note in facts.notes]
     return click.UsageError("\n".join(lines))

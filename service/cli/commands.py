@@ -1,7 +1,6 @@
-"""The root of the command line, where the groups of commands meet.
+"""The root of the command line.
 
-Each command is imported when it is called: `mergewatch --help` and the completion of a shell load
-none of them.
+Each command is imported when it is called; `mergewatch --help` and shell completion import none.
 """
 
 from __future__ import annotations
@@ -14,27 +13,26 @@ import click
 
 from indexing.errors import MergewatchError, StoreUnavailableError
 
-# What a shell makes of a process that SIGINT ended.
+# The exit status that a shell reports for a process killed by SIGINT.
 _INTERRUPTED = 128 + signal.SIGINT
 
-# The module `service.cli.NAME` holds the command NAME. A test compares the texts with theirs.
+# Module `service.cli.NAME` holds command NAME. A test checks that each text equals its docstring.
 COMMANDS: Final = {
-    "demo": "Load the examples into an empty store, and print a key and curl lines to read them"
-    " by.",
-    "index": "Create, upgrade, back up, restore, rebuild, prune and describe the store.",
-    "ingest": "Load events and test reports; loading the same again changes nothing.",
+    "demo": "Load the examples into an empty store; print a key and curl commands to try.",
+    "index": "Create, upgrade, back up, restore, rebuild, prune and inspect the store.",
+    "ingest": "Load events and test reports; loading is idempotent.",
     "keys": "Create, list and revoke application keys.",
     "quarantine": "Add, remove and list quarantined tests.",
-    "repository": "Make a repository known; change, show and list settings.",
-    "serve": "Answer requests until SIGTERM, SIGINT or SIGHUP; the options override the settings.",
-    "tests": "Single tests in the store.",
+    "repository": "Register a repository; change, show and list repository settings.",
+    "serve": "Run the service until SIGTERM, SIGINT or SIGHUP; options override settings.",
+    "tests": "Manage single tests in the store.",
 }
-# Where the module has another name.
+# Commands whose module has another name.
 _MODULES: Final = {"tests": "removal"}
 
 
 class _Commands(click.Group):
-    """Shows this project's own errors as one line each; anything else is a bug with a traceback."""
+    """Prints a domain error as one line; any other exception is a bug and gets a traceback."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(COMMANDS)
@@ -54,7 +52,7 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            click.echo("interrupted; what was stored so far stays", err=True)
+            click.echo("interrupted; data stored so far is kept", err=True)
             ctx.exit(_INTERRUPTED)
         except StoreUnavailableError as error:
             raise click.ClickException(f"the store is unavailable: {error}") from error
@@ -70,5 +68,5 @@ class _Commands(click.Group):
 def main() -> None:
     """Keep the event log of pull-request automation and the health of CI tests.
 
-    Every command works on the store that the MERGEWATCH_* settings name.
+    Every command uses the store that the MERGEWATCH_* settings configure.
     """

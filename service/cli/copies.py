@@ -22,13 +22,13 @@ _MEBIBYTE: Final = 1024 * 1024
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--force", is_flag=True, help="Overwrite FILE where it exists.")
+@click.option("--force", is_flag=True, help="Overwrite FILE if it exists.")
 def backup(file: Path, force: bool) -> None:
-    """Write a consistent copy of the embedded store to FILE, while the service runs.
+    """Back up the embedded store to FILE, while the service runs.
 
-    The copy holds everything that was acknowledged before the command began. It is checked before
-    it gets its name. It holds the secret of cursors and the hashes of keys: only its owner may
-    read it.
+    The backup contains every write acknowledged before the command started. It is verified
+    before it appears under its name. It contains the cursor secret and the hashes of keys, so
+    only its owner can read it.
     """
     from indexing.store.sqlite.backup import back_up
 
@@ -42,12 +42,14 @@ def backup(file: Path, force: bool) -> None:
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--force", is_flag=True, help="Replace the store that is there; it is kept aside.")
+@click.option(
+    "--force", is_flag=True, help="Replace an existing store; the old one is kept beside it."
+)
 def restore(file: Path, force: bool) -> None:
-    """Put the backup FILE in the place of the embedded store.
+    """Restore the embedded store from the backup FILE.
 
-    Stop every process that works on the store first. The backup is checked before anything is
-    changed, and stays as it is.
+    First stop every process that uses the store. The backup is verified before anything
+    changes, and is not modified.
     """
     from indexing.store.sqlite.backup import restore as put_back
 
@@ -55,7 +57,7 @@ def restore(file: Path, force: bool) -> None:
     with _reported() as progress:
         kept = put_back(file, store, overwrite=force, progress=progress)
     if kept is not None:
-        click.echo(f"the former store is kept as {kept}", err=True)
+        click.echo(f"the old store is kept as {kept}", err=True)
     click.echo(f"restored {store} from {file}", err=True)
 
 
@@ -64,15 +66,15 @@ def _embedded_store(done: str) -> Path:
     if isinstance(place, ElasticsearchPlace):
         raise click.UsageError(
             f"MERGEWATCH_ELASTICSEARCH_URL is set, and Elasticsearch is {done} by its own"
-            f" snapshots. Take or restore one of the indices {place.prefix}-*, without the global"
-            " state; docs/operations.md has the requests"
+            f" snapshots. Take or restore a snapshot of the indices {place.prefix}-*, without the"
+            " global state; docs/operations.md has the requests"
         )
     return place / STORE_FILE
 
 
 @contextmanager
 def _reported() -> Iterator[Callable[[str, int, int | None], None]]:
-    """Show how far the work is; where SIGTERM ends it, nothing half done is left behind."""
+    """Show progress. On SIGTERM, exit cleanly so that no partial file remains."""
     meters: dict[str, Meter] = {}
     with _ended_by_sigterm(), progress_meters() as make:
 

@@ -1,4 +1,4 @@
-"""`mergewatch demo`: real data to look at, a key that reads it, and what to type."""
+"""`mergewatch demo`: loads example data, creates a key, and prints curl commands."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _FOLDERS: Final = (Path(__file__).parents[1] / "examples", Path(__file__).parent
 
 @dataclass(frozen=True, slots=True)
 class _Example:
-    """Reports that a manifest in the folder names, and the branch that counts there."""
+    """A repository whose reports the manifest in the folder lists."""
 
     repository: RepositoryName
     folder: str
@@ -58,15 +58,15 @@ _REPORTS: Final = (
     _Example(_EVENTS, "mergewatch", "main"),
 )
 
-# What a list of events begins at, where nothing else is asked for.
+# The default time range of the event log.
 _DEFAULT_RANGE: Final = timedelta(days=1)
 
-# A test of the example that passes and fails by turns.
+# A flaky test of the examples.
 _QUARANTINED: Final = "unit-tests.MolPairStyle:e3b"
 
 
 class ExamplesError(MergewatchError):
-    """The examples are not where they should be, or not all of them could be loaded."""
+    """The examples are missing, or one of them could not be loaded."""
 
 
 @click.command()
@@ -74,10 +74,10 @@ class ExamplesError(MergewatchError):
     "--examples",
     type=click.Path(path_type=Path),
     default=lambda: next(filter(Path.is_dir, _FOLDERS), _FOLDERS[0]),
-    help="The folder of examples, when it is not the one that came with the program.",
+    help="The folder of examples; default: the one shipped with the program.",
 )
 def demo(examples: Path) -> None:
-    """Load the examples into an empty store, and print a key and curl lines to read them by."""
+    """Load the examples into an empty store; print a key and curl commands to try."""
     settings = load_settings()
     lines = with_store(lambda store: _prepare(store, examples, settings), settings)
     for line in lines:
@@ -85,16 +85,16 @@ def demo(examples: Path) -> None:
 
 
 async def _prepare(store: Store, examples: Path, settings: Settings) -> list[str]:
-    """Load what is missing; returns the lines to print."""
+    """Load missing examples; return the lines to print."""
     if await store.find_repository(_TESTS) is None:
         if (await store.get_status()).repositories:
             return [
-                "The store holds other data: no examples were loaded. To read what is there:",
+                "The store holds other data, so no examples were loaded. To create a key for it:",
                 "  mergewatch keys create --name NAME --owner OWNER --scope read",
             ]
         await _load(store, examples)
     elif not any(key.name == KEY_NAME for key in await store.list_keys()):
-        # The key comes last: where there is none, an earlier load was broken off.
+        # The key is stored last: no key means that an earlier load was interrupted.
         await _load(store, examples)
     moment = now()
     for earlier in await store.list_keys():
@@ -110,7 +110,7 @@ async def _prepare(store: Store, examples: Path, settings: Settings) -> list[str
         expires_at=moment + _KEY_LIFETIME,
     )
     quarantine = await store.add_quarantine(
-        _TESTS, QuarantineRequest(_QUARANTINED, "passes and fails by turns"), moment
+        _TESTS, QuarantineRequest(_QUARANTINED, "passes and fails without a code change"), moment
     )
     await store.add_key(key)
     base = settings.public_url or f"http://{_host_to_ask(settings.bind)}:{settings.port}"
@@ -139,7 +139,7 @@ async def _load(store: Store, examples: Path) -> None:
 
 
 async def _choose_end(store: Store, events: ExampleEvents) -> datetime:
-    """When the examples are to end: now, or when a load that was broken off had them end."""
+    """The date of the newest example: now, or the date that an interrupted load used."""
     loaded = await _find_newest(store)
     if loaded is not None and loaded.id in events.received:
         return events.find_end(loaded.id, loaded.received_at)
@@ -179,14 +179,14 @@ def _fail(reason: str) -> None:
 
 
 def _lines(base: str, key: str, quarantine_id: str, since: datetime | None) -> list[str]:
-    """A curl line for each of the five operations; events are older than a day where `since` is."""
+    """A curl command for each of the five operations; `since` is set if all events are old."""
     received_from = "" if since is None else f"received_from={quote(format_timestamp(since))}&"
     test_id = derive_test_id(_TESTS, _QUARANTINED)
     urls = {
         "the newest events": f"{base}/v1/repos/{_EVENTS}/logs?{received_from}per_page=3",
         "tests by name": f"{_in_ci(base, _TESTS)}/search/tests?test_name=*Pair*e3b*&per_page=3",
         "one test": f"{_in_ci(base, _TESTS)}/tests/{test_id}",
-        "what is quarantined": f"{_in_ci(base, _TESTS)}/quarantines",
+        "quarantined tests": f"{_in_ci(base, _TESTS)}/quarantines",
         "one quarantine": f"{_in_ci(base, _TESTS)}/quarantines/{quarantine_id}",
     }
     lines = ["", f"A key that reads the repositories of {OWNER} for 30 days:", "", f"  {key}", ""]
@@ -196,7 +196,7 @@ def _lines(base: str, key: str, quarantine_id: str, since: datetime | None) -> l
 
 
 def _host_to_ask(bind: str) -> str:
-    """The host of a URL that reaches what listens on that address from this machine."""
+    """The host for a URL that reaches a listener on that address from this machine."""
     if bind in ("0.0.0.0", "::"):  # noqa: S104 - compared, not bound
         return "127.0.0.1"
     return f"[{bind}]" if ":" in bind else bind

@@ -1,6 +1,6 @@
-"""Moves the dates of the examples up to the present: what is a year old is in no default range.
+"""Moves the dates of the examples to the present, so that default time ranges include them.
 
-Pure: everything follows from the moment that the examples are to end at.
+Pure: everything follows from the date of the newest example.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DAY: Final = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class ExampleEvents:
-    """The lines of the example events, and when each of them was received there."""
+    """The lines of the example events, and the `received_at` of each by event id."""
 
     lines: Sequence[Line]
     received: Mapping[int, datetime]
@@ -33,13 +33,13 @@ class ExampleEvents:
         return max(self.received.values())
 
     def moved_to(self, end: datetime) -> Iterator[Line]:
-        """The lines with all their dates moved, so that the newest event is of this moment."""
+        """The lines with all dates moved, so that the newest event is at `end`."""
         by = end - self.newest
         for line in self.lines:
             yield replace(line, data=_TIMESTAMP.sub(lambda found: _moved(found, by), line.data))
 
     def find_end(self, event_id: int, received_at: datetime) -> datetime:
-        """The moment that the lines were moved to, by one event that was loaded then.
+        """The `end` of an earlier load, derived from one event that it stored.
 
         Raises:
             KeyError: no example has that id.
@@ -48,7 +48,7 @@ class ExampleEvents:
 
 
 def read_events(lines: Iterable[Line]) -> ExampleEvents:
-    """Keep the lines of the example events; they have to be well-formed."""
+    """Read the example events; they must be well-formed."""
     kept = list(lines)
     documents = [orjson.loads(line.data) for line in kept if line.data.strip()]
     return ExampleEvents(
@@ -59,9 +59,9 @@ def read_events(lines: Iterable[Line]) -> ExampleEvents:
 def move_reports(
     requests: Iterable[ReportRequest | Refusal], end: datetime
 ) -> Iterator[ReportRequest | Refusal]:
-    """Move the reports by whole days, so that the newest is of the last day before this moment.
+    """Move the reports by whole days, so that the newest is at most one day before `end`.
 
-    What is judged by day is so judged alike at whatever hour the examples are loaded.
+    Whole days keep daily results the same, whatever the hour of loading.
     """
     kept = list(requests)
     times = [

@@ -1,4 +1,4 @@
-"""`mergewatch index`: the store as a whole."""
+"""`mergewatch index`: commands for the whole store."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from service.config.settings import load_settings
 
 @click.group()
 def index() -> None:
-    """Create, upgrade, back up, restore, rebuild, prune and describe the store."""
+    """Create, upgrade, back up, restore, rebuild, prune and inspect the store."""
 
 
 index.add_command(backup)
@@ -27,14 +27,14 @@ index.add_command(restore)
 
 @index.command()
 def create() -> None:
-    """Make the store where there is none, and upgrade one of an earlier version."""
+    """Create the store if it is missing; upgrade an older one."""
     with_store(lambda store: store.ping())
     click.echo("the store is ready", err=True)
 
 
 @index.command()
 def rebuild() -> None:
-    """Work out anew all that is derived from what is stored."""
+    """Recompute all derived data from the stored executions."""
     with progress_meters() as meters:
         judged = judging_steps(meters)
         count = with_store(lambda store: store.rebuild(now(), judged))
@@ -43,7 +43,7 @@ def rebuild() -> None:
 
 @index.command()
 def prune() -> None:
-    """Drop the events and executions that are older than MERGEWATCH_RETENTION_DAYS."""
+    """Delete events and executions older than MERGEWATCH_RETENTION_DAYS."""
     settings = load_settings()
     moment = now()
     before = moment - timedelta(days=settings.retention_days)
@@ -59,25 +59,25 @@ def prune() -> None:
 @index.command()
 @click.pass_context
 def status(ctx: click.Context) -> None:
-    """Show what the store holds, and which version it has."""
+    """Show the contents and the version of the store."""
     settings = load_settings()
     versions = asyncio.run(find_versions(settings.store))
     if versions is None or versions.stored == versions.known:
         for name, value in asdict(with_store(lambda store: store.get_status(), settings)).items():
             _print_line(name, value)
         return
-    # To count would be to open it, and to open it would be to upgrade it.
+    # Counting would open the store, and opening it would upgrade it.
     _print_line("backend", "elasticsearch" if settings.elasticsearch_url else "sqlite")
     _print_line("version", versions.stored)
     _print_line("known_version", versions.known)
     if versions.stored < versions.known:
         click.echo(
-            "the store is of an earlier version: `mergewatch index create`, or the service when it"
-            " starts, upgrades it",
+            "the store has an older version: run `mergewatch index create` or start the service"
+            " to upgrade it",
             err=True,
         )
         return
-    click.echo("the store is of a newer version: this release cannot use it", err=True)
+    click.echo("the store has a newer version: this release cannot use it", err=True)
     ctx.exit(1)
 
 

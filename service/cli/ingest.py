@@ -1,4 +1,4 @@
-"""`mergewatch ingest`: files into the store. What is in them is read by `indexing.ingest`."""
+"""`mergewatch ingest`: loads files into the store. `indexing.ingest` parses them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from service.cli.running import now, with_store
 
 @click.group()
 def ingest() -> None:
-    """Load events and test reports; loading the same again changes nothing."""
+    """Load events and test reports; loading is idempotent."""
 
 
 @ingest.command()
@@ -29,11 +29,11 @@ def ingest() -> None:
 @click.option(
     "--dead-letter",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Where refused lines go, with the reason for each.",
+    help="Write refused lines to this file, with a reason each.",
 )
 @click.pass_context
 def events(ctx: click.Context, files: tuple[str, ...], dead_letter: Path | None) -> None:
-    """Load events from NDJSON files: plain, .gz or .zst; - is standard input."""
+    """Load events from NDJSON files: plain, .gz or .zst; - reads standard input."""
     count = with_store(lambda store: _load_events(store, files, dead_letter))
     finish_ingest(ctx, count)
 

@@ -1,4 +1,4 @@
-"""`mergewatch ingest junit`: reports into the store, or to a service that runs elsewhere."""
+"""`mergewatch ingest junit`: loads reports into the store, or uploads them to a service."""
 
 from __future__ import annotations
 
@@ -40,27 +40,29 @@ from service.config.settings import Settings, SettingsError, load_settings
     "--repository",
     type=REPOSITORY,
     metavar="OWNER/REPOSITORY",
-    help="The repository, with its owner.",
+    help="The repository with its owner.",
 )
 @click.option(
     "--manifest",
     type=click.Path(path_type=Path),
-    help="A CSV that names the reports and says of each what the options say of all.",
+    help="A CSV file that lists the reports, with the values of these options for each.",
 )
 @click.option("--branch", type=STORED_NAME)
 @click.option("--commit", type=STORED_NAME, metavar="SHA")
 @click.option("--pipeline", type=STORED_NAME)
-@click.option(
-    "--job", type=STORED_NAME, help="Give it where the CI has one name for a matrix of jobs."
-)
+@click.option("--job", type=STORED_NAME, help="Matrix builds: one name per job.")
 @click.option("--run-id", type=STORED_NAME, metavar="ID")
-@click.option("--attempt", type=click.IntRange(1, MAX_ATTEMPT), help="1 when not given.")
-@click.option("--started-at", type=MOMENT, help="The time of all results.")
+@click.option("--attempt", type=click.IntRange(1, MAX_ATTEMPT), help="Default: the CI's, else 1.")
+@click.option(
+    "--started-at",
+    type=MOMENT,
+    help="The time of all results, instead of the times in the reports.",
+)
 @click.option(
     "--pull-request",
     type=PULL_REQUEST,
     metavar="NUMBER|FILE",
-    help="Its number, or the file that the CI describes its event in.",
+    help="The number, or the event file of the CI.",
 )
 @click.option("--framework", type=TEXT)
 @click.option("--framework-version", type=TEXT)
@@ -77,11 +79,11 @@ def junit(
     language: str | None,
     **of_run: Any,
 ) -> None:
-    """Load JUnit XML reports: files, .gz too, and folders of them.
+    """Load JUnit XML reports: files, .gz files, or folders of them.
 
-    Within GitHub Actions, GitLab CI, Jenkins, CircleCI and Buildkite, what the options leave out
-    is taken from the environment. Where MERGEWATCH_URL and MERGEWATCH_TOKEN are set, the results
-    are uploaded there and no store is opened.
+    On GitHub Actions, GitLab CI, Jenkins, CircleCI and Buildkite, omitted options default to
+    the environment of the job. If MERGEWATCH_URL and MERGEWATCH_TOKEN are set, the results are
+    uploaded to that service and no local store is opened.
     """
     settings = load_settings()
     _refuse_half_of_an_upload(settings)
@@ -109,7 +111,7 @@ def junit(
 
 @dataclass(frozen=True, slots=True)
 class _Display:
-    """What a load shows on the way."""
+    """Where a load reports refusals and progress."""
 
     refusals: RefusalList
     reports: ReportProgress
@@ -162,7 +164,7 @@ def _check_start(started_at: datetime | None) -> datetime | None:
 
 
 def _refuse_half_of_an_upload(settings: Settings) -> None:
-    """One of the two alone is a slip: the results would land in a store that nobody reads."""
+    """Reject one setting without the other: results would go to a local store that nobody reads."""
     if (settings.url is None) != (settings.token is None):
         alone, other = ("URL", "TOKEN") if settings.token is None else ("TOKEN", "URL")
         raise SettingsError(f"MERGEWATCH_{alone} is set without MERGEWATCH_{other}")
@@ -173,6 +175,4 @@ def _refuse_options_beside_a_manifest(paths: tuple[Path, ...], of_run: dict[str,
     if paths:
         given.insert(0, "PATH")
     if given:
-        raise click.UsageError(
-            f"The manifest says this: {', '.join(given)} cannot stand beside it."
-        )
+        raise click.UsageError(f"--manifest cannot be combined with {', '.join(given)}.")

@@ -1,4 +1,4 @@
-"""`mergewatch keys`: application keys, whose text is shown once and never again."""
+"""`mergewatch keys`: application keys. A key is shown once, when it is created."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ def keys() -> None:
 
 
 @keys.command()
-@click.option("--name", type=STORED_NAME, required=True, help="What the key is for.")
-@click.option("--owner", type=OWNER, required=True, help="Whose repositories it is for.")
-@click.option("--repository", type=REPOSITORY_ALONE, help="The only one of them, if it is one.")
+@click.option("--name", type=STORED_NAME, required=True, help="A label for the key.")
+@click.option(
+    "--owner", type=OWNER, required=True, help="The owner whose repositories the key can access."
+)
+@click.option("--repository", type=REPOSITORY_ALONE, help="Restrict the key to this repository.")
 @click.option("--scope", type=click.Choice([scope.value for scope in Scope]), required=True)
-@click.option("--expires", type=MOMENT, help="A date, or a time with its zone.")
+@click.option("--expires", type=MOMENT, help="A date, or a time with a UTC offset.")
 def create(
     name: str, owner: str, repository: str | None, scope: str, expires: datetime | None
 ) -> None:
-    """Create a key and print it, alone, on standard output."""
+    """Create a key and print only the key on standard output."""
     text, key = make_key(
         key_id=make_key_id(),
         name=name,
@@ -41,18 +43,20 @@ def create(
     with_store(lambda store: store.add_key(key))
     warn_if_past(expires, key.created_at)
     click.echo(
-        f"key {key.id} ({key.scope} for {_covered(key)}) is shown this once; keep it safe", err=True
+        f"key {key.id} ({key.scope} for {_covered(key)}) is shown only once; keep it safe", err=True
     )
     try:
         click.echo(text)
     except OSError as error:
         with_store(lambda store: store.revoke_key(key.id, now()))
-        raise click.ClickException(f"the key could not be shown and is revoked: {error}") from error
+        raise click.ClickException(
+            f"the key could not be printed and was revoked: {error}"
+        ) from error
 
 
 @keys.command("list")
 def list_keys() -> None:
-    """List the keys, without their text."""
+    """List the keys, without their secrets."""
     moment = now()
     found = with_store(lambda store: store.list_keys())
     print_table(
@@ -75,13 +79,13 @@ def list_keys() -> None:
 @keys.command()
 @click.argument("key_id", metavar="ID")
 def revoke(key_id: str) -> None:
-    """End a key: it stops working everywhere within a minute."""
+    """Revoke a key; it stops working everywhere within 60 seconds."""
 
     async def end(store: Store) -> bool:
         return await store.revoke_key(key_id, now())
 
     if not with_store(end):
-        raise click.ClickException(f"there is no key {key_id}")
+        raise click.ClickException(f"no such key: {key_id}")
     click.echo(f"revoked {key_id}", err=True)
 
 

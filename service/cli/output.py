@@ -1,4 +1,4 @@
-"""What a command shows: tables on standard output, progress and counts on standard error."""
+"""Command output: tables on standard output, progress and counts on standard error."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from indexing.ingest.counts import IngestCount
 from indexing.timestamps import format_timestamp
 
-# How often a line of progress is worth its place in a log.
+# The interval of progress lines when there is no terminal.
 _SECONDS_BETWEEN_LINES: Final = 2.0
 
-# What is refused of a file is mostly refused for one reason: a screenful shows it.
+# Most refusals of a file have one reason, so a screenful is enough.
 _SHOWN_REFUSALS: Final = 20
 
 
 class Meter(Protocol):
-    """Told how much is done, out of how much where that is known."""
+    """Receives progress: units done, and the total if known."""
 
     def __call__(self, done: int, total: int | None) -> None: ...
 
 
 def visible(text: str) -> str:
-    """Text of strangers with nothing in it that a terminal would obey."""
+    """Escape control characters in untrusted text."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
@@ -38,13 +38,16 @@ def format_moment(moment: datetime | None) -> str:
 
 
 def warn_if_past(expires: datetime | None, moment: datetime) -> None:
-    """Say so where what was just made is over already."""
+    """Warn if the expiry date is in the past."""
     if expires is not None and expires <= moment:
-        click.echo(f"warning: {format_timestamp(expires)} is past: it has expired", err=True)
+        click.echo(
+            f"warning: {format_timestamp(expires)} is in the past, so it has already expired",
+            err=True,
+        )
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Rows under their column names, aligned, for eyes and for `awk` alike."""
+    """Print rows in aligned columns, readable by people and by `awk`."""
     cells = [list(columns), *([visible(cell) for cell in row] for row in rows)]
     widths = [max(len(row[at]) for row in cells) for at in range(len(columns))]
     for row in cells:
@@ -54,9 +57,9 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 @contextmanager
 def progress_meters() -> Iterator[Callable[[str, str], Meter]]:
-    """Gives a function that makes a meter of a label and a unit.
+    """Give a function that makes a meter for a label and a unit.
 
-    Meters are bars where standard error is a terminal, and a line now and then elsewhere.
+    On a terminal, a meter is a progress bar; elsewhere it prints a line every few seconds.
     """
     console = Console(stderr=True)
     if not console.is_terminal:
@@ -71,7 +74,7 @@ def progress_meters() -> Iterator[Callable[[str, str], Meter]]:
     with Progress(*columns, console=console) as bars:
 
         def add(label: str, unit: str) -> Meter:
-            # A bar that has nothing to tell yet would only stand in the way.
+            # Hidden until there is progress to show.
             task = bars.add_task(visible(label), total=None, visible=False, unit=unit)
 
             def draw(done: int, total: int | None) -> None:
@@ -83,7 +86,7 @@ def progress_meters() -> Iterator[Callable[[str, str], Meter]]:
 
 
 def judging_steps(make_meter: Callable[[str, str], Meter]) -> Callable[[int], None]:
-    """Shows the tests that are worked out anew; how many it will be nobody counts beforehand."""
+    """Show how many tests were recomputed; the total is not known in advance."""
     meter = make_meter("judging", "tests")
     return lambda done: meter(done, None)
 
@@ -102,7 +105,7 @@ def _plain_meter(label: str, unit: str) -> Meter:
 
 
 class RefusalList:
-    """Shows the first refusals as they come, and says at the end how many more there were."""
+    """Prints the first refusals as they occur, and the number of the rest at the end."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -118,7 +121,7 @@ class RefusalList:
 
 
 def print_count(count: IngestCount) -> None:
-    """The closing line of every ingest."""
+    """Print the summary line of an ingest."""
     click.echo(
         f"read {count.read}, written {count.written}, unchanged {count.unchanged},"
         f" refused {count.refused}",
@@ -127,7 +130,7 @@ def print_count(count: IngestCount) -> None:
 
 
 def finish_ingest(ctx: click.Context, count: IngestCount) -> None:
-    """Show what was done, and end with status 1 where something was refused."""
+    """Print the summary; exit with status 1 if anything was refused."""
     print_count(count)
     if count.refused:
         ctx.exit(1)

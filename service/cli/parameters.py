@@ -1,4 +1,4 @@
-"""Types of options and arguments: text of a person to values of `indexing`, or a usage error."""
+"""Types of options and arguments: they turn text into values of `indexing`, or a usage error."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EVENT_MAX_BYTES: Final = 32 * 1024 * 1024
 
 
 class _Parsed(click.ParamType[T], Generic[T]):
-    """A parameter that a function of `indexing` reads."""
+    """A parameter type that uses a parser of `indexing`."""
 
     def __init__(self, name: str, parse: Callable[[str], T]) -> None:
         self.name = name
@@ -46,7 +46,7 @@ class _Parsed(click.ParamType[T], Generic[T]):
 
 
 def _parse_moment(text: str) -> datetime:
-    """A timestamp, or a date, which is its first moment in UTC."""
+    """A timestamp, or a date, which means midnight UTC."""
     try:
         return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
     except ValueError:
@@ -54,26 +54,26 @@ def _parse_moment(text: str) -> datetime:
 
 
 def _parse_pull_request(text: str) -> tuple[int | None, PullRequest | None]:
-    """A number, or the path of the file that the CI describes its event in."""
+    """A number, or the path of the CI's event file."""
     if text.isascii() and text.lstrip("#").isdigit():
         return parse_pull_request(text)
     try:
         return parse_pull_request(read_event(Path(text)))
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidValueError(f"is no number, and no file that can be read: {error}") from error
+        raise InvalidValueError(f"is neither a number nor a readable file: {error}") from error
 
 
 def read_event(path: Path) -> str:
-    """Give the text of a CI's event file.
+    """Read a CI's event file.
 
     Raises:
         OSError, UnicodeDecodeError: it cannot be read as text.
-        InvalidValueError: it is far longer than any event.
+        InvalidValueError: it is larger than any event can be.
     """
     with path.open("rb") as stream:
         data = stream.read(EVENT_MAX_BYTES + 1)
     if len(data) > EVENT_MAX_BYTES:
-        raise InvalidValueError(f"the CI's event has more than {EVENT_MAX_BYTES} bytes")
+        raise InvalidValueError(f"the CI's event file is larger than {EVENT_MAX_BYTES} bytes")
     return data.decode()
 
 
@@ -90,5 +90,5 @@ repository_option = click.option(
     type=REPOSITORY,
     required=True,
     metavar="OWNER/REPOSITORY",
-    help="The repository, with its owner.",
+    help="The repository with its owner.",
 )

@@ -1,4 +1,4 @@
-"""`mergewatch quarantine`: what people put into quarantine by hand."""
+"""`mergewatch quarantine`: manual quarantines."""
 
 from __future__ import annotations
 
@@ -24,11 +24,13 @@ def quarantine() -> None:
 
 @quarantine.command()
 @repository_option
-@click.option("--test", type=STORED_NAME, required=True, help="The test's whole name.")
+@click.option("--test", type=STORED_NAME, required=True, help="The full name of the test.")
 @click.option("--reason", type=TEXT, required=True)
-@click.option("--branch", type=STORED_NAME, help="A branch or a glob of branches.")
-@click.option("--owner", type=TEXT, help="Who sees to it.")
-@click.option("--expires", type=MOMENT, help="A date, or a time with its zone.")
+@click.option(
+    "--branch", type=STORED_NAME, help="A branch or a glob pattern; default: every branch."
+)
+@click.option("--owner", type=TEXT, help="Who is responsible for fixing the test.")
+@click.option("--expires", type=MOMENT, help="A date, or a time with a UTC offset.")
 def add(
     repository: RepositoryName,
     test: str,
@@ -37,7 +39,7 @@ def add(
     owner: str | None,
     expires: datetime | None,
 ) -> None:
-    """Quarantine a test and print the id of the record, alone, on standard output."""
+    """Quarantine a test and print only the id of the record on standard output."""
     request = QuarantineRequest(
         test_name=test, reason=reason, branch=branch, owner=owner, expires_at=expires
     )
@@ -50,8 +52,8 @@ def add(
     added, is_known = with_store(quarantine_test)
     if not is_known:
         click.echo(
-            f"warning: {repository} has no results of the test {visible(test)} so far:"
-            " check the name, every character counts",
+            f"warning: {repository} has no results of the test {visible(test)}:"
+            " check the spelling of its name",
             err=True,
         )
     warn_if_past(expires, now())
@@ -62,7 +64,7 @@ def add(
 @repository_option
 @click.argument("quarantine_id", metavar="ID", type=click.UUID)
 def remove(repository: RepositoryName, quarantine_id: uuid.UUID) -> None:
-    """End a quarantine."""
+    """Remove a quarantine."""
 
     async def end(store: Store) -> bool:
         return await store.remove_quarantine(repository, quarantine_id, now())
@@ -75,7 +77,7 @@ def remove(repository: RepositoryName, quarantine_id: uuid.UUID) -> None:
 @quarantine.command("list")
 @repository_option
 def list_quarantines(repository: RepositoryName) -> None:
-    """List the quarantines in force, oldest first."""
+    """List the active quarantines, oldest first."""
 
     async def read(store: Store) -> tuple[Quarantine, ...]:
         if await store.find_repository(repository) is None:

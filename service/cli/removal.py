@@ -1,4 +1,4 @@
-"""`mergewatch ingest undo` and `mergewatch tests forget`: what was loaded by mistake goes."""
+"""`mergewatch ingest undo` and `mergewatch tests forget`: remove data loaded by mistake."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from service.cli.output import format_moment, judging_steps, progress_meters
 from service.cli.parameters import REPOSITORY, STORED_NAME, repository_option
 from service.cli.running import now, with_store
 
-_yes_option = click.option("--yes", is_flag=True, help="Do it without asking.")
+_yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 
 
 @click.command()
@@ -28,7 +28,7 @@ _yes_option = click.option("--yes", is_flag=True, help="Do it without asking.")
 @click.option(
     "--misdated",
     is_flag=True,
-    help="In place of a run: whatever is dated before 2000 or more than a day ahead of this"
+    help="Instead of a run: remove results dated before 2000 or more than a day ahead of this"
     " machine's clock, in one repository or in all.",
 )
 @_yes_option
@@ -43,13 +43,13 @@ def undo(
 ) -> None:
     """Remove the results of a run, as if they had never been loaded.
 
-    What is derived of them is worked out anew: health, counts, first and last failures, and
-    automatic quarantines. Loading the same reports again brings all of it back.
+    Derived data is recomputed: health, counts, first and last failures, and automatic
+    quarantines. Loading the same reports again restores everything.
     """
     moment = now()
     if misdated:
         if run_id or attempt or pipeline or job:
-            raise click.UsageError("--misdated stands in place of a run")
+            raise click.UsageError("--misdated cannot be combined with a run")
         selection = ExecutionSelection(repository, outside=accepted_times(moment))
     else:
         if repository is None or run_id is None:
@@ -59,14 +59,14 @@ def undo(
     async def measure(store: Store) -> SelectionExtent:
         extent = await store.measure_executions(selection)
         if extent == SelectionExtent(0, 0, None, None):
-            # An earlier call may have been killed before it was done with what it removed.
+            # An earlier call may have been killed before it finished: finish it.
             await store.remove_executions(selection, moment)
         return extent
 
     extent = with_store(measure)
     if not extent.executions and not extent.bounds:
         if misdated:
-            click.echo("nothing is misdated", err=True)
+            click.echo("no misdated results found", err=True)
             return
         raise click.ClickException(f"{repository} has no results of that run")
     click.echo(_describe(extent), err=True)
@@ -81,18 +81,18 @@ def undo(
 
 @click.group()
 def tests() -> None:
-    """Single tests in the store."""
+    """Manage single tests in the store."""
 
 
 @tests.command()
 @repository_option
-@click.option("--test", type=STORED_NAME, required=True, help="The test's whole name.")
+@click.option("--test", type=STORED_NAME, required=True, help="The full name of the test.")
 @_yes_option
 def forget(repository: RepositoryName, test: str, yes: bool) -> None:
-    """Remove a test with all that is stored of it, of every branch, pipeline and job.
+    """Remove a test and all its results, of every branch, pipeline and job.
 
-    Its automatic quarantine goes too; those that people made stay. When results of it are loaded
-    again, it begins anew.
+    This removes its automatic quarantine and keeps manual ones. If its results are loaded again,
+    the test is a new one.
     """
     moment = now()
     selection = ExecutionSelection(repository, test_name=test)
@@ -107,7 +107,7 @@ def forget(repository: RepositoryName, test: str, yes: bool) -> None:
         extent = await store.measure_executions(selection)
         return (
             f"{_describe(extent)}, {going} automatic quarantines;"
-            f" {len(quarantines) - going} quarantines made by people stay"
+            f" {len(quarantines) - going} manual quarantines are kept"
         )
 
     found = with_store(describe)
@@ -129,10 +129,10 @@ def _describe(extent: SelectionExtent) -> str:
     if extent.executions:
         told += f", from {format_moment(extent.oldest)} to {format_moment(extent.newest)}"
     if extent.bounds:
-        told += f"; first or last failures or successes to be worked out anew: {extent.bounds}"
+        told += f"; first or last failures or successes to be recomputed: {extent.bounds}"
     return told
 
 
 def _ask(yes: bool) -> None:
     if not yes:
-        click.confirm("Go on? (--yes does not ask)", abort=True, err=True)
+        click.confirm("Continue? (--yes skips this question)", abort=True, err=True)

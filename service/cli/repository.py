@@ -1,4 +1,4 @@
-"""`mergewatch repository`: the settings of one repository."""
+"""`mergewatch repository`: the settings of each repository."""
 
 from __future__ import annotations
 
@@ -17,22 +17,28 @@ _argument = click.argument("name", type=REPOSITORY, metavar="OWNER/REPOSITORY")
 
 @click.group()
 def repository() -> None:
-    """Make a repository known; change, show and list settings."""
+    """Register a repository; change, show and list repository settings."""
 
 
 @repository.command("set")
 @_argument
-@click.option("--default-branch", type=STORED_NAME, help="The branch whose results count.")
-@click.option("--flaky-detection", type=_SWITCH, help="Whether a test may be called flaky.")
+@click.option(
+    "--default-branch", type=STORED_NAME, help="The branch whose results determine health."
+)
+@click.option(
+    "--flaky-detection",
+    type=_SWITCH,
+    help="Whether tests can be flaky; off: they count as healthy.",
+)
 @click.option(
     "--auto-quarantine",
     type=_SWITCH,
-    help="Whether tests that are flaky or broken on the default branch are quarantined.",
+    help="Quarantine tests that are flaky or broken on the default branch.",
 )
 @click.option(
     "--ignore-broken-on-default-branch",
     type=_SWITCH,
-    help="Whether that leaves out the broken ones.",
+    help="Do not auto-quarantine broken tests.",
 )
 def set_repository(
     name: RepositoryName,
@@ -41,7 +47,7 @@ def set_repository(
     auto_quarantine: str | None,
     ignore_broken_on_default_branch: str | None,
 ) -> None:
-    """Make the repository known and change what is given; tests are judged anew."""
+    """Register the repository, change the given settings, and recompute its tests."""
     change = RepositoryChange(
         default_branch=default_branch,
         flaky_detection=_is_on(flaky_detection),
@@ -62,7 +68,7 @@ def set_repository(
 @repository.command()
 @_argument
 def show(name: RepositoryName) -> None:
-    """Show the settings."""
+    """Show the settings of a repository."""
     found = with_store(lambda store: store.find_repository(name))
     if found is None:
         raise click.ClickException(f"the repository {name} is not known")

@@ -1,4 +1,4 @@
-"""How long to wait before a request is sent again, and when not to; sends nothing itself."""
+"""Retry policy of uploads: which statuses to retry and how long to wait. Sends nothing itself."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Final
 
-# Those of OTLP/HTTP that mean "later".
+# The retryable statuses of OTLP/HTTP.
 # https://opentelemetry.io/docs/specs/otlp/#retryable-response-codes
 RETRIED_STATUSES: Final = frozenset({429, 502, 503, 504})
 
 MAX_ATTEMPTS: Final = 5
 
-# A CI job that waits costs money: whoever asks for more than this is given up on in the end.
+# A waiting CI job costs money, so a longer Retry-After is cut to this.
 MAX_WAIT_SECONDS: Final = 30.0
 
 
 def seconds_to_wait(retry_after: str | None, attempt: int, now: datetime | None = None) -> float:
-    """Give the seconds to wait after the `attempt`-th answer, counted from 1.
+    """Give the seconds to wait after attempt number `attempt`, counted from 1.
 
-    `retry_after` is the header, seconds or a date. Without one that can be read, each wait is
-    twice the one before.
+    `retry_after` is the header: seconds or a date. If it is missing or malformed, the wait
+    doubles with each attempt.
     """
     stated = _read_retry_after(retry_after, now or datetime.now(UTC)) if retry_after else None
     wait = float(2 ** (attempt - 1)) if stated is None else stated

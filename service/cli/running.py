@@ -1,4 +1,4 @@
-"""Runs one command's work over the store that the settings name."""
+"""Runs the work of a command on the configured store."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def with_store(work: Callable[[Store], Awaitable[T]], settings: Settings | None 
     """Open the store, do the work, close the store.
 
     Raises:
-        SettingsError: some setting is wrong.
+        SettingsError: a setting is invalid.
         StoreError: the store cannot be used.
     """
     chosen = settings or load_settings()
 
     async def run() -> T:
-        # asyncio's own handler waits for the loop, which a read of a pipe may hold for ever.
+        # asyncio's handler waits for the event loop, which a blocking read can hold forever.
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, signal.default_int_handler)
         store = await open_store(chosen.store)
         invalidator = LazyInvalidator(chosen, store)
         try:
-            # Without Redis nobody else keeps what this process could drop.
+            # Without Redis there is no shared cache to invalidate.
             return await work(InvalidatingStore(store, invalidator) if chosen.redis_url else store)
         finally:
             await invalidator.close()
@@ -44,5 +44,5 @@ def with_store(work: Callable[[Store], Awaitable[T]], settings: Settings | None 
 
 
 def now() -> datetime:
-    """The time that a command was given at."""
+    """The current time in UTC."""
     return datetime.now(UTC)

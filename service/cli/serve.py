@@ -11,11 +11,15 @@ from service.config.settings import MAX_PORT, MAX_WORKERS, load_settings
 
 @click.command()
 @click.option("--bind", metavar="ADDRESS", help="The address to listen on.")
-@click.option("--port", type=click.IntRange(0, MAX_PORT), help="The port; 0 is any free one.")
-@click.option("--workers", type=click.IntRange(1, MAX_WORKERS), help="How many processes answer.")
+@click.option(
+    "--port", type=click.IntRange(0, MAX_PORT), help="The port to listen on; 0 picks a free one."
+)
+@click.option(
+    "--workers", type=click.IntRange(1, MAX_WORKERS), help="The number of worker processes."
+)
 def serve(bind: str | None, port: int | None, workers: int | None) -> None:
-    """Answer requests until SIGTERM, SIGINT or SIGHUP; the options override the settings."""
-    # Only this command needs the HTTP server, which takes longer to load than the others to run.
+    """Run the service until SIGTERM, SIGINT or SIGHUP; options override settings."""
+    # Only this command needs the HTTP server, which is slow to import.
     from service.server.process import serve as run
 
     settings = load_settings()

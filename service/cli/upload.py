@@ -1,6 +1,6 @@
-"""Sends executions to a running service by OTLP/HTTP: the shell around `indexing.otlp.encoding`.
+"""Uploads executions to a running service by OTLP/HTTP, encoded by `indexing.otlp.encoding`.
 
-The token goes into one header and into no text.
+The token is sent in one header and appears in no message.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from indexing.otlp.encoding import EncodedBatch, encode_executions, fits_a_span
 from indexing.store.interface import ExecutionCount, Steps
 from service.cli.retries import MAX_ATTEMPTS, RETRIED_STATUSES, seconds_to_wait
 
-# A batch is stored within a second or two; a minute is a service in trouble.
+# A batch is normally stored within two seconds.
 TIMEOUT: Final = aiohttp.ClientTimeout(total=60, connect=10)
 
-# An answer is a few hundred bytes; more of it is not looked at.
+# A response has a few hundred bytes; the rest is ignored.
 ANSWER_MAX_BYTES: Final = 64 * 1024
 _SHOWN_ANSWER_LENGTH: Final = 500
 
-# What is wrong with one batch is not wrong with the next.
+# These statuses refuse one batch; later batches may succeed.
 _REFUSED_STATUSES: Final = frozenset({400, 413, 422})
 
 _PROTOBUF: Final = "application/x-protobuf"
@@ -43,19 +43,19 @@ Sleep = Callable[[float], Awaitable[object]]
 
 
 class UploadError(MergewatchError):
-    """The service did not take a batch; the text says where and why and shows no credential."""
+    """The service did not accept a batch. The text says where and why, without credentials."""
 
 
 @asynccontextmanager
 async def open_upload(
     url: str, token: str, *, refuse: Callable[[str], None], sleep: Sleep = asyncio.sleep
 ) -> AsyncIterator[Uploader]:
-    """Give an uploader to the service at this URL; nothing is sent yet."""
+    """Create an uploader for the service at this URL; sends nothing yet."""
     headers = {
         "Authorization": f"Bearer {token}",
         "Content-Type": _PROTOBUF,
         "Content-Encoding": "gzip",
-        # An answer is short, and cannot then unpack into a long one.
+        # Uncompressed, so that a small response cannot unpack into a large one.
         "Accept-Encoding": "identity",
     }
     async with aiohttp.ClientSession(timeout=TIMEOUT, headers=headers) as session:
@@ -65,8 +65,8 @@ async def open_upload(
 class Uploader:
     """A sink of executions: each call of `write_executions` is one or more requests.
 
-    What was sent before an error stays there, and sending it again changes nothing. `refuse` is
-    told what the service rejected, in its own words, and what cannot be said in a span.
+    Batches sent before an error stay stored; uploads are idempotent. `refuse` receives what the
+    service rejected, in its own words, and results that no span can represent.
     """
 
     def __init__(
@@ -85,31 +85,31 @@ class Uploader:
         self._proxy = _find_proxy(url)
 
     async def ensure_repository(self, name: RepositoryName) -> None:
-        """Nothing to do: what is sent for a repository makes it known."""
+        """Nothing to do: an upload registers its repository."""
 
     async def refresh_tests(
         self,
         now: datetime,  # noqa: ARG002 - the service has its own clock
-        progress: Steps | None,  # noqa: ARG002 - and does not tell how far it is
+        progress: Steps | None,  # noqa: ARG002 - and reports no progress
         repository: RepositoryName | None,  # noqa: ARG002 - and knows what it was sent
     ) -> int:
-        """Nothing to do: the service works out by itself what follows from what it was sent."""
+        """Nothing to do: the service recomputes derived data itself."""
         return 0
 
     async def write_executions(
         self, repository: RepositoryName, run: Run, executions: Sequence[Execution]
     ) -> ExecutionCount:
-        """Send the executions; all that the service accepts count as written.
+        """Upload the executions. Duplicates count as written.
 
         Raises:
-            UploadError: a batch was not taken, and asking again did not help or would not.
+            UploadError: a batch was not accepted, and retries failed or would be useless.
         """
         sendable = [execution for execution in executions if fits_a_span(execution)]
         if len(sendable) < len(executions):
             unfit = next(execution for execution in executions if not fits_a_span(execution))
             self._refuse(
                 f"{len(executions) - len(sendable)} results, the first of"
-                f" {unfit.test_name[:_SHOWN_ANSWER_LENGTH]}: no span can have ended in the year"
+                f" {unfit.test_name[:_SHOWN_ANSWER_LENGTH]}: a span cannot end in the year"
                 f" {unfit.finished_at.year}"
             )
         target = f"{self._url}/v1/ci/{repository.owner}/repositories/{repository.name}/traces"
@@ -119,18 +119,18 @@ class Uploader:
             rejected = min(max(rejected, 0), batch.spans)
             accepted += batch.spans - rejected
             if rejected:
-                self._refuse(f"{rejected} results by the service: {self._shown(reason)}")
+                self._refuse(f"{rejected} results, by the service: {self._shown(reason)}")
         return ExecutionCount(written=accepted, unchanged=0)
 
     async def _send(self, target: str, batch: EncodedBatch) -> tuple[int, str]:
-        """Give how many spans of the batch were rejected, and why."""
+        """Send the batch; give the number of rejected spans and the reason."""
         body = await asyncio.to_thread(gzip.compress, batch.body, 6, mtime=0)
         attempt = 1
         while True:
             try:
                 status, retry_after, answer = await self._post(target, body)
             except (aiohttp.ClientConnectionError, TimeoutError) as error:
-                # A service that is being started again; but no certificate mends itself.
+                # The service may be restarting. A bad certificate stays bad.
                 if attempt == MAX_ATTEMPTS or isinstance(error, aiohttp.ClientSSLError):
                     raise self._unreachable(error) from None
                 status, retry_after, answer = 503, None, b""
@@ -150,19 +150,19 @@ class Uploader:
         try:
             response.ParseFromString(answer)
         except DecodeError as error:
-            # A page to log in on answers 200 to everything, and keeps nothing.
-            raise UploadError(f"{self._url} does not answer as such a service does") from error
+            # For example a login page, which answers 200 to everything.
+            raise UploadError(f"{self._url} is not a mergewatch service") from error
         return response.partial_success.rejected_spans, response.partial_success.error_message
 
     async def _post(self, target: str, body: bytes) -> tuple[int, str | None, bytes]:
         try:
-            # Following a redirect would hand the token to whoever it names.
+            # A redirect would send the token to another host.
             async with self._session.post(
                 URL(target, encoded=True), data=body, allow_redirects=False, proxy=self._proxy
             ) as response:
                 answer = await _read_answer(response)
                 if response.status == 200 and response.content_type != _PROTOBUF:
-                    raise UploadError(f"{self._url} does not answer as such a service does")
+                    raise UploadError(f"{self._url} is not a mergewatch service")
                 return response.status, response.headers.get("Retry-After"), answer
         except (aiohttp.ClientConnectionError, TimeoutError):
             raise
@@ -170,12 +170,12 @@ class Uploader:
             raise self._unreachable(error) from None
 
     def _unreachable(self, error: Exception) -> UploadError:
-        """Without the chain of causes, which can hold the request with its headers."""
+        """An error without its cause, which can contain the request headers."""
         reason = self._shown(str(error) or type(error).__name__)
         return UploadError(f"{self._url} cannot be reached: {reason}")
 
     def _shown(self, text: str) -> str:
-        """Text of a stranger, short, and without the token that it may have been told."""
+        """Shorten untrusted text, and mask the token in it."""
         return text.replace(self._token, "\u2026")[:_SHOWN_ANSWER_LENGTH]
 
 
@@ -189,7 +189,7 @@ async def _read_answer(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _read_reason(answer: bytes) -> str:
-    """Give what a problem body says, or nothing."""
+    """Give the title and detail of a problem body, or an empty text."""
     try:
         problem: object = orjson.loads(answer)
     except orjson.JSONDecodeError:
@@ -201,7 +201,7 @@ def _read_reason(answer: bytes) -> str:
 
 
 def _find_proxy(url: str) -> str | None:
-    """Give the proxy that the environment names for this URL, as other tools of a CI find it."""
+    """Give the proxy for this URL from the environment, as other CI tools do."""
     parts = URL(url)
     if not parts.host or urllib.request.proxy_bypass(parts.host):
         return None

@@ -137,7 +137,7 @@ def test_an_event_that_cannot_be_read_is_said_and_does_not_stop_the_load(
     if size is not None:
         with Path("event.json").open("wb") as event:
             event.truncate(size)
-    assert "not used: GITHUB_EVENT_PATH" in command("ingest", "junit", report).stderr
+    assert "ignored: GITHUB_EVENT_PATH" in command("ingest", "junit", report).stderr
 
 
 @pytest.mark.parametrize("alone", ["URL", "TOKEN"])

@@ -36,7 +36,7 @@ def test_a_key_is_revoked_by_its_id(command: Command) -> None:
     key_id, _ = create(command)
     command("keys", "revoke", key_id)
     assert command("keys", "list").output.splitlines()[1].endswith("revoked")
-    assert "there is no key nobody" in command("keys", "revoke", "nobody", code=1).stderr
+    assert "no such key: nobody" in command("keys", "revoke", "nobody", code=1).stderr
 
 
 def test_an_expired_key_is_listed_as_such(command: Command) -> None:

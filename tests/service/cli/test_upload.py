@@ -77,7 +77,7 @@ async def test_what_the_service_rejects_is_refused_in_its_words(receiver: Receiv
     receiver.answers = [reject_one]
     upload = Upload()
     assert await upload.send(receiver.url) == ExecutionCount(1, 0)
-    assert upload.refused == ["1 results by the service: no name; \u2026"]
+    assert upload.refused == ["1 results, by the service: no name; \u2026"]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ async def test_a_page_that_answers_200_to_everything_has_kept_nothing(
     receiver: Receiver, kind: str, body: str
 ) -> None:
     receiver.answers = [answer(200, body, Content_Type=kind)]
-    with pytest.raises(UploadError, match="does not answer as such a service does"):
+    with pytest.raises(UploadError, match="is not a mergewatch service"):
         await Upload().send(receiver.url)
 
 
@@ -103,7 +103,7 @@ async def test_a_batch_that_is_refused_does_not_keep_the_others_out(
     receiver.answers = [answer(status, f'{{"title": "Refused", "detail": "for {TOKEN}"}}'), accept]
     upload = Upload()
     assert await upload.send(receiver.url) == ExecutionCount(0, 0)
-    assert upload.refused == [f"2 results by the service: {status} Refused: for \u2026"]
+    assert upload.refused == [f"2 results, by the service: {status} Refused: for \u2026"]
     assert await upload.send(receiver.url) == ExecutionCount(2, 0)
 
 

@@ -110,7 +110,7 @@ HEALTH_SENTENCES = (
 BOUNDS = (
     f"| access | {GRANT_LIFETIME.seconds} seconds |",
     f"| a refusal | {REFUSAL_LIFETIME.seconds} seconds |",
-    f"up to {OUTAGE_LIFETIME.seconds // 60} minutes since the host last said so",
+    f"up to {OUTAGE_LIFETIME.seconds // 60} minutes since the host last granted it",
     f"nothing for {TOTAL_SECONDS} seconds",
     f"`Retry-After`, {MIN_WAIT_SECONDS} to {MAX_WAIT_SECONDS} seconds",
     f"at most {MAX_ASKED} in all, {MAX_ASKED_OF_UNKNOWN} of them",

@@ -228,7 +228,7 @@ def test_a_store_of_an_earlier_release_is_backed_up_as_it_is(
     shown = command("index", "status")
     assert f"version       {oldest.version}\n" in shown.stdout
     assert f"known version {SCHEMA_VERSION}\n" in shown.stdout
-    assert "earlier version" in shown.stderr
+    assert "older version" in shown.stderr
     assert version_of(path) == oldest.version
     command("index", "create")
     assert f"version       {SCHEMA_VERSION}\n" in command("index", "status").stdout

@@ -43,5 +43,5 @@ def choose_strategy(query: TestQuery, anchor: Anchor[IdentityKey], limit: int) -
         case Narrowing.RANGES:
             return Strategy((few, in_order, candidates))
         case Narrowing.TRIGRAMS:
-            # To intersect them takes longer than to find a page of what matches often.
+            # Intersecting trigrams takes longer than finding a page if many names match.
             return Strategy((in_order, few, in_order, candidates), briefly=True)

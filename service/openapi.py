@@ -222,7 +222,7 @@ def _operation(route: Route, converter: OpenAPIConverter) -> dict[str, Any]:
         parameters += converter.schema2parameters(route.query, location="query")
         headers.append("Link")
     headers.append(IGNORED_HEADER)
-    answer = _response("The answer.", route.answer, _JSON, headers)
+    answer = _response("Success.", route.answer, _JSON, headers)
     if route.binary_answer is not None:
         answer["content"][route.binary_answer] = {"schema": _BINARY}
     operation: dict[str, Any] = {
@@ -272,17 +272,17 @@ def _header_references(names: Sequence[str]) -> dict[str, Any]:
 
 
 def _operations_pages() -> dict[str, Any]:
-    well = {"200": _response("All is well.", "Health", _JSON, ["X-Request-Id", IGNORED_HEADER])}
+    well = {"200": _response("Healthy.", "Health", _JSON, ["X-Request-Id", IGNORED_HEADER])}
     return {
         "/health/live": {
             "operationId": "getLiveness",
-            "summary": "Whether the process answers",
+            "summary": "Liveness: the process responds",
             "security": [],
             "responses": well,
         },
         "/health/ready": {
             "operationId": "getReadiness",
-            "summary": "Whether the process and its store answer",
+            "summary": "Readiness: the process and its store respond",
             "security": [],
             "responses": {**well, **_problems([503])},
         },

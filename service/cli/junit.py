@@ -45,7 +45,7 @@ from service.config.settings import Settings, SettingsError, load_settings
 @click.option(
     "--manifest",
     type=click.Path(path_type=Path),
-    help="A CSV file that lists the reports, with the values of these options for each.",
+    help="A CSV file that lists reports and their runs, instead of options.",
 )
 @click.option("--branch", type=STORED_NAME)
 @click.option("--commit", type=STORED_NAME, metavar="SHA")

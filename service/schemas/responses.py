@@ -167,10 +167,12 @@ class HealthAnswer(Answer):
 class LineRefusalAnswer(Answer):
     """One line of a body that was not taken in."""
 
-    line = fields.Integer(required=True, metadata={"description": "Counted from 1."})
+    line = fields.Integer(
+        required=True, metadata={"description": "The line number, counted from 1."}
+    )
     offset = fields.Integer(
         required=True,
-        metadata={"description": "Where the line begins, in bytes of the unpacked body."},
+        metadata={"description": "The byte offset of the line in the unpacked body."},
     )
     reason = text()
 

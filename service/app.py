@@ -1,48 +1,67 @@
-"""The composition root of the HTTP API: everything is wired here, and nowhere else."""
+"""The composition root of the HTTP API: everything is wired here, and nowhere else.
+
+What only some settings need is imported where they are read, so that a process without them starts
+sooner. A test lists what such a process does not load.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
-from typing import Final
+from functools import partial
+from typing import Final, Protocol
 
 from aiohttp import web
 
 from indexing.store.interface import Store
-from service.auth.code_host.access import CodeHost
 from service.cache.invalidation import InvalidatingStore
 from service.cache.opening import open_backend
 from service.cache.session import Cache
 from service.config.secret import choose_secret
 from service.config.settings import Settings
-from service.context import CONTEXT, LIFECYCLE, Clock, Context, Lifecycle, utc_now
-from service.handlers import events, operations, quarantines, tests, traces
+from service.context import (
+    CONTEXT,
+    LIFECYCLE,
+    Clock,
+    Context,
+    Lifecycle,
+    OpenApiDocument,
+    utc_now,
+)
+from service.handlers import events, operations, quarantines, tests
 from service.handlers.respond import without_parameters
 from service.http.operations import Operation
 from service.ingest.limiter import LIMITER, RequestBodyLimiter
 from service.middleware.admission_control import ADMISSION_CONTROL, AdmissionControl
-from service.middleware.cors import CORS, Cors
+from service.middleware.cors import Cors
 from service.middleware.errors import handle_errors
-from service.middleware.metrics import METRICS, Metrics
 from service.middleware.rate_limit import RATE_LIMIT, RateLimit
 from service.middleware.response_cache import RESPONSE_CACHE, Handler, ResponseCache
 from service.middleware.timeout import limit_time
-from service.openapi import build_document
 from service.pagination.cursor import CursorSigner
 from service.routes import READ_ROUTES, WRITE_ROUTES
 
 RouteHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-# Each operation of `service.routes` and its handler.
-_HANDLERS: Final[Mapping[Operation, RouteHandler]] = {
+# Each operation of `service.routes` that reads, and its handler.
+_READ_HANDLERS: Final[Mapping[Operation, RouteHandler]] = {
     Operation.EVENTS: events.list_events,
     Operation.SEARCH: tests.search_tests,
     Operation.TEST: tests.get_test,
     Operation.QUARANTINES: quarantines.list_quarantines,
     Operation.QUARANTINE: quarantines.get_quarantine,
-    Operation.SEND_EVENTS: without_parameters(events.send_events),
-    Operation.SEND_TRACES: without_parameters(traces.send_traces),
 }
+
+
+class Layer(Protocol):
+    """What lies around the application."""
+
+    def wrap(self, handler: Handler) -> Handler:
+        """The handler with this layer around it."""
+
+
+# Those that the settings turn on, from the inside out.
+_LAYERS: Final = web.AppKey("layers", list[Layer])
 
 
 def create_app(settings: Settings, store: Store, *, clock: Clock = utc_now) -> web.Application:
@@ -55,16 +74,29 @@ def create_app(settings: Settings, store: Store, *, clock: Clock = utc_now) -> w
     app.cleanup_ctx.append(_context(settings, store, clock))
     for route in READ_ROUTES:
         # It serves HEAD as well.
-        app.router.add_get(route.path_pattern, _HANDLERS[route.operation])
+        app.router.add_get(route.path_pattern, _READ_HANDLERS[route.operation])
     if settings.ingest:
+        handlers = _write_handlers()
         for route in WRITE_ROUTES:
-            app.router.add_post(route.path_pattern, _HANDLERS[route.operation])
+            app.router.add_post(route.path_pattern, handlers[route.operation])
     if settings.metrics:
-        app.router.add_get("/metrics", without_parameters(operations.metrics))
+        from service.handlers.metrics import show_metrics
+
+        app.router.add_get("/metrics", without_parameters(show_metrics))
     app.router.add_get("/openapi.json", without_parameters(operations.openapi))
     app.router.add_get("/health/live", without_parameters(operations.live))
     app.router.add_get("/health/ready", without_parameters(operations.ready))
     return app
+
+
+def _write_handlers() -> Mapping[Operation, RouteHandler]:
+    # They load the schemas of all events, protobuf and an XML parser.
+    from service.handlers import sent_events, traces
+
+    return {
+        Operation.SEND_EVENTS: without_parameters(sent_events.send_events),
+        Operation.SEND_TRACES: without_parameters(traces.send_traces),
+    }
 
 
 def _context(
@@ -80,24 +112,33 @@ def _context(
             secret = choose_secret(settings.secret, identity.cursor_secret)
             code_host = None
             if settings.host_api_url is not None:
+                from service.auth.code_host.access import CodeHost
+
                 code_host = CodeHost.open(settings.host_api_url, secret, backend, clock)
                 opened.push_async_callback(code_host.close)
             app[LIMITER] = RequestBodyLimiter()
             opened.push_async_callback(app[LIMITER].close)
-            rate_limit = (
-                None if settings.rate_limit is None else RateLimit(settings.rate_limit, backend)
-            )
-            if rate_limit is not None:
+            layers: list[Layer] = []
+            rate_limit: RateLimit | None = None
+            if settings.rate_limit is not None:
+                from service.middleware.rate_counters import open_rate_limit
+
+                rate_limit = open_rate_limit(settings.rate_limit, backend)
                 app[RATE_LIMIT] = rate_limit
+                layers.append(rate_limit)
             app[RESPONSE_CACHE] = ResponseCache(backend, clock, rate_limit)
             app[ADMISSION_CONTROL] = AdmissionControl()
             if settings.cors_origins:
-                app[CORS] = Cors(settings.cors_origins)
+                layers.append(Cors(settings.cors_origins))
             if settings.metrics:
+                from service.middleware.metrics import METRICS, Metrics
+
                 metrics = Metrics(app[RESPONSE_CACHE], app[ADMISSION_CONTROL].queue, backend)
                 metrics.loop_lag.start()
                 opened.callback(metrics.loop_lag.stop)
                 app[METRICS] = metrics
+                layers.append(metrics)
+            app[_LAYERS] = layers
             app[CONTEXT] = Context(
                 reader=invalidating,
                 writer=invalidating,
@@ -106,7 +147,7 @@ def _context(
                 clock=clock,
                 cursor_signer=CursorSigner(secret, identity.store_id),
                 public_url=settings.public_url,
-                openapi=build_document(settings.public_url, ingest=settings.ingest),
+                openapi=OpenApiDocument(partial(_build_document, settings)),
             )
             yield
 
@@ -116,8 +157,13 @@ def _context(
 def surround(app: web.Application, handler: Handler) -> Handler:
     """Put the layers around the application, from the inside out: the cheapest are asked first."""
     handler = app[ADMISSION_CONTROL].wrap(app[RESPONSE_CACHE].wrap(handler))
-    for key in (RATE_LIMIT, CORS, METRICS):
-        layer = app.get(key)
-        if layer is not None:
-            handler = layer.wrap(handler)
+    for layer in app[_LAYERS]:
+        handler = layer.wrap(handler)
     return handler
+
+
+def _build_document(settings: Settings) -> bytes:
+    # It loads apispec and the catalogue of events; few processes are ever asked for it.
+    from service.openapi import build_document
+
+    return build_document(settings.public_url, ingest=settings.ingest)

@@ -1,4 +1,4 @@
-"""The OpenAPI document, made once at start-up out of the schemas that requests are served with."""
+"""The OpenAPI document, made out of the schemas that requests are served with."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from marshmallow import Schema, fields
 
 from indexing.events.alternatives import Alternatives
 from indexing.events.catalogue import CATALOGUE
-from indexing.ingest.bodies import JSON, PROTOBUF
+from indexing.otlp.requests import JSON, PROTOBUF
 from service.http.ignored_parameters import IGNORED_HEADER, MAX_NAMES, MORE
 from service.http.problems import PROBLEM_TYPE, TITLES
 from service.middleware.rate_limit import LIMIT_HEADER, POLICY_HEADER

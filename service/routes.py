@@ -12,7 +12,7 @@ from typing import Final
 
 from marshmallow import Schema
 
-from indexing.ingest.bodies import JSON, PROTOBUF
+from indexing.otlp.requests import JSON, PROTOBUF
 from service.http.methods import READS
 from service.http.operations import Operation
 from service.http.path_params import (

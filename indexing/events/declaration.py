@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, Final
 
 from marshmallow import Schema, fields
 
@@ -12,24 +13,33 @@ from indexing.events.fields import OneOf, Part
 from indexing.events.schema import OpenSchema
 
 
-@dataclass(frozen=True, slots=True)
 class EventType:
-    """One type of event.
+    """One type of event. Its schemas are built when they are first used: most readers need none.
 
     The class names derive from the type and are valid OpenAPI component names:
     `action.queue.checks_end` has `ActionQueueChecksEndMetadata` and `ActionQueueChecksEndEvent`.
     """
 
-    name: str
-    metadata: type[Schema]
-    envelope: type[Schema]
+    def __init__(self, name: str, members: Mapping[str, fields.Field[Any]]) -> None:
+        self.name: Final = name
+        self._members = members
+        self._stem = "".join(word.capitalize() for word in name.replace(".", "_").split("_"))
+
+    @cached_property
+    def metadata(self) -> type[Schema]:
+        """The schema of its metadata."""
+        return OpenSchema.from_dict(dict(self._members), name=f"{self._stem}Metadata")
+
+    @cached_property
+    def envelope(self) -> type[Schema]:
+        """The schema of the whole event."""
+        members: dict[str, fields.Field[Any]] = {
+            "type": OneOf(self.name),
+            "metadata": Part(self.metadata),
+        }
+        return Envelope.from_dict(members, name=f"{self._stem}Event")
 
 
 def declare(event_type: str, /, **members: fields.Field[Any]) -> EventType:
     """Declare the event type of that name; its metadata has these members, in this order."""
-    stem = "".join(word.capitalize() for word in event_type.replace(".", "_").split("_"))
-    metadata = OpenSchema.from_dict(members, name=f"{stem}Metadata")
-    envelope = Envelope.from_dict(
-        {"type": OneOf(event_type), "metadata": Part(metadata)}, name=f"{stem}Event"
-    )
-    return EventType(event_type, metadata, envelope)
+    return EventType(event_type, members)

@@ -5,22 +5,21 @@ Pure: bytes in, values out. Each parser yields what it parsed, or None if a step
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from indexing.errors import InvalidValueError
 from indexing.events.parsing import ParsedEvent, RefusedEventError
-from indexing.ingest.compression import GZIP_WINDOW_BITS, CompressionError, inflate_gzip
+from indexing.ingest.body_errors import BodyError, BodyTooLargeError
+from indexing.ingest.compression import CompressionError, inflate_gzip
 from indexing.ingest.events import is_blank, read_event
 from indexing.ingest.lines import Line, split_lines
 from indexing.models.executions import Execution, Run
 from indexing.names import RepositoryName
 from indexing.otlp.json_mapping import read_json
 from indexing.otlp.protobuf import read_protobuf
-from indexing.otlp.requests import RequestError, RequestTooLargeError
+from indexing.otlp.requests import JSON, PROTOBUF, RequestError, RequestTooLargeError
 from indexing.otlp.results import Results
 
 # The decompressed size. Logs and spans compress to a tenth, so a compressed body reaches this limit
@@ -35,19 +34,8 @@ MAX_LINES: Final = MAX_CONTENT_BYTES // LINE_MIN_BYTES
 # Refusals in one body mostly have one reason: a screenful shows it.
 TOLD_REFUSALS: Final = 20
 
-JSON: Final = "application/json"
-PROTOBUF: Final = "application/x-protobuf"
-
 _PIECE_BYTES: Final = 64 * 1024
 _SPAN_READERS: Final = {PROTOBUF: read_protobuf, JSON: read_json}
-
-
-class BodyError(InvalidValueError):
-    """A body cannot be parsed; the text says why."""
-
-
-class BodyTooLargeError(BodyError):
-    """A body exceeds a limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,16 +89,6 @@ def unpack(packed: bytes) -> bytes:
     except CompressionError as error:
         raise BodyError(f"the request body cannot be unpacked: {error}") from error
     return b"".join(pieces)
-
-
-def unpack_small(packed: bytes, limit: int) -> bytes | None:
-    """Decompress one gzip member of at most `limit` bytes; return None for anything else."""
-    member = zlib.decompressobj(GZIP_WINDOW_BITS)
-    try:
-        content = member.decompress(packed, limit + 1)
-    except zlib.error:
-        return None
-    return content if member.eof and not member.unused_data and len(content) <= limit else None
 
 
 def read_events(

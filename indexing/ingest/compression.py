@@ -63,6 +63,16 @@ def inflate_gzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
         raise CompressionError("the gzip data ends too early")
 
 
+def inflate_small_gzip(packed: bytes, limit: int) -> bytes | None:
+    """Decompress one gzip member of at most `limit` bytes; return None for anything else."""
+    member = zlib.decompressobj(GZIP_WINDOW_BITS)
+    try:
+        content = member.decompress(packed, limit + 1)
+    except zlib.error:
+        return None
+    return content if member.eof and not member.unused_data and len(content) <= limit else None
+
+
 def inflate_zstandard(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Decompress one or more consecutive Zstandard frames.
 

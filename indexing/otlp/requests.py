@@ -8,6 +8,10 @@ from typing import Final
 
 from indexing.errors import InvalidValueError
 
+# The media types that a request may have.
+JSON: Final = "application/json"
+PROTOBUF: Final = "application/x-protobuf"
+
 # SDKs send 512 spans at a time, collectors some thousands. A span can be as small as two bytes, so
 # the size of a request alone does not limit its work.
 MAX_SPANS: Final = 50_000

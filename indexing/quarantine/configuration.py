@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Any, Final
 
 from indexing.events.json_text import encode
-from indexing.events.parsing import parse_event
 from indexing.identifiers import derive_application_id
 from indexing.models.events import StoredEvent
 from indexing.models.repositories import Repository
@@ -65,6 +64,9 @@ def describe_change(before: Repository, after: Repository, now: datetime) -> Sto
         "type": f"{_FAMILY}.{step}",
         "metadata": metadata,
     }
+    # It builds the schemas of all events, and both stores load this module for any process.
+    from indexing.events.parsing import parse_event
+
     # Validated by the catalogue like any producer's event, so it cannot be invalid.
     return parse_event(encode(event)).finish(after.name)
 

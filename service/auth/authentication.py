@@ -8,17 +8,20 @@ from __future__ import annotations
 import hmac
 import re
 from datetime import datetime
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from multidict import CIMultiDictProxy
 
 from indexing.models.keys import ApplicationKey, Scope
 from indexing.names import RepositoryName
 from service.auth.api_keys import KEY_PREFIX, is_key
-from service.auth.code_host.access import CodeHost, is_token
 from service.auth.code_host.decisions import Finding, HostUnavailable
+from service.auth.code_host.tokens import is_token
 from service.auth.principal import Principal
 from service.http import problems
+
+if TYPE_CHECKING:
+    from service.auth.code_host.access import CodeHost
 
 # RFC 9110, section 11.4: the scheme's case does not matter, one or more spaces follow it.
 _BEARER: Final = re.compile(r"bearer +([^ ]+) *", re.IGNORECASE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 
@@ -19,7 +20,6 @@ from service.auth.authentication import (
     require_code_host,
 )
 from service.auth.authorization import find_visible, find_writable, require_scope
-from service.auth.code_host.access import CodeHost
 from service.auth.principal import Principal
 from service.cache import reader as cached_reader
 from service.cache.keys import (
@@ -37,6 +37,9 @@ from service.http.path_params import PathParameter, find_path_errors
 from service.middleware.admission_control import ADMISSION_CONTROL
 from service.middleware.rate_limit import RATE_LIMIT
 from service.routes import Route
+
+if TYPE_CHECKING:
+    from service.auth.code_host.access import CodeHost
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,48 +1,31 @@
-"""The event log: read as stored JSON text joined to a page, and sent in where that is let in."""
+"""The event log: stored JSON text, joined to a page."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Any, Final
 
-import orjson
 from aiohttp import web
 
-from indexing.ingest.bodies import (
-    TOLD_REFUSALS,
-    AcceptedLine,
-    UntoldLines,
-    WrongLine,
-    read_events,
-)
-from indexing.ingest.dead_letter import RefusedLine
-from indexing.ingest.events import EventLoad
 from indexing.models.events import EventKey, EventQuery, EventRow
 from indexing.names import RepositoryName
-from service.context import CONTEXT
-from service.handlers.admission import admit_to_write
 from service.handlers.list_endpoint import ListEndpoint, open_list
 from service.http.raw_response import respond_whole
-from service.ingest.limiter import LIMITER
-from service.ingest.request_body import Reader
 from service.middleware.response_cache import headers_of
 from service.pagination.cursor import Window
 from service.pagination.page_ends import pack_ends
 from service.pagination.sort_keys import EVENT_KEYS
-from service.routes import LIST_EVENTS, SEND_EVENTS
+from service.routes import LIST_EVENTS
 from service.schemas.compiled import compile_encoder
 from service.schemas.limits import DEFAULT_PER_PAGE
-from service.schemas.responses import EventIntakeAnswer, EventPageAnswer, Rows
+from service.schemas.responses import EventPageAnswer, Rows
 
 LIST: Final = ListEndpoint(LIST_EVENTS, EVENT_KEYS)
 
 DEFAULT_RANGE: Final = timedelta(days=1)
 _BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 
-_ANSWER: Final = EventIntakeAnswer()
 _encode_page: Final = compile_encoder(EventPageAnswer)
 
 
@@ -61,54 +44,6 @@ async def list_events(request: web.Request) -> web.StreamResponse:
     headers = headers_of(opened.links(ends, window), ignored=opened.query.ignored)
     body = _encode_page(Rows([row.body for row in page.rows], per_page))
     return respond_whole(request, headers, body)
-
-
-async def send_events(request: web.Request) -> web.Response:
-    """POST /v1/repos/{owner}/{repository}/logs."""
-    context = request.app[CONTEXT]
-    repository = await admit_to_write(request, SEND_EVENTS)
-    refused: list[RefusedLine] = []
-
-    def refuse(line: RefusedLine) -> None:
-        if len(refused) < TOLD_REFUSALS:
-            refused.append(line)
-
-    reader: Reader[AcceptedLine | WrongLine | UntoldLines] = partial(
-        read_events, repository, context.clock()
-    )
-    load = EventLoad(context.writer, "the request body", refuse)
-    async with (
-        request.app[LIMITER].receive(request, SEND_EVENTS.media_types) as body,
-        aclosing(body.read(reader)) as lines,
-    ):
-        async for item in lines:
-            if isinstance(item, AcceptedLine):
-                load.add(item.line, item.event)
-            elif isinstance(item, WrongLine):
-                load.refuse(item.line, item.reasons)
-            else:
-                load.refuse_untold(item.count)
-            if load.is_full:
-                await load.flush()
-        await load.flush()
-    count = load.count
-    answer = _ANSWER.dump(
-        {
-            "read": count.read,
-            "written": count.written,
-            "unchanged": count.unchanged,
-            "refused": count.refused,
-            "refusals": [
-                {
-                    "line": refusal.line.number,
-                    "offset": refusal.line.offset,
-                    "reason": "; ".join(refusal.reasons),
-                }
-                for refusal in refused
-            ],
-        }
-    )
-    return web.Response(body=orjson.dumps(answer), content_type="application/json")
 
 
 def choose_window(start: datetime | None, end: datetime | None, now: datetime) -> Window:

@@ -1,4 +1,4 @@
-"""The pages for those who run the service: its health, its counts, the OpenAPI document."""
+"""The pages for those who run the service: its health, and the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from aiohttp import web
 from indexing.errors import StoreError
 from service.context import CONTEXT, LIFECYCLE
 from service.http import problems
-from service.middleware.metrics import CONTENT_TYPE, METRICS
 
 _OK: Final = b'{"status":"ok"}'
 
@@ -34,15 +33,7 @@ async def ready(request: web.Request) -> web.Response:
     return web.Response(body=_OK, content_type="application/json")
 
 
-async def metrics(request: web.Request) -> web.Response:
-    """GET /metrics, where the operator asks for it."""
-    counts = request.app.get(METRICS)
-    if counts is None:
-        raise problems.generic(404)
-    headers = {"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"}
-    return web.Response(body=counts.render(), headers=headers)
-
-
 async def openapi(request: web.Request) -> web.Response:
     """GET /openapi.json."""
-    return web.Response(body=request.app[CONTEXT].openapi, content_type="application/json")
+    document = await request.app[CONTEXT].openapi.get()
+    return web.Response(body=document, content_type="application/json")

@@ -14,9 +14,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
-from indexing.ingest.bodies import JSON, PROTOBUF, Rejections, read_spans
+from indexing.ingest.bodies import Rejections, read_spans
 from indexing.ingest.spans import ingest_results
 from indexing.models.executions import Execution, Run
+from indexing.otlp.requests import JSON, PROTOBUF
 from service.context import CONTEXT
 from service.handlers.admission import admit_to_write
 from service.ingest.limiter import LIMITER

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 from aiohttp import web
 
 from indexing.fairness import FairQueue, current_tenant, take_within
-from indexing.ingest.bodies import unpack_small
+from indexing.ingest.compression import inflate_small_gzip
 from service.http import problems
 from service.http.credentials import hash_credential
 from service.ingest.body_workers.pool import WorkerPool
@@ -164,7 +164,7 @@ def _find_small_content(pieces: list[bytes], size: int, *, packed: bool) -> byte
     if size > SMALL_BODY_BYTES:
         return None
     sent = b"".join(pieces)
-    return unpack_small(sent, SMALL_BODY_BYTES) if packed else sent
+    return inflate_small_gzip(sent, SMALL_BODY_BYTES) if packed else sent
 
 
 async def _receive(request: web.Request) -> AsyncIterator[bytes]:

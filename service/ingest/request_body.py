@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Any, Final, Protocol, TypeVar
 
-from indexing.ingest.bodies import BodyError, BodyTooLargeError
+from indexing.ingest.body_errors import BodyError, BodyTooLargeError
 from indexing.pauses import Pause
 from service.http import problems
 from service.ingest.body_workers.pool import WorkerPool

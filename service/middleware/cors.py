@@ -70,6 +70,3 @@ class Cors:
                 return
             response.headers["Access-Control-Allow-Origin"] = allowed
         response.headers["Access-Control-Expose-Headers"] = _EXPOSED
-
-
-CORS: Final = web.AppKey("cors", Cors)

@@ -1,6 +1,7 @@
-"""The rate limit of each principal: counted in Redis where there is one, else in each process.
+"""The rate limit of each principal, and the headers that tell it. Off unless the operator sets one.
 
-Off unless the operator sets a limit. While Redis does not answer, each process counts for itself.
+`service/middleware/rate_counters.py` counts. Every process loads this module, so it does not load
+the library that counts.
 """
 
 from __future__ import annotations
@@ -8,17 +9,16 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 from aiohttp.web import BaseRequest, StreamResponse
-from limits import RateLimitItem, parse
-from limits.aio.storage import Storage
-from limits.aio.strategies import FixedWindowRateLimiter
 
-from service.cache.backend import CacheBackend
-from service.cache.lru import Lru
 from service.http import problems
+
+if TYPE_CHECKING:
+    from limits import RateLimitItem
+    from limits.aio.strategies import RateLimiter
 
 Handler = Callable[[BaseRequest], Awaitable[StreamResponse]]
 
@@ -27,9 +27,6 @@ Handler = Callable[[BaseRequest], Awaitable[StreamResponse]]
 POLICY_HEADER: Final = "RateLimit-Policy"
 LIMIT_HEADER: Final = "RateLimit"
 _POLICY: Final = '"credential"'
-
-# About 15,000 principals.
-_COUNTS_MAX_BYTES: Final = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +51,11 @@ ALLOWANCE: Final = web.RequestKey("allowance", Allowance)
 
 
 class RateLimit:
-    """The counts of one limit, such as `600/minute`."""
+    """One limit, such as `600/minute`, and what counts the requests."""
 
-    def __init__(self, limit: str, backend: CacheBackend) -> None:
-        self._item: RateLimitItem = parse(limit)
-        self._limiter = FixedWindowRateLimiter(_Counts(backend))
+    def __init__(self, item: RateLimitItem, limiter: RateLimiter) -> None:
+        self._item = item
+        self._limiter = limiter
 
     def wrap(self, handler: Handler) -> Handler:
         """Wrap the handler: each response says what the principal has left, if that was counted."""
@@ -102,64 +99,3 @@ class RateLimit:
 
 
 RATE_LIMIT: Final = web.AppKey("rate_limit", RateLimit)
-
-
-class _Counts(Storage):
-    """Counters that processes share, and counters of this process while they cannot.
-
-    When there are too many principals, those that asked longest ago start again at zero.
-    """
-
-    STORAGE_SCHEME = None
-
-    def __init__(self, backend: CacheBackend) -> None:
-        super().__init__()
-        self._backend = backend
-        self._shared: Lru[_Count] = Lru(_COUNTS_MAX_BYTES)
-        self._own: Lru[_Count] = Lru(_COUNTS_MAX_BYTES)
-
-    @property
-    def base_exceptions(self) -> tuple[type[Exception], ...]:
-        return ()
-
-    async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
-        found = await self._backend.count(key, expiry, amount)
-        now = time.monotonic()
-        if found is not None:
-            # The caller asks next what is left: a second request to Redis is not needed for that.
-            counted = _Count(found[0], now + found[1])
-            self._shared.keep(key, counted, len(key), counted.ends)
-            return counted.number
-        self._shared.drop(key)
-        before = self._own.find(key) or _Count(0, now + expiry)
-        counted = _Count(before.number + amount, before.ends)
-        self._own.keep(key, counted, len(key), counted.ends)
-        return counted.number
-
-    async def get(self, key: str) -> int:
-        counted = self._find(key)
-        return 0 if counted is None else counted.number
-
-    async def get_expiry(self, key: str) -> float:
-        counted = self._find(key)
-        return time.time() + (0 if counted is None else counted.ends - time.monotonic())
-
-    async def check(self) -> bool:
-        return True
-
-    async def reset(self) -> None:
-        self._shared = Lru(_COUNTS_MAX_BYTES)
-        self._own = Lru(_COUNTS_MAX_BYTES)
-
-    async def clear(self, key: str) -> None:
-        self._shared.drop(key)
-        self._own.drop(key)
-
-    def _find(self, key: str) -> _Count | None:
-        return self._shared.find(key) or self._own.find(key)
-
-
-class _Count(NamedTuple):
-    number: int
-    # On the monotonic clock.
-    ends: float

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -23,10 +22,6 @@ from service.cache.backend import CacheBackend
 from service.cache.lru import Lru
 from service.cache.single_flight import SingleFlight
 
-# RFC 6750, section 2.1; far longer than those of any host, and no longer than a header may be.
-TOKEN_MAX_LENGTH: Final = 4_096
-_TOKEN: Final = re.compile(rf"[A-Za-z0-9\-._~+/]{{1,{TOKEN_MAX_LENGTH}}}=*")
-
 # After so many timeouts in a row the host is not asked for a moment.
 MAX_SILENCES: Final = 3
 REST_SECONDS: Final = 1.0
@@ -42,11 +37,6 @@ MAX_WAITING: Final = 48
 MAX_WAITING_OF_UNKNOWN: Final = 36
 
 _LIMITED_BYTES: Final = 4 * 1024 * 1024
-
-
-def is_token(text: str) -> bool:
-    """Whether the text has the form of a token that a code host may have issued."""
-    return len(text) <= TOKEN_MAX_LENGTH and _TOKEN.fullmatch(text) is not None
 
 
 class CodeHost:

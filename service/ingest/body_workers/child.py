@@ -15,7 +15,8 @@ import threading
 from contextlib import suppress
 from typing import BinaryIO, Final
 
-from indexing.ingest.bodies import BodyError, BodyTooLargeError, unpack
+from indexing.ingest.bodies import unpack
+from indexing.ingest.body_errors import BodyError, BodyTooLargeError
 from service.ingest.body_workers.wire import JOB, BatchEncoder, Failure, Job, decode_job, encode_end
 
 # The largest body of 400,000 values takes some 300 MB.

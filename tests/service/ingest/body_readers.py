@@ -6,7 +6,7 @@ import os
 import signal
 from collections.abc import Iterator
 
-from indexing.ingest.bodies import BodyError, BodyTooLargeError
+from indexing.ingest.body_errors import BodyError, BodyTooLargeError
 
 
 def cut(content: bytes) -> Iterator[bytes | None]:

@@ -10,8 +10,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from indexing.ingest.bodies import PROTOBUF, read_events, read_spans
+from indexing.ingest.bodies import read_events, read_spans
 from indexing.models.keys import Scope
+from indexing.otlp.requests import PROTOBUF
 from service.config.settings import Settings
 from service.ingest.limiter import LARGE_AT_ONCE_OF_ONE, SMALL_BODY_BYTES
 from tests.builders import NOON, WIDGETS

@@ -1,0 +1,13 @@
+"""The page of metrics, where the operator turns them on."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from service.middleware.metrics import CONTENT_TYPE, METRICS
+
+
+async def show_metrics(request: web.Request) -> web.Response:
+    """GET /metrics."""
+    headers = {"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"}
+    return web.Response(body=request.app[METRICS].render(), headers=headers)

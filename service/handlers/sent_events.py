@@ -1,0 +1,76 @@
+"""Events that are sent to the log, where the operator lets them in."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from functools import partial
+from typing import Final
+
+import orjson
+from aiohttp import web
+
+from indexing.ingest.bodies import (
+    TOLD_REFUSALS,
+    AcceptedLine,
+    UntoldLines,
+    WrongLine,
+    read_events,
+)
+from indexing.ingest.dead_letter import RefusedLine
+from indexing.ingest.events import EventLoad
+from service.context import CONTEXT
+from service.handlers.admission import admit_to_write
+from service.ingest.limiter import LIMITER
+from service.ingest.request_body import Reader
+from service.routes import SEND_EVENTS
+from service.schemas.responses import EventIntakeAnswer
+
+_ANSWER: Final = EventIntakeAnswer()
+
+
+async def send_events(request: web.Request) -> web.Response:
+    """POST /v1/repos/{owner}/{repository}/logs."""
+    context = request.app[CONTEXT]
+    repository = await admit_to_write(request, SEND_EVENTS)
+    refused: list[RefusedLine] = []
+
+    def refuse(line: RefusedLine) -> None:
+        if len(refused) < TOLD_REFUSALS:
+            refused.append(line)
+
+    reader: Reader[AcceptedLine | WrongLine | UntoldLines] = partial(
+        read_events, repository, context.clock()
+    )
+    load = EventLoad(context.writer, "the request body", refuse)
+    async with (
+        request.app[LIMITER].receive(request, SEND_EVENTS.media_types) as body,
+        aclosing(body.read(reader)) as lines,
+    ):
+        async for item in lines:
+            if isinstance(item, AcceptedLine):
+                load.add(item.line, item.event)
+            elif isinstance(item, WrongLine):
+                load.refuse(item.line, item.reasons)
+            else:
+                load.refuse_untold(item.count)
+            if load.is_full:
+                await load.flush()
+        await load.flush()
+    count = load.count
+    answer = _ANSWER.dump(
+        {
+            "read": count.read,
+            "written": count.written,
+            "unchanged": count.unchanged,
+            "refused": count.refused,
+            "refusals": [
+                {
+                    "line": refusal.line.number,
+                    "offset": refusal.line.offset,
+                    "reason": "; ".join(refusal.reasons),
+                }
+                for refusal in refused
+            ],
+        }
+    )
+    return web.Response(body=orjson.dumps(answer), content_type="application/json")

@@ -1,0 +1,72 @@
+"""What a process loads before it serves: nothing that its settings do not turn on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+# By the setting that needs them; no setting needs apispec, but whoever asks for /openapi.json.
+OPTIONAL = {
+    "MERGEWATCH_INGEST=true": (
+        "google.protobuf",
+        "opentelemetry",
+        "lxml",
+        "indexing.events.parsing",
+        "indexing.otlp.protobuf",
+    ),
+    "MERGEWATCH_RATE_LIMIT=60/minute": ("limits",),
+    "MERGEWATCH_METRICS=true": ("prometheus_client",),
+    "MERGEWATCH_HOST_API_URL=http://127.0.0.1:1": ("service.auth.code_host.client",),
+}
+NEVER = ("apispec", "redis", "elastic_transport")
+
+# Serves as `mergewatch serve` does, asks it whether it is ready, and prints what it has loaded.
+CODE = """
+import os, re, signal, sys, threading, urllib.request
+from service.cli import main
+
+ended, log = os.pipe()
+os.dup2(log, 2)
+
+def ask():
+    with os.fdopen(ended) as lines:
+        url = next(found[0] for line in lines if (found := re.search(r"http://[0-9.:]+", line)))
+    loaded = sorted(sys.modules)
+    with urllib.request.urlopen(url + "/health/ready") as answer:
+        print(answer.status, *loaded, flush=True)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+threading.Thread(target=ask).start()
+main(["serve", "--port", "0"])
+"""
+
+
+def load(folder: Path, *settings: str) -> set[str]:
+    """The modules that a process with these settings has loaded when it is ready."""
+    unset = {name: text for name, text in os.environ.items() if not name.startswith("MERGEWATCH_")}
+    given = dict(setting.split("=", 1) for setting in settings)
+    served = subprocess.run(
+        [sys.executable, "-c", CODE],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**unset, **given, "MERGEWATCH_DATA_DIR": str(folder)},
+        timeout=60,
+    )
+    status, *loaded = served.stdout.split()
+    assert status == "200"
+    return set(loaded)
+
+
+def test_a_process_without_settings_loads_nothing_that_only_settings_need(tmp_path: Path) -> None:
+    heavy = {name for names in OPTIONAL.values() for name in names}
+    assert not load(tmp_path) & {*heavy, *NEVER}
+
+
+def test_what_a_setting_needs_is_loaded_before_the_first_request(tmp_path: Path) -> None:
+    heavy = {name for names in OPTIONAL.values() for name in names}
+    loaded = load(tmp_path, *OPTIONAL)
+    assert heavy <= loaded
+    assert not loaded & {*NEVER}

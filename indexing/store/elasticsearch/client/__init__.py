@@ -1,1 +1,1 @@
-"""Talking to the cluster: connections, bulk requests, pages, and what its errors mean."""
+"""The client of the cluster: connections, bulk requests, paging and error translation."""

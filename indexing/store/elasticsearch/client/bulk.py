@@ -1,6 +1,6 @@
-"""Many documents in one request: cut into bounded pieces, and what the cluster puts off sent again.
+"""Bulk requests: split into bounded pieces, with retries for documents that the cluster defers.
 
-One piece is under way at a time, so a cluster that takes longer is sent less.
+Only one piece is in flight at a time. This gives back-pressure: a slow cluster receives less.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from indexing.store.elasticsearch.client.failures import (
 )
 from indexing.store.elasticsearch.client.write_priority import SMALL_WRITE
 
-# Sending more than a mebibyte in one go holds up the event loop; a node gains nothing from more.
+# Sending more than a mebibyte at once blocks the event loop; a node gains nothing from more.
 _PIECE_BYTES: Final = 1_000_000
 _PIECE_OPERATIONS: Final = 2_000
-# Beside other tenants: what a node is busy with, they wait for.
+# Smaller pieces while serving tenants: the others wait while a node works on a piece.
 _SERVED_PIECE_BYTES: Final = 250_000
 _SERVED_PIECE_OPERATIONS: Final = 500
 _INDICES_A_REQUEST: Final = 24
@@ -44,7 +44,7 @@ Action = Literal["create", "index", "delete"]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One document to be written or deleted; `guard` holds what its state has to be."""
+    """One document to write or delete; `guard` holds the parameters of its version check."""
 
     action: Action
     index: str
@@ -54,7 +54,7 @@ class Operation:
     guard: Mapping[str, Any] | None = None
 
     def encode(self) -> bytes:
-        """The lines of the request."""
+        """Return the lines of the bulk request."""
         about: dict[str, Any] = {"_index": self.index, "_id": self.id}
         if self.routing is not None:
             about["routing"] = self.routing
@@ -65,9 +65,9 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one operation: an HTTP status, and the cluster's error where it is one.
+    """The result of one operation: an HTTP status, and the cluster's error if it failed.
 
-    `version` counts the writes of the document, this one included.
+    `version` counts the writes of the document, including this one.
     """
 
     status: int
@@ -76,27 +76,27 @@ class Outcome:
 
     @property
     def done(self) -> bool:
-        """Whether the document is written, or deleted."""
+        """Whether the document was written or deleted."""
         return self.error is None
 
     @property
     def conflicts(self) -> bool:
-        """Whether the document was there already, or is not in the state that was asked for."""
+        """Whether the document existed already, or its version is not the expected one."""
         return self.status == CONFLICT
 
     @property
     def refused(self) -> bool:
-        """Whether the index cannot hold the document, whatever state the cluster is in."""
+        """Whether the index can never hold the document, whatever the state of the cluster."""
         return self.error is not None and refuses_document(self.status, self.error)
 
     @property
     def index_gone(self) -> bool:
-        """Whether there is no such index: nothing here ever makes one by writing to it."""
+        """Whether the index does not exist; a write never creates one."""
         return self.error is not None and type_of(self.error) == INDEX_GONE
 
     @property
     def reason(self) -> str:
-        """What the cluster says about it."""
+        """The reason that the cluster gives for the failure."""
         return describe(self.error)
 
 
@@ -108,14 +108,15 @@ async def send(
     may_refuse: bool = False,
     may_be_gone: bool = False,
 ) -> list[Outcome]:
-    """Carry the operations out in their order; one outcome each.
+    """Execute the operations in order; return one outcome for each.
 
-    With `visible`, every search that begins afterwards sees them. A call that is cut short has
-    done some of them; repeating it does the rest. With `may_refuse`, a document that the index
-    cannot hold is an outcome like any other; with `may_be_gone`, so is an index that is missing.
+    With `visible`, every search that begins afterwards sees them. A call that was interrupted has
+    executed some of them; repeating it executes the rest. With `may_refuse`, a document that the
+    index cannot hold is returned as an outcome instead of raised; with `may_be_gone`, so is a
+    missing index.
 
     Raises:
-        StoreUnavailableError: the cluster goes on putting some of them off, or an index takes none.
+        StoreUnavailableError: the cluster keeps deferring some of them, or an index accepts none.
         StoreError: an index cannot hold one of them.
     """
     pieces = await _cut(operations)
@@ -131,9 +132,9 @@ async def send(
         if not expected:
             raise error_of_write(operation.index, outcome.status, outcome.error)
     if visible and len(pieces) > 1:
-        # Once for all of them: each time costs the index a segment of its own.
+        # One refresh for all pieces: each refresh costs the index a segment.
         touched = sorted({operation.index for operation in operations})
-        # Their names are in the line of a request, which a server takes 4,096 bytes of.
+        # The index names are part of the request line, which a server limits to 4,096 bytes.
         for start in range(0, len(touched), _INDICES_A_REQUEST):
             await connection.refresh(",".join(touched[start : start + _INDICES_A_REQUEST]))
     return outcomes
@@ -142,7 +143,7 @@ async def send(
 async def _send_piece(
     connection: Connection, piece: Sequence[tuple[Operation, bytes]], *, visible: bool
 ) -> list[Outcome]:
-    """Send one piece, and again what the cluster puts off, for as long as a write may take."""
+    """Send one piece; retry the documents that the cluster defers, until a write times out."""
     outcomes: dict[int, Outcome] = {}
     waiting = list(range(len(piece)))
     pause = _FIRST_PAUSE
@@ -175,7 +176,7 @@ async def _cut(operations: Sequence[Operation]) -> list[list[tuple[Operation, by
     most_bytes, most = _PIECE_BYTES, _PIECE_OPERATIONS
     if current_tenant.get() is not None:
         most_bytes, most = _SERVED_PIECE_BYTES, _SERVED_PIECE_OPERATIONS
-    # Thousands of documents take a while to encode.
+    # Encoding thousands of documents takes long enough to block the event loop.
     pause = Pause()
     for operation in operations:
         lines = operation.encode()

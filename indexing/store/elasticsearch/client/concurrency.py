@@ -1,4 +1,4 @@
-"""Several requests at a time."""
+"""Runs requests concurrently."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ U = TypeVar("U")
 
 
 async def run_both(first: Awaitable[T], second: Awaitable[U]) -> tuple[T, U]:
-    """Run both to their ends, then raise the first failure: nothing is left under way."""
+    """Run both to completion, then raise the first failure; no task is left running."""
     one, other = await asyncio.gather(first, second, return_exceptions=True)
     if isinstance(one, BaseException):
         raise one
@@ -23,9 +23,9 @@ async def run_both(first: Awaitable[T], second: Awaitable[U]) -> tuple[T, U]:
 
 @asynccontextmanager
 async def started(work: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]]:
-    """Start work that the context waits for where it needs it, once or more often.
+    """Start a task; the caller may await it any number of times inside the context.
 
-    Work that is still under way when the context is left is cancelled.
+    Leaving the context cancels a task that is still running.
     """
     task = asyncio.create_task(work)
     try:

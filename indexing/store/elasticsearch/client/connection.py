@@ -1,8 +1,8 @@
-"""Requests to Elasticsearch: where they go, how long they may take, and what their errors mean.
+"""Requests to Elasticsearch: connections, timeouts, retries and error translation.
 
-Everything that the cluster answers passes here, and driver's exceptions end here. The transport of
-the official client is used bare: nodes, failover and connections are its business, and what the
-client lays over it costs more than a small request does.
+Every response of the cluster passes through this module, and no exception of the driver leaves it.
+It uses the transport of the official client directly. The transport handles nodes, failover and
+connections; the client's layer above it costs more than a small request.
 """
 
 from __future__ import annotations
@@ -35,36 +35,36 @@ from indexing.store.elasticsearch.client.write_priority import WritePriority
 
 _JSON: Final = "application/vnd.elasticsearch+json"
 _NDJSON: Final = "application/vnd.elasticsearch+x-ndjson"
-# Asks for the answers of version 9, whatever the server is: what the newest ones still give.
+# Request responses in the format of version 9 from any server; the newest still support it.
 _COMPATIBLE: Final = ";compatible-with=9"
 
-# More requests at once than a node has search threads wait there instead of here.
+# A node has fewer search threads than this, so excess requests queue there and not here.
 _CONNECTIONS_PER_NODE: Final = 64
 
-# A pattern may match no index; one that is closed is an error and not passed over.
+# A pattern may match no index. Closed indices are included, so that they raise an error.
 _WILDCARDS: Final = "open,closed"
 
 _MISSING: Final = 404
 
-# A request and its answer stay far below what a node takes in one go, 100 MB.
+# Keeps a request and its response far below the HTTP limit of a node, 100 MB.
 _DOCUMENTS_A_REQUEST: Final = 2_000
 
 _FIRST_PAUSE: Final = 0.05
 
-# The transport would warn of each failed attempt with a traceback; what comes of it is raised here.
+# The transport logs a warning with a traceback for each failed attempt; this module raises instead.
 logging.getLogger("elastic_transport").setLevel(logging.ERROR)
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long one request may take with all its repetitions, and each attempt, in seconds."""
+    """The timeouts in seconds: `whole` for a request with its retries, `attempt` for each try."""
 
     whole: float
     attempt: float
 
 
-# A reader is told to come again before two seconds are over. Among several nodes there is time to
-# try another one after the first fell silent.
+# A reader gets an answer or an error within two seconds. With several nodes this leaves time to try
+# another node after the first one timed out.
 READING: Final = Patience(whole=1.7, attempt=1.6)
 READING_AMONG_SEVERAL: Final = Patience(whole=1.7, attempt=0.85)
 # A bulk of the largest size on a busy cluster, or the wait for a new master.
@@ -73,7 +73,7 @@ WRITING: Final = Patience(whole=60.0, attempt=30.0)
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A stored document; `version` is what a write that depends on it names."""
+    """A stored document; `version` is for optimistic concurrency control."""
 
     id: str
     source: Mapping[str, Any]
@@ -82,14 +82,14 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """Which state of a document was read."""
+    """The version of a document that was read: its sequence number and primary term."""
 
     seq_no: int
     primary_term: int
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What lets a write happen to this state only."""
+        """The parameters that make a write fail if the document has changed since."""
         return {"if_seq_no": self.seq_no, "if_primary_term": self.primary_term}
 
 
@@ -101,7 +101,7 @@ class _Serializer(JsonSerializer):
 
 
 class Connection:
-    """The connections of one process to one cluster. Made, used and closed on one event loop."""
+    """The connections of one process to one cluster; create, use and close on one event loop."""
 
     def __init__(self, urls: Sequence[str], api_key: str | None = None) -> None:
         nodes = [_node_of(url) for url in urls]
@@ -110,7 +110,7 @@ class Connection:
         self.write_priority = WritePriority()
         self._refreshes = SharedRefreshes(self._refresh)
         self.reading = READING_AMONG_SEVERAL if several else READING
-        # One repetition at least: a kept connection may have been closed on the other side.
+        # At least one retry: the server may have closed a kept-alive connection.
         self._repetitions = max(1, len(nodes) - 1)
         self._transport = AsyncTransport(
             nodes,
@@ -119,7 +119,7 @@ class Connection:
             },
             retry_on_timeout=several,
             retry_on_status=(),
-            # A node that came back answers at once, and one that did not refuses at once.
+            # Retrying a dead node is cheap: it either answers or refuses the connection at once.
             max_dead_node_backoff=1.0,
             meta_header=False,
         )
@@ -141,15 +141,15 @@ class Connection:
         patience: Patience | None = None,
         allow: Collection[int] = (),
     ) -> Any:
-        """Send one request and give back the decoded answer.
+        """Send one request and return the decoded response.
 
-        What passes by itself is asked again within `patience` (that of reading unless given).
-        Statuses in `allow` are answers like any other.
+        Transient errors are retried within `patience` (default: that of reads). Statuses in `allow`
+        are returned and not raised.
 
         Raises:
             ConflictError: 409.
-            StoreUnavailableError: there was no answer in time, or none that helps.
-            StoreError: anything else that is no success.
+            StoreUnavailableError: no response in time, or an error that a retry may resolve.
+            StoreError: any other error.
         """
         if isinstance(body, bytes):
             headers = self._sending_lines
@@ -195,7 +195,7 @@ class Connection:
         except elastic_transport.SerializationError as error:
             raise StoreUnavailableError(f"{self._name} gives no readable answer") from error
         except elastic_transport.TransportError as error:
-            # Its text would repeat the URL, which may hold a password.
+            # Its text contains the URL, which may hold a password.
             raise StoreUnavailableError(
                 f"{self._name} cannot be reached ({type(error).__name__})"
             ) from error
@@ -206,7 +206,7 @@ class Connection:
     async def get(
         self, index: str, document: str, *, routing: str | None = None
     ) -> Document | None:
-        """One document as it is at this moment, searchable already or not."""
+        """Return the current version of one document, even before a refresh."""
         target = f"/{index}/_doc/{quote(document, safe='')}" + _query(routing=routing)
         return _document_of(await self.request("GET", target, allow={_MISSING}))
 
@@ -218,10 +218,10 @@ class Connection:
         may_be_gone: bool = False,
         patience: Patience | None = None,
     ) -> list[Document | None]:
-        """Documents by (index, id, routing), as they are at this moment.
+        """Return documents by (index, id, routing), in their current versions.
 
-        They hold all of their fields, or those that are named. With `may_be_gone`, nothing is in
-        an index that is missing.
+        They hold all fields, or only `fields` if given. With `may_be_gone`, a missing index counts
+        as empty.
         """
         documents: list[Document | None] = []
         target = "/_mget" + _query(_source_includes=",".join(fields) or None)
@@ -251,12 +251,12 @@ class Connection:
         routing: str | None = None,
         visible: bool = True,
     ) -> None:
-        """Store a document over the state that was read, or as a new one where `over` is none.
+        """Replace the version `over` of a document; create the document if `over` is None.
 
         With `visible`, every search that begins afterwards sees it.
 
         Raises:
-            ConflictError: another one stands there.
+            ConflictError: the document has changed since, or exists already.
         """
         guard = {"op_type": "create"} if over is None else over.parameters
         query = _query(routing=routing, refresh="true" if visible else None, **guard)
@@ -271,12 +271,12 @@ class Connection:
         routing: str | None = None,
         patience: Patience | None = None,
     ) -> Any:
-        """Search; all of the shards answer or it is an error.
+        """Search all shards; a partial result is an error.
 
-        An index that is named has to be there; one that a pattern stands for need not be.
+        An index that is named must exist; a pattern may match no index.
 
         Raises:
-            TooComplexError: the engine will not run a pattern of the query.
+            TooComplexError: the engine refuses a pattern of the query.
         """
         query = _query(
             routing=routing,
@@ -289,7 +289,7 @@ class Connection:
     async def search_both(
         self, index: str, first: Mapping[str, Any], second: Mapping[str, Any], *, routing: str
     ) -> tuple[Any, Any]:
-        """Two searches of one place in one request; raises as `search` does."""
+        """Run two searches of one index in one request; raises the same errors as `search`."""
         header = orjson.dumps(
             {
                 "index": index,
@@ -306,7 +306,7 @@ class Connection:
     async def count(
         self, index: str, query: Mapping[str, Any] | None = None, *, routing: str | None = None
     ) -> int:
-        """How many documents match, or are there at all."""
+        """Count the matching documents, or all of them without a query."""
         body: dict[str, Any] = {"size": 0, "track_total_hits": True}
         if query is not None:
             body["query"] = query
@@ -315,9 +315,9 @@ class Connection:
         return total
 
     async def refresh(self, index: str) -> None:
-        """Have every search that begins afterwards see what was written before.
+        """Refresh the index: every search that begins afterwards sees all earlier writes.
 
-        Callers that ask at about the same time share one request.
+        Concurrent callers share one request.
         """
         await self._refreshes.refresh(index)
 
@@ -327,7 +327,7 @@ class Connection:
 
 def _node_of(url: str) -> NodeConfig:
     node = url_to_node_config(url, use_default_ports_for_scheme=True)
-    # The certificates that this machine trusts, and those that SSL_CERT_FILE adds.
+    # Trust the certificates of this machine and those that SSL_CERT_FILE adds.
     context = ssl.create_default_context() if node.scheme == "https" else None
     return node.replace(connections_per_node=_CONNECTIONS_PER_NODE, ssl_context=context)
 
@@ -347,7 +347,7 @@ def _document_of(answer: Any) -> Document | None:
 
 
 def _checked(answer: Any) -> Any:
-    """A whole answer to a search, or an error: part of one is never given."""
+    """Return the response of a search if it is complete, else raise."""
     if "error" in answer:
         raise error_of(answer.get("status", 503), answer)
     if answer.get("timed_out") or answer["_shards"]["failed"]:

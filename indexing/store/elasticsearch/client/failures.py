@@ -1,7 +1,7 @@
-"""What the cluster's errors mean, and how they are told to whoever runs it. Pure.
+"""Translates errors of the cluster into `indexing.errors`, with messages for the operator. Pure.
 
-A message carries the type and the reason that the cluster gave, cut to a sane length: it goes to
-the log and to the command line, never into an HTTP body.
+A message holds the type and the reason that the cluster gave, truncated. It goes to the log and to
+the command line, never into an HTTP body.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ BAD_REQUEST: Final = 400
 FORBIDDEN: Final = frozenset({401, 403})
 CONFLICT: Final = 409
 TOO_MANY: Final = 429
-# A full queue, a proxy, a cluster without a master, a shard on its way to another node.
+# A full queue, a proxy, a cluster without a master, a shard that is being relocated.
 PASSING: Final = frozenset({TOO_MANY, 502, 503, 504})
 
 INDEX_GONE: Final = "index_not_found_exception"
 BLOCKED: Final = "cluster_block_exception"
 
-# These come with a status of 400, and yet nothing is wrong with the request: the cluster is full,
-# or an index is closed, blocked or gone. The operator can mend that.
+# These have the status 400 although the request is valid: the cluster is full, or an index is
+# closed, blocked or missing. The operator can fix that.
 _STATE_OF_CLUSTER: Final = frozenset(
     {INDEX_GONE, BLOCKED, "index_closed_exception", "validation_exception"}
 )
 
-# The mapping of the index cannot take the document.
+# The document does not fit the mapping of the index.
 _DOCUMENT_REFUSED: Final = frozenset(
     {"document_parsing_exception", "mapper_parsing_exception", "strict_dynamic_mapping_exception"}
 )
-# An `illegal_argument_exception` is about the document only when it says so: a full shard or a
-# missing ingest pipeline is told by the same type.
+# An `illegal_argument_exception` concerns the document only if its reason says so: a full shard or
+# a missing ingest pipeline has the same type.
 _ILLEGAL_ARGUMENT: Final = "illegal_argument_exception"
 _TERM_TOO_LONG: Final = re.compile(r"immense term|is too large, must be <=")
 
 _LONGEST_MESSAGE: Final = 400
-# From here on the cluster repeats what stands in the document.
+# From these words on, the reason quotes the content of the document.
 _DOCUMENT_CONTENT: Final = re.compile(
     r"\s*(Preview of field's value:|The prefix of the first immense term is:).*", re.DOTALL
 )
@@ -52,15 +52,15 @@ PATTERNS_REFUSED: Final = (
 
 
 class ConflictError(StoreError):
-    """The document is there already, or is no longer the one that was read."""
+    """The document exists already, or has changed since it was read."""
 
 
 class TooComplexError(StoreError):
-    """The engine will not run the pattern: its automaton would be too large."""
+    """The engine refuses the pattern because its automaton would be too large."""
 
 
 def error_of(status: int, answer: Any) -> StoreError:
-    """The error that an answer stands for which is no success."""
+    """Build the domain error for an unsuccessful response."""
     error = answer.get("error") if isinstance(answer, Mapping) else None
     if status == CONFLICT:
         return ConflictError("the document is not the one that was read")
@@ -76,12 +76,12 @@ def error_of(status: int, answer: Any) -> StoreError:
     message = f"Elasticsearch answers {status} ({told})"
     if status == BAD_REQUEST and _STATE_OF_CLUSTER.isdisjoint(_types_in(error)):
         return StoreError(message)
-    # Whatever else it is, it is the state of the cluster, which the operator can mend.
+    # Everything else is a state of the cluster, which the operator can fix.
     return StoreUnavailableError(message)
 
 
 def error_of_write(index: str, status: int, error: Mapping[str, Any]) -> StoreError:
-    """The error that one refused document of a bulk stands for."""
+    """Build the domain error for one failed document of a bulk request."""
     told = describe(error)
     if refuses_document(status, error):
         return StoreError(f"Elasticsearch refuses a document of the index {index} ({told})")
@@ -92,7 +92,7 @@ def error_of_write(index: str, status: int, error: Mapping[str, Any]) -> StoreEr
 
 
 def refuses_document(status: int, error: Mapping[str, Any]) -> bool:
-    """Whether the document cannot be stored as it is, whatever state the cluster is in."""
+    """Return whether the index can never store this document, whatever the cluster's state."""
     if status != BAD_REQUEST:
         return False
     kind = type_of(error)
@@ -102,20 +102,20 @@ def refuses_document(status: int, error: Mapping[str, Any]) -> bool:
 
 
 def is_passing(status: int, error: Any) -> bool:
-    """Whether the same request may succeed within seconds.
+    """Return whether a retry of the same request may succeed within seconds.
 
-    A block with the status 429 is a full disk: nobody frees that within seconds.
+    A block with the status 429 means a full disk, which takes longer to fix.
     """
     return status in PASSING and not (status == TOO_MANY and type_of(error) == BLOCKED)
 
 
 def type_of(error: Any) -> str:
-    """The cluster's own name for the kind of error."""
+    """Return the type of the error, as the cluster names it."""
     return str(error.get("type", "error")) if isinstance(error, Mapping) else "error"
 
 
 def describe(error: Any) -> str:
-    """The types and reasons of an error, the outer one first, without content of documents."""
+    """Return the types and reasons of an error, outermost first, without document content."""
     if not isinstance(error, Mapping):
         return "error"
     parts: list[str] = []
@@ -133,7 +133,7 @@ def _types_in(error: Any) -> set[str]:
 
 
 def _chain(error: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The error, its first root cause, and what it was caused by."""
+    """Yield the error, its first root cause, and its chain of causes."""
     yield error
     roots = error.get("root_cause") or ()
     yield from (root for root in roots[:1] if isinstance(root, Mapping))

@@ -1,4 +1,4 @@
-"""Pages by key over a search: the rows beside a key, never a number of rows to pass over."""
+"""Keyset pagination over a search; never by an offset."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from indexing.store.elasticsearch.client.connection import Connection
 R = TypeVar("R")
 
 Hit = Mapping[str, Any]
-# Gives those of the hits that belong into the list.
+# Returns the hits that belong to the list.
 Keep = Callable[[Sequence[Hit]], Awaitable[Sequence[Hit]]]
 
-# A search gives at most 10,000 rows; the names of so many may take megabytes.
+# A search returns at most 10,000 rows, but the names of so many may take megabytes.
 _MOST_ROWS: Final = 2_000
-# Where only some of the rows are kept, how many are read first; each time it is four times as
+# How many rows to read first if a filter drops some of them; each further read takes four times as
 # many.
 _FIRST_ROWS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class List:
-    """One list in the index: which documents, in which order, and what of them is wanted.
+    """One sorted list in an index: its query, its sort order and the fields to read.
 
-    `order` ends in what is unique in the list; all of it runs in one direction, `ascending` or
-    not. `fields` are the members of the documents that rows are made of. With `column` rows are
-    made of the values in `order` and of that column, which is read without opening a document.
+    `order` is the sort key and ends in a field that is unique in the list. All fields sort in the
+    same direction. Rows are built from `fields` of the documents. With `column`, rows are built
+    from the values of `order` and that column, which needs no access to the documents.
     """
 
     index: str
@@ -40,7 +40,7 @@ class List:
     column: str | None = None
 
     def body(self, *, backward: bool, after: Sequence[Any] | None, size: int) -> dict[str, Any]:
-        """The request for so many rows beyond `after`, or from the end of the list."""
+        """Return the search for `size` rows beyond `after`, or from an end of the list."""
         direction = "asc" if self.ascending != backward else "desc"
         body: dict[str, Any] = {
             "size": size,
@@ -59,7 +59,7 @@ class List:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """The row that a page lies beside: its values in the list's order, and how it is found."""
+    """The anchor row of a page: its sort key, and the query that finds exactly this row."""
 
     values: tuple[Any, ...]
     itself: Mapping[str, Any]
@@ -75,10 +75,10 @@ async def read_page(
     limit: int | None,
     keep: Keep | None = None,
 ) -> tuple[Page[R], bool]:
-    """Read one page; also tells whether the row that it lies beside is still in the list.
+    """Read one page; also return whether the anchor row is still in the list.
 
-    One row more than asked for tells whether the list goes on. `keep` drops rows that the query
-    could not: then more are read, until the page is full or the list is over.
+    One extra row shows whether the list continues. `keep` drops rows that the query cannot filter;
+    reading then continues until the page is full or the list ends.
     """
     wanted = None if limit is None else limit + 1
     after = None if beside is None else beside.values
@@ -101,7 +101,7 @@ async def read_page(
             first = None
         hits = answer["hits"]["hits"]
         kept = hits if keep is None else await keep(hits)
-        # Of many that were kept only those are made that the page has room for.
+        # Build only the rows that fit on the page.
         found += map(make_row, kept if wanted is None else kept[: wanted - len(found)])
         if len(hits) < size or (wanted is not None and len(found) >= wanted):
             break
@@ -110,7 +110,7 @@ async def read_page(
     found = found[:limit]
     behind = there
     if beside is not None and not there:
-        # Its row has moved or gone: whether anything lies behind has to be looked up.
+        # The anchor row has moved or is deleted, so it does not show whether rows lie behind it.
         behind = await _lies_behind(connection, rows, beside, backward, keep)
     if backward:
         found.reverse()
@@ -122,7 +122,7 @@ async def _lies_behind(
     connection: Connection,
     rows: List,
     beside: Beside,
-    backward: bool,  # noqa: FBT001 - handed on
+    backward: bool,  # noqa: FBT001 - passed through
     keep: Keep | None,
 ) -> bool:
     after: Sequence[Any] = beside.values

@@ -1,4 +1,4 @@
-"""All that a query finds, page by page: for work that goes over all of it, not for readers."""
+"""Reads all results of a query, page by page; for maintenance and refreshes, not for readers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Hit = Mapping[str, Any]
 async def scan(
     connection: Connection, index: str, body: Mapping[str, Any], *, routing: str | None = None
 ) -> AsyncGenerator[Sequence[Hit], None]:
-    """Give the hits in pages of the body's `size`; its `sort` has to end in what is unique.
+    """Yield the hits in pages of the body's `size`; its `sort` must end in a unique field.
 
-    There is at least one page, which may be empty.
+    Yields at least one page, which may be empty.
     """
     asked = {"track_total_hits": False, **body}
     while True:
@@ -37,9 +37,9 @@ async def scan_groups(
     routing: str | None = None,
     within: Mapping[str, Any] | None = None,
 ) -> AsyncGenerator[Sequence[Mapping[str, Any]], None]:
-    """Give a bucket for each combination of these fields that occurs, in pages of `size`.
+    """Yield a bucket for each existing combination of these fields, in pages of `size`.
 
-    `within` are the aggregations of each. Where there is no index there are no buckets.
+    `within` are the sub-aggregations of each bucket. Without an index there are no buckets.
     """
     composite: dict[str, Any] = {
         "size": size,

@@ -1,4 +1,4 @@
-"""Where expensive searches wait for their turn, so that a node has few of them at once."""
+"""A fair queue for expensive searches, so that a node runs few of them at once."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Final
 from indexing.errors import StoreUnavailableError
 from indexing.fairness import FairQueue, current_tenant, take_within
 
-# One of them may keep a core of a node busy for half a second.
+# One expensive search may keep a core of a node busy for half a second.
 SEARCHES_AT_ONCE: Final = 2
 SEARCHES_OF_ONE: Final = 1
-# A reader is told to come again before two seconds are over.
+# A reader gets an answer or an error within two seconds.
 WAIT_SECONDS: Final = 1.5
 
 
 class SearchQueue:
-    """The queue of one process: tenants wait behind themselves first."""
+    """The queue of one process; a tenant's searches wait behind its own, not behind others'."""
 
     def __init__(self) -> None:
         self._slots = FairQueue(SEARCHES_AT_ONCE, SEARCHES_OF_ONE)
 
     @asynccontextmanager
     async def take(self) -> AsyncIterator[None]:
-        """Wait for a turn, and have it until the context is left.
+        """Wait for a slot and hold it inside the context.
 
         Raises:
-            StoreUnavailableError: it takes too long.
+            StoreUnavailableError: no slot became free in time.
         """
         try:
             async with take_within(WAIT_SECONDS, self._slots.take(current_tenant.get())):

@@ -1,6 +1,6 @@
-"""Refreshes that callers share: each costs an index a segment, however many wait for it.
+"""Shares refreshes between callers, because each refresh costs the index a segment.
 
-One event loop only.
+Works on one event loop only.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable
 
 
 class SharedRefreshes:
-    """At most one refresh of an index is under way, and one more is waiting to begin.
+    """Runs at most one refresh of an index at a time, with at most one more waiting to start.
 
-    Whoever asks gets one that begins afterwards: what it wrote before may have missed the one under
-    way.
+    A caller never joins the running refresh, which may have missed its writes; it waits for the
+    next one.
     """
 
     def __init__(self, refresh: Callable[[str], Awaitable[None]]) -> None:
@@ -22,14 +22,14 @@ class SharedRefreshes:
         self._waiting: dict[str, asyncio.Task[None]] = {}
 
     async def refresh(self, index: str) -> None:
-        """Wait for a refresh that begins after this call. Cancelling one caller leaves the rest.
+        """Wait for a refresh that begins after this call; cancelling one caller leaves the rest.
 
-        Raises whatever that refresh raises.
+        Raises the error of that refresh.
         """
         task = self._waiting.get(index)
         if task is None:
             task = asyncio.create_task(self._run(index, self._running.get(index)))
-            # Its callers may all be gone when it fails.
+            # All callers may be cancelled by the time it fails; asyncio would log its error.
             task.add_done_callback(_look_at)
             self._waiting[index] = task
         await asyncio.shield(task)
@@ -37,7 +37,7 @@ class SharedRefreshes:
     async def _run(self, index: str, before: asyncio.Task[None] | None) -> None:
         if before is not None:
             await asyncio.wait([before])
-        # From here on it is too late to join.
+        # From here on, later callers need another refresh.
         self._running[index] = task = self._waiting.pop(index)
         try:
             await self._refresh(index)

@@ -1,7 +1,7 @@
-"""Small writes go first: a large load lets those of other tenants end before it goes on.
+"""Priority for small writes: a large load pauses for the small writes of other tenants.
 
-A node works at a few requests at a time, so each piece of a large load holds up every small write.
-One event loop only; other processes know nothing of it.
+A node executes few requests at a time, so each piece of a large load delays every small write.
+Works on one event loop only; other processes are not coordinated.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Final
 
 from indexing.fairness import current_tenant
 
-# So many documents, or tests, are a small write.
+# A write of at most this many documents or tests is small.
 SMALL_WRITE: Final = 100
-# How long one piece of a large load waits at most, so that small writes never stop it.
+# The longest wait of one piece of a large load, so that small writes cannot starve it.
 WAIT_SECONDS: Final = 0.5
 
 
 class WritePriority:
-    """Which tenants have small writes under way."""
+    """Tracks which tenants have small writes in progress."""
 
     def __init__(self) -> None:
         self._small: Counter[Hashable] = Counter()
@@ -29,7 +29,7 @@ class WritePriority:
 
     @contextmanager
     def small_write(self) -> Iterator[None]:
-        """Go before the large loads of all other tenants until the context is left."""
+        """Take priority over large loads of all other tenants inside the context."""
         tenant = current_tenant.get()
         self._small[tenant] += 1
         try:
@@ -43,7 +43,7 @@ class WritePriority:
                     waiter.set_result(None)
 
     async def give_way(self) -> None:
-        """Wait for small writes of other tenants, for half a second at most."""
+        """Wait until other tenants have no small write in progress, for half a second at most."""
         with suppress(TimeoutError):
             async with asyncio.timeout(WAIT_SECONDS):
                 while self._small.keys() - {current_tenant.get()}:

@@ -1,1 +1,1 @@
-"""The indices: their layout, how they are created, split by month, upgraded and pruned."""
+"""The indices: layout, templates, creation, monthly slices, upgrades and retention."""

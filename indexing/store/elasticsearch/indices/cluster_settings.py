@@ -1,4 +1,4 @@
-"""Settings of the cluster that make a part of this project unavailable: said when it is opened."""
+"""Warns at start-up about cluster settings that make a part of this project unavailable."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from indexing.errors import StoreError
 from indexing.store.elasticsearch.client.connection import Connection
 from indexing.store.elasticsearch.client.failures import EXPENSIVE_QUERIES, PATTERNS_REFUSED
 
-# A transient setting goes before a persistent one, and that before the node's own file.
+# Transient settings override persistent ones, and those override the node's own file.
 _LEVELS: Final = ("transient", "persistent", "defaults")
 
 _log = logging.getLogger(__name__)
 
 
 async def warn_of_settings(connection: Connection) -> None:
-    """Log a warning for each setting that stands in the way."""
+    """Log a warning for each such setting."""
     target = f"/_cluster/settings?include_defaults=true&filter_path=*.{EXPENSIVE_QUERIES}"
     try:
         settings = await connection.request("GET", target)
     except StoreError:
-        # The key of this service need not be allowed to read settings: whoever searches is told.
+        # The API key may lack the right to read settings; the search then reports the error.
         return
     if not allows_patterns(settings):
         _log.warning("%s", PATTERNS_REFUSED)
 
 
 def allows_patterns(settings: Mapping[str, Any]) -> bool:
-    """Whether the cluster runs searches by a pattern."""
+    """Return whether the cluster allows searches by a pattern."""
     for level in _LEVELS:
         found = settings.get(level, {}).get("search", {}).get("allow_expensive_queries")
         if found is not None:

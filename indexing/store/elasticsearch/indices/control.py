@@ -1,4 +1,4 @@
-"""The document that says which store this is, how far retention went, and where identities are."""
+"""The store document: the store's identity, its retention marks and its identity generation."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from indexing.store.interface import StoreIdentity
 
 STORE_DOCUMENT: Final = "store"
 
-# How long readers may go by what they know of retention: rows that another process has just
-# dropped are seen for so many seconds more.
+# How long readers may use cached retention marks. For so long they still see rows that another
+# process has just pruned.
 _REMEMBERED_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What the document holds.
+    """The content of the store document.
 
-    `identities` is the generation of the identity index that is read; `building` is one that is
-    being filled to take its place, and is written to as well.
+    `identities` is the generation of the identity index that readers use; `building` is the one
+    that a rebuild is filling. Writers write to both.
     """
 
     identity: StoreIdentity
@@ -43,12 +43,12 @@ class State:
 
     @property
     def generations(self) -> tuple[str, ...]:
-        """Every generation that has to be written to."""
+        """All generations that writers write to."""
         return (self.identities,) if self.building is None else (self.identities, self.building)
 
 
 class Control:
-    """The document, in the control index of one cluster."""
+    """Reads and changes the store document in the control index."""
 
     def __init__(self, connection: Connection, layout: Layout) -> None:
         self._connection = connection
@@ -57,25 +57,25 @@ class Control:
         self._read_at = float("-inf")
 
     async def read(self) -> State:
-        """The state as it is at this moment."""
+        """Return the current state."""
         return self._note(await self._find())
 
     async def read_with(
         self, places: Sequence[tuple[str, str, str | None]]
     ) -> tuple[State, list[Document | None]]:
-        """The state and some documents, by (index, id, routing), in one request."""
+        """Return the state and some documents, by (index, id, routing), in one request."""
         own = (self._layout.control, STORE_DOCUMENT, None)
         document, *others = await self._connection.get_many([own, *places], patience=WRITING)
         return self._note(_require(document)), others
 
     async def read_retention(self) -> Retention:
-        """How far retention went, as of a few seconds ago at most."""
+        """Return the retention marks, at most a few seconds old."""
         if time.monotonic() - self._read_at > _REMEMBERED_SECONDS:
             await self.read()
         return self._retention
 
     async def change(self, change: Callable[[State], State]) -> State:
-        """Store what `change` makes of the state, which it may be given more than once."""
+        """Apply `change` to the state and store the result; retries call `change` again."""
         while True:
             document = await self._find()
             changed = change(self._note(document))
@@ -92,7 +92,7 @@ class Control:
             return changed
 
     async def set_version(self) -> None:
-        """Note that the indices have the layout of this program."""
+        """Store the layout version of this program."""
         while True:
             document = await self._find()
             changed = {**document.source, "version": LAYOUT_VERSION}
@@ -122,13 +122,13 @@ def _require(document: Document | None) -> Document:
 
 
 async def read_layout_version(connection: Connection, layout: Layout) -> int:
-    """Which version of the layout the indices have, whether this program knows it or not."""
+    """Return the layout version of the indices, even if this program does not know it."""
     version: int = _require(await connection.get(layout.control, STORE_DOCUMENT)).source["version"]
     return version
 
 
 def version_error(version: object) -> StoreVersionError:
-    """What is wrong with a layout of another version, and what to do."""
+    """Build the error for a layout of another version; its message says what to do."""
     return StoreVersionError(
         f"the indices in Elasticsearch are of version {version}; this release of mergewatch works"
         f" on version {LAYOUT_VERSION}. Where they are newer, run the release that upgraded them;"
@@ -137,17 +137,17 @@ def version_error(version: object) -> StoreVersionError:
 
 
 def new_state(generation: str) -> dict[str, Any]:
-    """The document of a new store."""
+    """Build the document of a new store."""
     return _source_of(
         State(StoreIdentity(uuid.uuid4().hex, secrets.token_bytes(32)), Retention(), generation)
     )
 
 
 def state_of(document: Document) -> State:
-    """Read the document.
+    """Parse the store document.
 
     Raises:
-        StoreVersionError: the indices are of another version.
+        StoreVersionError: the indices have another version.
     """
     source = document.source
     version = source.get("version")
@@ -175,5 +175,5 @@ def _source_of(state: State) -> dict[str, Any]:
 
 
 def advance(state: State, before: int) -> State:
-    """The state after retention went up to that moment."""
+    """Return the state with a retention mark at that moment added."""
     return replace(state, retention=state.retention.advanced(before))

@@ -1,8 +1,8 @@
-"""Copies a fixed index into a new generation of it, and has that take its place.
+"""Copies a fixed index into a new generation, which then replaces it.
 
-The old index takes no writes while it is copied, so nothing can be missed; it is read until the
-new one stands under its name, which is one step of the cluster. Versions of documents are kept:
-rows of the search follow those of their tests.
+The old index is write-blocked during the copy, so no write is lost. Readers use it until an atomic
+alias swap gives its name to the new one. The copy keeps the versions of documents, because
+identity rows take the version of their test as an external version.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ async def copy_index(
     version: int,
     still_mine: Callable[[], Awaitable[None]],
 ) -> None:
-    """Copy every document, changed, into a new index, which then answers to the old one's name.
+    """Copy every document through `changes` into a new index, which then gets the old one's name.
 
     Raises:
-        StoreError: the copy is not whole, or `still_mine` raises it; the old index stays.
+        StoreError: the copy is incomplete, or `still_mine` raises it; the old index stays.
     """
     name = f"{layout.prefix}-{kind}"
     old = await _index_behind(connection, name)
     new = f"{name}-v{version}-{uuid.uuid4().hex[:12]}"
     if old.startswith(f"{name}-v{version}-"):
-        # Whoever was killed had got this far.
+        # An earlier upgrade swapped the alias before it was killed.
         return
     await connection.request("PUT", f"/{old}/_block/write", patience=WRITING)
     try:
@@ -59,7 +59,7 @@ async def copy_index(
             raise StoreError(f"the copy of {name} has {counts[1]} documents of {counts[0]}")
         await still_mine()
     except BaseException:
-        # Of no use to anybody; the next attempt begins with another one.
+        # The incomplete copy stays until `drop_leftovers`; the next attempt creates a new one.
         await _unblock(connection, old)
         raise
     swap = [{"remove_index": {"index": old}}, {"add": {"index": new, "alias": name}}]
@@ -67,7 +67,7 @@ async def copy_index(
 
 
 async def drop_leftovers(connection: Connection, layout: Layout) -> None:
-    """Delete what copies that were broken off left behind."""
+    """Delete the incomplete indices of interrupted copies."""
     for name in layout.fixed:
         answer = await connection.request("GET", f"/{name}-v*/_alias", patience=WRITING)
         for index, about in answer.items():
@@ -83,7 +83,7 @@ async def _index_behind(connection: Connection, name: str) -> str:
 
 
 async def _create(connection: Connection, name: str, new: str) -> None:
-    """Make the new index of the templates of the old one's name."""
+    """Create the new index from the templates that match the old one's name."""
     form = await resolve(connection, name)
     settings = form.get("settings", {}) | await choose_replicas(connection, name)
     body = {"settings": settings, "mappings": form.get("mappings", {})}
@@ -111,7 +111,7 @@ async def _fill(connection: Connection, old: str, new: str, changes: Sequence[Ch
 
 
 async def _scan_all(connection: Connection, index: str) -> AsyncGenerator[Sequence[Hit], None]:
-    """Every document of an index, in pages of one snapshot."""
+    """Yield all documents of an index, in pages of one point in time."""
     opened = await connection.request(
         "POST", f"/{index}/_pit?keep_alive={_KEPT_OPEN}", patience=WRITING
     )

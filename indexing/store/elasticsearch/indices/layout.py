@@ -1,8 +1,8 @@
-"""The indices, as data: their names, their mappings, and the version that both have. Pure.
+"""The indices as data: names, mappings, templates and the layout version. Pure.
 
-Mappings are closed (`dynamic: false`): what is not named in one is kept in the document and cannot
-be searched by. Times are microseconds since 1970. Every document of a repository is routed by
-`repository_id`, a digest: names have no greatest length, and are part of ids and of keys here.
+Mappings are closed (`dynamic: false`): a field that is not mapped is stored but not searchable.
+Times are microseconds since 1970. The routing of a repository's documents is `repository_id`, a
+digest, because names have no maximum length and are part of ids and keys here.
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-# Raised with every change of a mapping or of what a field means; `upgrade` says what has to be done
-# to indices of an earlier version.
+# Increase it with every change of a mapping or of a field's meaning; `upgrade` says how to migrate
+# indices of an earlier version.
 LAYOUT_VERSION: Final = 1
 
-# Raised with every change of a template, so with every change of the layout as well.
+# Increase it with every change of a template, and so with every change of the layout.
 TEMPLATES_VERSION: Final = 2
 
-# Older servers lack what the requests here ask for, or answer them otherwise.
+# Older servers lack features that this backend uses, or respond differently.
 MIN_SERVER_MAJOR: Final = 9
 
 _KEYWORD: Final = {"type": "keyword"}
 _LONG: Final = {"type": "long"}
-# Kept to sort by, never to be looked up by.
+# For sorting only, not searchable.
 _ORDER_ONLY: Final = {"type": "keyword", "index": False}
 
-# The longest branch that can be asked for; a longer one is kept and not found.
+# The longest branch that is searchable; a longer one is stored but not indexed.
 _BASE_REF: Final = {"type": "keyword", "ignore_above": 255}
 
-# What a listing sorts by is kept in every document of the index; what recognises one is `kind`.
+# The index mixes several kinds of documents: a list filters by `kind` and sorts by other fields.
 CONTROL_MAPPING: Final = {
     "repository_id": _KEYWORD,
     "kind": _KEYWORD,
@@ -38,7 +38,7 @@ CONTROL_MAPPING: Final = {
 
 TESTS_MAPPING: Final = {"repository_id": _KEYWORD, "test_id": _KEYWORD}
 
-# `key` is repository_id + NUL + test_name: a glob over it walks the terms of that repository alone.
+# `key` is repository_id + NUL + test_name: a glob on it scans only the terms of that repository.
 IDENTITIES_MAPPING: Final = {
     "repository_id": _KEYWORD,
     "key": _KEYWORD,
@@ -49,8 +49,8 @@ IDENTITIES_MAPPING: Final = {
     "executions_count": _LONG,
 }
 
-# One document a slot: a test and a branch pattern. `quarantine_id` is there while a record is in
-# force.
+# One document for each slot: a test and a branch pattern. `quarantine_id` exists only while a
+# record is in force.
 QUARANTINES_MAPPING: Final = {
     "repository_id": _KEYWORD,
     "scope": _ORDER_ONLY,
@@ -98,7 +98,7 @@ _FIXED: Final[dict[str, dict[str, Any]]] = {
     "stale": STALE_MAPPING,
 }
 
-# Those that more indices are added to: generations, and slices of time.
+# Kinds with several indices each: generations and time slices.
 _GROWING: Final[dict[str, dict[str, Any]]] = {
     "identities": IDENTITIES_MAPPING,
     "events": EVENTS_MAPPING,
@@ -106,12 +106,12 @@ _GROWING: Final[dict[str, dict[str, Any]]] = {
 }
 _SLICED: Final = frozenset({"events", "executions"})
 
-# What spreads over the nodes of a cluster and what is small enough for one shard.
+# Large indices spread over the nodes of a cluster; all others fit into one shard.
 _SHARDS: Final = {"events": 2, "executions": 2, "identities": 2, "tests": 2}
 
 
-# Documents lie in the order that they are mostly asked for, all of it downwards: a page ends where
-# it is full, and one that lies deep is found by halving.
+# Index sorting by the most common sort order, all fields descending: a search stops when its page
+# is full, and finds the start of a deep page by binary search.
 _SORTED_BY: Final = {
     "events": ("received_at", "id"),
     "identities": ("executions_count", "test_name", "pipeline_name", "job_name"),
@@ -127,70 +127,70 @@ def _sorted_by(name: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The names of all indices of one installation, which begin with its prefix."""
+    """The names of all indices of one installation; they begin with its prefix."""
 
     prefix: str
 
     @property
     def control(self) -> str:
-        """The store itself, its repositories and its keys."""
+        """The index of the store document, repositories and application keys."""
         return f"{self.prefix}-control"
 
     @property
     def tests(self) -> str:
-        """One document a test, with what is derived of it."""
+        """The index of tests and their derived values, one document for each."""
         return f"{self.prefix}-tests"
 
     @property
     def quarantines(self) -> str:
-        """One document a slot."""
+        """The index of quarantine slots, one document for each."""
         return f"{self.prefix}-quarantines"
 
     @property
     def runs(self) -> str:
-        """One document for each run that ever failed as a whole."""
+        """The index of runs that ever failed as a whole, one document for each."""
         return f"{self.prefix}-runs"
 
     @property
     def stale(self) -> str:
-        """Which tests wait to be worked out anew."""
+        """The index of dirty markers."""
         return f"{self.prefix}-stale"
 
     @property
     def identities(self) -> str:
-        """The alias over the generation of the identity index that is read."""
+        """The alias of the identity index generation that readers use."""
         return f"{self.prefix}-identities"
 
     def identities_of(self, generation: str) -> str:
-        """One generation of the identity index."""
+        """Return the name of one generation of the identity index."""
         return f"{self.prefix}-identities-{generation}"
 
     def events_of(self, slice_name: str) -> str:
-        """One slice of the events."""
+        """Return the name of one slice of events."""
         return f"{self.prefix}-events-{slice_name}"
 
     def executions_of(self, slice_name: str) -> str:
-        """One slice of the executions."""
+        """Return the name of one slice of executions."""
         return f"{self.prefix}-executions-{slice_name}"
 
     @property
     def events(self) -> str:
-        """All slices of events, as a pattern: there may be none."""
+        """The pattern of all slices of events; it may match none."""
         return self.events_of("*")
 
     @property
     def executions(self) -> str:
-        """All slices of executions, as a pattern: there may be none."""
+        """The pattern of all slices of executions; it may match none."""
         return self.executions_of("*")
 
     @property
     def components(self) -> dict[str, dict[str, Any]]:
-        """The component templates by name: what this project sets and others may lay over."""
+        """The component templates by name: the defaults, which an operator can override."""
         return {
             f"{self.prefix}-{name}@default": {
                 "_meta": {"version": TEMPLATES_VERSION},
-                # Replicas are settled when an index is made: `auto_expand_replicas` here would
-                # stand above a `number_of_replicas` that is laid over it.
+                # Replicas are chosen at index creation: `auto_expand_replicas` here would win over
+                # an operator's `number_of_replicas`.
                 "template": {"settings": {"number_of_shards": _SHARDS.get(name, 1)}},
             }
             for name in _FIXED | _GROWING
@@ -198,7 +198,7 @@ class Layout:
 
     @property
     def templates(self) -> dict[str, dict[str, Any]]:
-        """The index templates by name: what every index is made of, each new slice too."""
+        """The index templates by name; every index comes from one, including new slices."""
         found = {
             f"{self.prefix}-{name}": self._template(name, mapping, f"{self.prefix}-{name}")
             for name, mapping in _FIXED.items()
@@ -206,14 +206,14 @@ class Layout:
         for name, mapping in _GROWING.items():
             body = self._template(name, mapping, f"{self.prefix}-{name}-*")
             if name in _SLICED:
-                # For whoever looks in from outside: one name for all slices.
+                # One name for all slices, for use outside this project.
                 body["template"]["aliases"] = {f"{self.prefix}-{name}": {}}
             found[f"{self.prefix}-{name}"] = body
         return found
 
     def _template(self, name: str, mapping: dict[str, Any], pattern: str) -> dict[str, Any]:
-        # Whoever runs the cluster sets shards, replicas or tiers in a component template of this
-        # name, which is laid over the defaults and survives an upgrade.
+        # Operators set shards, replicas or tiers in a component template of this name. It overrides
+        # the defaults and survives an upgrade.
         own = f"{self.prefix}-{name}@custom"
         return {
             "index_patterns": [pattern],
@@ -221,8 +221,8 @@ class Layout:
             "composed_of": [f"{self.prefix}-{name}@default", own],
             "ignore_missing_component_templates": [own],
             "_meta": {"version": TEMPLATES_VERSION},
-            # An index is created on purpose or not at all, whatever the cluster allows: a write
-            # to one that was just deleted must not bring it back.
+            # Forbid auto-creation even if the cluster allows it: a write to an index that was just
+            # deleted must not recreate it.
             "allow_auto_create": False,
             "template": {
                 "settings": _sorted_by(name),
@@ -232,11 +232,11 @@ class Layout:
 
     @property
     def mappings(self) -> dict[str, dict[str, Any]]:
-        """The fields of every index there is or may be, by a name or pattern of indices."""
+        """The fields of all existing and future indices, by index name or pattern."""
         growing = {f"{self.prefix}-{name}-*": fields for name, fields in _GROWING.items()}
         return {f"{self.prefix}-{name}": fields for name, fields in _FIXED.items()} | growing
 
     @property
     def fixed(self) -> tuple[str, ...]:
-        """The indices that exist from the beginning under their own names."""
+        """The names of the indices without generations or slices."""
         return tuple(f"{self.prefix}-{name}" for name in _FIXED)

@@ -1,7 +1,8 @@
 """A lease in the control index: one process at a time upgrades the layout, the others wait.
 
-A waiting process goes by its own clock: a lease that was not renewed for so long is of a process
-that died. The document's version guards every step, so clocks need not agree.
+A waiting process measures time by its own clock: a lease that is not renewed for
+`EXPIRES_SECONDS` belongs to a dead process. Optimistic concurrency control protects every step, so
+clocks need not agree.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class Lease:
-    """The lease while this process holds it."""
+    """One process's handle on the lease."""
 
     def __init__(self, connection: Connection, layout: Layout) -> None:
         self._connection = connection
@@ -40,7 +41,7 @@ class Lease:
         self._turn = asyncio.Lock()
 
     async def try_to_take(self, over: Version | None) -> bool:
-        """Take it where there is none, or over the state of one that has expired."""
+        """Take the lease if it is free, or replace the version `over` of an expired one."""
         source = {"kind": "upgrade", "owner": self._owner}
         try:
             await self._connection.put(
@@ -55,12 +56,12 @@ class Lease:
         return True
 
     async def find(self) -> Version | None:
-        """The state of the lease, whoever holds it; `None` where nobody does."""
+        """Return the version of the lease, whichever process holds it; None if it is free."""
         document = await self._connection.get(self._layout.control, _DOCUMENT)
         return None if document is None else document.version
 
     async def renew(self) -> None:
-        """Hold it for longer.
+        """Renew the lease.
 
         Raises:
             StoreUnavailableError: another process has taken it.
@@ -70,7 +71,7 @@ class Lease:
                 raise StoreUnavailableError("another process has taken over the upgrade")
 
     async def release(self) -> None:
-        """Let another process take it at once; one that has taken it keeps it."""
+        """Release the lease, unless another process has taken it already."""
         if self._held is not None:
             guard = urlencode(self._held.parameters)
             target = f"/{self._layout.control}/_doc/{_DOCUMENT}?{guard}"
@@ -81,7 +82,7 @@ class Lease:
 async def hold_lease(
     connection: Connection, layout: Layout, is_done: Callable[[], Awaitable[bool]]
 ) -> AsyncIterator[Lease | None]:
-    """Wait for the lease and hold it; gives nothing where the work turns out to be done."""
+    """Wait for the lease and hold it; yields None if another process has done the work."""
     lease = Lease(connection, layout)
     if not await _wait(lease, is_done):
         yield None
@@ -93,7 +94,7 @@ async def hold_lease(
         renewing.cancel()
         with suppress(asyncio.CancelledError, StoreUnavailableError):
             await renewing
-        # After a failure as well: the next process may try at once.
+        # Release after a failure too: the next process may then try at once.
         with suppress(StoreUnavailableError):
             await lease.release()
 

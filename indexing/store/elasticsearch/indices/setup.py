@@ -1,4 +1,4 @@
-"""Makes the indices where there are none, and refuses a cluster that this program cannot use."""
+"""Creates missing indices, and refuses a cluster that this program cannot use."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _MISSING: Final = 404
 
 
 async def ensure_layout(connection: Connection, layout: Layout) -> None:
-    """Make what is missing; any number of processes may do so at once.
+    """Create or upgrade the indices; any number of processes may do so at once.
 
     Raises:
-        StoreVersionError: the server is too old, or the indices are of a newer version.
+        StoreVersionError: the server is too old, or the indices have a newer version.
     """
     await _check_server(connection)
     document = await _find_store(connection, layout)
@@ -34,11 +34,11 @@ async def ensure_layout(connection: Connection, layout: Layout) -> None:
             await upgrade(connection, layout)
         elif document["version"] > LAYOUT_VERSION:
             raise version_error(document["version"])
-        # A snapshot brings the indices back without them.
+        # Restoring a snapshot brings back the indices but not the templates.
         await ensure_templates(connection, layout)
         return
-    # New indices take their form from the templates, so these come first; the document that says
-    # that all of it is there comes last.
+    # Templates come first, because new indices are created from them. The store document comes
+    # last, because it marks the layout as complete.
     await ensure_templates(connection, layout)
     generation = layout.identities_of(FIRST_GENERATION)
     await asyncio.gather(
@@ -48,14 +48,14 @@ async def ensure_layout(connection: Connection, layout: Layout) -> None:
     try:
         await connection.put(layout.control, STORE_DOCUMENT, new_state(FIRST_GENERATION))
     except ConflictError:
-        # Another process was as far a moment earlier.
+        # Another process has just created it.
         return
 
 
 async def find_version(
     urls: Sequence[str], *, prefix: str, api_key: str | None = None
 ) -> int | None:
-    """The version of the layout that is there, left as it is; `None` where there is none."""
+    """Return the layout version in the cluster, or None; never upgrades it."""
     connection = Connection(urls, api_key)
     try:
         document = await _find_store(connection, Layout(prefix))
@@ -68,7 +68,7 @@ async def find_version(
 
 
 async def _find_store(connection: Connection, layout: Layout) -> dict[str, Any] | None:
-    """The document that says that all of a layout is there, and of which version."""
+    """Return the store document, which exists once the layout is complete."""
     found = await connection.request(
         "GET", f"/{layout.control}/_doc/{STORE_DOCUMENT}", allow={_MISSING}, patience=WRITING
     )
@@ -78,10 +78,10 @@ async def _find_store(connection: Connection, layout: Layout) -> dict[str, Any] 
 async def create_index(
     connection: Connection, name: str, body: dict[str, Any] | None = None
 ) -> None:
-    """Make an index by its template; one that is there already stays as it is.
+    """Create an index from its template; an existing one stays as it is.
 
     Raises:
-        StoreUnavailableError: the cluster has no room for it, or does not allow it.
+        StoreUnavailableError: the cluster has no room for it, or forbids it.
     """
     replicas = await choose_replicas(connection, name)
     if replicas:
@@ -94,7 +94,7 @@ async def create_index(
         raise StoreUnavailableError(f"the index {name} cannot be created: {failure}") from failure
     error = answer.get("error")
     if error is not None and type_of(error) != _THERE_ALREADY:
-        # Its form is this project's and the operator's own: no sender can change what is wrong.
+        # The cause lies in a template of this project or of the operator; no client can fix it.
         raise StoreUnavailableError(
             f"Elasticsearch cannot create the index {name} ({describe(error)})"
         )

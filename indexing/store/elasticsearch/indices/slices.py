@@ -1,4 +1,4 @@
-"""Slices of time: which index of the events or executions a moment falls into. Pure."""
+"""Time slices: which index of the events or executions holds a moment. Pure."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
-# A year outside of these is a mistake of somebody's clock. Such strays share one index on either
-# side, so that nobody can have an index made for each month since the year 1.
+# A year outside this range comes from a wrong clock. Such rows share one index on each side, so
+# that no client can cause an index for each month since the year 1.
 FIRST_YEAR: Final = 2015
 LAST_YEAR: Final = 2040
 EARLY: Final = "early"
 LATE: Final = "late"
 
-# A request names at most so many slices; more of them are read through the alias.
+# A request names at most this many slices; for more, it uses the pattern of all slices.
 _MOST_NAMED: Final = 24
 
 
 def slice_of(moment: datetime) -> str:
-    """The end of the name of the index that holds this moment: a month of UTC."""
+    """Return the slice of this moment, the suffix of its index name: a month of UTC."""
     if moment.year < FIRST_YEAR:
         return EARLY
     if moment.year > LAST_YEAR:
@@ -27,7 +27,7 @@ def slice_of(moment: datetime) -> str:
 
 
 def slices_between(start: datetime, end: datetime) -> list[str] | None:
-    """The slices that hold a range of time, newest first; `None` where they are too many to name.
+    """Return the slices of a time range, newest first; None if they are too many to name.
 
     `end` is the first moment after the range.
     """
@@ -42,7 +42,7 @@ def slices_between(start: datetime, end: datetime) -> list[str] | None:
 
 
 def ends_before(name: str, moment: datetime) -> bool:
-    """Whether all that a slice can hold is older than that."""
+    """Return whether every row of this slice is older than `moment`."""
     return _order(name) < _order(slice_of(moment))
 
 

@@ -1,7 +1,7 @@
-"""Keeps the templates in the cluster as this program knows them, and settles replicas.
+"""Keeps the templates in the cluster up to date, and chooses the number of replicas.
 
-`@default` templates belong to this project and are put again where they differ; `@custom` ones
-belong to whoever runs the cluster, and are only read.
+`@default` templates belong to this project, which restores them if they differ. `@custom` templates
+belong to the operator; this project only reads them.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from indexing.store.elasticsearch.indices.layout import TEMPLATES_VERSION, Layou
 
 _MISSING: Final = 404
 
-# Either of them says how many replicas an index has; with both, Elasticsearch goes by the second.
+# Each sets the number of replicas; if both are set, Elasticsearch uses the second.
 _REPLICAS: Final = ("index.number_of_replicas", "index.auto_expand_replicas")
-# One node alone would never be green with a replica that has no place.
+# A single node has no place for a replica and would never become green.
 _DEFAULT_REPLICAS: Final = {"index.auto_expand_replicas": "0-1"}
 
 _log = logging.getLogger(__name__)
 
 
 async def ensure_templates(connection: Connection, layout: Layout) -> None:
-    """Put every template that is missing, older, or of this version and changed by hand.
+    """Put every template that is missing, older, or of this version but changed by hand.
 
-    One of a newer version stays: a newer release, which knows more, runs over the same indices.
+    A newer template stays: a newer release uses the same indices.
     """
-    # Index templates name component templates, so those come first.
+    # Index templates refer to component templates, so those come first.
     for kind, inside, templates in (
         ("component_template", "component_templates", layout.components),
         ("index_template", "index_templates", layout.templates),
@@ -45,9 +45,9 @@ async def ensure_templates(connection: Connection, layout: Layout) -> None:
 
 
 async def choose_replicas(connection: Connection, index: str) -> dict[str, Any]:
-    """The settings that an index of that name needs beside those of its templates.
+    """Return the settings that an index of that name needs beyond those of its templates.
 
-    Only where no template says how many replicas it has: so what `@custom` says holds.
+    Empty if a template sets the number of replicas, so that `@custom` wins.
     """
     resolved = await resolve(connection, index)
     given = dict(_flatten(resolved.get("settings", {})))
@@ -55,7 +55,7 @@ async def choose_replicas(connection: Connection, index: str) -> dict[str, Any]:
 
 
 async def resolve(connection: Connection, index: str) -> dict[str, Any]:
-    """What the templates make of an index of that name: settings, mappings, aliases."""
+    """Return the settings, mappings and aliases that the templates give an index of that name."""
     answer = await connection.request(
         "POST", f"/_index_template/_simulate_index/{index}", patience=WRITING
     )
@@ -66,7 +66,7 @@ async def resolve(connection: Connection, index: str) -> dict[str, Any]:
 async def _find(
     connection: Connection, layout: Layout, kind: str, inside: str
 ) -> Mapping[str, dict[str, Any]]:
-    """The templates of that kind that are there, by name."""
+    """Return the existing templates of that kind, by name."""
     answer = await connection.request(
         "GET", f"/_{kind}/{layout.prefix}-*", allow={_MISSING}, patience=WRITING
     )
@@ -80,7 +80,7 @@ def _is_outdated(name: str, found: dict[str, Any] | None, own: dict[str, Any]) -
     if version != TEMPLATES_VERSION:
         outdated: bool = version < TEMPLATES_VERSION
         return outdated
-    # The cluster adds when a template was made.
+    # Compare only our own parts: the cluster adds the creation time of a template.
     if _comparable({part: found.get(part) for part in own}) == _comparable(own):
         return False
     _log.warning(
@@ -92,7 +92,7 @@ def _is_outdated(name: str, found: dict[str, Any] | None, own: dict[str, Any]) -
 
 
 def _comparable(template: Mapping[str, Any]) -> dict[str, Any]:
-    """A template in one form: the cluster gives settings back as texts, nested and prefixed."""
+    """Normalise a template: the cluster returns settings as strings, nested and prefixed."""
     inside = dict(template.get("template", {}))
     settings = dict(_flatten(inside.pop("settings", {})))
     mappings = inside.pop("mappings", {})
@@ -100,7 +100,7 @@ def _comparable(template: Mapping[str, Any]) -> dict[str, Any]:
         **{name: value for name, value in template.items() if name != "template"},
         "settings": settings,
         "mappings": {name: _plain(value) for name, value in mappings.items()},
-        # Elasticsearch fills in what an alias that is named alone comes to.
+        # Only the names: Elasticsearch adds defaults to an alias that is given by name alone.
         "aliases": sorted(inside.get("aliases", {})),
     }
 

@@ -1,8 +1,8 @@
-"""Writes into slices of time: a slice is an index that is created before anything goes into it.
+"""Writes into time slices. A slice is an index that is created before the first write to it.
 
-Nothing is ever created by writing to it: a cluster may forbid that, and one whose templates are
-gone would guess a mapping. Which slices there are is remembered by each process. A slice that was
-deleted meanwhile, by retention or by hand, is created again and its documents are sent again.
+No write relies on auto-creation: a cluster may forbid it, and without templates it would guess a
+mapping. Each process caches which slices exist. If retention or an operator deletes a slice, the
+next write creates it again and resends its documents.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from indexing.store.elasticsearch.indices.layout import Layout
 from indexing.store.elasticsearch.indices.setup import create_index
 from indexing.store.elasticsearch.indices.templates import ensure_templates
 
-# Retention deletes a slice once. One that is gone each time is deleted by something else.
+# Retention deletes a slice once; repeated deletion has another cause.
 _ATTEMPTS: Final = 3
 
-# A file of old events may need a slice for each month of ten years. A node creates them one after
-# the other: more at once would wait there for longer than one request may take.
+# A file of old events may need a slice for each month of ten years. A node creates indices one
+# after the other, so more at once would exceed the timeout of a request.
 _CREATED_AT_ONCE: Final = 4
 
 
 class TimeSlices:
-    """The slices of one installation, as one process knows them."""
+    """The slices of one installation, with one process's cache of their names."""
 
     def __init__(self, connection: Connection, layout: Layout) -> None:
         self._connection = connection
@@ -36,24 +36,24 @@ class TimeSlices:
         self._known: set[str] = set()
 
     def are_known(self, indices: Iterable[str]) -> bool:
-        """Whether this process knows all of these slices."""
+        """Return whether all of these slices are in the cache."""
         return self._known.issuperset(indices)
 
     async def list_executions(self) -> list[str]:
-        """The slices of executions that there are now, whoever created them."""
+        """Return the slices of executions that exist now, whichever process created them."""
         pattern = self._layout.executions
         target = f"/{pattern}/_settings?filter_path=*.settings.index.uuid"
         return sorted(await self._connection.request("GET", target, patience=WRITING))
 
     async def ensure(self, indices: Iterable[str]) -> None:
-        """Create those of the slices that are missing, as far as this process knows.
+        """Create the slices that are not in the cache.
 
         Raises:
             StoreUnavailableError: the cluster cannot create one.
         """
         missing = sorted(set(indices) - self._known)
         if missing:
-            # A slice takes its mapping from them; a snapshot that was restored has none.
+            # A slice gets its mapping from them, and restoring a snapshot does not restore them.
             await ensure_templates(self._connection, self._layout)
         for start in range(0, len(missing), _CREATED_AT_ONCE):
             some = missing[start : start + _CREATED_AT_ONCE]
@@ -61,7 +61,7 @@ class TimeSlices:
             self._known.update(some)
 
     async def _create(self, names: Sequence[str]) -> None:
-        # All of them end before the first failure is raised: nothing is left under way.
+        # Wait for all of them before raising a failure, so that no request is left running.
         ended = await asyncio.gather(
             *(create_index(self._connection, name) for name in names), return_exceptions=True
         )
@@ -72,7 +72,7 @@ class TimeSlices:
     async def send(
         self, operations: Sequence[Operation], *, visible: bool, may_refuse: bool = False
     ) -> list[Outcome]:
-        """Carry out operations on slices, which are created where they are missing.
+        """Execute operations on slices; create missing slices first.
 
         Outcomes and errors are those of `bulk.send`.
 

@@ -1,14 +1,13 @@
-"""Brings the indices of an earlier layout to the one that this program knows.
+"""Upgrades indices of an earlier layout version to the current one.
 
-New fields are added to the mappings of every index in place. What cannot be added in place, such as
-another type of a field, is copied into a new generation of the index, which takes the old one's
-name as an alias in one step. `COPIES` says what each version needs beyond new fields. Meanwhile
-everything is read as before; writes to an index that is being copied wait or are refused as
-"unavailable".
+New fields are added in place to the mappings of every index. Other changes, such as another type
+for a field, need a copy into a new generation of the index; an atomic alias swap then gives it the
+old one's name. `COPIES` lists what each version needs beyond new fields. During an upgrade reads
+work as before; writes to an index that is being copied wait or fail as "unavailable".
 
 Three kinds are never copied. The identities are derived, so `rebuild` fills a new generation.
-Slices of events and executions only ever get new fields, under new names, and older slices end
-with retention. The control index, which the lease is in, only gets new fields too.
+Slices of events and executions only get new fields, under new names; retention removes older
+slices. The control index, which holds the lease, only gets new fields too.
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION, Layout
 from indexing.store.elasticsearch.indices.lease import hold_lease
 from indexing.store.elasticsearch.indices.templates import ensure_templates
 
-# What a document of the earlier version is in the next one.
+# Converts a document of one version into the next version.
 Change = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
-# By the version that they lead to: fixed indices, by their kind, to be copied with a change.
+# By target version: the fixed indices to copy, by kind, each with its change.
 COPIES: Final[dict[int, dict[str, Change]]] = {}
 
 _log = logging.getLogger(__name__)
 
 
 async def upgrade(connection: Connection, layout: Layout) -> None:
-    """Upgrade the layout; of several processes one does, and the others wait for it.
+    """Upgrade the layout; of several processes one upgrades, and the others wait for it.
 
-    A process that is killed meanwhile leaves everything readable; the next one begins anew.
+    If that process is killed, everything stays readable and the next process starts over.
 
     Raises:
         StoreVersionError: the layout is newer than this program.
@@ -74,7 +73,7 @@ async def upgrade(connection: Connection, layout: Layout) -> None:
 
 
 async def _add_fields(connection: Connection, layout: Layout, copied: frozenset[str]) -> None:
-    """Add new fields to every index that stays as it is."""
+    """Add new fields to every index that is not copied."""
     for index, fields in layout.mappings.items():
         if index.removeprefix(f"{layout.prefix}-") in copied:
             continue

@@ -1,1 +1,1 @@
-"""What is derived of executions: dirty markers, and the refresh that computes tests anew."""
+"""Data derived from executions: dirty markers, and the refresh that recomputes tests."""

@@ -1,4 +1,4 @@
-"""Carries out the rulings on automatic quarantine, and says which quarantined tests recovered."""
+"""Applies the rulings on automatic quarantine, and updates which quarantined tests recovered."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from indexing.store.elasticsearch.quarantine_slots import (
     writing,
 )
 
-# Tests have few slots each; a step's are read page by page all the same.
+# Each test has few slots, but a step has many tests.
 _SLOTS_A_PAGE: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A test as it was just judged, and how to judge it again by fewer observations."""
+    """A test with its judgement, and a function that judges it by other observations."""
 
     test_id: str
     test_name: str
@@ -49,7 +49,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What rulings on a repository's tests go by."""
+    """The settings and data that rulings on a repository's tests depend on."""
 
     repository: Repository
     settings_version: int
@@ -58,10 +58,9 @@ class Rules:
 
 
 async def rule_tests(cluster: Cluster, rules: Rules, tests: Sequence[Judged]) -> frozenset[str]:
-    """Begin, reword and take back automatic quarantines, and judge the recovery of all others.
+    """Begin, reword and withdraw automatic quarantines; judge the recovery of every quarantine.
 
-    Returns the ids of the tests whose quarantines were changed by somebody else meanwhile: they
-    have to be done again.
+    Returns the ids of the tests whose slots changed concurrently; they need another pass.
     """
     routing = rules.executions.routing
     slots = {
@@ -96,7 +95,7 @@ async def rule_tests(cluster: Cluster, rules: Rules, tests: Sequence[Judged]) ->
 async def _apply(
     cluster: Cluster, rules: Rules, test: Judged, stored: QuarantineSlot
 ) -> QuarantineSlot:
-    """The slot of every branch after the rules were applied."""
+    """Return the slot for all branches after applying the rules."""
     slot = stored.expired_by(rules.now)
     record = slot.record
     deliberation = rule(
@@ -125,7 +124,7 @@ async def _apply(
 
 
 def _judged_until(record: Record | None, rules: Rules) -> datetime | None:
-    # Under other settings than it was made by, a decision is final.
+    # A decision is final once the settings that it was made under have changed.
     if record is None or record.settings_version != rules.settings_version:
         return None
     return record.judged_until
@@ -145,7 +144,7 @@ def _begin(beginning: Beginning, slot: QuarantineSlot, rules: Rules) -> Record:
 async def _standing_until(
     cluster: Cluster, rules: Rules, test: Judged, moment: datetime
 ) -> Standing:
-    """How the test stood by the executions that had finished by then."""
+    """Judge the test by the executions that had finished by `moment`."""
     if test.newest is None or test.newest <= moment:
         return Standing(test.judgement.health, find_evidence(test.observations))
     summaries = await observations.read_job_summaries(
@@ -157,7 +156,7 @@ async def _standing_until(
 
 
 async def _read_slots(cluster: Cluster, routing: str, tests: Sequence[str]) -> list[QuarantineSlot]:
-    """All slots of these tests that were ever stored."""
+    """Return all stored slots of these tests."""
     filters = [{"term": {"repository_id": routing}}, {"terms": {"test_id": list(tests)}}]
     body = {
         "size": _SLOTS_A_PAGE,

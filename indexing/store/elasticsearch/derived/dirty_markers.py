@@ -21,10 +21,10 @@ from indexing.store.elasticsearch.client.connection import Version
 from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster
 
-# Longer than one write takes with every wait for a cluster that puts it off.
+# Longer than one write can take, including all retries.
 AHEAD_SECONDS: Final = 900
 
-# How many tests the markers that are read at once may name, and how many of them one marker names.
+# How many tests the markers of one read may name, and how many tests one marker names.
 _TESTS_AT_ONCE: Final = 100_000
 _MARKERS_A_PAGE: Final = 100
 _TESTS_A_PAGE: Final = 5_000
@@ -32,11 +32,11 @@ _TESTS_A_PAGE: Final = 5_000
 
 @dataclass(frozen=True, slots=True)
 class FollowUp:
-    """What has to be done besides working the tests out.
+    """The work of a refresh besides recomputing the tests.
 
-    `runs` have to be judged anew: executions of theirs were stored or removed. `bounds` are (test,
-    microseconds): a first or last failure or success that stands there may be of a removed
-    execution, and is worked out anew of what is left.
+    Judge `runs` again: some of their executions were stored or removed. `bounds` are (test,
+    microseconds): a first or last failure or success at that moment may come from a removed
+    execution, so recompute it from the remaining ones.
     """
 
     bounds: frozenset[tuple[str, int]] = frozenset()
@@ -48,7 +48,10 @@ NO_FOLLOW_UP: Final = FollowUp()
 
 @dataclass(frozen=True, slots=True)
 class DirtyMarker:
-    """Some stale tests of one repository, by their ids; all of its tests, where it is `None`."""
+    """Some stale tests of one repository, by their ids; `tests` is None for all of its tests.
+
+    `ahead_until` is a deadline in seconds since 1970: until then the change may be in progress.
+    """
 
     id: str
     version: Version
@@ -59,7 +62,7 @@ class DirtyMarker:
 
     @property
     def is_over(self) -> bool:
-        """Whether its change is done, or will never be."""
+        """Whether its change is done, or its writer must be dead."""
         return self.ahead_until <= time.time()
 
 
@@ -76,9 +79,9 @@ async def write_marker(
     ahead: bool = False,
     follow_up: FollowUp = NO_FOLLOW_UP,
 ) -> None:
-    """Write a marker, or write it again: a refresh that read it before can then not delete it.
+    """Write or rewrite a marker; a refresh that read the older version can then not delete it.
 
-    Every later reading of markers finds it.
+    Every read of markers that begins afterwards finds it.
     """
     operation = marker_operation(
         cluster, marker_id, routing, tests, ahead=ahead, follow_up=follow_up
@@ -95,7 +98,7 @@ def marker_operation(
     ahead: bool = False,
     follow_up: FollowUp = NO_FOLLOW_UP,
 ) -> Operation:
-    """The marker as one operation of a bulk request, which may make it visible later."""
+    """Return the write of a marker as a bulk operation; the caller decides on its visibility."""
     source: dict[str, Any] = {
         "repository_id": routing,
         "mark": marker_id,
@@ -109,13 +112,13 @@ def marker_operation(
 
 async def mark_repository(cluster: Cluster, routing: str, *, ahead: bool = False) -> None:
     """Mark all tests of a repository as dirty."""
-    # One is enough however often it is asked for.
+    # The fixed id keeps one marker for each repository.
     await write_marker(cluster, f"all-{routing}", routing, None, ahead=ahead)
 
 
 @dataclass(frozen=True, slots=True)
 class MarkedTests:
-    """Tests that were marked before a change to them."""
+    """Tests that are marked for a change in progress."""
 
     marker_id: str
     routing: str
@@ -123,7 +126,7 @@ class MarkedTests:
 
 
 async def mark_before(cluster: Cluster, routing: str, tests: Sequence[str]) -> list[MarkedTests]:
-    """Mark tests before a change; `mark_after` has to be called once the change is done."""
+    """Mark tests before a change; call `mark_after` once the change is done."""
     marked = [
         MarkedTests(new_marker_id(), routing, tests[start : start + _TESTS_A_PAGE])
         for start in range(0, len(tests), _TESTS_A_PAGE)
@@ -134,7 +137,7 @@ async def mark_before(cluster: Cluster, routing: str, tests: Sequence[str]) -> l
 
 
 async def mark_after(cluster: Cluster, marked: Iterable[MarkedTests]) -> None:
-    """Mark the tests again, after the change: the next refresh sees it."""
+    """Mark the tests again after the change, so that the next refresh sees it."""
     for each in marked:
         await write_marker(cluster, each.marker_id, each.routing, each.tests)
 
@@ -142,14 +145,14 @@ async def mark_after(cluster: Cluster, marked: Iterable[MarkedTests]) -> None:
 async def read_markers(
     cluster: Cluster, routing: str | None, *, refresh: bool
 ) -> tuple[list[DirtyMarker], bool]:
-    """The markers of one repository or of any, those of a repository together.
+    """Return the markers of one repository or of all, grouped by repository.
 
-    Not all of them where they name very many tests; also tells whether there are more. Refresh the
-    executions after this call, not before: what is stored in between would be seen by nobody, and
-    its marker deleted.
+    Returns a part of them if they name very many tests; the second value tells whether there are
+    more. Refresh the index of executions after this call, not before: otherwise an execution that
+    is stored in between stays unseen although its marker is deleted.
 
-    Without `refresh`, a marker whose writer was killed right after it may not be found yet, and a
-    deleted one may still be found.
+    Without `refresh`, the read may miss the marker of a writer that was killed right after writing
+    it, and may return a deleted marker.
     """
     if refresh:
         await cluster.connection.refresh(cluster.layout.stale)
@@ -193,7 +196,7 @@ def _follow_up_of(source: Mapping[str, Any] | None) -> FollowUp:
 
 
 async def drop_markers(cluster: Cluster, markers: Sequence[DirtyMarker]) -> None:
-    """Delete markers, except those before a change and those written again since they were read."""
+    """Delete markers, except those before a change and those rewritten since they were read."""
     operations = [
         Operation("delete", cluster.layout.stale, marker.id, None, guard=marker.version.parameters)
         for marker in markers
@@ -220,7 +223,7 @@ async def spell_out(cluster: Cluster, marker: DirtyMarker) -> None:
 
 
 async def count_stale(cluster: Cluster) -> int:
-    """How many tests wait; a marker of a whole repository counts all of its tests."""
+    """Count the stale tests; a marker of a whole repository counts all of its tests."""
     tests: dict[str, set[str]] = {}
     whole: set[str] = set()
     body = {"size": _MARKERS_A_PAGE, "sort": [{"repository_id": "asc"}, {"mark": "asc"}]}

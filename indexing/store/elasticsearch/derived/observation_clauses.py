@@ -1,11 +1,11 @@
-"""Which executions the health rules need, as clauses of a query cut into small requests. Pure.
+"""The executions that the health rules need, as query clauses split into small requests. Pure.
 
-Of the window the rules need everything. Of what is older they need the oldest failure, the newest
-failure and the newest success of the test, whatever job they are of; what else shares such a moment
-is read along, and the rules choose.
+The rules need all executions inside the window. Of the older ones they need the oldest failure, the
+newest failure and the newest success of the test, in any job. Other executions at the same moments
+are read too, and the rules ignore them.
 
-A cluster bounds the clauses of a query by its heap and its threads, and counts every leaf of nested
-ones. So tests that need the same moments share a clause, and a request holds few of them.
+A cluster limits the clauses of a query by its heap and its threads, and counts every nested leaf.
+So tests that need the same moments share a clause, and each request holds few clauses.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ TIME: Final = "finished_at"
 
 # No cluster allows less than 1,024.
 MAX_LEAVES: Final = 500
-# A clause on a number counts twice: once for its index and once for its column.
+# A clause on a number counts twice: once for its index and once for its doc values.
 _LEAVES_OF_TERMS: Final = 1
 _LEAVES_OF_NUMBER: Final = 2
 
 _WINDOW_MICROSECONDS: Final = int(WINDOW.total_seconds()) * 1_000_000
 
-# Aggregations reckon in doubles, which hold whole numbers up to this one (the year 2255) exactly.
+# Aggregations compute in doubles, which are exact for whole numbers up to this (the year 2255).
 _EXACT: Final = 2**53
 _INEXACTNESS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class JobSummary:
-    """A summary of the executions of one (pipeline, job) of a test; times in microseconds."""
+    """The executions of one (pipeline, job) of a test, summarised; times in microseconds."""
 
     executions: int
     newest: int
@@ -44,20 +44,20 @@ class JobSummary:
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """Part of a query, and how much it counts for the cluster's bound."""
+    """Part of a query, and its number of leaves for the cluster's limit."""
 
     query: Mapping[str, Any]
     leaves: int
 
 
-# Of each test, by its id, and of each of its (pipeline, job).
+# By test id and by (pipeline, job).
 JobSummaries = Mapping[str, Mapping[tuple[str, str], JobSummary]]
 
 
 def clauses_for_health(summaries: JobSummaries, latest: int | None = None) -> Iterator[Clause]:
-    """The clauses that find what the rules need of these tests, each execution by one of them.
+    """Yield the clauses for what the rules need; no execution matches two of them.
 
-    `latest` is the last moment that counts, where there is one.
+    `latest`, if given, is the last moment that counts.
     """
     windows: dict[int, list[str]] = {}
     older: dict[tuple[int, tuple[int, ...]], list[str]] = {}
@@ -75,7 +75,7 @@ def clauses_for_health(summaries: JobSummaries, latest: int | None = None) -> It
 
 
 def clauses_since(moments: Mapping[str, int]) -> Iterator[Clause]:
-    """The clauses that find everything of each test from its moment on."""
+    """Yield the clauses for all executions of each test from its moment on."""
     starts: dict[int, list[str]] = {}
     for test, moment in moments.items():
         starts.setdefault(moment, []).append(test)
@@ -84,7 +84,7 @@ def clauses_since(moments: Mapping[str, int]) -> Iterator[Clause]:
 
 
 def requests_of(clauses: Iterable[Clause]) -> Iterator[list[Mapping[str, Any]]]:
-    """The clauses in their order, as many together as one request may hold."""
+    """Split the clauses, in order, into requests of at most `MAX_LEAVES` leaves."""
     request: list[Mapping[str, Any]] = []
     leaves = 0
     for clause in clauses:
@@ -98,7 +98,7 @@ def requests_of(clauses: Iterable[Clause]) -> Iterator[list[Mapping[str, Any]]]:
 
 
 def _moments_before(start: int, summaries: Iterable[JobSummary]) -> tuple[int, ...]:
-    """The moments before the window that the rules ask for, oldest first."""
+    """Return the moments before the window that the rules need, oldest first."""
     jobs = list(summaries)
     first_failed = [job.first_failed for job in jobs if job.first_failed is not None]
     last_failed = [job.last_failed for job in jobs if job.last_failed is not None]

@@ -1,7 +1,7 @@
-"""Executions of tests as the health rules want to see them, read off the slices.
+"""Reads the executions of tests, as observations for the health rules.
 
-The window's executions are read whole; of the older ones only the oldest and newest failure and the
-newest success count.
+It reads all executions inside the window, and of the older ones only the oldest and newest failure
+and the newest success.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _FIELDS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class OnBranch:
-    """An execution of a test, by its id, and the branch that it ran on."""
+    """An observation with the id of its test and the branch that it ran on."""
 
     test_id: str
     branch: str
@@ -60,7 +60,7 @@ class OnBranch:
 
 @dataclass(frozen=True, slots=True)
 class ObservedBranch:
-    """Executions of one repository that retention left, on one branch or on all."""
+    """Selects the executions of one repository, on one branch or on all, that are not dropped."""
 
     routing: str
     retention: Retention
@@ -79,7 +79,7 @@ async def read_job_summaries(
     tests: Collection[str],
     until: datetime | None = None,
 ) -> JobSummaries:
-    """What there is of these tests; of what had finished by `until`, where it is given."""
+    """Summarise the executions of these tests; only those that finished by `until`, if given."""
     clause: dict[str, Any] = {"terms": {"test_id": list(tests)}}
     if until is not None:
         ended = {"range": {TIME: {"lte": to_microseconds(until)}}}
@@ -121,7 +121,7 @@ async def read_observations(
     summaries: JobSummaries,
     until: datetime | None = None,
 ) -> dict[str, list[Observation]]:
-    """The executions that count, by test."""
+    """Return the executions that the health rules need, by test."""
     latest = None if until is None else to_microseconds(until)
     found: dict[str, list[Observation]] = {test: [] for test in summaries}
     for seen in await _read(cluster, observed, clauses_for_health(summaries, latest)):
@@ -132,7 +132,7 @@ async def read_observations(
 async def read_since(
     cluster: Cluster, observed: ObservedBranch, moments: Mapping[str, int]
 ) -> dict[str, list[OnBranch]]:
-    """The executions of each test from its moment on."""
+    """Return all executions of each test from its moment on."""
     found: dict[str, list[OnBranch]] = {test: [] for test in moments}
     for seen in await _read(cluster, observed, clauses_since(moments)):
         found[seen.test_id].append(seen)
@@ -142,7 +142,7 @@ async def read_since(
 async def _read(
     cluster: Cluster, observed: ObservedBranch, clauses: Iterable[Clause]
 ) -> list[OnBranch]:
-    """Everything that any of the clauses finds."""
+    """Return all executions that match any of the clauses."""
     sources: list[Mapping[str, Any]] = []
     for request in requests_of(clauses):
         body = {
@@ -156,7 +156,7 @@ async def _read(
         ):
             sources += (hit["_source"] for hit in hits)
     failed = await find_failed(cluster, observed.routing, {source["run"] for source in sources})
-    # Thousands of them: the event loop has others to serve.
+    # Converting thousands of rows would block the event loop.
     return await asyncio.to_thread(_observe, sources, failed)
 
 

@@ -1,4 +1,4 @@
-"""Whether quarantined tests are healthy again, by what ran since on the branches covered."""
+"""Judges whether quarantined tests recovered, by later executions on the branches they cover."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SLOTS_AT_ONCE: Final = 20
 async def judge_recovery(
     cluster: Cluster, routing: str, slots: Sequence[QuarantineSlot]
 ) -> list[QuarantineSlot]:
-    """The slots of one repository with `is_recovered` as it is now."""
+    """Return the slots of one repository with `is_recovered` up to date."""
     begun: dict[str, int] = {}
     for slot in slots:
         if slot.record is not None:
@@ -28,10 +28,11 @@ async def judge_recovery(
     if not begun:
         return list(slots)
     retention = (await cluster.control.read()).retention
-    # Results of every branch: a pattern may cover any of them.
+    # Read all branches: a pattern may cover any of them.
     everywhere = observations.ObservedBranch(routing, retention, branch=None)
     recovered: list[QuarantineSlot] = []
-    # By test, and few at a time: a quarantine may have begun long ago, and all since is read.
+    # Few slots at a time, because each needs all executions since its beginning, maybe long ago.
+    # Sorted by test, so that the slots of one test share them.
     ordered = sorted(slots, key=lambda slot: str(slot.test_id))
     for start in range(0, len(ordered), _SLOTS_AT_ONCE):
         some = ordered[start : start + _SLOTS_AT_ONCE]

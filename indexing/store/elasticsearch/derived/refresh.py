@@ -1,8 +1,8 @@
-"""What is derived of a test, worked out from its executions and stored beside it.
+"""Computes the derived values of stale tests from their executions, and stores them.
 
-Each step reads what it derives from, and writes over the documents that it read: where another
-process was faster, the test is done again. Search rows follow the version of their test's document,
-so an older result never takes the place of a newer one.
+Each step uses optimistic concurrency control: if another process has written a test since it was
+read, the step repeats that test. Identity rows use the version of their test's document as an
+external version, so an older result never overwrites a newer one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from indexing.store.elasticsearch.search.query import key_of
 from indexing.store.elasticsearch.tests import StoredTest, source_of, test_of
 from indexing.store.interface import Steps
 
-# Tests of one step, and how many executions they may have together: those are held in memory.
+# How many tests one step takes, and how many executions it holds in memory at once.
 _TESTS_A_STEP: Final = 500
 _EXECUTIONS_A_STEP: Final = 50_000
 
@@ -51,7 +51,7 @@ async def refresh_tests(
 ) -> int:
     with ExitStack() as going_first:
         if repository is not None:
-            # Until the markers turn out to name many tests.
+            # Small until the markers turn out to name many tests.
             going_first.enter_context(cluster.connection.write_priority.small_write())
         return await _refresh(cluster, now, progress, repository, going_first)
 
@@ -71,9 +71,9 @@ async def _refresh(
     refresh = routing is None
     while more:
         markers, more = await dirty_markers.read_markers(cluster, routing, refresh=refresh)
-        # The markers that this pass deletes stay visible until then.
+        # A pass deletes markers without a refresh; the next read must not find them again.
         refresh = True
-        # Those that are ahead of a change stay: they are not met twice in one call.
+        # Markers before a change are not deleted, so handle each of them only once in this call.
         markers = [marker for marker in markers if marker not in met]
         met.update(marker for marker in markers if not marker.is_over)
         if (
@@ -112,10 +112,10 @@ def _size(marker: DirtyMarker) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """How many tests were worked out, and which have to be done again.
+    """How many tests were computed, and which need another pass.
 
-    `turned` where a run turned into a failure of the infrastructure or out of it: its tests are
-    stale now, whether they were done already or not.
+    `turned` if a run became an infrastructure failure or ceased to be one: its tests are stale
+    again, even if this pass has computed them already.
     """
 
     tests: int = 0
@@ -130,9 +130,9 @@ async def _refresh_repository(
     now: datetime,
     searchable: Awaitable[None],
 ) -> AsyncIterator[_Done]:
-    """Work out what the markers name; every search waits for `searchable`.
+    """Compute the tests that the markers name; every search waits for `searchable`.
 
-    Runs are judged before anything is read that depends on how they are judged.
+    Judges runs before it reads anything that depends on their judgement.
     """
     tests = sorted(frozenset[str]().union(*(marker.tests or () for marker in markers)))
     runs = frozenset[str]().union(*(marker.follow_up.runs for marker in markers))
@@ -154,14 +154,14 @@ async def _refresh_repository(
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """Some tests of one repository, with the settings and state of the store to judge them by."""
+    """Some tests of one repository, with the settings and the state of the store for judging."""
 
     cluster: Cluster
     rules: Rules
     generations: Sequence[str]
     documents: Mapping[str, Document]
     summaries: JobSummaries
-    # Moments of executions that are gone, by test.
+    # Moments of removed executions, by test.
     removed: Mapping[str, Collection[int]]
 
     @classmethod
@@ -174,10 +174,10 @@ class _Step:
         removed: Mapping[str, Collection[int]],
         searchable: Awaitable[None],
     ) -> _Step:
-        """Read what the tests are judged by, save for the executions themselves.
+        """Read everything that judging needs, except the executions themselves.
 
-        Documents are read before anything is searched for: whoever writes one later makes the
-        write over it fail.
+        Reads the documents of tests before it searches, so that a later write by another process
+        causes a conflict.
         """
         layout = cluster.layout
         own = (layout.control, document_routed(routing), None)
@@ -191,7 +191,7 @@ class _Step:
             routing, state.retention, stored.repository.default_branch
         )
         rules = Rules(stored.repository, stored.settings_version, observed, now)
-        # A mark may be older than its tests, where whoever made it was killed before them.
+        # A test may be missing: its writer was killed between the marker and the test.
         documents = {document.id: document for document in found if document is not None}
         await searchable
         await _give_way(cluster, len(documents))
@@ -213,7 +213,7 @@ class _Step:
         seen: Mapping[str, Sequence[Observation]],
         summaries: JobSummaries,
     ) -> list[Judged]:
-        """Pure, and long enough to keep other requests of a service waiting."""
+        """Judge all tests. Pure; takes long enough to block the event loop."""
         return [
             _judge(
                 self.documents[test],
@@ -226,7 +226,7 @@ class _Step:
         ]
 
     async def _store(self, judged: Sequence[Judged]) -> frozenset[str]:
-        """Write results; returns the tests that somebody else has written since they were read."""
+        """Write results; return the tests that another process has written since they were read."""
         routing = self.rules.executions.routing
         documents = self.documents
         operations = [
@@ -255,8 +255,8 @@ class _Step:
             for test, version in stored
             for row in self._rows(test, test_of(documents[test.test_id].source), version)
         ]
-        # A conflict here is a row that follows a newer version of its test already; and a rebuild
-        # may have ended meanwhile, and taken its older generation away.
+        # A conflict here means that the row already has a newer external version. A missing index
+        # may mean that a rebuild has ended and deleted the older generation.
         written, ruled = await run_both(
             bulk.send(self.cluster.connection, rows, visible=True, may_be_gone=True),
             rule_tests(self.cluster, self.rules, [test for test, _ in stored]),
@@ -277,7 +277,7 @@ class _Step:
                 raise StoreUnavailableError(f"the index {index} is gone from Elasticsearch")
 
     def _rows(self, test: Judged, before: StoredTest, version: int) -> Iterator[Operation]:
-        """The rows of the search that a test has now, and the end of those that it had."""
+        """Yield writes of the identity rows that a test has now, and deletes of its former ones."""
         counts = test.judgement.executions_counts
         routing = self.rules.executions.routing
         guard = {"version": version, "version_type": "external_gte"}
@@ -307,12 +307,15 @@ async def _give_way(cluster: Cluster, tests: int) -> None:
 
 
 def row_id_of(repository: RepositoryName, test_name: str, pipeline: str, job: str) -> str:
-    """The id of a row of the search, in every generation."""
+    """Return the id of an identity row, the same in every generation."""
     return derive_identity_id(repository, test_name, pipeline, job).hex()
 
 
 def _portions(tests: Sequence[str], summaries: JobSummaries) -> Iterator[list[str]]:
-    """The tests in portions whose executions fit into memory; one test alone may have more."""
+    """Split the tests so that the executions of each portion fit into memory.
+
+    A single test with more executions is a portion of its own.
+    """
     portion: list[str] = []
     size = 0
     for test in tests:
@@ -340,14 +343,14 @@ def _judge(
         before=test.bounds_on(rules.repository.default_branch),
     )
     judgement = judge_test(seen)
-    # A job that only skipped, and long ago, has nothing to observe and is in the search.
+    # A job with only old, skipped executions has no observations, but the search shows it.
     counts = dict.fromkeys(jobs, 0) | dict(judgement.executions_counts)
     judgement = replace(judgement, executions_counts=counts)
     return Judged(document.id, test.test_name, seen, judgement, judge_test)
 
 
 def _derived(test: Judged, rules: Rules, before: StoredTest) -> StoredTest:
-    # What it no longer has stays named: a kill before its row was deleted would leave the row.
+    # Keep former identities: if a kill prevents the delete of a row, the next refresh repeats it.
     identities = dict.fromkeys([*before.identities, *test.judgement.executions_counts])
     return StoredTest(
         test.test_name,

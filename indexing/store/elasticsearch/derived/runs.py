@@ -1,4 +1,4 @@
-"""Runs that failed as a whole: a document for each that ever did, and what it says now."""
+"""Runs that failed as a whole: one document for each that ever did, with its current state."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from indexing.store.elasticsearch.derived.dirty_markers import mark_after, mark_
 from indexing.store.elasticsearch.indices.retention import Retention
 
 _TESTS_A_PAGE: Final = 5_000
-# Each is up to four buckets of an answer.
+# Each run takes up to four buckets of a response.
 _RUNS_AT_ONCE: Final = 1_000
 
 
 async def find_failed(cluster: Cluster, routing: str, runs: Collection[str]) -> frozenset[str]:
-    """Which of these runs failed as a whole."""
+    """Return which of these runs failed as a whole."""
     places = [(cluster.layout.runs, run, routing) for run in runs]
     found = await cluster.connection.get_many(places, patience=WRITING)
     return frozenset(run.id for run in found if run is not None and run.source["failed"])
@@ -29,7 +29,7 @@ async def find_failed(cluster: Cluster, routing: str, runs: Collection[str]) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Results:
-    """What is stored of one run: how many tests passed and failed, and when the last one did."""
+    """The stored results of one run: how many tests passed and failed, and the last finish time."""
 
     passed: int = 0
     failed: int = 0
@@ -39,11 +39,10 @@ class _Results:
 async def judge_runs(
     cluster: Cluster, routing: str, runs: Collection[str], searchable: Awaitable[None]
 ) -> bool:
-    """Mark runs as failures of the infrastructure or as none, by all that is stored of them.
+    """Mark runs as infrastructure failures, or unmark them, by all of their stored executions.
 
-    What is to be counted can be searched for once `searchable` is done. Returns whether any of the
-    runs turned into a failure or out of it. They are counted together, so the requests do not grow
-    with their number.
+    The executions are searchable once `searchable` is done. Returns whether the state of any run
+    changed. One request counts many runs.
     """
     turned = False
     waiting = list(runs)
@@ -58,7 +57,8 @@ async def _judge_some(
 ) -> bool:
     turned = False
     while True:
-        # Read before the counting: whoever counts more and is faster makes the write below fail.
+        # Read before counting: if another process counts more and writes first, the write below
+        # fails with a conflict.
         places = [(cluster.layout.runs, run, routing) for run in runs]
         (state, stored), _ = await run_both(cluster.control.read_with(places), searchable)
         counted = await _count(cluster, routing, runs, state.retention)
@@ -71,7 +71,8 @@ async def _judge_some(
             await _turn(cluster, routing, run, document, results, state.retention)
         if not changed:
             return turned
-        # Once more: who counted in between saw nothing to change, and so did not stop this write.
+        # Count once more: a process that counted in the meantime may have seen nothing to change,
+        # and so caused no conflict.
         turned = True
         runs = [run for run, _, _ in changed]
         searchable = cluster.connection.refresh(cluster.layout.executions)
@@ -85,7 +86,7 @@ async def _turn(
     results: _Results,
     retention: Retention,
 ) -> None:
-    """Store what a run turned into, unless somebody else has judged it meanwhile."""
+    """Store the new state of a run, unless another process has judged it in the meantime."""
     query = _query_of(routing, [run], retention)
     marked = await mark_before(cluster, routing, await _find_tests(cluster, routing, query))
     source = {
@@ -120,7 +121,7 @@ def _query_of(routing: str, runs: Sequence[str], retention: Retention) -> dict[s
 async def _count(
     cluster: Cluster, routing: str, runs: Sequence[str], retention: Retention
 ) -> dict[str, _Results]:
-    """What is stored of each of these runs."""
+    """Count the stored results of each of these runs."""
     body = {
         "size": 0,
         "track_total_hits": False,

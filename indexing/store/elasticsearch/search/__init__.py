@@ -1,1 +1,1 @@
-"""The test search: the query that finds tests, and the pages that it is read in."""
+"""The test search: query building and paging."""

@@ -1,4 +1,4 @@
-"""The test search over the identity index."""
+"""Searches the identity index, page by page."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _beside(query: TestQuery, key: IdentityKey) -> paging.Beside:
     identity_id = derive_identity_id(
         query.repository, key.test_name, key.pipeline_name, key.job_name
     )
-    # With another count it is the same row in another place.
+    # The same row with another count has another place in the order.
     count = {"term": {"executions_count": key.executions_count}}
     itself = {"bool": {"filter": [{"ids": {"values": [identity_id.hex()]}}, count]}}
     return paging.Beside(values_of(key, query.sort), itself)
@@ -101,7 +101,7 @@ def _beside(query: TestQuery, key: IdentityKey) -> paging.Beside:
 async def _keep_matching(
     query: TestQuery, patterns: GlobSet, hits: Sequence[paging.Hit]
 ) -> list[paging.Hit]:
-    """Those hits whose names match. Lets others have their turn on the event loop."""
+    """Return the hits whose names match; yields to the event loop regularly."""
     at = ORDERS[query.sort].index("test_name")
     found = []
     pause = Pause()

@@ -1,11 +1,11 @@
-"""From a question about tests to the query that finds them. Pure: nothing is asked here.
+"""Builds the Elasticsearch query of a test search. Pure.
 
-The key of an identity begins with its repository, so a pattern walks the terms of that repository
-alone, however many others share the shard.
+The key of an identity begins with its repository, so a pattern scans only the terms of that
+repository, however many others share the shard.
 
-The engine makes an automaton of each pattern, in time and memory that grow with it. Patterns that
-are too expensive are widened: they find all that they should and more, and the oracle
-(`indexing.globs`) drops what does not match.
+The engine compiles each pattern to an automaton; time and memory grow with the pattern. Patterns
+that are too expensive are widened: they match all that they should and more, and the oracle
+(`indexing.globs`) drops the rows that do not match.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Final
 from indexing.globs import is_literal, literal_prefix, literal_runs
 from indexing.models.tests import IdentityKey, TestQuery, TestSort
 
-# Every order ends in the three names, which are unique together.
+# Every sort key contains the three names, which are unique together.
 ORDERS: Final = {
     TestSort.EXECUTIONS_COUNT: ("executions_count", "test_name", "pipeline_name", "job_name"),
     TestSort.TEST_NAME: ("test_name", "pipeline_name", "job_name"),
@@ -28,31 +28,33 @@ ORDERS: Final = {
     TestSort.JOB_NAME: ("job_name", "test_name", "pipeline_name"),
 }
 
-# What the automata of one search may cost, and that of one pattern, in characters. Measured on a
-# node with a heap of 512 MB: 0.2 ms a character, 2.5 ms a pattern. Beyond, 100 patterns of 70
-# characters took 1.4 s, and twenty such searches at once kept everybody else waiting for as long.
+# The highest cost of all automata of one search, and of one pattern, in characters. Measured on a
+# node with a heap of 512 MB: 0.2 ms for each character, 2.5 ms for each pattern. Above the limit,
+# 100 patterns of 70 characters took 1.4 s, and twenty such searches at once delayed all other
+# requests for as long.
 MAX_COST: Final = 1_000
 MAX_PATTERN_COST: Final = 256
-# Each `?` somewhere behind a `*` doubles the automaton.
+# Each `?` after a `*` doubles the size of the automaton.
 MAX_GAPS: Final = 4
-# A search of more cost or more patterns than this waits for its turn.
+# A search with more cost or more patterns than this waits in the search queue.
 CHEAP_COST: Final = 200
 CHEAP_PATTERNS: Final = 16
-# Each automaton walks all names: more patterns than `MAX_WIDENED` are merged into so many, and the
-# oracle tells them apart. Eight merged ones took 4 s over 100,000 names, two of them 0.2 s.
+# Each automaton scans all names. More than `MAX_WIDENED` patterns are merged into `MAX_MERGED`, and
+# the oracle does the exact matching. Eight merged ones took 4 s over 100,000 names, two took 0.2 s.
 MAX_WIDENED: Final = 8
 MAX_MERGED: Final = 2
-# Names that are shorter than all patterns are left out by the engine, up to this length.
+# The engine filters out names that are shorter than every pattern, if the shortest match has a
+# length of at least `_MIN_FLOOR`; it checks no more than `_MAX_FLOOR` characters.
 _MAX_FLOOR: Final = 128
 _MIN_FLOOR: Final = 16
 
-# Lucene reads a backslash as the escape of what follows it.
+# Lucene reads a backslash as an escape character.
 _ESCAPED: Final = re.compile(r"\\")
 _WILDCARDS: Final = re.compile(r"[*?]+")
 
 
 class Width(Enum):
-    """How exactly the engine is asked; what it finds beyond that the oracle drops."""
+    """How exactly the query matches; the oracle drops the surplus rows of the wider ones."""
 
     EXACT = 0
     WIDENED = 1
@@ -60,7 +62,7 @@ class Width(Enum):
 
 
 def choose_width(patterns: Sequence[str]) -> Width:
-    """The most exact way to ask that the engine can afford."""
+    """Return the most exact width that the engine can afford."""
     globs = _globs(patterns)
     room = _room(globs)
     fits = all(cost_of(pattern) <= room for pattern in globs)
@@ -68,23 +70,23 @@ def choose_width(patterns: Sequence[str]) -> Width:
 
 
 def is_cheap(patterns: Sequence[str]) -> bool:
-    """Whether the engine answers as soon as it is asked, however many ask."""
+    """Return whether the search is cheap enough to run without queueing."""
     globs = _globs(patterns)
     return len(globs) <= CHEAP_PATTERNS and sum(map(cost_of, globs)) <= CHEAP_COST
 
 
 def key_of(routing: str, test_name: str) -> str:
-    """The value of `key` of a test's identities."""
+    """Return the value of the field `key` for the identities of a test."""
     return f"{routing}\0{test_name}"
 
 
 def values_of(key: IdentityKey, sort: TestSort) -> tuple[Any, ...]:
-    """Where a row lies in an order."""
+    """Return the sort key of a row."""
     return tuple(getattr(key, column) for column in ORDERS[sort])
 
 
 def make_query(query: TestQuery, routing: str, *, width: Width = Width.EXACT) -> dict[str, Any]:
-    """The query for all rows; a wider one finds rows that do not match and costs less."""
+    """Build the query; a wider one costs less but also finds rows that do not match."""
     filters = [
         _names_clause(query.patterns, routing, width=width),
         *_any_of("pipeline_name", query.pipelines),
@@ -129,10 +131,10 @@ def _pattern_clause(pattern: str, routing: str) -> dict[str, Any]:
 
 
 def widen(globs: Sequence[str], width: Width) -> list[list[str]]:
-    """Groups of patterns: a name that matches any of `globs` matches a pattern of each group.
+    """Return groups of patterns: a name that matches any of `globs` matches each group.
 
-    Within a group each pattern is there once. None costs more than its share, but for a width of
-    `EXACT`.
+    It matches a group if it matches one of its patterns. A group has no duplicates. No pattern
+    costs more than its share, except with `EXACT`.
     """
     if width is Width.EXACT:
         return [[*globs]]
@@ -141,7 +143,7 @@ def widen(globs: Sequence[str], width: Width) -> list[list[str]]:
     fitting, merged = _fit_all(globs), _fit_all(_merge_many(globs))
     if len(fitting) > MAX_WIDENED:
         return [merged]
-    # Many patterns may be widened to one that matches everything: what they share tells more.
+    # Widening many patterns may leave one that matches everything; the merged ones filter better.
     return [fitting] if len(globs) <= MAX_WIDENED else [merged, fitting]
 
 
@@ -151,14 +153,14 @@ def _fit_all(globs: Sequence[str]) -> list[str]:
 
 
 def _merge_many(globs: Sequence[str]) -> list[str]:
-    """At most `MAX_MERGED` patterns that match all that these do; those alike become one."""
+    """Merge similar patterns into at most `MAX_MERGED`, which match at least the same names."""
     alike = sorted(globs, key=lambda glob: (0 if "*" in glob else len(glob), glob))
     size = -(-len(alike) // MAX_MERGED)
     return [reduce(merge, alike[at : at + size]) for at in range(0, len(alike), size)]
 
 
 def merge(one: str, other: str) -> str:
-    """A pattern that matches all that either does: what they begin with and end in alike."""
+    """Return a pattern that matches all that either does: their common start and end."""
     if "*" not in one + other and len(one) == len(other):
         return _align(one, other)
     (head, tail), (other_head, other_tail) = _ends(one), _ends(other)
@@ -167,12 +169,12 @@ def merge(one: str, other: str) -> str:
 
 
 def _align(one: str, other: str) -> str:
-    """The characters that are equal in both, as far as the shorter one goes; else `?`."""
+    """Return the characters that are equal in both, else `?`, up to the shorter length."""
     return "".join(a if a == b else "?" for a, b in zip(one, other, strict=False))
 
 
 def _ends(pattern: str) -> tuple[str, str]:
-    """What is before the first `*` and behind the last one; halves where there is none."""
+    """Return the parts before the first `*` and after the last; without `*`, the two halves."""
     if "*" in pattern:
         return pattern.partition("*")[0], pattern.rpartition("*")[2]
     half = len(pattern) // 2
@@ -180,13 +182,13 @@ def _ends(pattern: str) -> tuple[str, str]:
 
 
 def _fit(pattern: str, room: int) -> str:
-    """The pattern, or one that matches all that it does and costs so much."""
+    """Return the pattern, or a wider one that costs at most `room`."""
     head, star, tail = pattern.partition("*")
     for wider in (pattern, head + star + _WILDCARDS.sub("*", tail)):
         if cost_of(wider) <= room:
             return wider
     prefix = literal_prefix(pattern)
-    # How it ends and the longest run before that tell names apart best.
+    # Its end and the longest literal run before it select best.
     *_, suffix = _WILDCARDS.split(pattern[len(prefix) :])
     runs = literal_runs(pattern[len(prefix) : len(pattern) - len(suffix)])
     suffix = suffix[-room // 2 :]
@@ -195,28 +197,28 @@ def _fit(pattern: str, room: int) -> str:
 
 
 def _room(globs: Sequence[str]) -> int:
-    """What the automaton of each of these may cost."""
+    """Return the highest cost of the automaton of each of these patterns."""
     return min(MAX_PATTERN_COST, MAX_COST // max(1, len(globs)))
 
 
 def _globs(patterns: Sequence[str]) -> list[str]:
-    """Those that are no whole names; each `?` beside a `*` comes before it, which is the same."""
+    """Return the patterns that are no literals, with each `?` moved before an adjacent `*`."""
     return [_WILDCARDS.sub(_reorder, pattern) for pattern in patterns if not is_literal(pattern)]
 
 
 def _reorder(run: re.Match[str]) -> str:
-    """The same wildcards: each `?` first, then one `*` where there is any."""
+    """Return equivalent wildcards: each `?` first, then one `*` if there is any."""
     return "?" * run[0].count("?") + "*" * ("*" in run[0])
 
 
 def cost_of(pattern: str) -> float:
-    """What the automaton of a pattern costs; a literal head costs next to nothing."""
+    """Return the cost of a pattern's automaton; a literal head costs almost nothing."""
     head, _, tail = pattern.partition("*")
     return head.count("?") + len(tail) if tail.count("?") <= MAX_GAPS else inf
 
 
 def _shortest(pattern: str) -> int:
-    """How many characters a matching name has at least."""
+    """Return the length of the shortest matching name."""
     return len(pattern) - pattern.count("*")
 
 

@@ -1,1 +1,1 @@
-"""The backend for more than one machine: Elasticsearch 9, by its core features alone."""
+"""The backend for several machines: Elasticsearch 9, with its core features only."""

@@ -1,6 +1,6 @@
-"""The event that tells of a change of settings: kept with the repository until it is in the log.
+"""Writes the event of a settings change, which the repository's document holds until it is logged.
 
-After a kill between the two, the next refresh or the next change of settings writes it.
+If a process is killed before that, the next refresh or the next change of settings writes it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from indexing.store.elasticsearch.repositories import (
 
 
 async def write_announcement(cluster: Cluster, stored: StoredRepository) -> StoredRepository:
-    """Write the event that a change of settings left to be written, and note that it is done."""
+    """Write the pending event of a settings change, if any, and remove it from the repository."""
     while stored.announcement is not None:
         await write_events(cluster, [stored.announcement])
-        # After a conflict another process has noted it: nothing else is done before that.
+        # After a conflict another process has removed it: that comes before any other change.
         with suppress(ConflictError):
             await replace_repository(
                 cluster,

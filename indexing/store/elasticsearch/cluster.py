@@ -1,4 +1,4 @@
-"""What every room of this backend works with."""
+"""The objects that all modules of this backend share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from indexing.store.elasticsearch.indices.time_slices import TimeSlices
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """One installation in one cluster."""
+    """One installation in one cluster: its connection, layout and shared state."""
 
     connection: Connection
     layout: Layout
@@ -25,5 +25,5 @@ class Cluster:
 
 
 def routing_of(repository: RepositoryName) -> str:
-    """The `repository_id` of a repository's documents, which they are routed by as well."""
+    """Return the `repository_id` of a repository's documents, which is also their routing."""
     return derive_repository_id(repository).hex()

@@ -1,4 +1,4 @@
-"""Documents of the event log, in slices of time: written once, read page by page."""
+"""Documents of the event log, in time slices: written once, read page by page."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ async def _compare(
     stored: Document | None,
     retention: Retention,
 ) -> EventOutcome:
-    """What became of an event whose place is taken."""
+    """Return the outcome for an event whose id exists; write it if retention dropped that one."""
     if stored is not None and not retention.is_dropped(stored.source, _TIME):
         same = stored.source["body"] == event.body.decode()
         return EventOutcome.UNCHANGED if same else EventOutcome.CONFLICT
-    # Retention has dropped what stands there: nobody sees it any more, and this one is new.
+    # Retention has dropped the stored event: readers do not see it, so this one is new.
     again = Operation(
         "index" if stored else "create",
         operation.index,
@@ -130,7 +130,7 @@ async def list_events(
         limit=limit,
     )
     if beside is not None and not there:
-        # What was remembered may be older than the pruning that took the row away.
+        # The cached marks may be older than the pruning that removed the row.
         retention = (await cluster.control.read()).retention
     if beside is not None and not there and retention.reaches(beside.values[0]):
         raise StaleKeyError("retention dropped the event that this page was to continue from")
@@ -138,11 +138,11 @@ async def list_events(
 
 
 def _slices(cluster: Cluster, query: EventQuery) -> str:
-    """The indices that the range of time lies in: a search asks every one that it names."""
+    """Return the indices that hold the time range, because a search queries all that it names."""
     names = slices_between(query.received_from, query.received_to)
     if names is None:
         return cluster.layout.events
-    # As patterns, for a month without events has no index.
+    # As patterns, because a month without events has no index.
     return ",".join(cluster.layout.events_of(f"{name}*") for name in names)
 
 

@@ -1,4 +1,4 @@
-"""Documents of executions, in slices of time, with the tests and runs that they name."""
+"""Documents of executions, in time slices; registers their tests and marks them as dirty."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ from indexing.store.elasticsearch.tests import StoredTest, source_of
 from indexing.store.interface import ExecutionCount
 from indexing.timestamps import to_microseconds
 
-# One request asks for so many ids. An id that retention dropped may stand in more than one slice.
+# How many ids one request takes. An id that retention dropped may exist in more than one slice.
 _IDS_AT_ONCE: Final = 5_000
 _ROWS_A_PAGE: Final = 5_000
-# Up to so many places are looked up by their ids, one for each id and slice. More are searched for,
-# which takes a refresh first and costs less a place.
+# Up to this many documents, one for each id and slice, are read by id. For more, a search is
+# cheaper, although it needs a refresh first.
 _LOOKED_UP_AT_ONCE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """An execution with the run that it is of."""
+    """An execution and its run."""
 
     run: Run
     execution: Execution
@@ -82,7 +82,7 @@ async def _write(
         for each in given
     }
     marker = new_marker_id()
-    # Runs that differ by their commits alone are judged together.
+    # Runs that differ only by their commits have the same id and are judged together.
     jobs = frozenset(derive_run_id(repository, run).hex() for run in results)
     follow_up = FollowUp(runs=jobs)
     ahead = marker_operation(cluster, marker, routing, names, ahead=True, follow_up=follow_up)
@@ -91,7 +91,7 @@ async def _write(
         operations, _ = await run_both(planning, _mark_before(cluster, ahead, routing, names))
     else:
         operations = await planning
-        # Before anything is written: a cluster that has no room for a slice is left as it was.
+        # Create slices before any other write: a cluster without room for them stays unchanged.
         await cluster.slices.ensure(operation.index for operation in operations.values())
         await _mark_before(cluster, ahead, routing, names)
     if len(given) > SMALL_WRITE:
@@ -108,7 +108,7 @@ async def _write(
 async def _mark_before(
     cluster: Cluster, marker_operation: Operation, routing: str, names: dict[str, str]
 ) -> None:
-    """Mark the tests, and store those that are new: both before any execution of theirs."""
+    """Mark the tests and store new ones, before any of their executions is written."""
     operations = [marker_operation]
     operations += [
         Operation(
@@ -130,10 +130,10 @@ async def _plan(
     retention: Retention,
     slices: Sequence[str],
 ) -> dict[int, Operation]:
-    """The writes of what is new, by the place in `results`.
+    """Return the writes of new executions, by their position in `results`.
 
-    The slice goes by the time of an execution, which a second load may give otherwise: so what is
-    there is looked for in all slices, and within one no id can be written twice.
+    The time of an execution determines its slice, and a second load may report another time. So
+    this looks for stored executions in all slices. Within a slice an id cannot be written twice.
     """
     executions = [result.execution for result in results]
     if slices and len(executions) * len(slices) <= _LOOKED_UP_AT_ONCE:
@@ -154,7 +154,7 @@ async def _plan(
 async def _store(
     cluster: Cluster, operations: Mapping[int, Operation], count: int
 ) -> list[Outcome | None]:
-    """Store what is new of so many executions; `None` for what is there already."""
+    """Store the new ones of `count` executions; None for those that exist already."""
     sent = await cluster.slices.send(list(operations.values()), visible=False)
     outcomes = dict(zip(operations, sent, strict=True))
     return [outcomes.get(number) for number in range(count)]
@@ -162,7 +162,7 @@ async def _store(
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where an execution stands already; `dropped` when retention left it there unseen."""
+    """The index of a stored execution; `dropped` if retention hides it."""
 
     index: str
     dropped: bool
@@ -175,7 +175,7 @@ async def _look_up(
     retention: Retention,
     slices: Sequence[str],
 ) -> dict[str, _Place]:
-    """The same as `_find_stored` without a refresh: few documents can be asked for by their ids."""
+    """Do the same as `_find_stored` without a refresh: read few documents by their ids."""
     places: list[tuple[str, str, str | None]] = [
         (index, execution.id.hex(), routing_of(repository))
         for index in slices
@@ -208,7 +208,7 @@ async def _find_stored(
         body = {
             "size": _ROWS_A_PAGE,
             "query": {"ids": {"values": ids}},
-            # The time tells the slice, so the two are unique together.
+            # The time determines the slice, so id and time are unique together.
             "sort": [{"execution_id": "asc"}, {TIME: "asc"}],
             "_source": [TIME, "epoch"],
         }

@@ -1,4 +1,4 @@
-"""Documents of application keys, found by the digest of the key's text."""
+"""Documents of application keys, found by the digest of the key."""
 
 from __future__ import annotations
 

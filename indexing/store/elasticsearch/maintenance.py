@@ -1,4 +1,4 @@
-"""What is done to the whole store: counting it, dropping what is old, deriving all anew."""
+"""Maintenance of the whole store: status counts, pruning and rebuilding."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def prune(
         await cluster.connection.count(layout.events, going_events),
         await cluster.connection.count(layout.executions, going_executions),
     )
-    # Markers come first: what is gone can no longer be asked which tests it was of.
+    # Markers come first: afterwards the tests of the dropped executions are unknown.
     touched = await _mark_touched(cluster, going_executions)
     await _make_final(cluster, touched)
     await cluster.control.change(lambda state: advance(state, until))
@@ -75,14 +75,14 @@ async def prune(
 
 
 async def rebuild(cluster: Cluster, now: datetime, progress: Steps | None) -> int:
-    """Fill a new generation of the identity index while the old one is read, and swap them."""
+    """Fill a new generation of the identity index while readers use the old one; then swap them."""
     generation = uuid.uuid4().hex[:12]
     index = cluster.layout.identities_of(generation)
     await create_index(cluster.connection, index)
     read = await _read_generation(cluster)
 
     def begin(state: State) -> State:
-        # A rebuild that was killed as it ended may have left the readers ahead of the document.
+        # A rebuild that was killed near its end may have swapped the alias but not the document.
         return replace(state, identities=read, building=generation)
 
     await cluster.control.change(begin)
@@ -95,7 +95,7 @@ async def rebuild(cluster: Cluster, now: datetime, progress: Steps | None) -> in
 
 
 async def _read_generation(cluster: Cluster) -> str:
-    """The generation that the alias names."""
+    """Return the generation that the alias points to."""
     alias = cluster.layout.identities
     (index,) = await cluster.connection.request("GET", f"/_alias/{alias}", patience=WRITING)
     return str(index).removeprefix(f"{alias}-")
@@ -109,7 +109,7 @@ async def _swap(cluster: Cluster, generation: str) -> None:
             raise StoreError("another rebuild was begun meanwhile; that one goes on")
         return replace(state, identities=generation, building=None)
 
-    # Readers first: until writers know as well, both generations are written to.
+    # Switch the readers first: until the document changes, writers write to both generations.
     state = await cluster.control.read()
     if state.building == generation:
         swap = [
@@ -118,7 +118,7 @@ async def _swap(cluster: Cluster, generation: str) -> None:
         ]
         await cluster.connection.request("POST", "/_aliases", {"actions": swap}, patience=WRITING)
     await cluster.control.change(take_over)
-    # What earlier rebuilds left behind goes too.
+    # This also deletes generations that interrupted rebuilds left behind.
     for name in await _list_indices(cluster, f"{layout.identities}-*"):
         if name != layout.identities_of(generation):
             await _delete_index(cluster, name)
@@ -129,7 +129,7 @@ def _visible(retention: Retention, field: str) -> dict[str, Any]:
 
 
 def _going(retention: Retention, field: str, until: int) -> dict[str, Any]:
-    """What is seen now and will not be once retention went up to that moment."""
+    """Return the query for rows that are visible now and older than `until`."""
     old = {"range": {field: {"lt": until}}}
     return {"bool": {"filter": [old], "must_not": retention.hidden(field)}}
 
@@ -137,7 +137,7 @@ def _going(retention: Retention, field: str, until: int) -> dict[str, Any]:
 async def _mark_touched(
     cluster: Cluster, going: Mapping[str, Any]
 ) -> dict[str, list[dirty_markers.MarkedTests]]:
-    """Mark the tests of these executions ahead; gives that by the routing of their repository."""
+    """Mark the tests of these executions before the change; return them by routing."""
     touched: dict[str, list[dirty_markers.MarkedTests]] = {}
     async for buckets in scan_groups(
         cluster.connection,
@@ -160,7 +160,7 @@ async def _mark_touched(
 async def _make_final(
     cluster: Cluster, touched: Mapping[str, Sequence[dirty_markers.MarkedTests]]
 ) -> None:
-    """What automatic quarantines were decided by is going: they cannot be looked at again."""
+    """Make automatic quarantines of these tests final, because their evidence is being dropped."""
     for routing, marked in touched.items():
         gone = {test for each in marked for test in each.tests}
         filters = [{"term": {"repository_id": routing}}, {"exists": {"field": "judged_until"}}]
@@ -195,7 +195,7 @@ async def _drop_slices(cluster: Cluster, pattern: str, before: datetime) -> None
 
 
 async def _drop_runs(cluster: Cluster, before: int) -> None:
-    """Forget the runs whose executions are all gone; `last_at` knows nothing of later ones."""
+    """Delete runs without executions; `last_at` may miss later ones, so this looks for them."""
     body = {
         "size": _ROWS_A_PAGE,
         "query": {"range": {"last_at": {"lt": before}}},
@@ -214,7 +214,7 @@ async def _drop_runs(cluster: Cluster, before: int) -> None:
 
 
 async def _find_left(cluster: Cluster, runs: Sequence[str], retention: Retention) -> set[str]:
-    """Which of these runs have executions yet."""
+    """Return which of these runs still have executions."""
     body = {
         "size": 0,
         "track_total_hits": False,
@@ -240,7 +240,7 @@ async def _delete_index(cluster: Cluster, name: str) -> None:
 
 
 async def list_repositories(cluster: Cluster) -> list[str]:
-    """The routings of all repositories."""
+    """Return the routings of all repositories."""
     body = {
         "size": _ROWS_A_PAGE,
         "query": {"term": {"kind": repositories.KIND}},

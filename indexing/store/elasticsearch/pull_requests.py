@@ -1,4 +1,4 @@
-"""How values that JSON has no type for stand in documents. Pure."""
+"""Converts pull requests to and from their form in documents. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The document of one quarantine slot: a test and a branch pattern, or a test and all branches.
 
-The record in force and what is remembered of those that ended change together, in one write over
-the state that was read: so no two processes can both begin one.
+One write with optimistic concurrency control changes the record in force together with the data
+about ended ones. So two processes cannot both begin a quarantine.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from indexing.timestamps import (
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One quarantine from its beginning until it is removed or ended by its expiry.
+    """One quarantine, from its beginning until it is removed or expires.
 
-    `judged_until` is the newest finish time that an automatic one was decided by, under the
-    repository's `settings_version`; under another one the decision is final.
+    `judged_until` is the newest finish time among the evidence for an automatic one. It holds for
+    the repository's `settings_version`; under another version the decision is final.
     """
 
     id: uuid.UUID
@@ -49,7 +49,7 @@ class Record:
     settings_version: int = 0
 
     def taken_over_by(self, request: QuarantineRequest) -> Record:
-        """The same quarantine under the reason, owner, expiry and source of a new request."""
+        """Return this quarantine with the reason, owner, expiry and source of a new request."""
         return replace(
             self,
             reason=request.reason,
@@ -62,10 +62,10 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class QuarantineSlot:
-    """The place of one quarantine, filled or not; `ended` counts its quarantines that are over.
+    """The slot of one quarantine, with or without a record; `ended` counts those that ended.
 
-    `answered_until` is how far the evidence reached that their ends have answered. `version` is
-    none for a slot that was never stored.
+    `answered_until` is the time of the newest evidence that the ended ones have answered. `version`
+    is None for a slot that was never stored.
     """
 
     routing: str
@@ -79,7 +79,7 @@ class QuarantineSlot:
 
     @property
     def quarantine(self) -> Quarantine | None:
-        """The record as readers know it."""
+        """The record in force, as a `Quarantine`."""
         record = self.record
         if record is None:
             return None
@@ -95,18 +95,18 @@ class QuarantineSlot:
         )
 
     def holding(self, record: Record | None) -> QuarantineSlot:
-        """The slot with that record in place of its own, which leaves no trace."""
+        """Return the slot with another record; the old one does not count as ended."""
         return replace(self, record=record)
 
     def ended_with(self, evidence_until: datetime | None) -> QuarantineSlot:
-        """The slot after its record ended, answering the evidence up to that moment."""
+        """Return the slot after its record ended, with the evidence up to that moment answered."""
         answered = [m for m in (self.answered_until, evidence_until) if m is not None]
         return replace(
             self, record=None, ended=self.ended + 1, answered_until=max(answered, default=None)
         )
 
     def expired_by(self, now: datetime) -> QuarantineSlot:
-        """The slot with its record ended, if that has expired."""
+        """Return the slot, with its record ended if that has expired."""
         expires_at = None if self.record is None else self.record.expires_at
         if expires_at is None or expires_at > now:
             return self
@@ -118,7 +118,7 @@ def slot_id(test_id: uuid.UUID, branch: str | None) -> str:
 
 
 async def read_slots(cluster: Cluster, slots: Sequence[QuarantineSlot]) -> list[QuarantineSlot]:
-    """Each slot as it is stored; those that are not come back as they were given."""
+    """Return each slot as stored; a slot that is not stored comes back unchanged."""
     found = await cluster.connection.get_many(
         [
             (cluster.layout.quarantines, slot_id(slot.test_id, slot.branch), slot.routing)
@@ -133,7 +133,7 @@ async def read_slots(cluster: Cluster, slots: Sequence[QuarantineSlot]) -> list[
 
 
 async def write_slot(cluster: Cluster, slot: QuarantineSlot) -> None:
-    """Store a slot over what was read of it; raises `ConflictError` if that has changed."""
+    """Store a slot; raises `ConflictError` if it has changed since it was read."""
     await cluster.connection.put(
         cluster.layout.quarantines,
         slot_id(slot.test_id, slot.branch),
@@ -144,7 +144,7 @@ async def write_slot(cluster: Cluster, slot: QuarantineSlot) -> None:
 
 
 def writing(cluster: Cluster, slot: QuarantineSlot) -> Operation:
-    """The same as one operation of a bulk, whose outcome is a conflict then."""
+    """Return the same write as a bulk operation; a concurrent change is a conflict outcome."""
     return Operation(
         "create" if slot.version is None else "index",
         cluster.layout.quarantines,

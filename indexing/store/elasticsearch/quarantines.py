@@ -1,4 +1,4 @@
-"""Quarantines as readers ask for them and as people begin and end them."""
+"""Reads quarantines, and begins and ends them on request."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def add_quarantine(
     )
     while True:
         (slot,) = await read_slots(cluster, [unknown])
-        # An expired one is over: whoever quarantines the test again begins a new record.
+        # An expired record has ended: quarantining the test again begins a new one.
         slot = slot.expired_by(now)
         slot = slot.holding(_requested(slot.record, request, now))
         (slot,) = await judge_recovery(cluster, slot.routing, [slot])
@@ -128,7 +128,7 @@ def _requested(standing: Record | None, request: QuarantineRequest, now: datetim
             expires_at=request.expires_at,
         )
     if standing.source is QuarantineSource.MANUAL and request.source is QuarantineSource.AUTO:
-        # What a person decided is not for the rules to change.
+        # The rules must not change a decision of a person.
         return standing
     return standing.taken_over_by(request)
 
@@ -136,7 +136,7 @@ def _requested(standing: Record | None, request: QuarantineRequest, now: datetim
 async def _find(
     cluster: Cluster, repository: RepositoryName, quarantine_id: uuid.UUID, now: datetime
 ) -> QuarantineSlot | None:
-    """The slot that holds that quarantine at this moment, if it is in force."""
+    """Return the slot of that quarantine if it is in force at `now`."""
     routing = routing_of(repository)
     query = QuarantineQuery(repository, now)
     found = {"term": {"quarantine_id": str(quarantine_id)}}
@@ -158,7 +158,7 @@ async def _find(
 async def _find_last_evidence(
     cluster: Cluster, repository: RepositoryName, test_id: uuid.UUID
 ) -> datetime | None:
-    """When the newest evidence against a test on the default branch finished, if there is any."""
+    """Return the finish time of the newest evidence against a test on the default branch."""
     stored = await read_repository(cluster, repository)
     await cluster.connection.refresh(cluster.layout.executions)
     slot = observations.ObservedBranch(

@@ -1,9 +1,9 @@
-"""Executions that an operator removes, and what is left of their tests.
+"""Removes executions on behalf of an operator, and updates or deletes their tests.
 
-First and last failure and success outlive the executions behind them. So the dirty markers around
-a removal say which bounds may come from removed executions, and which runs have to be judged again.
-The next refresh does both. A kill at any point leaves such a marker, or executions that the next
-call finds.
+First and last failure and success outlive their executions. So the dirty markers before and after a
+removal list the bounds that may come from removed executions, and the runs to judge again. The next
+refresh handles both. A kill at any point leaves such a marker, or executions that the next call
+finds.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from indexing.timestamps import from_microseconds, to_microseconds
 
 _ROWS_A_PAGE: Final = 5_000
 _RUNS_A_PAGE: Final = 500
-# No cluster takes more than 65,536 terms unless it is told to; few of them keep a query small.
+# A cluster accepts at most 65,536 terms by default; fewer keep a query small.
 _RUNS_A_QUERY: Final = 1_000
 
 
@@ -56,7 +56,7 @@ async def measure_executions(cluster: Cluster, selection: ExecutionSelection) ->
     moments: list[int] = []
     await cluster.connection.refresh(f"{cluster.layout.executions},{cluster.layout.tests}")
     for routing in await _routings(cluster, selection):
-        # A test may have executions of several queries.
+        # Several queries may find executions of the same test.
         tests: set[str] = set()
         for query in await _queries_of(cluster, routing, selection):
             async for buckets in scan_groups(
@@ -163,7 +163,7 @@ async def _routings(cluster: Cluster, selection: ExecutionSelection) -> list[str
 async def _queries_of(
     cluster: Cluster, routing: str, selection: ExecutionSelection
 ) -> list[dict[str, Any]]:
-    """Queries that find each selected execution once."""
+    """Return queries that together find each selected execution once."""
     retention = (await cluster.control.read()).retention
     filters: list[dict[str, Any]] = [{"term": {"repository_id": routing}}]
     if selection.pipeline_name is not None:
@@ -194,7 +194,7 @@ async def _queries_of(
 async def _find_runs(
     cluster: Cluster, routing: str, selection: ExecutionSelection, query: Mapping[str, Any]
 ) -> list[str]:
-    """The keys of the selected runs; no document can be found by a part of such a key."""
+    """Return the ids of the selected runs; the parts of a run's id are not searchable."""
     named = (selection.run_id, selection.attempt, selection.pipeline_name, selection.job_name)
     run_id, attempt, pipeline, job = named
     if selection.repository is not None and run_id and attempt and pipeline and job:
@@ -221,7 +221,7 @@ async def _find_runs(
 async def _find_misdated_bounds(
     cluster: Cluster, routing: str, accepted: AcceptedTimes
 ) -> AsyncIterator[frozenset[tuple[str, int]]]:
-    """First and last failures and successes outside the range, as (test, microseconds)."""
+    """Yield first and last failures and successes outside the range, as (test, microseconds)."""
     earliest, latest = to_microseconds(accepted.earliest), to_microseconds(accepted.latest)
     body = {
         "size": _ROWS_A_PAGE,
@@ -241,7 +241,7 @@ async def _find_misdated_bounds(
 
 
 async def _clamp_slots(cluster: Cluster, routing: str, latest: datetime, now: datetime) -> None:
-    """Have what was decided about quarantines by later dates count as decided at `now`."""
+    """Set times of evidence in quarantine slots to `now` if they are later than `latest`."""
 
     def clamp(moment: datetime | None) -> datetime | None:
         return now if moment is not None and moment > latest else moment
@@ -281,7 +281,7 @@ def _slot_of(hit: Mapping[str, Any]) -> QuarantineSlot:
 
 
 async def _write(cluster: Cluster, slot: QuarantineSlot) -> bool:
-    """Store the slot; false where somebody else has changed it meanwhile."""
+    """Store the slot; return False if another process has changed it since it was read."""
     try:
         await write_slot(cluster, slot)
     except ConflictError:
@@ -292,7 +292,7 @@ async def _write(cluster: Cluster, slot: QuarantineSlot) -> bool:
 async def _drop_automatic_quarantine(
     cluster: Cluster, repository: RepositoryName, test_name: str
 ) -> None:
-    """End the automatic quarantine of a test, if there is one, without a trace."""
+    """Delete the automatic quarantine of a test, if any; it does not count as ended."""
     test_id = derive_test_id(repository, test_name)
     unknown = QuarantineSlot(routing_of(repository), test_id, test_name, None)
     while True:
@@ -304,7 +304,7 @@ async def _drop_automatic_quarantine(
 
 
 async def _drop_test(cluster: Cluster, repository: RepositoryName, test_name: str) -> bool:
-    """Delete the document of a test and its rows; true where there was none."""
+    """Delete the document of a test and its identity rows; return True if there was none."""
     routing = routing_of(repository)
     test_id = str(derive_test_id(repository, test_name))
     tests = cluster.layout.tests
@@ -312,8 +312,9 @@ async def _drop_test(cluster: Cluster, repository: RepositoryName, test_name: st
     if document is None:
         return True
     before = test_of(document.source)
-    # Rows follow the version of their test's document. It is written once more before they go, so
-    # that whoever is working the test out now can write neither.
+    # Identity rows use the version of their test's document as an external version. So write the
+    # document once more before deleting the rows: a concurrent refresh of this test then conflicts
+    # on both.
     emptied = source_of(
         replace(before, health=TestHealth(), metadata=TestMetadata()), test_id, routing
     )
@@ -324,7 +325,7 @@ async def _drop_test(cluster: Cluster, repository: RepositoryName, test_name: st
     await _delete_rows(cluster, repository, test_name, before.identities, outcome.version)
     document = await cluster.connection.get(tests, test_id, routing=routing)
     if document is not None and test_of(document.source) == test_of(emptied):
-        # The document goes last: a new one of this test then has a higher version than its rows.
+        # Delete the document last: a new one of this test then has a higher version than its rows.
         guard = document.version.parameters
         deleting = Operation("delete", tests, test_id, routing, guard=guard)
         await bulk.send(cluster.connection, [deleting], visible=True)
@@ -350,5 +351,5 @@ async def _delete_rows(
         for pipeline, job in identities
         for generation in state.generations
     ]
-    # A rebuild may have ended meanwhile, and taken its older generation away.
+    # A rebuild may have ended in the meantime and deleted the older generation.
     await bulk.send(cluster.connection, operations, visible=True, may_be_gone=True)

@@ -1,8 +1,8 @@
-"""Documents of repositories: found by their key, kept in the spelling that came first.
+"""Documents of repositories: found without regard to case, stored in their first spelling.
 
-A change is one write of one document, so it happens whole or not at all. What has to follow from
-it travels in the document: `settings_version` ends what was decided under other settings, and
-`announcement` is the event that is still to be written into the log.
+A change is one write of one document, so it is atomic. The document also holds the follow-up work:
+a new `settings_version` makes decisions under earlier settings final, and `announcement` is the
+event that is still to be written into the log.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PAGE: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class StoredRepository:
-    """A repository as its document holds it."""
+    """The content of a repository's document."""
 
     repository: Repository
     settings_version: int
@@ -41,7 +41,7 @@ def document_id(name: RepositoryName) -> str:
 
 
 def document_routed(routing: str) -> str:
-    """The document of the repository whose others are routed so."""
+    """Return the document id of the repository with that routing."""
     return f"repository:{routing}"
 
 
@@ -63,7 +63,7 @@ async def list_repositories(cluster: Cluster) -> list[Repository]:
 
 
 async def read_repository(cluster: Cluster, name: RepositoryName) -> StoredRepository:
-    """All that the document holds; raises `UnknownRepositoryError` where there is none."""
+    """Read the document of a repository; raises `UnknownRepositoryError` if there is none."""
     found = await cluster.connection.get(cluster.layout.control, document_id(name))
     if found is None:
         raise UnknownRepositoryError(f"the repository {name} is not known")
@@ -71,7 +71,7 @@ async def read_repository(cluster: Cluster, name: RepositoryName) -> StoredRepos
 
 
 async def read_known(cluster: Cluster, names: Sequence[RepositoryName]) -> State:
-    """The state of the store; raises `UnknownRepositoryError` where one of them is not known."""
+    """Return the state of the store; raises `UnknownRepositoryError` if a repository is unknown."""
     places = [(cluster.layout.control, document_id(name), None) for name in names]
     state, found = await cluster.control.read_with(places)
     for name, document in zip(names, found, strict=True):
@@ -85,7 +85,7 @@ async def ensure_repository(cluster: Cluster, name: RepositoryName) -> Repositor
 
 
 async def make_known(cluster: Cluster, name: RepositoryName) -> StoredRepository:
-    """All that is stored of a repository, which is stored now if it was not."""
+    """Read the document of a repository; register the repository first if it is unknown."""
     place = (cluster.layout.control, document_id(name))
     found = await cluster.connection.get(*place)
     if found is None:
@@ -104,7 +104,7 @@ async def replace_repository(
     settings_version: int,
     announcement: StoredEvent | None,
 ) -> None:
-    """Store a repository over what was read of it; raises `ConflictError` if that has changed."""
+    """Replace a stored repository; raises `ConflictError` if it has changed since it was read."""
     await cluster.connection.put(
         cluster.layout.control,
         stored.document.id,
@@ -161,7 +161,7 @@ def _announcement_source(event: StoredEvent) -> dict[str, Any]:
 
 
 def _announcement_of(name: RepositoryName, source: Mapping[str, Any]) -> StoredEvent:
-    # Settings are of no pull request and of no branch.
+    # A settings change has no pull request and no branch.
     return StoredEvent(
         repository=name,
         key=EventKey(from_microseconds(source["received_at"]), source["id"]),

@@ -1,4 +1,4 @@
-"""A change of a repository's settings, with all that it bears on: tests, decisions, the log."""
+"""Changes a repository's settings, marks its tests as dirty and writes the event into the log."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ async def set_repository(
         after = _changed(before, change)
         if after == before:
             return after
-        # The mark comes first: a kill in between leaves work to be done for nothing, never undone.
+        # Write the marker first: a kill in between then causes a needless refresh, never a missing
+        # one.
         await mark_repository(cluster, routing_of(before.name), ahead=True)
-        # What was decided by other settings cannot be looked at again by these. What another
-        # branch spoke for can: where the new one says nothing against a test, it is taken back.
+        # A new settings version makes earlier automatic quarantines final. After a change of the
+        # default branch they stay open to review: a quarantine is withdrawn if the new branch has
+        # no evidence against its test.
         same_branch = after.default_branch == before.default_branch
         try:
             await replace_repository(
@@ -38,7 +40,7 @@ async def set_repository(
             )
         except ConflictError:
             continue
-        # Whoever worked the tests out in the meantime did so by the old settings.
+        # A concurrent refresh may have used the old settings.
         await mark_repository(cluster, routing_of(before.name))
         await write_announcement(cluster, await make_known(cluster, name))
         return after

@@ -1,4 +1,4 @@
-"""The backend over Elasticsearch: the two interfaces, each method handed to its room."""
+"""Implements the store interfaces over Elasticsearch; each method delegates to its module."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from indexing.store.interface import (
 
 
 class ElasticsearchStore(Store):
-    """The indices of one prefix in one cluster. Any number of processes read and write them."""
+    """The indices of one prefix in one cluster; any number of processes may use them at once."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -62,11 +62,11 @@ class ElasticsearchStore(Store):
     async def open(
         cls, urls: Sequence[str], *, prefix: str, api_key: str | None = None
     ) -> ElasticsearchStore:
-        """Open the indices, made where they are missing.
+        """Open the indices; create those that are missing.
 
         Raises:
             StoreUnavailableError: no node of the cluster answers.
-            StoreVersionError: the server or the indices are of a version that this cannot use.
+            StoreVersionError: this program cannot use the version of the server or of the indices.
         """
         connection = Connection(urls, api_key)
         layout = Layout(prefix)
@@ -86,7 +86,7 @@ class ElasticsearchStore(Store):
         return (await self._cluster.control.read()).identity
 
     def revision(self) -> None:
-        """Nothing: no cluster tells of a write without being asked."""
+        """Return None: a cluster does not notify clients of writes."""
 
     async def ping(self) -> None:
         await self._cluster.control.read()

@@ -1,4 +1,4 @@
-"""Documents of tests: what is derived of each, read and written whole."""
+"""Documents of tests, with their derived values; always read and written as a whole."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ from indexing.store.elasticsearch.pull_requests import pull_document, pull_of
 from indexing.store.elasticsearch.repositories import document_id, repository_of
 from indexing.timestamps import microseconds_or_none, moment_or_none
 
-# The moments that outlive the executions that they are of.
+# These moments outlive their executions.
 BOUNDS: Final = ("first_failure_at", "last_failure_at", "last_success_at")
 
 
 @dataclass(frozen=True, slots=True)
 class StoredTest:
-    """A test as its document holds it.
+    """The content of a test's document.
 
-    `branch` is the default branch that `health` was derived of; first and last failure and success
-    mean nothing for another one. `identities` are the (pipeline, job) that the search shows of it.
+    `branch` is the default branch that `health` was derived from; first and last failure and
+    success are invalid for another branch. `identities` are the (pipeline, job) pairs of its rows
+    in the identity index.
     """
 
     test_name: str
@@ -40,7 +41,7 @@ class StoredTest:
     identities: tuple[tuple[str, str], ...] = ()
 
     def bounds_on(self, branch: str) -> TestHealth:
-        """The health with first and last as far as they are of that branch."""
+        """Return the health; without first and last failure and success if of another branch."""
         if self.branch == branch:
             return self.health
         return replace(
@@ -53,7 +54,7 @@ class StoredTest:
         )
 
     def without(self, removed: Collection[int]) -> StoredTest:
-        """The test without the bounds that stand at these moments, in microseconds."""
+        """Return the test without the bounds at these moments, in microseconds."""
         gone: dict[str, Any] = {
             bound: None
             for bound in BOUNDS

@@ -95,6 +95,8 @@ async def _refresh(
                     left |= done.again
                     total += done.tests
                     more |= done.turned or bool(done.again)
+                    if done.turned:
+                        met.difference_update(named)
                     if progress is not None and done.tests:
                         progress(total)
                 finished = [
@@ -114,8 +116,8 @@ def _size(marker: DirtyMarker) -> int:
 class _Done:
     """How many tests were computed, and which need another pass.
 
-    `turned` if a run became an infrastructure failure or ceased to be one: its tests are stale
-    again, even if this pass has computed them already.
+    `turned` if a run became an infrastructure failure or ceased to be one. Then nothing was
+    computed: all tests of the run have markers by now.
     """
 
     tests: int = 0
@@ -145,7 +147,10 @@ async def _refresh_repository(
         beginning = _Step.begin(cluster, routing, some, now, removed, searchable)
         if start == 0:
             turned, step = await run_both(judge_runs(cluster, routing, runs, searchable), beginning)
-            yield _Done(turned=turned)
+            if turned:
+                # All tests of the run have markers now: the next pass computes each of them once.
+                yield _Done(again=frozenset(tests), turned=True)
+                return
         else:
             step = await beginning
         async for done in step.run():

@@ -1,4 +1,4 @@
-"""Real nodes of Elasticsearch, alone or as a cluster, that a test starts, harms and ends."""
+"""Real Elasticsearch nodes, single or clustered, that a test starts, breaks and stops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.servers.ports import HOST, reserve
 from tests.servers.process import DEADLINE, Server, ServerProcess
 
 NATIVE: Final = "ALL-UNNAMED,org.elasticsearch.nativeaccess,org.apache.lucene.core"
-# Seconds that one question about its health may take: a look at the process is never far.
+# Timeout in seconds of one health request. It is short, so that an ended process is noticed soon.
 HEALTH_TIMEOUT: Final = 1
 
 LOGGING: Final = """\
@@ -33,14 +33,15 @@ SETTINGS: Final = {
     "discovery.type": "single-node",
     "http.host": HOST,
     "transport.host": HOST,
-    # A test runs on machines whose disk is nearly full, and cleans up by pattern.
+    # Tests run on machines with a nearly full disk, and delete indices by pattern.
     "cluster.routing.allocation.disk.threshold_enabled": False,
     "action.destructive_requires_name": False,
 }
 
 
-# As Elasticsearch's own launcher has it for small heaps: the collector begins before the breaker
-# that looks at the heap refuses requests, which on a quiet node would go on until it ends.
+# The setting of Elasticsearch's own launcher for small heaps: garbage collection starts before the
+# circuit breaker for the heap refuses requests. Otherwise a quiet node would refuse them until it
+# stops.
 _COLLECTOR: Final = (
     "-XX:+UseG1GC",
     "-XX:G1HeapRegionSize=4m",
@@ -50,7 +51,7 @@ _COLLECTOR: Final = (
 
 
 class Node(Server):
-    """One node: the same ports, data and log for as long as the object lives."""
+    """One node: it keeps its ports, data and log for the lifetime of the object."""
 
     def __init__(
         self,
@@ -62,9 +63,9 @@ class Node(Server):
         settings: Mapping[str, object] | None = None,
         port: int | None = None,
     ) -> None:
-        """`quick_start` leaves out the second compiler: right for tests, wrong for measuring.
+        """`quick_start` disables the second compiler: good for tests, wrong for measurements.
 
-        The port is that of HTTP; it is the first choice, not a must.
+        `port` is the HTTP port; another one is used if it is taken.
         """
         super().__init__()
         self.folder = folder
@@ -81,7 +82,7 @@ class Node(Server):
         return f"http://{HOST}:{self.http.number}"
 
     def join(self, settings: Mapping[str, object], cluster_size: int) -> None:
-        """Be one of so many nodes from the next start on."""
+        """Form a cluster of `nodes` nodes from the next start on."""
         self._settings.update(settings)
         self.cluster_size = cluster_size
 
@@ -91,7 +92,7 @@ class Node(Server):
         config = self.folder / "config"
         config.mkdir(parents=True, exist_ok=True)
         (config / "log4j2.properties").write_text(LOGGING, encoding="utf-8")
-        # JSON is YAML too.
+        # JSON is valid YAML.
         configuration = json.dumps(self._configuration(), indent=1)
         (config / "elasticsearch.yml").write_text(configuration, encoding="utf-8")
         return ServerProcess(
@@ -101,11 +102,11 @@ class Node(Server):
         )
 
     def wait_until_ready(self) -> None:
-        """Wait until every node of the cluster is in it and every shard has a primary."""
+        """Wait until all nodes have joined the cluster and every shard has a primary."""
         self.wait_for("yellow", self.cluster_size)
 
     def wait_for(self, status: str, nodes: int) -> None:
-        """Wait until its cluster has that status (`red`, `yellow`, `green`), and so many nodes."""
+        """Wait until the cluster has that status (`red`, `yellow`, `green`) and number of nodes."""
         query = f"wait_for_status={status}&wait_for_nodes=>={nodes}&timeout={HEALTH_TIMEOUT}s"
         self.process.wait_until(lambda: self._answers(query), f"{self.name} on {self.url}")
 
@@ -116,10 +117,10 @@ class Node(Server):
     def ask(
         self, path: str, method: str = "GET", body: object = None, *, timeout: float = DEADLINE
     ) -> tuple[int, Any]:
-        """The status and the JSON that it answers.
+        """Return the status and the JSON body of the response.
 
         Raises:
-            OSError: it is not there, or did not answer in so many seconds.
+            OSError: the node is not reachable, or did not respond within the timeout.
         """
         connection = http.client.HTTPConnection(HOST, self.http.number, timeout=timeout)
         try:
@@ -164,10 +165,9 @@ class Node(Server):
 
 
 class Cluster:
-    """Several nodes that found each other; each is harmed and started again by itself.
+    """Several nodes in one cluster; a test breaks and restarts each of them separately.
 
-    A node that is restarted waits for all the others too: use `run` and `wait_for` where
-    some stay away.
+    A restarted node waits for all the others too: use `run` and `wait_for` when some stay down.
     """
 
     def __init__(self, folder: Path, size: int = 3, *, heap: str = "512m") -> None:
@@ -199,14 +199,14 @@ class Cluster:
         return self
 
     def elected(self) -> Node:
-        """The node that is master now."""
+        """The current master node."""
         running = next(node for node in self.nodes if node.alive)
         _, (master,) = running.ask("/_cat/master?format=json")
         return next(node for node in self.nodes if node.name == master["node"])
 
     def stop(self) -> None:
         for node in self.nodes:
-            # What one node has to hand over, no other is there to take.
+            # Killed, because all nodes stop: no other node could take over its shards.
             if node.alive:
                 node.kill()
             node.release()

@@ -1,4 +1,4 @@
-"""Where a server that lives no longer than a run of tests keeps its data."""
+"""The data folder of a server that lives for one test run."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Final
 
 MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a new folder of this user is made in it
-# A container may have a few megabytes there.
+# In a container it may have only a few megabytes.
 ENOUGH_BYTES: Final = 2 * 2**30
 
 
 def server_folder() -> tempfile.TemporaryDirectory[str]:
-    """A new folder, in memory where there is room: a node waits for the disk at every write."""
+    """A new folder, in memory if there is room: a node waits for the disk at every write."""
     in_memory = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= ENOUGH_BYTES
     return tempfile.TemporaryDirectory(prefix="mergewatch-", dir=MEMORY if in_memory else None)

@@ -1,4 +1,4 @@
-"""The least of HTTP that the proxy needs to answer in a server's stead."""
+"""The part of HTTP that the proxy needs to respond in place of the server."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ CHUNKED = re.compile(rb"^transfer-encoding:.*chunked", re.IGNORECASE | re.MULTIL
 
 
 class RequestEnd:
-    """Finds where requests end in the bytes of one connection."""
+    """Finds the ends of requests in the bytes of one connection."""
 
     def __init__(self) -> None:
         self._pending = b""
 
     def ends_within(self, data: bytes) -> int:
-        """How many requests are complete now that these bytes came as well."""
+        """Add these bytes and return how many requests they complete."""
         self._pending += data
         ended = 0
         while (length := self._first_length()) is not None:
@@ -39,7 +39,7 @@ class RequestEnd:
 
 
 def answer_of(status: int, retry_after: int | None) -> bytes:
-    """An error of Elasticsearch, whose client asks for the header that names the product."""
+    """An Elasticsearch error. The client requires the header with the product name."""
     body = json.dumps({"error": {"type": "proxy", "reason": "asked to"}, "status": status})
     lines = [
         f"HTTP/1.1 {status} {http.HTTPStatus(status).phrase}",

@@ -1,9 +1,9 @@
 """The indices that all tests of a run share, emptied between two tests.
 
-To create the indices takes a second or two; to delete a few documents takes milliseconds. A test
-must not see what the test before left behind: it finds the indices, settings, mappings, aliases and
-templates of a new store, and no document but the store's own. Where anything else was changed,
-everything is dropped and created anew. Monthly slices may stay, empty.
+Creating the indices takes a second or two; deleting a few documents takes milliseconds. A test must
+not see what the test before it left: it finds the indices, settings, mappings, aliases and
+templates of a new store, and no documents but the store's own. If anything else was changed,
+everything is dropped and created again. Monthly slices may stay, empty.
 """
 
 from __future__ import annotations
@@ -26,14 +26,13 @@ from indexing.store.elasticsearch.indices.layout import Layout
 from indexing.store.elasticsearch.indices.setup import FIRST_GENERATION, create_index
 from tests.servers.process import DEADLINE, POLL
 
-# The slices that are created with the store, to learn what a slice looks like. Most tests write to
-# this month.
+# Slices created with the store, as samples of a slice. Most tests write to this month.
 MONTH: Final = "2026-09"
 # Every later test searches the slices that stay.
 MOST_SLICES: Final = 12
-# The most hits that one search returns.
+# The maximum number of hits of one search.
 PAGE: Final = 10_000
-# Settings in which two indices of the same template differ.
+# Settings that differ between indices of the same template.
 OWN_SETTINGS: Final = ("uuid", "creation_date", "provided_name")
 
 # State, aliases, mappings and settings of an index.
@@ -55,18 +54,18 @@ class Indices:
         self._connection = http.client.HTTPConnection(
             address.hostname, address.port, timeout=DEADLINE
         )
-        # What a new store has: the form of each index, and the templates.
+        # The contents of a new store: the definition of each index, and the templates.
         self._forms: dict[str, Form] = {}
         self._templates: Any = None
 
     def close(self) -> None:
-        """Drop everything, and disconnect."""
+        """Drop everything and disconnect."""
         with closing(self._connection):
             self.drop()
             self._delete_templates()
 
     def drop(self) -> None:
-        """Leave nothing that a new store would not replace: its templates stay."""
+        """Delete all indices, and the templates if a new store would not replace each of them."""
         self._ask("DELETE", f"/{self._layout.prefix}-*?expand_wildcards=all")
         self._forms = {}
         names = {template["name"] for found in self._find_templates() for template in found}
@@ -78,7 +77,7 @@ class Indices:
             self._ask("DELETE", f"/{kind}/{self._layout.prefix}-*", allow=HTTPStatus.NOT_FOUND)
 
     def renew(self) -> None:
-        """Make it a new store: by deleting documents where that is enough."""
+        """Reset it to a new store, by deleting only documents if that is enough."""
         self._wait_for_writes()
         if self._forms and self._keep_unchanged():
             self._delete_documents()
@@ -89,7 +88,7 @@ class Indices:
             self._create()
 
     def _create(self) -> None:
-        # The event loop of the test may be running in this thread.
+        # The test's event loop may be running in this thread.
         with ThreadPoolExecutor(1) as other_thread:
             other_thread.submit(lambda: asyncio.run(self._open_once())).result()
         self._ask("GET", f"/_cluster/health/{self._layout.prefix}-*?wait_for_status=green")
@@ -108,7 +107,7 @@ class Indices:
         return self._layout.events_of(MONTH), self._layout.executions_of(MONTH)
 
     def _keep_unchanged(self) -> bool:
-        """Delete slices that should not stay; whether all that is left is as in a new store."""
+        """Delete surplus slices. Return whether the indices that are left match a new store."""
         if self._find_templates() != self._templates:
             return False
         found = self._find_forms()
@@ -149,7 +148,7 @@ class Indices:
         )
 
     def _wait_for_writes(self) -> None:
-        """Wait until no write goes on that a test before has given up."""
+        """Wait until no abandoned write of the previous test is in progress."""
         deadline = time.monotonic() + DEADLINE
         path = "/_tasks?actions=indices:data/write/bulk&detailed&filter_path=**.description"
         while f"[{self._layout.prefix}-" in json.dumps(self._ask("GET", path)):
@@ -158,7 +157,7 @@ class Indices:
             time.sleep(POLL)
 
     def _delete_documents(self) -> None:
-        """Delete every document, and see that none is left.
+        """Delete every document and check that none is left.
 
         Raises:
             IndicesError: something else writes to these indices.

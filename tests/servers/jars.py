@@ -1,4 +1,4 @@
-"""The home folder of Elasticsearch, laid out from the jars that its project publishes."""
+"""The home folder of Elasticsearch, assembled from the jars that the project publishes."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ CACHE: Final = Path(__file__).parents[2] / ".servers"
 
 
 class JarsMissingError(RuntimeError):
-    """The jars are neither in the cache nor to be had."""
+    """The jars are not in the cache and cannot be downloaded."""
 
 
 def elasticsearch_home(cache: Path = CACHE) -> Path:
-    """The home, made when it is not there yet: `lib`, the module path, and `modules`."""
+    """The home folder, created if missing: `lib`, the module path, and `modules`."""
     home = cache / f"elasticsearch-{VERSION}"
     cache.mkdir(parents=True, exist_ok=True)
-    # Two sessions may be the first ones at the same time.
+    # Two sessions may both try to create it first.
     with (cache / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not home.is_dir():
-            # All of it or nothing: a download that was broken off is never found again.
+            # All or nothing: an interrupted download must not be mistaken for a complete one.
             with tempfile.TemporaryDirectory(dir=cache) as made:
                 _lay_out(_fetch(Path(made)), Path(made, "home"))
                 Path(made, "home").rename(home)
@@ -42,14 +42,14 @@ def elasticsearch_home(cache: Path = CACHE) -> Path:
 
 
 def _fetch(folder: Path) -> list[Path]:
-    # What fetches them goes by its own variable, where all else goes by this one.
+    # The downloader reads its own variable; everything else reads `SSL_CERT_FILE`.
     if trusted := os.environ.get("SSL_CERT_FILE"):
         os.environ.setdefault("REQUESTS_CA_BUNDLE", trusted)
     context = MavenContext(repo_cache=folder / "repository")
     try:
         built = EnvironmentBuilder(context, cache_dir=folder / "jgo").from_endpoint(ENDPOINT)
         return list(built.all_jars)
-    # Whatever goes wrong in there is one thing to a person: no jars, and why.
+    # The reader needs only one error, whatever the cause: no jars, and why.
     except Exception as error:
         raise JarsMissingError(
             f"the jars of Elasticsearch {VERSION} could not be fetched ({error}); "

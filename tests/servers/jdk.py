@@ -1,4 +1,4 @@
-"""Finding the JDK that runs Elasticsearch: the first of a recent enough release."""
+"""Finds the JDK that runs Elasticsearch: the first one of a recent enough release."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ JVM_FOLDERS: Final = (
 
 
 class JdkMissingError(RuntimeError):
-    """No JDK of the wanted release is on this machine."""
+    """The machine has no JDK of the required release."""
 
 
 def find_java() -> Path:
-    """The `java` of `JAVA_HOME`, of the path, or of the system's JVM folders, in that order."""
+    """Look for `java` in `JAVA_HOME`, on the path, then in the system's JVM folders."""
     return first_of_release(candidates())
 
 
@@ -48,13 +48,13 @@ def candidates() -> Iterator[Path]:
     if on_path := shutil.which("java"):
         yield Path(on_path)
     for folder in JVM_FOLDERS:
-        # A bundle of macOS keeps its home two folders further down.
+        # In a macOS bundle, the home is two folders deeper.
         for pattern in ("*/bin/java", "*/Contents/Home/bin/java"):
             yield from sorted(Path(folder).expanduser().glob(pattern), reverse=True)
 
 
 def release_of(java: Path) -> int | None:
-    """Its major release; None where it is no JDK, which has a compiler beside it."""
+    """The major release, or None if it is not a JDK: a JDK has a compiler beside `java`."""
     if not (java.resolve().parent / "javac").exists() and not (java.parent / "javac").exists():
         return None
     try:

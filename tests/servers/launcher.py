@@ -1,4 +1,4 @@
-"""The program that starts a node, compiled once: to compile it at each start takes seconds."""
+"""The program that starts a node, compiled once: compiling it at each start takes seconds."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class LauncherError(RuntimeError):
 
 
 def compile_launcher(java: Path, home: Path, cache: Path = CACHE) -> Path:
-    """The folder of its classes, made when it is not there yet.
+    """The folder of its classes, created if missing.
 
     Raises:
-        LauncherError: it does not compile; says what the compiler said.
+        LauncherError: it does not compile; the message contains the compiler's output.
     """
     version = hashlib.sha256(SOURCE.read_bytes() + home.name.encode()).hexdigest()[:16]
     classes = cache / f"launcher-{version}"
     if not classes.is_dir():
         with tempfile.TemporaryDirectory(dir=cache) as folder:
             made = Path(folder, "classes")
-            # Any later release runs what is compiled for this one.
+            # Any later release runs classes compiled for this one.
             options = [f"--module-path={home / 'lib'}", "--add-modules=ALL-MODULE-PATH"]
             options += [f"--release={RELEASE}", "-proc:none", "-d", str(made), str(SOURCE)]
             compiler = [str(java), "-m", "jdk.compiler/com.sun.tools.javac.Main"]
@@ -45,6 +45,6 @@ def _keep(made: Path, classes: Path) -> None:
     try:
         made.rename(classes)
     except OSError:
-        # Another session was first.
+        # Another session created it first.
         if not classes.is_dir():
             raise

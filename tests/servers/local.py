@@ -1,6 +1,6 @@
-"""`make services`: an Elasticsearch and a Redis on this machine until Ctrl-C or SIGTERM.
+"""`make services`: Elasticsearch and Redis on this machine until Ctrl-C or SIGTERM.
 
-What Elasticsearch stored is there again the next time; `make clean` drops it.
+Elasticsearch keeps its data for the next run; `make clean` deletes it.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from tests.servers.jdk import JdkMissingError
 from tests.servers.process import Server, ServerError
 from tests.servers.redis import Redis, RedisMissingError
 
-# The ports that people know them by, where they are free.
+# The standard ports, if they are free.
 ELASTICSEARCH_PORT: Final = 9200
 REDIS_PORT: Final = 6379
-# Seconds between two looks at whether both still run.
+# Seconds between two checks that both still run.
 LOOK: Final = 1.0
 
 
 def serve(data: Path) -> None:
-    """Run both, print the settings that name them, and come back when one of them ended.
+    """Run both servers, print the settings that name them, and return when one of them ends.
 
     Raises:
-        ServerError: with the end of the log of that one.
+        ServerError: contains the end of the log of the server that ended.
     """
     redis = Redis(data / "redis", port=REDIS_PORT)
     node = Node(data / "elasticsearch", quick_start=False, port=ELASTICSEARCH_PORT)
@@ -46,7 +46,7 @@ def serve(data: Path) -> None:
 
 
 def main() -> int:
-    # SIGINT too: whoever starts this in the background of a script may have it ignored.
+    # SIGINT too: a script that starts this in the background may have it ignored.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     try:

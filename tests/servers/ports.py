@@ -1,4 +1,4 @@
-"""Ports that a server can be given, and given again when it is started anew."""
+"""Ports that a server keeps across restarts."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Final
 
 HOST: Final = "127.0.0.1"
-# Below what kernels hand to outgoing connections: while a server is down, none of those can
-# end up on its port.
+# Below the range that kernels use for outgoing connections: while a server is down, no such
+# connection can take its port.
 RANGE: Final = range(15000, 32000)
 
 
 class Port:
-    """A port of this process alone: no other user of this module takes it until it is released.
+    """A port reserved by this process: no other user of this module takes it until `release`.
 
-    The operating system frees the port of a killed server at once, so a lock has to hold it.
+    The operating system frees the port of a killed server at once, so a lock holds it.
     """
 
     def __init__(self, number: int, lock: int) -> None:
@@ -34,10 +34,10 @@ class Port:
 
 
 def reserve(preferred: int | None = None) -> Port:
-    """A free port, the preferred one if that is free.
+    """A free port; the preferred one if that is free.
 
     Raises:
-        OSError: none of them is.
+        OSError: none is free.
     """
     first: Iterable[int] = () if preferred is None else (preferred,)
     for number in (*first, *random.sample(RANGE, len(RANGE))):
@@ -54,7 +54,7 @@ def _claim(number: int) -> Port | None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         with socket.socket() as probe:
-            # As servers do, so that connections that linger on the port are no hindrance.
+            # As servers do, so that lingering connections on the port do not block it.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((HOST, number))
     except OSError:

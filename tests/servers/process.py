@@ -1,4 +1,4 @@
-"""The process of a server: its log, the signals it is sent, and its end with ours at the latest.
+"""The process of a server: its log, signals, and its end, which is at the latest that of the tests.
 
 Every call blocks: within an event loop that has other work, use `asyncio.to_thread`.
 """
@@ -15,18 +15,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-# Long enough for the slowest machine; only what is broken waits for it.
+# Long enough for the slowest machine; only a broken server takes that long.
 DEADLINE: Final = 180.0
 POLL: Final = 0.05
 TAIL_LINES: Final = 40
 
-# It ends the server when its own input ends, that is when this process is gone, SIGKILL included.
-# A server cannot do that itself while it is suspended.
+# The guard ends the server when the guard's own input ends, that is when this process is gone, also
+# by SIGKILL. The server cannot do that itself while it is suspended.
 GUARD: Final = 'read -r _; kill -KILL "$1"'
 
 
 class ServerError(RuntimeError):
-    """A server that ended, or did not become ready; the message ends in its log's last lines."""
+    """A server ended or did not become ready; the message ends with the last lines of its log."""
 
 
 class ServerProcess:
@@ -41,7 +41,7 @@ class ServerProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                # Ctrl-C is for who started it, who then ends it in order.
+                # Ctrl-C goes to the parent, which then stops the server gracefully.
                 start_new_session=True,
             )
         self._guard = subprocess.Popen(
@@ -60,7 +60,7 @@ class ServerProcess:
 
     def suspend(self) -> None:
         self._process.send_signal(signal.SIGSTOP)
-        # The signal alone leaves its threads the time to answer once more.
+        # After the signal alone, its threads would still have time to send a response.
         os.waitpid(self.pid, os.WUNTRACED)
 
     def resume(self) -> None:
@@ -71,7 +71,7 @@ class ServerProcess:
         self._reap()
 
     def stop(self) -> None:
-        """Ask it to end, and wait until it did."""
+        """Stop it gracefully, and wait until it has ended."""
         self.resume()
         self._process.terminate()
         try:
@@ -81,7 +81,7 @@ class ServerProcess:
         self._reap()
 
     def wait_until(self, ready: Callable[[], bool], what: str) -> None:
-        """Ask until it is so.
+        """Poll until the condition holds.
 
         Raises:
             ServerError: the process ended first, or the deadline passed.
@@ -99,14 +99,14 @@ class ServerProcess:
         return "\n".join(text.splitlines()[-TAIL_LINES:])
 
     def _reap(self) -> None:
-        # The guard first: the number of a process that was waited for may be given away.
+        # The guard first: the system may reuse the process id once a process has been waited for.
         self._guard.kill()
         self._guard.communicate()
         self._process.wait()
 
 
 class Server(ABC):
-    """What a test does to a server, whichever it is; it can be run again once it ended."""
+    """The operations that tests need of any server; it can be restarted after it ended."""
 
     def __init__(self) -> None:
         self._process: ServerProcess | None = None
@@ -123,26 +123,26 @@ class Server(ABC):
 
     @abstractmethod
     def launch(self) -> ServerProcess:
-        """A new process of it."""
+        """Start a new process of the server."""
 
     @abstractmethod
     def wait_until_ready(self) -> None:
-        """Wait until it answers.
+        """Wait until it responds.
 
         Raises:
-            ServerError: it ended instead, or took too long.
+            ServerError: it ended, or took too long.
         """
 
     @abstractmethod
     def release(self) -> None:
-        """Give its ports back."""
+        """Release its ports."""
 
     def run(self) -> None:
-        """Run it, and do not wait until it is ready."""
+        """Start it without waiting until it is ready."""
         self._process = self.launch()
 
     def start(self) -> Self:
-        """Run it, and wait until it is ready."""
+        """Start it and wait until it is ready."""
         self.run()
         try:
             self.wait_until_ready()
@@ -152,24 +152,24 @@ class Server(ABC):
         return self
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Send SIGKILL."""
         self.process.kill()
 
     def suspend(self) -> None:
-        """SIGSTOP: its connections stay open, and nothing answers."""
+        """Send SIGSTOP: its connections stay open, and nothing responds."""
         self.process.suspend()
 
     def resume(self) -> None:
         self.process.resume()
 
     def restart(self) -> None:
-        """Run it again on the same data and ports, be it ended or not."""
+        """Restart it on the same data and ports, whether it still runs or not."""
         if self.alive:
             self.process.stop()
         self.start()
 
     def stop(self) -> None:
-        """End it in order, and give its ports back; what it stored stays."""
+        """Stop it gracefully and release its ports; its data stays."""
         if self.alive:
             self.process.stop()
         self.release()

@@ -1,9 +1,9 @@
-"""A TCP proxy before a server that a test steers: what goes wrong on a network, when asked to.
+"""A TCP proxy in front of a server. The test selects the network fault it simulates.
 
     async with Proxy(node.http.number) as proxy:
         await proxy.turn(Delayed(1.0))
 
-What it does can be turned at any time, and holds for the connections that are open already.
+The fault can be changed at any time, and applies to open connections too.
 """
 
 from __future__ import annotations
@@ -23,46 +23,46 @@ CHUNK: Final = 65536
 
 @dataclass(frozen=True)
 class Passing:
-    """Hand everything on."""
+    """Forward everything."""
 
 
 @dataclass(frozen=True)
 class Delayed:
-    """Begin every answer so many seconds later."""
+    """Delay the start of every response by so many seconds."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
 class Trickling:
-    """Give answers a byte at a time, with so many seconds between two."""
+    """Send responses one byte at a time, with so many seconds between two."""
 
     pause: float
 
 
 @dataclass(frozen=True)
 class Cut:
-    """Give half of what there is of an answer, and close."""
+    """Send half of the available response, then close."""
 
 
 @dataclass(frozen=True)
 class Silent:
-    """Accept, and never answer."""
+    """Accept, and never respond."""
 
 
 @dataclass(frozen=True)
 class Resetting:
-    """Accept, and reset the connection with the first word of the client."""
+    """Accept, and reset the connection at the client's first bytes."""
 
 
 @dataclass(frozen=True)
 class Down:
-    """Refuse connections, and reset those that are there."""
+    """Refuse new connections, and reset open ones."""
 
 
 @dataclass(frozen=True)
 class Answering:
-    """Answer every HTTP request by this status; the server never hears of it."""
+    """Respond to every HTTP request with this status; the server never sees the request."""
 
     status: int
     retry_after: int | None = None
@@ -72,14 +72,14 @@ Behaviour = Passing | Delayed | Trickling | Cut | Silent | Resetting | Down | An
 
 
 class Proxy:
-    """It listens on one port for as long as the object lives."""
+    """Listens on one port for the lifetime of the object."""
 
     def __init__(self, target: int, behaviour: Behaviour | None = None) -> None:
-        """The target is the port of a server on this machine; it need not be there yet."""
+        """`target` is the port of a server on this machine, which may start later."""
         self.target = target
         self.behaviour: Behaviour = behaviour or Passing()
         self.port: Final = reserve()
-        # Connections that were accepted since it was made.
+        # The number of connections accepted since it was created.
         self.accepted = 0
         self._server: asyncio.Server | None = None
         self._open: set[Connection] = set()
@@ -89,10 +89,10 @@ class Proxy:
         return f"{HOST}:{self.port.number}"
 
     async def turn(self, behaviour: Behaviour) -> None:
-        """From now on, do this."""
+        """Simulate this fault from now on."""
         self.behaviour = behaviour
         for connection in tuple(self._open):
-            # Where bytes were held back, what follows would make no sense.
+            # After bytes were held back, the rest of the stream would be corrupt.
             if isinstance(behaviour, Down) or connection.swallowed:
                 connection.abort()
         if isinstance(behaviour, Down):
@@ -133,7 +133,7 @@ class Proxy:
 
 
 class Connection:
-    """One client, and the connection to the server that is made once it is needed."""
+    """One client, and its connection to the server, which is opened when first needed."""
 
     def __init__(
         self, proxy: Proxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -233,7 +233,7 @@ class Connection:
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:
-    # Without lingering, what ends the connection is a reset and no orderly end.
+    # With lingering off, the close is a reset instead of an orderly shutdown.
     raw = writer.get_extra_info("socket")
     if raw is not None:
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -1,6 +1,6 @@
-"""A real Redis that a test starts, harms and ends; it keeps nothing when it ends.
+"""A real Redis that a test starts, breaks and stops; it persists nothing.
 
-It is the Valkey server of the test dependencies, or else the `redis-server` of the path.
+It is the Valkey server of the test dependencies, or else the `redis-server` on the path.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from urllib.parse import quote
 from tests.servers.ports import HOST, reserve
 from tests.servers.process import Server, ServerProcess
 
-# Seconds that one command may take; what is suspended or broken waits for it.
+# Timeout in seconds of one command: a suspended or broken server never replies.
 COMMAND_TIMEOUT: Final = 5.0
 SLOTS: Final = 16_384
 
 
 class RedisMissingError(RuntimeError):
-    """No server of that protocol is on this machine."""
+    """No server with the Redis protocol is installed on this machine."""
 
 
 def find_redis() -> Path:
@@ -39,7 +39,7 @@ def find_redis() -> Path:
 
 
 class Redis(Server):
-    """One server: the same port for as long as the object lives."""
+    """One server, on the same port for the lifetime of the object."""
 
     def __init__(
         self,
@@ -51,14 +51,14 @@ class Redis(Server):
         port: int | None = None,
         cluster: bool = False,
     ) -> None:
-        """The port is the first choice, not a must. A node of a cluster has no slots at first."""
+        """Another port is used if `port` is taken. A cluster node starts with no slots."""
         super().__init__()
         self.folder = folder
         self.port: Final = reserve(port)
         self._password = password
         self._maxmemory = maxmemory
         self._policy = policy
-        # Nodes of a cluster talk to each other on a port of their own.
+        # Nodes of a cluster talk to each other on a separate port.
         self._bus: Final = reserve() if cluster else None
 
     @property
@@ -79,7 +79,7 @@ class Redis(Server):
         }
         if self._bus is not None:
             options |= {"cluster-enabled": "yes", "cluster-port": str(self._bus.number)}
-        # A file, since the words of a command are there for all of the machine to read.
+        # A file, because any user of the machine can read the arguments of a command.
         configuration = self.folder / "redis.conf"
         lines = [f"{name} {_quoted(value)}\n" for name, value in options.items()]
         configuration.write_text("".join(lines), encoding="utf-8")
@@ -94,11 +94,11 @@ class Redis(Server):
             self._bus.release()
 
     def give_slots(self, first: int, last: int) -> None:
-        """Have this node of a cluster serve those of the 16,384 slots."""
+        """Assign those of the 16,384 slots to this cluster node."""
         self.command("CLUSTER", "ADDSLOTSRANGE", str(first), str(last))
 
     def give_all_slots(self) -> None:
-        """Make this node a whole cluster. Returns once it says that it is one."""
+        """Make this node a complete cluster. Returns when the node reports itself as one."""
         self.give_slots(0, SLOTS - 1)
         self.process.wait_until(self._serves_keys, f"the cluster on port {self.port.number}")
 
@@ -109,30 +109,30 @@ class Redis(Server):
         self.command("CLUSTER", "MEET", HOST, str(other.port.number), str(other._bus.number))
 
     def add_user(self, name: str, password: str, *rules: str) -> str:
-        """The URL of a user with these rights alone."""
+        """Create a user with only these permissions, and return its URL."""
         self.command("ACL", "SETUSER", name, "on", f">{password}", *rules)
         return f"redis://{name}:{quote(password, safe='')}@{HOST}:{self.port.number}/0"
 
     def make_full(self) -> None:
-        """Refuse whatever needs memory, as a server does that may not drop keys."""
+        """Refuse commands that need memory, as a full server does that may not evict keys."""
         self.command("CONFIG", "SET", "maxmemory-policy", "noeviction")
         self.command("CONFIG", "SET", "maxmemory", "1")
 
     def make_read_only(self) -> None:
-        """Be the replica of a server that is not there."""
+        """Make it the replica of a server that does not exist."""
         self.command("REPLICAOF", HOST, "1")
 
     def make_whole(self) -> None:
-        """End both."""
+        """Undo both: full and read-only."""
         self.command("REPLICAOF", "NO", "ONE")
         self.command("CONFIG", "SET", "maxmemory", self._maxmemory)
         self.command("CONFIG", "SET", "maxmemory-policy", self._policy)
 
     def command(self, *words: str) -> str:
-        """What it replies, as it stands on the wire; for commands with a reply of one line.
+        """Return the reply as sent; only for commands with a one-line reply.
 
         Raises:
-            OSError: nothing is there, or it refuses: then the message is its reply.
+            OSError: the server is not reachable, or it returned an error, which is the message.
         """
         with socket.create_connection((HOST, self.port.number), COMMAND_TIMEOUT) as connection:
             lines = connection.makefile("rwb")

@@ -74,7 +74,7 @@ def test_without_jars_and_network_the_error_says_what_is_needed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for variable in ("HTTPS_PROXY", "https_proxy"):
-        # A port that nothing listens on.
+        # Nothing listens on this port.
         monkeypatch.setenv(variable, "http://127.0.0.1:1")
     with pytest.raises(JarsMissingError, match="the first run needs the network"):
         elasticsearch_home(tmp_path / "cache")

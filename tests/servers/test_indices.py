@@ -1,4 +1,4 @@
-"""What one test leaves in the shared indices, the next does not see."""
+"""A test does not see what the test before it left in the shared indices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.servers.indices import MOST_SLICES, Indices
 
 PREFIX = "test-of-indices"
 LAYOUT = Layout(PREFIX)
-# How a test may leave the indices other than by documents: a request each.
+# Changes beyond documents that a test may leave behind, one request each.
 CHANGES: dict[str, tuple[str, str, dict[str, Any] | None]] = {
     "an index closed": ("POST", f"/{LAYOUT.tests}/_close", None),
     "an index deleted": ("DELETE", f"/{LAYOUT.runs}", None),
@@ -43,13 +43,13 @@ def indices(elasticsearch_url: str) -> Iterator[Indices]:
 
 
 async def contents_of(store: ElasticsearchStore) -> dict[str, Any]:
-    """The documents of every index, by its name."""
+    """The documents of every index, by index name."""
     answer = await ask(store, "POST", f"/{PREFIX}-*/_search?size=10000", {"sort": "_doc"})
     return {f"{hit['_index']} {hit['_id']}": hit["_source"] for hit in answer["hits"]["hits"]}
 
 
 async def forms_of(store: ElasticsearchStore) -> list[str]:
-    """What each index is, but for slices that are as their template has them."""
+    """The definition of each index, except of slices that match their template."""
     found = await ask(store, "GET", f"/{PREFIX}-*?expand_wildcards=all")
     return sorted(
         f"{name} {sorted(form['aliases'])} {form['mappings']}" for name, form in found.items()

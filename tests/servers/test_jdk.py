@@ -8,7 +8,7 @@ from tests.servers.jdk import JdkMissingError, candidates, find_java, first_of_r
 
 
 def made_jdk(home: Path, version: str) -> Path:
-    """An executable that says what the `java` of that version says of itself."""
+    """An executable that prints the version output of that `java`."""
     java = home / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2026-01-01' >&2\n")

@@ -1,4 +1,4 @@
-"""The program that starts a node is compiled once for each of its versions."""
+"""The program that starts a node is compiled once per version."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_it_is_compiled_once(tmp_path: Path, java: Path) -> None:
     classes = compile_launcher(java, home, tmp_path)
     assert classes.joinpath("StartNode.class").is_file()
     assert [*tmp_path.iterdir()] == [classes]
-    # A compiler is needed no more.
+    # The compiler is no longer needed.
     assert compile_launcher(Path("nowhere"), home, tmp_path) == classes
 
 

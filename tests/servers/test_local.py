@@ -32,7 +32,7 @@ def started(*arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def named(process: subprocess.Popen[str], variable: str) -> str:
-    """The value of the line that exports this variable."""
+    """The value from the line that exports this variable."""
     assert process.stdout is not None
     line = process.stdout.readline()
     found = re.fullmatch(rf"export {variable}=(\S+)\n", line)

@@ -12,7 +12,7 @@ from tests.servers.process import ServerError, ServerProcess
 
 ROOT = Path(__file__).parents[2]
 
-# A process that starts a server, says on which port, and then only waits.
+# A process that starts a server, prints its port, and then only waits.
 PARENT = """
 import sys
 from pathlib import Path
@@ -53,7 +53,8 @@ def test_a_server_ends_when_the_process_that_started_it_is_killed(
     assert parent.stdin is not None
     assert parent.stdout is not None
     with parent, socket.create_connection((HOST, int(parent.stdout.readline())), 60) as connection:
-        # What was answered was accepted: it ends in order then, and not by a reset.
+        # A response means that the connection was accepted: it then closes normally, not by a
+        # reset.
         connection.sendall(b"PING\r\n")
         assert connection.recv(100) == b"+PONG\r\n"
         if suspended:

@@ -21,7 +21,7 @@ from tests.servers.proxy import (
 )
 
 BODY = b"0123456789" * 20
-# Long enough that no answer on a live connection takes it.
+# Longer than any response on a live connection takes.
 SHORT = aiohttp.ClientTimeout(total=0.5)
 
 
@@ -32,7 +32,7 @@ async def answered(request: web.Request) -> web.Response:
 
 @pytest.fixture
 async def proxy() -> AsyncIterator[Proxy]:
-    """Before an HTTP server that answers everything by `BODY`."""
+    """A proxy in front of an HTTP server that responds to every request with `BODY`."""
     app = web.Application()
     app.router.add_route("*", "/", answered)
     runner = web.AppRunner(app)

@@ -1,7 +1,7 @@
-"""A store whose reads go through the production cache, and whose writes invalidate it.
+"""A store whose reads go through the production cache and whose writes invalidate it.
 
-The cache holds response bodies: they are read back into models here. The few columns
-that a body does not have are read from the store once more.
+The cache holds response bodies; this module parses them back into models. The few columns that a
+body lacks are read from the store again.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from service.pagination.cursor import Position
 
 
 class CachedStore(InvalidatingStore):
-    """Reads everything twice, so that cached answers are held to the contract too."""
+    """Reads everything twice, so that cached answers are tested against the contract too."""
 
     def __init__(self, store: Store, backend: CacheBackend) -> None:
         super().__init__(store, backend)
@@ -96,7 +96,7 @@ class CachedStore(InvalidatingStore):
 
         await ask()
         kept = await ask()
-        # One more search gives the counts, which no body has.
+        # Bodies have no counts, so one more search reads them.
         stored = await self._store.search_tests(query, anchor, limit)
         shown = [_names_of(row) for row in _rows(kept, "tests")]
         assert shown == [
@@ -156,7 +156,7 @@ class CachedStore(InvalidatingStore):
 
 @asynccontextmanager
 async def cached(store: Store, redis_url: str | None = None) -> AsyncIterator[CachedStore]:
-    """The store with the cache before it: in this process, or in that Redis."""
+    """The store behind a cache: in this process, or in that Redis."""
     settings = Settings(redis_url=redis_url)
     opened = CachedStore(store, await open_backend(settings, store, await store.get_identity()))
     try:

@@ -1,4 +1,4 @@
-"""The stores that every contract is held against: one joins by a line in `STACKS`."""
+"""The stores that every contract test runs on; add a store as a line of `STACKS`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from indexing.store import open_store
 from indexing.store.interface import Store
 from tests.contracts.cached import cached
 
-# Each store alone and with a cache before it: the fixture that gives an empty place for one, and
-# where the cache is. The cache of a process over Elasticsearch is held by the routes' tests.
+# Each store alone and behind a cache: the fixture that provides an empty place for the store, and
+# where the cache is. The route tests cover the in-process cache over Elasticsearch.
 STACKS = {
     "sqlite": ("tmp_path", "nowhere"),
     "sqlite, cached in process": ("tmp_path", "in process"),
@@ -21,15 +21,15 @@ STACKS = {
     "elasticsearch, cached in redis": ("elasticsearch_place", "in redis"),
 }
 
-# Where Hypothesis keeps the settings of a test, which it cannot have by parameter.
+# The attribute in which Hypothesis keeps a test's settings; they cannot be parametrised.
 SETTINGS = "_hypothesis_internal_use_settings"
 
 
 @pytest.fixture(autouse=True)
 def share_of_examples(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Half of a property's examples on each of the two stacks that write to Elasticsearch.
+    """Run half of a property's examples on each of the two stacks that write to Elasticsearch.
 
-    Each example costs several loads there, and both stacks store alike.
+    Each example needs several loads there, and both stacks store data the same way.
     """
     call = getattr(request.node, "callspec", None)
     chosen: settings | None = getattr(request.function, SETTINGS, None)

@@ -1,4 +1,4 @@
-"""Automatic quarantine in any store: by the state after a load, and never against a person."""
+"""Automatic quarantine in any store: it follows the state after a load, never overrides people."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def load(
     commit: str | None = None,
     **about: Any,
 ) -> None:
-    """One run of the test `t` for each letter, an hour apart; each on a commit of its own."""
+    """Load one run of the test `t` per letter, an hour apart, each on its own commit."""
     for hour, letter in enumerate(letters):
         sha = commit or f"c{at + hour}"
         run = make_run(f"{sha} {at + hour}", commit=sha, **about)
@@ -169,7 +169,7 @@ async def test_one_that_was_removed_comes_back_on_newer_evidence_only(
     (before,) = await listed(store)
     await remove_all(store)
 
-    # What was there, what passed since, and what is older though it arrives later.
+    # An existing failure, later passes, and an older failure that arrives later.
     await load(store, "FP", at=10, commit="a")
     await load(store, "PPS", at=12)
     await load(store, "FPF", at=1)
@@ -234,7 +234,8 @@ async def test_recovery_is_judged_on_the_branches_of_the_pattern(store: Store) -
     await load(store, "F", at=-1, branch="release/1")
     for number in range(9):
         await load(store, "P", at=1 + number, branch=f"release/{number}/x")
-    # One commit again, in another job: another verdict, but only where the pattern reaches.
+    # The same commit again, in another job: the verdict changes, but only where the pattern
+    # matches.
     await load(store, "P", at=9, branch="releases", job="slow")
     assert [q.is_recovered for q in await listed(store)] == [False]
     await load(store, "P", at=9, branch="release/2", job="slow")
@@ -315,7 +316,7 @@ async def test_any_order_and_any_split_end_in_the_same_quarantines(
     order: random.Random,
     ignore: bool,
 ) -> None:
-    # Hypothesis tries one example many times: each try needs repositories of its own.
+    # Hypothesis runs many examples in one store: each needs its own repositories.
     number = next(_numbers)
     found = []
     for name, shuffled in (("together", False), ("apart", True)):

@@ -1,4 +1,4 @@
-"""The event log of any store: what is written comes back once, in order, page by page."""
+"""The event log of any store: each written event is returned once, in order, page by page."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ async def test_a_walk_meets_every_row_once_while_others_are_written(
     store: Store, limit: int, filters: dict[str, Any]
 ) -> None:
     random_ = random.Random(limit)
-    # A crowd at one moment, and pairs around it.
+    # Many events at one time, and pairs around it.
     moments = [NOON] * 16 + [after(seconds=random_.randrange(10)) for _ in range(16)]
     events = [
         make_event(n, at, pull_request=random_.choice([1, 2, 3])) for n, at in enumerate(moments)

@@ -1,4 +1,4 @@
-"""Executions in any store, and what is derived of them: the same in whatever order they came."""
+"""Executions in any store, and the data derived from them: independent of the order of arrival."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def load(
     repository: RepositoryName = WIDGETS,
     **rest: object,
 ) -> ExecutionCount:
-    """One report, so many hours after noon."""
+    """Load one report, so many hours after noon."""
     await store.ensure_repository(repository)
     executions = make_executions(run, results, after(hours=at), repository=repository, **rest)
     count = await store.write_executions(repository, run, executions)
@@ -151,7 +151,7 @@ async def test_a_run_that_failed_as_a_whole_is_no_evidence(store: Store) -> None
     found = (await detail(store, "t0")).health
     assert (found.failure_ratio, found.last_conclusion) == (0.0, "failed")
     assert found.first_failure_at == after(hours=1)
-    # The rest of that run arrives: it was not the infrastructure after all.
+    # The rest of that run arrives: it was not an infrastructure failure after all.
     more = [(f"more{n}", PASSED) for n in range(10)]
     await load(store, make_run("2", commit="b"), *more, at=1)
     assert (await detail(store, "t0")).health.failure_ratio == 0.5
@@ -270,7 +270,7 @@ async def test_any_order_and_any_split_give_the_same_state(
     order: random.Random,
 ) -> None:
     batches: list[tuple[Run, list[Execution]]] = []
-    # Hypothesis tries one example many times: each try needs repositories of its own.
+    # Hypothesis runs many examples in one store: each needs its own repositories.
     number = next(_numbers)
     shuffled = RepositoryName("order", f"s{number}")
     straight = RepositoryName("order", f"o{number}")
@@ -294,7 +294,7 @@ async def test_any_order_and_any_split_give_the_same_state(
 
 
 def _of(repository: RepositoryName, executions: list[Execution]) -> list[Execution]:
-    """The same executions under ids of another repository."""
+    """The same executions with the ids of another repository."""
     key = repository.key.encode()
     return [
         replace(e, id=uuid.uuid5(uuid.UUID(bytes=e.id), key.decode()).bytes) for e in executions

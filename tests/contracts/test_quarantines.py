@@ -1,4 +1,4 @@
-"""Quarantines in any store: one record a scope, in force until removed or expired, oldest first."""
+"""Quarantines in any store: one per scope, active until removed or expired, oldest first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator removes from any store: runs that were a mistake, wrong dates, whole tests."""
+"""Data that an operator removes from any store: mistaken runs, wrong dates, whole tests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HOURS_TO_2262 = (FAR_FUTURE - NOON).total_seconds() / 3600
 async def state(
     store: Store, names: Sequence[str] = ("t", "u"), repository: RepositoryName = WIDGETS
 ) -> list[Any]:
-    """All that is shown of these tests."""
+    """Everything that clients can see of these tests."""
     page = await store.search_tests(TestQuery(repository, ("*",)), Anchor(), 100)
     found = [await store.get_test(repository, derive_test_id(repository, name)) for name in names]
     query = QuarantineQuery(repository, after(days=1))
@@ -123,7 +123,7 @@ async def test_first_and_last_that_outlived_their_executions_survive_an_undo(sto
     found = (await detail(store, "t")).health
     assert (found.first_failure_at, found.first_failure_commit) == (NOON, "a")
     assert found.first_failure_pull == PULL
-    # The failure that was the last before it has been pruned.
+    # The most recent failure has been pruned.
     assert (found.last_failure_at, found.last_success_at) == (None, after(hours=1))
 
 
@@ -146,7 +146,7 @@ async def test_an_undone_job_that_failed_as_a_whole_may_come_again_whole(store: 
 
 
 async def blind(store: Store) -> None:
-    """Results that were taken in while wrong dates were."""
+    """Results that were loaded while wrong dates were in the store."""
     await load(store, make_run("1", commit="a"), ("t", FAILED))
     await load(store, make_run("2", commit="b"), ("t", PASSED), at=1)
     await load(store, make_run("3", commit="b"), ("t", FAILED), at=2)

@@ -1,4 +1,4 @@
-"""Repositories, application keys and the store itself, the same behind every backend."""
+"""Repositories, application keys and the store's own status, the same in every backend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The test search of any store: the rows of the plain oracle, in order, page by page."""
+"""The test search of any store: the same rows as the simple oracle, in order, page by page."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from tests.builders import (
 )
 from tests.contracts.walking import walk_backwards, walk_forwards
 
-# A fresh repository for each of hypothesis's examples, all in one store.
+# Each Hypothesis example gets a new repository; all are in one store.
 _numbers = itertools.count()
 
-# Characters that some engine reads as more than themselves, and some that are more than one byte,
-# one code unit or one code point; the last three are what SQLite's GLOB takes for each other.
+# Characters that some engine treats as special, and characters that are more than one byte, code
+# unit or code point; SQLite's GLOB confuses the last three with each other.
 ODD_CHARACTERS = "ab[]\\{}^%_\"'.-|()+$#&~<>@!,:/ \n\té\u0301日本🧪👩\u200d🔬\ufffd\ufffe\uffff"
 NAMES = st.text(st.sampled_from(ODD_CHARACTERS), min_size=1, max_size=12)
 PATTERNS = st.text(st.sampled_from(ODD_CHARACTERS + "****????"), min_size=1, max_size=10).filter(
@@ -73,7 +73,7 @@ async def test_globs_agree_with_the_oracle(
     assert await names(store, query) == sorted(expected, reverse=descending)
 
 
-# Frequent and rare, held by a beginning, by an end, by the middle, by nothing.
+# Frequent and rare patterns: with a literal prefix, suffix or middle part, or with no literal.
 MANY_NAMES_PATTERNS = [
     "*",
     "suite.test_0*",
@@ -193,7 +193,7 @@ async def test_pipelines_and_jobs_are_included_and_excluded(
         assert found == expected, (filters, pattern)
 
 
-# Every two of a limit, an order and a pattern come together once: a Latin square.
+# A Latin square: every pair of a limit, an order and a pattern occurs once.
 WALKS = [
     (limit, sort, ["*", "test_*", "*_1*"][(row + column) % 3])
     for row, limit in enumerate([1, 3, 100])
@@ -308,7 +308,7 @@ async def test_what_an_engine_may_find_too_complex_is_answered(store: Store, pat
     assert fits in expected
 
 
-# The most that a request of 8,000 bytes and 500 wildcards can ask for.
+# The most that a request of 8,000 bytes and 500 wildcards can contain.
 EXPENSIVE = {
     "no stars": ["?" * (2_048 - number) for number in range(3)],
     "no stars, and an end": ["?" * (20 + number) + "a" for number in range(80)],
@@ -342,7 +342,7 @@ async def test_the_most_expensive_patterns_are_answered_as_the_oracle_says(
         assert [row.key.test_name for row in await walk_backwards(read, key_of)] == expected
     everything = await store.search_tests(ask(), Anchor(), 1_000)
     matching = await store.search_tests(ask(*patterns), Anchor(), 1_000)
-    # A row is the same however it was found.
+    # A row is the same whichever pattern found it.
     assert {*matching.rows} <= {*everything.rows}
 
 

@@ -1,4 +1,4 @@
-"""Walking a whole list page by page, as a client does with the links."""
+"""Walks a whole list page by page, as a client does with the links."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Clients that go on asking while something is broken, and hold every answer to what it may be.
+"""Clients that keep sending requests during a fault, and check every response.
 
-An answer is right, to the byte, or 503 with `Retry-After` in time. Nothing else is.
+A response is correct, byte for byte, or it is 503 with `Retry-After`, in time. Nothing else is
+allowed.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ import aiohttp
 import orjson
 from yarl import URL
 
-# What an answer may take, in seconds.
+# The time limit of a response, in seconds.
 IN_TIME = 2.0
-# A machine that is busy with other tests is several times slower than that. What is not held back
-# at all is waited for as long as a write is: ten times as long, and longer.
+# A machine that is busy with other tests is several times slower than that. Requests that nothing
+# limits wait as long as a write does: ten times as long, or longer.
 BUSY_FACTOR = 4
 BUSY_ROUND_TRIPS = 50
-# No client waits for longer than this, however late the answer is.
+# No client waits longer than this, however late the response is.
 PATIENCE = 60.0
 
 
 @dataclass(frozen=True)
 class Told:
-    """One answer, and how many seconds it took."""
+    """One response, and how many seconds it took."""
 
     status: int
     body: bytes
@@ -47,11 +48,11 @@ class Told:
 
 @dataclass
 class Seen:
-    """The answers of a while: how many of each status, the slowest, and the last of each target."""
+    """Responses so far: the count of each status, the slowest, and the outcome of each target."""
 
     statuses: Counter[int] = field(default_factory=Counter)
     slowest: float = 0.0
-    # Since `start_over`: which targets were answered right, and what went before that.
+    # Since `start_over`: targets with a correct response, and the 503 responses before it.
     right: set[str] = field(default_factory=set)
     unavailable: Counter[str] = field(default_factory=Counter)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -70,11 +71,11 @@ class Seen:
         self.unavailable.clear()
 
     async def until_unavailable(self, count: int) -> None:
-        """Wait until so many answers said so."""
+        """Wait until so many responses were 503."""
         await self._until(lambda: self.statuses[503] >= count)
 
     async def until_right(self, targets: Sequence[str]) -> float:
-        """Wait until each of them was answered right; gives the seconds that took."""
+        """Wait for a correct response from each target; return the seconds this took."""
         began = time.monotonic()
         await self._until(lambda: self.right.issuperset(targets))
         return time.monotonic() - began
@@ -88,7 +89,7 @@ class Seen:
 
 @dataclass
 class Clients:
-    """They know the right answer to everything, once `learn` was told the `first` pages."""
+    """They know the correct response of each page once `learn` has read the pages."""
 
     base: str
     session: aiohttp.ClientSession
@@ -110,7 +111,7 @@ class Clients:
             return Told(answer.status, body, dict(answer.headers), time.monotonic() - began)
 
     async def learn(self, targets: Sequence[str]) -> None:
-        """Take what a healthy service says for right, of these and the pages that follow them."""
+        """Record as correct what a healthy service returns for these pages and all that follow."""
         self.first = targets
         took = []
         for first in targets:
@@ -128,11 +129,11 @@ class Clients:
         self.round_trip = statistics.median(took)
 
     def know(self, others: Clients) -> None:
-        """Take for right what others learned from another service over the same store."""
+        """Take over the correct responses that other clients learned over the same store."""
         self.first, self.right, self.round_trip = others.first, others.right, others.round_trip
 
     async def check(self, target: str, seen: Seen) -> bool:
-        """Ask once and hold the answer to what it may be; tells whether it was the right one."""
+        """Request once and check the response; return whether it was the page (not 503)."""
         told = await self.ask(target)
         seen.add(target, told)
         assert told.seconds <= self.in_time, (target, told, self.in_time)
@@ -147,7 +148,7 @@ class Clients:
         return False
 
     async def check_all(self, rounds: int = 1) -> Seen:
-        """Ask for everything at once, so many times over."""
+        """Request all pages at once, `rounds` times."""
         seen = Seen()
         for _ in range(rounds):
             async with asyncio.TaskGroup() as tasks:
@@ -157,14 +158,14 @@ class Clients:
 
     @asynccontextmanager
     async def under_load(self) -> AsyncIterator[Seen]:
-        """Go on asking for the first pages until the block is left."""
+        """Keep requesting the first pages until the block ends."""
         seen = Seen()
         over = asyncio.Event()
 
         async def go_on(target: str) -> None:
             while not over.is_set():
                 await self.check(target, seen)
-                # Leave the processor to what is to recover.
+                # Leave CPU time to the server that recovers.
                 await asyncio.sleep(self.round_trip)
 
         async with asyncio.TaskGroup() as tasks:
@@ -176,7 +177,7 @@ class Clients:
                 over.set()
 
     async def until_right(self) -> float:
-        """Ask until everything is right in one go; gives the seconds that took."""
+        """Request until one round is entirely correct; return the seconds this took."""
         began = time.monotonic()
         while True:
             seen = await self.check_all()

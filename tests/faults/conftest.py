@@ -1,4 +1,4 @@
-"""A node of Elasticsearch that only these tests use, for they harm it."""
+"""An Elasticsearch node for these tests alone, because they break it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PREFIX = "faults"
 
 @dataclass(frozen=True)
 class Stocked:
-    """A node whose store is filled, and the key that reads it."""
+    """A node with a filled store, and the key that reads it."""
 
     node: Node
     key: str = field(repr=False)
@@ -29,7 +29,7 @@ class Stocked:
         return self.through(self.node.url)
 
     def through(self, url: str) -> ElasticsearchPlace:
-        """The same store, reached by that address."""
+        """The same store, reached through that address."""
         return ElasticsearchPlace((url,), PREFIX)
 
 

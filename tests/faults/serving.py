@@ -1,4 +1,4 @@
-"""A service process over a store that a test breaks; what it logs is read all the time."""
+"""A service process over a store that a test breaks; its log is read all the time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.service.processes import TIMEOUT, Service, port_of
 
 @dataclass
 class Serving:
-    """A running service, and the lines of its log that tell of a mistake in it."""
+    """A running service, and the log lines that report an error in it."""
 
     service: Service
     base: str
@@ -23,28 +23,28 @@ class Serving:
     reader: threading.Thread
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Send SIGKILL."""
         self.service.process.kill()
         self.service.process.wait(TIMEOUT)
 
     def end(self) -> None:
-        """Kill it, if it still runs; no mistake may have shown in its log."""
+        """Kill it if it still runs; check that its log has no error."""
         self.kill()
         self.reader.join(TIMEOUT)
         assert self.mistakes == []
 
 
 def service_over(place: Place, **environment: str) -> Service:
-    """The process of a service over that place, which may not have begun to answer."""
+    """A service process over that store, which may not accept requests yet."""
     return Service(Path("none"), **settings_of(place), **environment)
 
 
 def start(place: Place, **environment: str) -> Serving:
-    """Run the service over that place, and wait until it listens."""
+    """Start the service over that store, and wait until it listens."""
     service = service_over(place, **environment)
     base = f"http://127.0.0.1:{port_of(service.next_line('listening'))}"
     mistakes: list[str] = []
-    # A pipe that nobody reads would hold the service up.
+    # A full pipe that nobody reads would block the service.
     reader = threading.Thread(target=_read, args=(service, mistakes))
     reader.start()
     return Serving(service, base, mistakes, reader)
@@ -52,7 +52,7 @@ def start(place: Place, **environment: str) -> Serving:
 
 @contextmanager
 def serving(place: Place, **environment: str) -> Iterator[Serving]:
-    """The same until the block is left."""
+    """Run the service over that store until the block ends."""
     running = start(place, **environment)
     try:
         yield running

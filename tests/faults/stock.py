@@ -1,4 +1,4 @@
-"""What the store of the fault tests holds, and everything that clients ask of it."""
+"""The contents of the store in the fault tests, and all requests that clients send for them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ EVENTS = 35
 NAMES = tuple(f"test_{number:02}" for number in range(25))
 QUARANTINED = NAMES[:12]
 
-# The range lies over three slices of time.
+# The range covers three monthly slices.
 EVENTS_PAGE = f"{LOGS}?received_from=2026-07-01T00:00:00Z&per_page=10"
 DETAIL = f"{TESTS}/{derive_test_id(WIDGETS, NAMES[3])}"
-# What the service keeps for a minute, so that it needs no store.
+# The service caches these for a minute, so they need no store.
 KEPT = (DETAIL, QUARANTINES)
-# The first pages of what is asked; where there are more of a list, they are asked for as well.
+# The first pages of every list; clients follow the links to the rest.
 TARGETS = (
     EVENTS_PAGE,
     f"{SEARCH}?test_name=*&sort=test_name&per_page=10",
@@ -35,7 +35,7 @@ TARGETS = (
 
 
 async def fill(place: Place) -> str:
-    """Fill a store; gives the text of a key that reads it."""
+    """Fill a store; return the text of a key that reads it."""
     store = await open_store(place)
     try:
         await store.ensure_repository(WIDGETS)

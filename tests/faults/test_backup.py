@@ -1,4 +1,4 @@
-"""A snapshot, brought back under another prefix by what docs/operations.md says."""
+"""A snapshot, restored under another prefix by the steps in docs/operations.md."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_snapshot_comes_back_whole_under_another_prefix(tmp_path: Path) -> Non
         renamed = {
             "rename_pattern": "mergewatch-(.+)",
             "rename_replacement": "restored-$1",
-            # Under their old names they would point to the old indices and the new ones.
+            # Under their old names, aliases would point to both the old indices and the new ones.
             "include_aliases": False,
         }
         answers.append(node.ask(RESTORE, "POST", chosen | renamed))
@@ -40,12 +40,12 @@ def test_a_snapshot_comes_back_whole_under_another_prefix(tmp_path: Path) -> Non
         assert asyncio.run(read_all(restored, [WIDGETS])) == asyncio.run(
             read_all(before, [WIDGETS])
         )
-        # A month that the snapshot has no index of takes its form from the templates.
+        # The snapshot has no index of this month, so the templates define the new one.
         assert asyncio.run(add_event(restored)) == EVENTS + 1
 
 
 async def add_event(place: ElasticsearchPlace) -> int:
-    """Store an event of another month; gives how many there are then."""
+    """Store an event of another month; return how many there are then."""
     store = await open_store(place)
     try:
         await store.write_events([make_event(EVENTS, after(days=40))])

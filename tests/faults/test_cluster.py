@@ -1,4 +1,4 @@
-"""A cluster of three nodes, one of which is killed while clients ask."""
+"""A cluster of three nodes, one of which is killed while clients send requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PREFIX = "three"
 
 @dataclass(frozen=True)
 class Three:
-    """A cluster whose store is filled, and the key that reads it."""
+    """A cluster with a filled store, and the key that reads it."""
 
     cluster: Cluster
     key: str = field(repr=False)
@@ -35,21 +35,21 @@ class Three:
         return next(node for node in self.cluster.nodes if node.alive)
 
     def wait_for_loss(self) -> None:
-        """Wait until the others know that a node is gone."""
+        """Wait until the other nodes have noticed the loss."""
         left = self.running()
         alive = sum(node.alive for node in self.cluster.nodes)
         left.process.wait_until(lambda: count_nodes(left) == alive, "the loss of a node")
 
     def mend(self) -> None:
-        """Have all nodes back, and a copy of everything on two of them."""
+        """Restart all stopped nodes, and wait until every shard has its copies again."""
         for node in self.cluster.nodes:
             if not node.alive:
                 node.start()
         self.running().wait_for("green", len(self.cluster.nodes))
 
     def holder_of(self, index: str) -> Node:
-        """The node that has the filled shard of an index that has no copies."""
-        # Nodes that came back are given shards of others: none may be on its way meanwhile.
+        """The node with the non-empty shard of an index without replicas."""
+        # Restarted nodes receive shards from the others: wait until no relocation is in progress.
         self.running().ask("/_cluster/health?wait_for_no_relocating_shards=true&timeout=60s")
         self.running().ask(f"/{index}/_refresh", "POST")
         _, shards = self.running().ask(f"/_cat/shards/{index}?format=json")
@@ -58,7 +58,7 @@ class Three:
 
 
 def count_nodes(asked: Node) -> int | None:
-    """How many nodes its cluster has; none while there is no master to say so."""
+    """The number of nodes in its cluster, or None while no master is elected."""
     status, health = asked.ask("/_cluster/health")
     return int(health["number_of_nodes"]) if status == http.HTTPStatus.OK else None
 
@@ -91,7 +91,7 @@ async def test_two_of_three_nodes_answer_for_the_one_that_was_killed(
     async with clients.under_load() as seen:
         await seen.until_right(clients.first)
         killed.kill()
-        # The other two are as many as they need: a master, and a copy of everything.
+        # Two nodes are enough: to elect a master, and to hold a copy of everything.
         await asyncio.to_thread(three.wait_for_loss)
         seen.start_over()
         await seen.until_right(clients.first)
@@ -112,7 +112,7 @@ async def test_a_log_whose_only_copy_is_gone_is_unavailable_and_never_short(
     await asyncio.to_thread(three.wait_for_loss)
     others = [target for target in clients.first if target != EVENTS_PAGE]
     async with clients.under_load() as seen:
-        # Each holds its own answers to the right ones, so a page without that slice would show.
+        # Each response is compared byte for byte, so a page without that slice would fail the test.
         await seen.until_right(others)
         await seen.until_unavailable(seen.statuses[503] + 3)
         assert EVENTS_PAGE not in seen.right

@@ -1,7 +1,7 @@
-"""A node that says no: what is sent is kept by its sender, and the operator reads why.
+"""A node that refuses requests: the sender keeps the data, and the operator reads the reason.
 
-The node has the smallest heap of all tests and many search threads: so it takes no more clauses in
-a query than any cluster does.
+The node has the smallest heap of all tests and many search threads, so no cluster allows fewer
+clauses in a query.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from tests.service.front_door import LOGS, SEARCH
 
 _PREFIXES = (f"states-{number}" for number in itertools.count())
 
-# Commands go by the clock of this machine.
+# Commands use the clock of this machine.
 TODAY = datetime.now(UTC)
-# Not at the end of a month: a second later is the same one.
+# Not at the end of a month: one second later is still the same month.
 LONG_AGO = (TODAY - timedelta(days=300)).replace(day=2)
 
 REPORT = f"""\
@@ -56,7 +56,7 @@ REPORT = f"""\
 
 @dataclass(frozen=True)
 class Place:
-    """An empty place in the node, and what a test does there."""
+    """An empty prefix in the node, and the actions of a test there."""
 
     node: Node
     at: ElasticsearchPlace
@@ -67,7 +67,7 @@ class Place:
 
     @contextmanager
     def under(self, setting: str, value: object) -> Iterator[None]:
-        """A setting of the cluster until the block is left."""
+        """Apply a cluster setting until the block ends."""
         self.settle(**{setting: value})
         try:
             yield
@@ -76,7 +76,7 @@ class Place:
 
     @contextmanager
     def blocked(self, index: str, block: str) -> Iterator[None]:
-        """A block of one index until the block is left."""
+        """Block one index until the block ends."""
         name = f"/{self.at.prefix}-{index}/_settings"
         assert self.node.ask(name, "PUT", {f"index.blocks.{block}": True})[0] == 200
         try:
@@ -181,9 +181,9 @@ def test_at_the_limit_of_shards_loads_are_unavailable_and_nothing_is_dead_letter
         assert "maximum normal shards open" in load.output
     assert (rebuilt.exit_code, "maximum normal shards open" in rebuilt.output) == (1, True)
     assert not dead.exists() or dead.read_bytes() == b""
-    # Nothing was begun that somebody would have to finish.
+    # The refused loads left no unfinished work.
     assert re.search(r"stale tests +0\n", place.run("index", "status").output)
-    # There is room again: the same loads do what they could not.
+    # With the limit lifted, the same loads succeed.
     assert place.run("ingest", "events", events).exit_code == 0
     assert place.run(*report_arguments(tmp_path)).exit_code == 0
 
@@ -274,7 +274,7 @@ def test_a_matrix_of_old_failures_loads_rebuilds_and_prunes_whatever_was_refused
 ) -> None:
     """500 tests in 4 jobs; each failed once, 40 days ago, and passes now."""
     names = [f"suite.test_{number:03}" for number in range(500)]
-    # No two tests have a window or a failure in common.
+    # No two tests share a window or a failure.
     seconds = [timedelta(seconds=number) for number in range(500)]
 
     async def load(store: Store, commit: str, conclusion: Conclusion, at: datetime) -> None:
@@ -292,7 +292,7 @@ def test_a_matrix_of_old_failures_loads_rebuilds_and_prunes_whatever_was_refused
         await load(store, "old", Conclusion.FAILED, after(days=-40))
         assert await store.refresh_tests(NOON) == 500
         await load(store, "new", Conclusion.PASSED, NOON)
-        # As it was: everything in one query.
+        # The former behaviour: everything in one query.
         with monkeypatch.context() as patched:
             patched.setattr(observation_clauses, "MAX_LEAVES", 1_000_000)
             with pytest.raises(StoreError, match="too many nested clauses") as raised:

@@ -1,4 +1,4 @@
-"""What lies between the service and Elasticsearch, broken in every way that a proxy can."""
+"""The network between the service and Elasticsearch, with every fault that the proxy simulates."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def path(stocked: Stocked) -> AsyncIterator[tuple[Proxy, Clients]]:
-    """What lies between a service and its node, and clients of that service."""
+    """The proxy between a service and its node, and clients of that service."""
     async with Proxy(stocked.node.http.number) as proxy, AsyncExitStack() as stack:
         place = stocked.through(f"http://{proxy.address}")
-        # It is started in a thread: the proxy that it asks runs here.
+        # Started in a thread, because the proxy that it connects to runs in this event loop.
         running = await asyncio.to_thread(start, place)
         stack.push_async_callback(asyncio.to_thread, running.end)
         clients = await stack.enter_async_context(clients_of(running.base, stocked.key))
@@ -58,7 +58,7 @@ async def test_what_takes_several_slow_questions_is_broken_off_in_time(
     stocked: Stocked, path: tuple[Proxy, Clients]
 ) -> None:
     proxy, clients = path
-    # Within the limit of each question, but not of all that the first answers take together.
+    # Within the timeout of each request to the store, but not of all that a first response needs.
     await proxy.turn(Delayed(0.8))
     running = await asyncio.to_thread(start, stocked.through(f"http://{proxy.address}"))
     try:

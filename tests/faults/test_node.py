@@ -1,4 +1,4 @@
-"""One node of Elasticsearch, killed or stopped while clients ask, and Redis with it."""
+"""One Elasticsearch node, killed or suspended while clients send requests; also with Redis down."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.servers.redis import Redis
 from tests.service.processes import TIMEOUT
 
 KILLS = 2
-# What was asked before the node was back may fail yet, and once more what finds it cold.
+# A request sent before the node was back may fail, and one more may find its caches cold.
 TRIES = 3
 
 
@@ -46,7 +46,7 @@ async def test_reads_of_a_killed_node_work_as_soon_as_it_is_back(
             stocked.node.kill()
             seen.start_over()
             await seen.until_unavailable(seen.statuses[503] + len(clients.first))
-            # What was asked for a moment ago is answered all the same, and right.
+            # Cached reads still succeed, and are correct.
             await seen.until_right(KEPT)
             assert EVENTS_PAGE not in seen.right
             await asyncio.to_thread(stocked.node.start)
@@ -82,7 +82,7 @@ async def test_with_elasticsearch_and_redis_both_gone_nothing_is_answered_wrong(
                 await seen.until_unavailable(seen.statuses[503] + len(clients.first))
                 await asyncio.to_thread(stocked.node.start)
                 seen.start_over()
-                # The store is enough; Redis stays away.
+                # The store alone is enough; Redis is still down.
                 await seen.until_right(clients.first)
                 assert max(seen.unavailable.values(), default=0) <= TRIES
                 await asyncio.to_thread(redis.start)

@@ -1,4 +1,4 @@
-"""The service itself, killed in the middle of a page walk and started again."""
+"""The service itself, killed in the middle of a page walk and restarted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mergewatch` as a process that is killed, or not, over a store in either backend."""
+"""`mergewatch` as a process that a test may kill, over a store in either backend."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from tests.service.processes import TIMEOUT
 
 ROOT = Path(__file__).parents[2]
 
-# Everything is imported before it says that it is ready, so that what follows is the command alone.
+# It imports everything before it prints `ready`, so that only the command itself is timed or
+# killed.
 READY = """
 import sys
 import indexing.store.elasticsearch.store, indexing.store.sqlite.store
@@ -28,13 +29,13 @@ main()
 
 
 def environment_of(place: Place) -> Mapping[str, str]:
-    """The environment of a command over the store in that place, and of no CI job."""
+    """The environment of a command over that store, outside of any CI job."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     return kept | {"PYTHONPATH": str(ROOT)} | settings_of(place)
 
 
 def run(place: Place, arguments: Sequence[str]) -> float:
-    """Run the command to its end, which has to be a good one; gives the seconds that it took."""
+    """Run the command to its successful end; return the seconds it took."""
     with _ready(place, arguments) as process:
         began = _go(process)
         assert process.wait(TIMEOUT) == 0
@@ -42,7 +43,7 @@ def run(place: Place, arguments: Sequence[str]) -> float:
 
 
 def kill(place: Place, arguments: Sequence[str], after: float) -> bool:
-    """Run the command and kill it after so many seconds; tells whether it still ran then."""
+    """Kill the command after so many seconds; return whether it still ran."""
     with _ready(place, arguments) as process:
         _go(process)
         try:

@@ -1,4 +1,4 @@
-"""What is loaded by the command line, and what has to be set before."""
+"""The loads: command lines, and the repository settings that they need first."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.builders import GADGETS, NOON, WIDGETS
 from tests.service.real_runs import REGRESSION
 
 EVENTS = 12_000
-# Enough of them for a test to be broken, and little enough to be loaded many times.
+# Enough reports for a test to be broken, and few enough to load many times.
 REPORTS = 5
 
 NO_CHANGE = RepositoryChange()
@@ -25,7 +25,7 @@ NO_CHANGE = RepositoryChange()
 
 @dataclass(frozen=True)
 class Load:
-    """A command line, the repositories that it fills, and what they are set to before."""
+    """A command line, the repositories it fills, and their settings before the load."""
 
     arguments: Sequence[str]
     repositories: Sequence[RepositoryName]
@@ -52,7 +52,7 @@ def make_events(folder: Path) -> Load:
 
 
 def make_reports(folder: Path) -> Load:
-    """Real reports, in a repository that quarantines what is broken."""
+    """Real reports, in a repository that quarantines broken tests."""
     with (REGRESSION.folder / "manifest.csv").open(newline="") as listed:
         rows = list(csv.DictReader(listed))[:REPORTS]
     manifest = folder / "manifest.csv"

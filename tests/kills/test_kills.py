@@ -1,4 +1,4 @@
-"""A load that is killed at any moment and run again ends in the state of one that was not.
+"""A load that is killed at any moment and repeated ends in the state of an uninterrupted one.
 
 `make kills` does so a hundred times for each store.
 """
@@ -29,7 +29,7 @@ from tests.whole_state import read_all, read_status
 
 # Confirmed kills of each load over each store.
 KILLS = int(os.environ.get("MERGEWATCH_TEST_KILLS", "2"))
-# A kill that came too early or too late is tried again.
+# A kill that came too early or too late is repeated.
 TRIES_A_KILL = 20
 
 MakePlace = Callable[[], Place]
@@ -37,7 +37,7 @@ MakePlace = Callable[[], Place]
 
 @pytest.fixture(params=["sqlite", "elasticsearch"])
 def make_place(request: pytest.FixtureRequest, tmp_path: Path) -> MakePlace:
-    """Gives the place of a store with nothing in it; the one before is gone then."""
+    """Returns a function that makes an empty store and drops the one before it."""
     if request.param == "elasticsearch":
         indices: Indices = request.getfixturevalue("fresh_indices")
 
@@ -86,14 +86,14 @@ def test_a_killed_load_that_is_run_again_ends_in_the_state_of_a_clean_one(
 
 
 def without_stale(lines: list[str]) -> list[str]:
-    """What is there but for how many tests wait to be worked out once more."""
+    """The state without the number of tests that wait for a refresh."""
     return [line for line in lines if not line.startswith("stale_tests ")]
 
 
 async def let_markers_end(place: Place) -> None:
-    """Have the marks of a killed writer end now, which they do by themselves after a while.
+    """Expire the dirty markers of a killed writer now; they would expire by themselves later.
 
-    In Elasticsearch nobody can tell a killed writer from a slow one sooner than that.
+    Until a marker expires, Elasticsearch cannot tell a killed writer from a slow one.
     """
     if isinstance(place, Path):
         return
@@ -115,7 +115,7 @@ async def let_markers_end(place: Place) -> None:
 
 
 async def prepare(place: Place, load: Load) -> StoreStatus:
-    """Make the store and the settings of its repositories; gives what it then holds."""
+    """Create the store and its repository settings; return the store's status."""
     store = await open_store(place)
     try:
         for repository in load.repositories:

@@ -1,4 +1,4 @@
-"""The front door: the real application over a real store, on a real socket."""
+"""Fixtures: the real application over a real store, on a real socket."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.service.processes import TIMEOUT, Service, Start
 
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:
-    """Log as the service does, and leave the process as it was."""
+    """Log as the service does, and restore the logging of the process afterwards."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     configure_logging(LogLevel.ERROR, LogFormat.JSON)
@@ -37,7 +37,7 @@ def quiet() -> Iterator[None]:
     structlog.reset_defaults()
 
 
-# What every route is held behind. Without Redis, the cache is that of the process.
+# Every route is tested on each of these. Without Redis, the cache is in process.
 STACKS = ("sqlite", "sqlite and redis", "elasticsearch", "elasticsearch and redis")
 
 
@@ -68,7 +68,7 @@ async def open_door(settings: Settings) -> AsyncIterator[FrontDoor]:
     with bind("127.0.0.1", 0) as listener:
         runner = await start_app(create_app(settings, store, clock=clock), listener)
         async with aiohttp.ClientSession() as client:
-            # What a test writes drops what is kept, as what the service itself writes does.
+            # A test's writes invalidate the cache, as the service's own writes do.
             writer = runner.app[CONTEXT].writer
             assert isinstance(writer, InvalidatingStore)
             opened = FrontDoor(http_url(listener), client, writer, clock, runner, settings)
@@ -76,7 +76,8 @@ async def open_door(settings: Settings) -> AsyncIterator[FrontDoor]:
             try:
                 yield opened
             finally:
-                # A test that fails within its own loop over this never comes back here otherwise.
+                # Without `finally`, a test that fails inside its own loop over this generator would
+                # skip it.
                 await runner.cleanup()
 
 
@@ -99,7 +100,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 @pytest.fixture
 async def open_(stack: Settings) -> AsyncIterator[FrontDoor]:
-    """A service that takes results in, and a key that may do all."""
+    """A service that accepts results, and a key with all permissions."""
     async for opened in open_door(replace(stack, ingest=True)):
         opened.key = await opened.new_key(Scope.ADMIN)
         yield opened

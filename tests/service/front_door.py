@@ -1,4 +1,4 @@
-"""How tests speak to the service: as any client would, by HTTP."""
+"""The HTTP client of the tests: it sends requests as any client would."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ A_TEST_ID = "3f0c9a4e-8d1b-5f6a-9c2d-0123456789ab"
 
 
 def operations(owner: str = "acme", repository: str = "widgets") -> dict[str, str]:
-    """A good path and query of each of the five operations."""
+    """A valid path and query of each of the five operations."""
     ci = f"/v1/ci/{owner}/repositories/{repository}"
     return {
         "events": f"/v1/repos/{owner}/{repository}/logs",
@@ -49,7 +49,7 @@ def operations(owner: str = "acme", repository: str = "widgets") -> dict[str, st
 
 @dataclass
 class Clock:
-    """Stands still until it is set."""
+    """A clock that stands still until a test sets it."""
 
     now: datetime = NOON
 
@@ -69,14 +69,14 @@ class Answer:
 
     @property
     def links(self) -> Mapping[str, str]:
-        """The addresses of the `Link` header by relation."""
+        """The URLs of the `Link` header by relation."""
         header = ", ".join(self.headers.getall("Link", ()))
         found = re.findall(r'<([^<>]*)>; rel="([a-z]+)"', header)
         return {relation: url for url, relation in found}
 
     @property
     def wrong_fields(self) -> list[tuple[str, str]]:
-        """Where and which the wrong fields are, of a 422."""
+        """The location and name of each invalid field of a 422."""
         assert self.status == 422, (self.status, self.body)
         return [(error["in"], error["field"]) for error in self.json["errors"]]
 
@@ -96,7 +96,7 @@ class FrontDoor:
         return self.runner.app
 
     async def command(self, *words: str) -> str:
-        """Type `mergewatch` in another process over the same store; gives what it prints."""
+        """Run a command in another process over the same store; return its output."""
         environment = {
             "MERGEWATCH_DATA_DIR": str(self.settings.data_dir),
             "MERGEWATCH_ELASTICSEARCH_URL": ",".join(self.settings.elasticsearch_url),
@@ -132,14 +132,14 @@ class FrontDoor:
     async def get(
         self, target: str, *, key: str | None = None, method: str = "GET", **headers: str
     ) -> Answer:
-        """Ask for a target exactly as it is written; `key` is this door's own unless given."""
+        """Request a target exactly as written; `key` defaults to that of this service."""
         sent = {"Authorization": f"Bearer {self.key if key is None else key}", **headers}
         return await self.ask(target, sent, method)
 
     async def post(
         self, target: str, body: bytes, kind: str | None, *, key: str | None = None, **headers: str
     ) -> Answer:
-        """Send a body of that media type; `Content_Encoding` is a header's name too."""
+        """Send a body of that media type; `Content_Encoding` names a header too."""
         sent = {"Authorization": f"Bearer {self.key if key is None else key}"}
         sent |= {name.replace("_", "-"): value for name, value in headers.items()}
         if kind is not None:
@@ -167,14 +167,14 @@ class FrontDoor:
 
 @dataclass(frozen=True)
 class Held:
-    """Calls of the store that wait until they are released."""
+    """Store calls that wait until they are released."""
 
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
     released: asyncio.Event = field(default_factory=asyncio.Event)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def wait_for_one_of(self, *requests: asyncio.Task[Any]) -> None:
-        """Wait until a call is held up; one of the requests that is answered first is an error."""
+        """Wait until a call is held; fail if one of the requests is answered first."""
         arrival = asyncio.create_task(self.arrived.wait())
         await asyncio.wait({arrival, *requests}, return_when=asyncio.FIRST_COMPLETED)
         if not arrival.done():
@@ -185,7 +185,7 @@ class Held:
 def hold_up(
     door: FrontDoor, monkeypatch: pytest.MonkeyPatch, method: str = "find_repository"
 ) -> Held:
-    """Hold up whoever calls that method of the store."""
+    """Make all calls of that store method wait."""
     held, call = Held(), getattr(door.store, method)
 
     async def call_slowly(*about: Any, **rest: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The service as a process of its own, started and ended by a test."""
+"""The service as a separate process, started and stopped by a test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-# Long enough for the slowest machine; nothing here waits for it to pass.
+# Long enough for the slowest machine; no test waits for it to pass.
 TIMEOUT = 60
 
 
@@ -33,7 +33,7 @@ class Service:
         )
 
     def next_line(self, event: str) -> dict[str, Any]:
-        """The next log line of that event; what comes before it is passed over."""
+        """The next log line of that event; other lines before it are skipped."""
         assert self.process.stderr is not None
         for line in self.process.stderr:
             found: dict[str, Any] = json.loads(line)
@@ -46,7 +46,7 @@ class Service:
         return self.wait()
 
     def wait(self) -> int:
-        """Its exit status, once it has ended."""
+        """Its exit status, after it has ended."""
         self.process.communicate(timeout=TIMEOUT)
         return self.process.returncode
 

@@ -1,4 +1,4 @@
-"""Two projects' real CI runs, each loaded once by the command line for all tests of a session."""
+"""Real CI runs of two projects, each loaded once per session by the command line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SAMPLES = Path(__file__).parents[1] / "samples"
 
 @dataclass(frozen=True)
 class Project:
-    """A folder of reports, and what its repository is told to be here."""
+    """A folder of reports, and the settings of its repository here."""
 
     folder: Path
     repository: RepositoryName
@@ -26,7 +26,7 @@ class Project:
 
 @dataclass(frozen=True)
 class LoadedProject:
-    """A project in a store of its own; `summary` is the last line that the load said."""
+    """A project in its own store; `summary` is the last line of the load's output."""
 
     project: Project
     data_dir: Path
@@ -47,13 +47,13 @@ def load(project: Project, data_dir: Path) -> LoadedProject:
 
 
 def set_up(project: Project, place: Place) -> None:
-    """Tell the store what the default branch is."""
+    """Set the default branch in the store."""
     branch = f"--default-branch={project.default_branch}"
     run(place, "repository", "set", str(project.repository), branch)
 
 
 def ingest(project: Project, place: Place, manifest: Path) -> str:
-    """Load the reports of a manifest; gives the last line of what the command says."""
+    """Load the reports of a manifest; return the last line of the command's output."""
     said = run(
         place, "ingest", "junit", f"--repository={project.repository}", f"--manifest={manifest}"
     )
@@ -61,7 +61,7 @@ def ingest(project: Project, place: Place, manifest: Path) -> str:
 
 
 def run(place: Place, *arguments: str) -> str:
-    """Run `mergewatch` over the store in that place; gives what it says on standard error."""
+    """Run `mergewatch` over the store in that place; return its standard error."""
     unset = dict.fromkeys((*CI_MARKS, "MERGEWATCH_URL", "MERGEWATCH_TOKEN"))
     environment = {**unset, **settings_of(place)}
     result = CliRunner().invoke(main, arguments, env=environment, catch_exceptions=False)

@@ -1,4 +1,4 @@
-"""A real HTTP server that takes uploads in and answers as services and strangers do."""
+"""A real HTTP server that receives uploads, with good, bad and foreign responses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Answerer = Callable[[web.Request], web.StreamResponse]
 
 @dataclass
 class Receiver:
-    """A server at `url`; answers one request after another, and the last way ever after."""
+    """A server at `url`; it gives its responses in order, then repeats the last one."""
 
     url: str = ""
     answers: list[Answerer] = field(default_factory=list)
@@ -31,7 +31,7 @@ class Receiver:
     async def take(self, request: web.Request) -> web.StreamResponse:
         assert request.headers["Content-Type"] == "application/x-protobuf"
         assert request.headers["Content-Encoding"] == "gzip"
-        # The server has unpacked the body by the header already.
+        # aiohttp has already decompressed the body as the header says.
         body = ExportTraceServiceRequest.FromString(await request.read())
         self.requests.append((request.path, request.headers["Authorization"], body))
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
@@ -52,7 +52,7 @@ def respond(message: ExportTraceServiceResponse) -> web.Response:
 
 
 def disconnect(request: web.Request) -> web.Response:
-    """Go away without an answer, as a service does that is being started again."""
+    """Close the connection without a response, as a restarting service does."""
     assert request.transport is not None
     request.transport.close()
     return web.Response()

@@ -1,4 +1,4 @@
-"""A real pytest run whose results OpenTelemetry's own SDK exports to a real, running service."""
+"""A real pytest run; OpenTelemetry's SDK exports its results to a real, running service."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_oiled():
     pass
 """
 
-# What a CI plugin does, as short as it goes.
+# A minimal CI plugin.
 PLUGIN = """
 import os
 
@@ -123,7 +123,7 @@ def make_key(data_dir: Path, scope: str) -> str:
 
 
 def mergewatch(data_dir: Path, *arguments: str) -> str:
-    """Run a command beside the service; gives its standard output."""
+    """Run a command while the service runs; return its standard output."""
     command = "from service.cli import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", command, *arguments],

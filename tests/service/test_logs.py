@@ -1,4 +1,4 @@
-"""Log lines: one form for every library, the request's id, and no variables of any frame."""
+"""Log lines: one format for all libraries, with the request id and no local variables."""
 
 from __future__ import annotations
 

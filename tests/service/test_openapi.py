@@ -1,4 +1,4 @@
-"""GET /openapi.json: it is valid, says all that the interface does, and what is served fits it."""
+"""GET /openapi.json: it is valid and complete, and real responses match it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""216 real CI runs, from the files to the answers, beside counts that share no code with them."""
+"""216 real CI runs, from files to responses, compared with counts that share no code with them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def loaded(request: pytest.FixtureRequest) -> LoadedProject:
 
 
 def count_files(loaded: LoadedProject) -> tuple[Counts, dict[str, set[str]]]:
-    """Conclusions of each job, and the names of its tests on the default branch."""
+    """Conclusions of each job, and its test names on the default branch."""
     counts: Counts = defaultdict(Counter)
     names: dict[str, set[str]] = defaultdict(set)
     folder = loaded.project.folder
@@ -124,7 +124,7 @@ async def test_the_service_says_of_every_test_what_an_independent_script_says(
         door.key = await door.new_key(owner="lammps")
         ids = {test["test_name"]: test["test_id"] for test in await search(door, loaded)}
         for name in expected:
-            # The search does not show what runs on other branches alone; the detail does.
+            # The search omits tests that run on other branches only; the detail has them.
             test_id = ids.get(name) or derive_test_id(project.repository, name)
             answer = await door.get(f"{ci_path(loaded)}/tests/{test_id}")
             assert answer.json["test_name"] == name

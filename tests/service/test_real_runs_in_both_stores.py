@@ -1,4 +1,4 @@
-"""151 real CI runs come out of Elasticsearch as out of SQLite: every test, every field."""
+"""151 real CI runs are read from Elasticsearch as from SQLite: every test, every field."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from indexing.store import ElasticsearchPlace
 from tests.service.real_runs import LAMMPS, ingest, set_up
 from tests.whole_state import read_all
 
-# The four jobs in two loads that take as long: each keeps the whole history of its jobs.
+# Four jobs in two loads of equal duration: each contains the whole history of its jobs.
 RUNS: dict[tuple[str, ...], int] = {
     ("linux-arm64", "macos-x86_64"): 83,
     ("linux-x86_64-gcc", "windows-msvc"): 68,
@@ -20,7 +20,7 @@ RUNS: dict[tuple[str, ...], int] = {
 
 
 def write_manifest(path: Path, jobs: tuple[str, ...]) -> int:
-    """A manifest of the runs of those jobs; gives how many they are."""
+    """Write a manifest of the runs of those jobs; return how many there are."""
     with (LAMMPS.folder / "manifest.csv").open(newline="") as manifest:
         rows = [row for row in csv.DictReader(manifest) if row["job_name"] in jobs]
     for row in rows:

@@ -1,4 +1,4 @@
-"""The same results as a JUnit report and as spans: the service answers alike for both."""
+"""The same results as a JUnit report and as spans give the same responses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Job:
-    """One CI job and what its tests came to."""
+    """One CI job and the results of its tests."""
 
     run_id: str
     commit: str
@@ -107,7 +107,7 @@ def refuse(refusal: Refusal) -> None:
 
 
 async def answers_of(door: FrontDoor, repository: str) -> tuple[list[Any], list[Any]]:
-    """The whole search and all details, without what names the repository."""
+    """The whole search and all details, without the fields that name the repository."""
     search = SEARCH.replace("widgets", repository)
     pages = await door.walk(f"{search}?test_name=*&per_page=100", "tests")
     rows = [row for page in pages for row in page]

@@ -1,4 +1,4 @@
-"""Who may ask what: credentials, visibility and scopes, and the order in which they count."""
+"""Access control: credentials, visibility and scopes, and the order of the checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Versions of namespaces: what changes them, and how a process notices writes of others."""
+"""Namespace versions: what changes them, and how a process notices the writes of others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The connection to Redis: one MGET an iteration of the event loop, and misses when it fails."""
+"""The Redis connection: one MGET per iteration of the event loop, and misses when it fails."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ async def test_a_silent_redis_is_left_alone_after_it_failed_twice(
 ) -> None:
     await proxy.turn(Silent())
     assert await link.get((b"a",)) is None
-    # One attempt follows at once; the next ones wait, however many ask meanwhile.
+    # One retry follows at once; later ones are delayed, however many requests arrive meanwhile.
     assert not await link.connect()
     accepted = proxy.accepted
     for _ in range(1_000):

@@ -1,4 +1,4 @@
-"""What a failure of Redis is taken for, and what the operator reads of it."""
+"""The classification of each Redis failure, and the message that the operator reads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from service.cache.redis_failures import (
     is_about_one_key,
 )
 
-# Each as a server sends it.
+# Each reply as a server sends it.
 REPLIES = {
     "READONLY You can't write against a read only replica.": Reason.READONLY,
     "MOVED 3999 127.0.0.1:6381": Reason.MOVED,
@@ -39,7 +39,7 @@ REPLIES = {
 
 
 def parse(reply: str) -> RedisError:
-    """The error that the driver makes of a reply."""
+    """The exception that the driver raises for a reply."""
     error = Connection()._parser.parse_error(reply)
     assert isinstance(error, RedisError)
     return error

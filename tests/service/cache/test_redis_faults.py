@@ -1,4 +1,4 @@
-"""A Redis that fails in every way that one can: answers stay right, and nobody waits for it."""
+"""Every Redis failure: responses stay correct, and no request waits for Redis."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ async def door(tmp_path: Path, server: Redis) -> AsyncIterator[FrontDoor]:
 
 @pytest.fixture
 async def replica(door: FrontDoor) -> AsyncIterator[FrontDoor]:
-    """Another process' view of the same: it has seen nothing that `door` keeps for itself."""
+    """Another process over the same store: it shares nothing that `door` caches in process."""
     async for opened in open_door(door.settings):
         yield opened
 
 
 @pytest.fixture
 async def right(tmp_path: Path, door: FrontDoor) -> dict[str, bytes]:
-    """What the service without Redis answers."""
+    """The responses of the service without Redis."""
     bodies = {}
     async for plain in open_door(Settings(data_dir=tmp_path)):
         bodies = {target: (await plain.get(target)).body for target in TARGETS}
@@ -74,14 +74,14 @@ async def listed(door: FrontDoor) -> set[str]:
 
 @pytest.fixture
 async def inside(server: Redis) -> AsyncIterator[redis.asyncio.Redis]:
-    """What somebody else does in that Redis."""
+    """A client of that Redis that is not the service."""
     client = redis.asyncio.Redis.from_url(server.url)
     yield client
     await client.aclose()
 
 
 async def keep_all(door: FrontDoor, inside: redis.asyncio.Redis) -> list[bytes]:
-    """Ask until everything is kept in Redis; gives the keys."""
+    """Send requests until every response is cached in Redis; return the keys."""
     kept: list[bytes] = []
     while len([key for key in kept if b":value:" in key]) < len(TARGETS) + 3:
         for target in TARGETS:
@@ -185,7 +185,7 @@ async def test_keys_of_another_type_are_no_answers(
         await inside.lpush(key, b"x")
     for each in (replica, door):
         await assert_right(each, right)
-    # What is of the wrong type was replaced: all can be kept again.
+    # The keys of the wrong type were replaced: everything can be cached again.
     assert await keep_all(door, inside)
 
 
@@ -251,7 +251,7 @@ async def test_redis_killed_and_back_under_load_fails_no_request(
 async def test_two_stores_in_one_redis_do_not_answer_for_each_other(
     tmp_path: Path, server: Redis, inside: redis.asyncio.Redis
 ) -> None:
-    """Not even by one secret, and where each value and version of one is copied to the other."""
+    """Even with the same secret, and with each store's values and versions copied to the other."""
     folders = [tmp_path / "one", tmp_path / "other"]
     for folder in folders:
         settings = Settings(data_dir=folder, redis_url=server.url, secret="one for both")
@@ -273,6 +273,6 @@ async def test_two_stores_in_one_redis_do_not_answer_for_each_other(
 
 
 async def kept_lists(inside: redis.asyncio.Redis, folder: Path) -> bool:
-    """Whether Redis has got as many quarantine lists as stores were asked for one."""
+    """Whether Redis holds one quarantine list for each store that has been read."""
     lists = [key for key in await keys_of(inside) if b":quarantines:" in key]
     return len(lists) == (1 if folder.name == "one" else 2)

@@ -1,4 +1,4 @@
-"""A Redis that is there and refuses: answers stay right, writers go on, and one line says why."""
+"""A Redis that refuses: responses stay correct, writers go on, one log line gives the reason."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def opened(tmp_path: Path, url: str) -> AsyncIterator[FrontDoor]:
 
 
 async def add(door: FrontDoor, name: str) -> float:
-    """Quarantine a test; gives how long the writer waited."""
+    """Quarantine a test; return how long the writer waited."""
     began = time.monotonic()
     await door.store.add_quarantine(WIDGETS, QuarantineRequest(name, "flaps"), NOON)
     return time.monotonic() - began
@@ -71,14 +71,14 @@ async def metric(door: FrontDoor, name: str) -> float:
 
 
 async def assert_unusable(door: FrontDoor, reason: str) -> None:
-    """What it answers is right, however often; its writers wait for nothing; it counts why."""
+    """Responses stay correct, writers do not wait, and the metrics count the reason."""
     names = [f"{reason} {number}" for number in range(3)]
     before = await listed(door)
     waits = []
     for count, name in enumerate(names, start=1):
         waits.append(await add(door, name))
         assert await listed(door) == before | set(names[:count])
-    # The first may look once more for a Redis that does not refuse.
+    # The first may check once more for a Redis that accepts commands.
     assert max(waits) < INVALIDATE_SECONDS
     assert sum(waits[1:]) < INVALIDATE_SECONDS
     assert await metric(door, "mergewatch_redis_usable") == 0
@@ -86,7 +86,7 @@ async def assert_unusable(door: FrontDoor, reason: str) -> None:
 
 
 async def assert_shared(url: str, doors: Sequence[FrontDoor], password: str | None = None) -> None:
-    """Each sees at once what another writes, and values get into Redis."""
+    """Each process sees at once what another writes, and values reach Redis."""
     for number, door in enumerate(doors):
         for each in doors:
             await listed(each)
@@ -102,7 +102,7 @@ async def assert_shared(url: str, doors: Sequence[FrontDoor], password: str | No
     for number, door in enumerate(doors):
         asked = 0
         while await metric(door, "mergewatch_redis_usable") == 0:
-            # It shows when there is something new to keep.
+            # Each request is for a value not yet cached, which uses Redis.
             assert (await door.get(f"{QUARANTINES}?branch={number}-{asked}")).status == 200
             asked += 1
 
@@ -127,7 +127,7 @@ async def test_a_primary_that_becomes_a_replica_is_left_and_taken_up_again(
         server.make_read_only()
         await assert_unusable(door, "readonly")
         server.make_whole()
-        # Whoever owes Redis a change looks for it ten times a second.
+        # A process with an invalidation still to send to Redis retries ten times a second.
         while await metric(door, "mergewatch_redis_usable") == 0:
             await listed(door)
         await listed(other)
@@ -245,7 +245,7 @@ async def test_whichever_node_of_a_cluster_is_asked_the_cache_is_found(
             other.key = door.key
             holder = await find_holder(door, nodes)
             await assert_shared(holder.url, [door, other])
-            # The slot goes to the other node, as when a cluster grows.
+            # The slot moves to the other node, as when a cluster grows.
             heir = next(each for each in nodes if each is not holder)
             await move_slot(holder, heir)
             assert await find_holder(door, nodes) is heir
@@ -257,7 +257,7 @@ async def until_whole(nodes: Sequence[Redis]) -> None:
     for each in nodes:
         client = redis.asyncio.Redis.from_url(each.url)
         while (await client.execute_command("CLUSTER INFO"))["cluster_state"] != "ok":
-            # Asking again is all that there is to wait by.
+            # Polling is the only way to wait here.
             pass
         await client.aclose()
 
@@ -275,7 +275,7 @@ async def find_holder(door: FrontDoor, nodes: Sequence[Redis]) -> Redis:
 
 
 async def move_slot(source: Redis, target: Redis) -> None:
-    """Give the slot of all keys there are to another node, without what is in it.
+    """Move the slot of all existing keys to another node, without its contents.
 
     https://valkey.io/commands/cluster-setslot/ has the steps.
     """

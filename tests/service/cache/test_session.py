@@ -1,4 +1,4 @@
-"""Concurrent reads while no backend tells whether a read in progress is still valid."""
+"""Concurrent reads while no backend can tell whether a read in progress is still valid."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TEXT = Codec(str.encode, bytes.decode, len)
 
 @pytest.fixture
 async def cache(tmp_path: Path) -> AsyncIterator[Cache]:
-    """A cache whose Redis is not there."""
+    """A cache whose Redis does not exist."""
     connection = RedisConnection(f"unix://{tmp_path}/nobody")
     yield Cache(RedisBackend(connection, CacheSigner(b"a secret"), "store"))
     await connection.close()

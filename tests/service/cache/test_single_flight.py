@@ -1,4 +1,4 @@
-"""One read for all who wait for the same value."""
+"""Single flight: one read for all requests that wait for the same value."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from service.cache.single_flight import SingleFlight
 
 
 class Reading:
-    """A reading that takes until it is let go."""
+    """A read that waits until `go` is set."""
 
     def __init__(self) -> None:
         self.begun = 0
@@ -113,7 +113,8 @@ async def test_who_asks_as_one_ends_is_given_the_next_one() -> None:
     async def read() -> int:
         nonlocal begun
         begun += 1
-        # Who waits for this goes on before anything hears of the end.
+        # A task that waits for this event resumes before the single flight notices that the read
+        # ended.
         asked.set()
         return begun
 

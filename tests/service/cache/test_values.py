@@ -1,4 +1,4 @@
-"""Cached values: signatures, codecs, bounds, and entity tags as clients send them."""
+"""Cached values: signatures, codecs, size limits, and ETags as clients send them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_value_is_refused_under_another_name_version_or_secret() -> None:
     assert SIGNER.verify("n", VERSIONS[::-1], signed) is None
     assert SIGNER.verify("n", VERSIONS[:1], signed) is None
     assert CacheSigner(b"another secret").verify("n", VERSIONS, signed) is None
-    # A name that ends as a version begins is another name.
+    # The name ends with the first byte of the version: it is still a different name.
     assert SIGNER.verify("n0", (b"0" * 15, b"1" * 16), signed) is None
 
 

@@ -1,4 +1,4 @@
-"""Whatever is cached, an answer is that of the store, also right after a write."""
+"""Responses are always those of the store, whatever is cached, also right after a write."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.service.processes import TIMEOUT
 HINGE = f"{TESTS}/{derive_test_id(WIDGETS, 'hinge')}"
 CLIENTS = 500
 
-# Without Redis, nothing tells a process what another one wrote into Elasticsearch.
+# Without Redis, a process cannot notice that another one wrote to Elasticsearch.
 TOLD_AT_ONCE = pytest.mark.parametrize(
     "stack", [stack for stack in STACKS if stack != "elasticsearch"], indirect=True
 )
@@ -45,7 +45,7 @@ async def listed(door: FrontDoor, query: str = "") -> list[str]:
 
 @pytest.fixture
 async def reads(door: FrontDoor, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the store's methods as they are called."""
+    """The names of the store's methods, in the order of the calls."""
     calls: list[str] = []
 
     def counted(name: str) -> Callable[..., Awaitable[Any]]:
@@ -161,7 +161,7 @@ async def test_a_quarantine_is_over_at_the_moment_that_it_expires(door: FrontDoo
     door.clock.now = after(minutes=1)
     assert await listed(door) == [second]
     assert (await door.get(f"{QUARANTINES}/{first}")).status == 404
-    # A clock that goes back finds what was in force then.
+    # When the clock goes back, the quarantine is active again.
     door.clock.now = NOON
     assert set(await listed(door)) == {first, second}
 
@@ -241,7 +241,7 @@ async def test_a_page_that_got_another_one_behind_it_has_another_tag(door: Front
     await load_names(door.store, ["a"])
     await add(door, "a")
     door.clock.now = after(hours=1)
-    # Orders in which what is added comes after what was there.
+    # Orders in which a new row comes after the existing ones.
     targets = (
         f"{SEARCH}?test_name=*&per_page=1&sort=test_name&direction=asc",
         f"{QUARANTINES}?per_page=1",
@@ -301,7 +301,7 @@ async def test_five_hundred_clients_cost_one_read_of_the_store(
         await all_have_asked.wait()
         return await get_test(*asked)
 
-    # New connections only: those of the door have taken the handler before.
+    # Only for new connections: those of `door` already hold the original handler.
     monkeypatch.setattr(server, "request_handler", count)
 
     monkeypatch.setattr(door.store, "get_test", read_when_all_have_asked)
@@ -352,7 +352,7 @@ async def test_a_write_without_invalidation_shows_when_cached_values_expire(
 async def test_a_slow_reader_does_not_put_back_what_was_there_before(
     door: FrontDoor, replica: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The reader has read the store, and caches what it read only after the next write."""
+    """The reader reads the store before a write, and caches the value only after it."""
     has_read, go_on = asyncio.Event(), asyncio.Event()
     list_quarantines = door.store.list_quarantines
 

@@ -1,4 +1,4 @@
-"""The command line over a store of its own, in this process and in others."""
+"""The command line over its own store, in this process and in others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CI_MARKS = ("GITHUB_ACTIONS", "GITLAB_CI", "CIRCLECI", "BUILDKITE", "JENKINS_URL
 Command = Callable[..., Result]
 
 
-# For tests, or as `pytestmark` of a module, of commands that work alike over every store.
+# For tests, or as `pytestmark` of a module, of commands that behave the same over every store.
 ON_EVERY_STORE = pytest.mark.parametrize("settings", ["sqlite", "elasticsearch"], indirect=True)
 
 
@@ -24,7 +24,7 @@ ON_EVERY_STORE = pytest.mark.parametrize("settings", ["sqlite", "elasticsearch"]
 def settings(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Mapping[str, str]:
-    # The tests may run within a CI themselves, which a command would then take for its own.
+    # The tests may run in a CI job themselves, which a command would take for its own.
     for name in (*CI_MARKS, "MERGEWATCH_URL", "MERGEWATCH_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     values = {"MERGEWATCH_DATA_DIR": str(tmp_path / "data")}
@@ -39,7 +39,7 @@ def settings(
 
 @pytest.fixture
 def command(settings: Mapping[str, str]) -> Command:
-    """Run `mergewatch` with these arguments and, with `code`, hold its exit status to that."""
+    """Run `mergewatch` with these arguments; with `code`, check its exit status."""
 
     def run(*arguments: str, code: int | None = 0, input: bytes | None = None) -> Result:  # noqa: A002 - click's own name
         result = CliRunner().invoke(main, arguments, input=input, catch_exceptions=False)

@@ -29,11 +29,11 @@ from tests.service.processes import TIMEOUT, Service, port_of
 
 ROOT = Path(__file__).parents[3]
 LOG = "/v1/repos/acme/widgets/logs"
-# Some 10 MiB: a copy takes several steps.
+# About 10 MiB: a copy takes several steps.
 STOCK = 20_000
 BACKUPS = 3
 WRITERS = 3
-# The writers get on by so many events during each backup, at least.
+# The minimum number of events that the writers add during each backup.
 WRITTEN_BETWEEN = 5
 
 
@@ -44,12 +44,12 @@ def folder(settings: Mapping[str, str]) -> Path:
 
 @pytest.fixture
 def sample(folder: Path) -> Path:
-    """A store with something in it; gives its file."""
+    """The file of a store with some data."""
     return load_samples()[-1].unpack(folder)
 
 
 class Writers:
-    """Clients that send one event after the other to a service, and note what it acknowledged."""
+    """Clients that send events to a service one by one, and record which it acknowledged."""
 
     def __init__(self, port: int, key: str) -> None:
         self.acknowledged: set[int] = set()
@@ -64,7 +64,7 @@ class Writers:
             thread.start()
 
     def wait_for(self, more: int) -> set[int]:
-        """Wait until so many more events were acknowledged; gives all that were."""
+        """Wait for so many more acknowledged events; return all acknowledged so far."""
         with self._changed:
             goal = len(self.acknowledged) + more
             assert self._changed.wait_for(lambda: len(self.acknowledged) >= goal, TIMEOUT)
@@ -151,7 +151,7 @@ def back_up_elsewhere(folder: Path, target: Path) -> None:
 
 
 def read_log(port: int, key: str) -> set[int]:
-    """The ids of all events that the service has."""
+    """The ids of all events that the service returns."""
     client = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
     beginning = format_timestamp(after(days=-1))
     target: str | None = f"{LOG}?per_page=100&received_from={beginning}"
@@ -206,7 +206,7 @@ def test_a_damaged_store_gives_no_backup(command: Command, sample: Path, tmp_pat
 
 
 def damage(path: Path) -> None:
-    """Overwrite a page that an index lies on."""
+    """Overwrite a page of an index."""
     with closing(sqlite3.connect(path)) as connection:
         (page,) = connection.execute(
             "SELECT rootpage FROM sqlite_master WHERE name = 'executions_by_time'"
@@ -224,7 +224,7 @@ def test_a_store_of_an_earlier_release_is_backed_up_as_it_is(
     path = oldest.unpack(folder)
     command("index", "backup", str(tmp_path / "copy.db"))
     assert version_of(path) == version_of(tmp_path / "copy.db") == oldest.version
-    # Only what opens the store upgrades it.
+    # Only opening the store upgrades it.
     shown = command("index", "status")
     assert f"version       {oldest.version}\n" in shown.stdout
     assert f"known version {SCHEMA_VERSION}\n" in shown.stdout
@@ -324,7 +324,7 @@ def test_a_backup_that_is_told_to_end_leaves_nothing(folder: Path, tmp_path: Pat
     assert list(tmp_path.iterdir()) == [folder]
 
 
-# A backup whose first step is as long as it takes to be told to end.
+# A backup whose first step lasts until the process is told to stop.
 SLOW = """
 import signal, sys
 from indexing.store.sqlite import backup

@@ -1,4 +1,4 @@
-"""`mergewatch ingest junit` within a CI job: what it finds, says and uploads."""
+"""`mergewatch ingest junit` in a CI job: what it detects, prints and uploads."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def enter(monkeypatch: pytest.MonkeyPatch, environment: Mapping[str, str], event: object) -> None:
-    """Let this process be in that CI, with that event in its file."""
+    """Set the environment of that CI for this process, with that event in its event file."""
     Path("event.json").write_bytes(orjson.dumps(event))
     for name, value in {**environment, "GITHUB_EVENT_PATH": "event.json"}.items():
         monkeypatch.setenv(name, value)
@@ -159,7 +159,7 @@ async def receiver(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Receiver]:
 
 
 async def run(*arguments: str) -> Result:
-    """Run `mergewatch`, which has an event loop of its own, beside this one."""
+    """Run `mergewatch`, which has its own event loop, in a thread."""
     invoke = partial(CliRunner().invoke, main, arguments, catch_exceptions=False)
     return await asyncio.to_thread(invoke)
 

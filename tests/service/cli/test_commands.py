@@ -1,4 +1,4 @@
-"""The root of the command line: what it lists, and what it loads for that."""
+"""The root of the command line: the commands it lists, and the modules it loads for that."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from service.cli.commands import COMMANDS, main
 
-# A command that only shows its help has no use for them, and they take longest to load.
+# A command that only shows its help does not need them, and they take longest to load.
 HEAVY = ("aiohttp", "marshmallow", "structlog", "lxml", "rich", "indexing.store", "uvloop")
 
 

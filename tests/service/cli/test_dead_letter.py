@@ -1,4 +1,4 @@
-"""A dead-letter file empties nothing that anybody would miss."""
+"""A dead-letter file never overwrites the input or another file with data."""
 
 from __future__ import annotations
 

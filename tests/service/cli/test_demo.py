@@ -1,4 +1,4 @@
-"""`mergewatch demo` and `serve`: what a new user types first, on real processes and real HTTP."""
+"""`mergewatch demo` and `serve`: a new user's first commands, on real processes over HTTP."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MERGEWATCH = [sys.executable, "-c", "from service.cli import main; main()"]
 def serving(
     settings: Mapping[str, str], *options: str
 ) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """`mergewatch serve` on a free port, once it says that it listens; with its address."""
+    """`mergewatch serve` on a free port, once it listens; with its address."""
     process = subprocess.Popen(
         [*MERGEWATCH, "serve", "--port", "0", *options],
         env={**os.environ, **settings},
@@ -54,7 +54,7 @@ def serving(
 
 
 def curl(line: str, base: str) -> tuple[int, bytes]:
-    """Do what a printed curl line does, at another address."""
+    """Run a printed curl command against another address."""
     _, _, _, header, url = shlex.split(line)
     name, value = header.split(": ")
     request = urllib.request.Request(  # noqa: S310 - an http URL of this test's own
@@ -76,7 +76,7 @@ def test_every_printed_line_answers_and_a_second_demo_changes_nothing(
         assert len(lines) == 5
         answers = [curl(line, base) for line in lines]
         assert [status for status, _ in answers] == [200] * 5
-        # One demo key at a time: what was printed before no longer opens anything.
+        # Only one demo key is valid at a time: the one printed before is revoked.
         with pytest.raises(urllib.error.HTTPError, match="403"):
             curl(next(line for line in first.splitlines() if line.startswith("curl ")), base)
         log, search, detail, quarantines, _ = (orjson.loads(body) for _, body in answers)
@@ -94,7 +94,7 @@ def test_the_newest_example_is_of_now_and_stays_so_when_a_load_is_repeated(
     examples = Path(__file__).parents[3] / "examples"
     (tmp_path / "events.ndjson").write_bytes((examples / "events.ndjson").read_bytes())
     before = datetime.now(UTC).replace(microsecond=0)
-    # Broken off after the events.
+    # Fails after the events: there is nothing else to load.
     command("demo", "--examples", str(tmp_path), code=1)
     after = datetime.now(UTC)
     lines = [line for line in command("demo").stdout.splitlines() if line.startswith("curl ")]

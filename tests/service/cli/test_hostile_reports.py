@@ -1,4 +1,4 @@
-"""Reports made to do harm, loaded by the command in a process whose memory is measured."""
+"""Malicious reports, loaded by the command in a process whose memory is measured."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from tests.service.cli.test_ingest import REPORT, RUN
 
 ROOT = Path(__file__).parents[3]
 MEMORY_MAX_BYTES = 200 * 1024 * 1024
-# Who keeps it takes too much memory.
+# Holding it in memory would exceed the limit.
 LARGE_BYTES = 256 * 1024 * 1024
-# Far above what it takes, and far below what it would take if anything of it grew as it could.
+# Far above the time it takes, and far below the time it would take if any cost grew as badly as it
+# could.
 SECONDS_MAX = 300
 
 LAUGHS = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
@@ -35,8 +36,8 @@ HOSTILE = {
 }
 
 COMMAND = [sys.executable, "-c", "from service.cli import main; main()"]
-# Runs a command and tells at its end how much memory that took at most. It stands between, because
-# a process is charged with the memory of the one that it was forked from, which here is pytest.
+# Runs a command and prints its peak memory. It is a process in between, because a process is
+# charged with the memory of the process that it was forked from, which here is pytest.
 MEASURE = """
 import resource, subprocess, sys
 status = subprocess.call(sys.argv[1:])
@@ -76,7 +77,7 @@ def test_hostile_reports_cost_little_and_the_others_land(
         text=True,
         timeout=SECONDS_MAX,
     )
-    # The large text in one log is passed over; two results are those of the good report.
+    # The large text of one log is skipped; the good report has two results.
     assert "read 9, written 3, unchanged 0, refused 6" in done.stderr
     assert done.returncode == 1
     expected = {name: reason for name, (_, reason) in HOSTILE.items()}

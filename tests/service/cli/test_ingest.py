@@ -1,4 +1,4 @@
-"""`mergewatch ingest`: files of strangers into the store, once, whatever happens on the way."""
+"""`mergewatch ingest`: files from any producer are stored once, whatever interrupts the load."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def lines(*events: object) -> bytes:
 
 
 def dump(settings: Mapping[str, str]) -> list[str]:
-    """All that the store holds, row ids and times of writing left out."""
+    """Everything in the store except row ids and times of writing."""
     connection = sqlite3.connect(Path(settings["MERGEWATCH_DATA_DIR"]) / "mergewatch.db")
     queries = [
         (
@@ -212,7 +212,7 @@ QUARANTINING = [
 ]
 
 
-# The last kill of the reports comes when all are written and a part of the tests is refreshed.
+# The last kill of the reports is after all writes, when some tests have been refreshed.
 @pytest.mark.parametrize(
     ("arguments", "kills"), [(EVENTS, (1, 3, 6)), (REPORTS, (1, 6, 12))], ids=["events", "junit"]
 )
@@ -248,7 +248,7 @@ def test_a_killed_load_that_is_run_again_ends_as_a_clean_one(
         assert dump(folder) == expected
 
 
-# Runs the command and kills it in the middle of its so-manieth write transaction.
+# Runs the command and kills it in the middle of its n-th write transaction.
 KILL_AFTER_WRITES = """
 import os, signal, sys
 from indexing.store.sqlite import connections

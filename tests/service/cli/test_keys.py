@@ -1,4 +1,4 @@
-"""`mergewatch keys`: a key is shown once, alone, and can be ended."""
+"""`mergewatch keys`: a key is printed once, with nothing else, and can be revoked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ pytestmark = ON_EVERY_STORE
 
 
 def create(command: Command, *more: str) -> tuple[str, str]:
-    """Create a key; gives its id and its text."""
+    """Create a key; return its id and its text."""
     result = command("keys", "create", "--name", "ci", "--owner", "acme", "--scope", "read", *more)
     return result.stderr.split()[1], result.stdout.strip()
 

@@ -1,4 +1,4 @@
-"""`mergewatch quarantine`, `repository` and `index`: what operators do by hand."""
+"""`mergewatch quarantine`, `repository` and `index`: the operator's manual commands."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_a_store_that_cannot_be_used_is_one_line(
 ) -> None:
     Path(settings["MERGEWATCH_DATA_DIR"]).write_text("a file, no folder")
     if "MERGEWATCH_ELASTICSEARCH_URL" in settings:
-        # Nothing listens there, and nothing may.
+        # Nothing listens there, and the command must not connect.
         monkeypatch.setenv("MERGEWATCH_ELASTICSEARCH_URL", "http://127.0.0.1:1")
     complaint = command("index", "status", code=1).stderr
     assert complaint.startswith("Error: ")

@@ -1,4 +1,4 @@
-"""Executions uploaded to a real HTTP server, which answers as services and strangers do."""
+"""Executions uploaded to a real HTTP server, which gives good, bad and foreign responses."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def receiver() -> AsyncIterator[Receiver]:
 
 @dataclass
 class Upload:
-    """One upload of `RESULTS`: what it refused, and how long it would have waited."""
+    """One upload of `RESULTS`: what it refused, and the delays it would have waited."""
 
     refused: list[str] = field(default_factory=list)
     waits: list[float] = field(default_factory=list)

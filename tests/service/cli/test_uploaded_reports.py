@@ -1,4 +1,4 @@
-"""Reports that `mergewatch ingest junit` uploads to a running service, beside a direct load."""
+"""Reports that `mergewatch ingest junit` uploads to a running service, and a direct load."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MANIFEST = ROOT / "examples" / "lammps-regression" / "manifest.csv"
 
 
 def upload(environment: Mapping[str, str]) -> str:
-    """Upload the reports from where there is no store; gives the closing line."""
+    """Upload the reports from a machine without a store; return the last line of output."""
     done = subprocess.run(
         [
             *(sys.executable, "-c", "from service.cli import main; main()"),
@@ -36,7 +36,7 @@ def upload(environment: Mapping[str, str]) -> str:
 
 
 def read_all(base: str, key: str) -> dict[str, Any]:
-    """Every identity that the search gives, with the detail of its test."""
+    """Every identity in the search, with the detail of its test."""
     rows: list[dict[str, Any]] = []
     for job in ("serial", "parallel"):
         for name in ("*[A-M]*", "in.*", "*bench*", "*"):
@@ -45,7 +45,7 @@ def read_all(base: str, key: str) -> dict[str, Any]:
     found = {}
     for row in rows:
         detail = ask(f"{base}/tests/{row['test_id']}", key)
-        # What tells the two repositories apart.
+        # The fields that differ between the two repositories.
         detail.pop("repository")
         detail.pop("test_id")
         found[f"{row['pipeline_name']} {row['job_name']} {row['test_name']}"] = detail

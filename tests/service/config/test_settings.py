@@ -1,4 +1,4 @@
-"""Settings: read from the environment, all complaints at once, and no secret in any of them."""
+"""Settings: read from the environment, with all errors reported at once and no secret in any."""
 
 from __future__ import annotations
 

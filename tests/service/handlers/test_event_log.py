@@ -26,7 +26,7 @@ async def ids(door: FrontDoor, query: str = "") -> list[int]:
 
 @pytest.fixture(autouse=True)
 async def filled(door: FrontDoor) -> None:
-    """Twenty-five events, one a minute and two at each moment, up to just before now."""
+    """Twenty-five events, two at the same time every minute, up to just before now."""
     door.clock.now = after(hours=1)
     await door.store.write_events(
         [

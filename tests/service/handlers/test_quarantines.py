@@ -1,4 +1,4 @@
-"""GET /v1/ci/{owner}/repositories/{repository}/quarantines, and one of them by its id."""
+"""GET /v1/ci/{owner}/repositories/{repository}/quarantines, and one quarantine by its id."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COUNT = 12
 
 @pytest.fixture
 async def made(door: FrontDoor) -> list[Quarantine]:
-    """Twelve quarantines, a minute apart: for every branch, for one, or for a pattern of them."""
+    """Twelve quarantines, a minute apart: for every branch, for one branch, or for a pattern."""
     branches = (None, "main", "release/*")
     made = [
         await door.store.add_quarantine(

@@ -1,4 +1,4 @@
-"""POST .../logs through the front door: NDJSON in, counts out, and the page that shows it."""
+"""POST .../logs over HTTP: an NDJSON request, counts in the response, and the stored events."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NDJSON = "application/x-ndjson"
 
 @pytest.fixture
 async def open_(stack: Settings) -> AsyncIterator[FrontDoor]:
-    """A service that takes events in, and a key that may do all."""
+    """A service that accepts events, and a key with all permissions."""
     async for opened in open_door(replace(stack, ingest=True)):
         opened.key = await opened.new_key(Scope.ADMIN)
         opened.clock.now = after(hours=1)
@@ -175,11 +175,11 @@ def held(open_: FrontDoor, monkeypatch: pytest.MonkeyPatch) -> Held:
 
 
 async def go_away(door: FrontDoor, held: Held) -> None:
-    """Send an event, and go away while it is written."""
+    """Send an event, and disconnect while it is written."""
     gone = asyncio.create_task(door.post(LOGS, make_line(1), NDJSON))
     await held.arrived.wait()
     gone.cancel()
-    # The connection is closed before anything else is let in.
+    # The server handles the disconnect before this request.
     await door.get("/health/live")
 
 

@@ -1,4 +1,4 @@
-"""POST .../traces through the front door: who may, what is taken, and what comes of it."""
+"""POST .../traces over HTTP: permissions, accepted bodies, and the stored results."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def names_of(door: FrontDoor, repository: str = "widgets") -> list[str]:
 
 
 def rejected(answer: Answer, kind: str) -> tuple[int, str]:
-    """How many spans an answer says were rejected, and why."""
+    """The number of rejected spans in a response, and the reason."""
     assert (answer.status, answer.headers["Content-Type"].partition(";")[0]) == (200, kind)
     if kind == PROTOBUF:
         partial = ExportTraceServiceResponse.FromString(answer.body).partial_success
@@ -140,7 +140,7 @@ async def test_without_the_setting_there_is_no_such_path(door: FrontDoor, target
     refused = await door.post(target, body, PROTOBUF)
     assert_refused(refused, 404)
     assert "MERGEWATCH_INGEST=true" in refused.json["detail"]
-    # The same for a repository that is hidden from this key, and without a key.
+    # The same for a repository that this key may not see, and without a key.
     for owner, key in (("hidden", door.key), ("acme", "")):
         other = target.replace("/acme/", f"/{owner}/")
         assert (await door.post(other, body, PROTOBUF, key=key)).body == refused.body
@@ -211,7 +211,7 @@ async def test_more_than_a_process_holds_at_once_is_told_to_come_again(
         answer = await open_.post(TRACES, body, PROTOBUF)
         assert_refused(answer, 503)
         assert int(answer.headers["Retry-After"]) > 0
-        # What was refused is not held any longer.
+        # A refused body no longer counts towards the limit.
         patched.setattr("service.ingest.limiter.MAX_HELD_BYTES", len(body))
         assert (await open_.post(TRACES, body, PROTOBUF)).status == 200
         assert (await open_.post(TRACES, body, PROTOBUF)).status == 200
@@ -301,7 +301,7 @@ def test_no_garbage_is_an_error_of_the_service(
 
 @pytest.fixture
 def garbage_door(tmp_path: Path) -> Any:
-    """A door for a test that hypothesis runs many times, which has no loop of its own."""
+    """A service for a Hypothesis test, which runs many times and has no event loop."""
     loop = asyncio.new_event_loop()
     doors = open_door(Settings(data_dir=tmp_path, ingest=True))
     opened = loop.run_until_complete(anext(doors))

@@ -1,4 +1,4 @@
-"""Whatever a client makes up from the OpenAPI document, every answer is one that it tells of."""
+"""Requests generated from the OpenAPI document: every response is one that it documents."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from tests.builders import WIDGETS, after, load_names, make_event
 from tests.service.conftest import open_door
 from tests.service.front_door import FrontDoor
 
-# What is made up of the document takes many seconds, some of them when the tests are collected.
+# Generating the requests takes many seconds, some of them during test collection.
 pytestmark = pytest.mark.slow
 
-# What is checked of every answer. Left out is the check that everything a schema allows is taken:
-# no schema can say which cursors are authentic, or which of two moments is the later one.
+# The checks of every response. The check that everything a schema allows is accepted is missing: no
+# schema can say which cursors are authentic, or which of two times is the later one.
 CHECKS = (
     not_a_server_error,
     status_code_conformance,
@@ -52,7 +52,7 @@ async def fill(door: FrontDoor) -> None:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontDoor]:
-    """The service on a thread of its own, because the client blocks the one that it runs on."""
+    """The service on its own thread, because the client blocks the thread that it runs on."""
     opened: list[FrontDoor] = []
     loop = asyncio.new_event_loop()
     ready, done = threading.Event(), asyncio.Event()
@@ -87,7 +87,7 @@ schema = schemathesis.openapi.from_dict(orjson.loads(build_document(None)))
 def test_no_answer_is_undocumented(case: schemathesis.Case[Any], served: FrontDoor) -> None:
     parameters = case.path_parameters or {}
     if "owner" in parameters:
-        # Else hardly any made-up request would come further than the repository.
+        # Otherwise nearly all generated requests would fail at the repository.
         parameters["owner"] = "acme"
         parameters["repository" if "repository" in parameters else "repository_name"] = "widgets"
     case.call_and_validate(

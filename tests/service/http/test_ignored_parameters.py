@@ -1,4 +1,4 @@
-"""Parameters that an operation does not have: they have no effect, and an answer names them."""
+"""Parameters that an operation does not have: they have no effect, and the response lists them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HEADER = "X-Ignored-Parameters"
 
 @pytest.fixture
 async def targets(door: FrontDoor) -> list[str]:
-    """A target of each operation that answers with 200."""
+    """A target of each operation that returns 200."""
     await load_names(door.store, ["a", "b"])
     made = await door.store.add_quarantine(WIDGETS, QuarantineRequest("a", "flaky"), after())
     door.clock.now = after(hours=1)
@@ -49,7 +49,7 @@ async def test_every_answer_names_what_had_no_effect(door: FrontDoor, targets: l
         plain = await door.get(target)
         assert HEADER not in plain.headers
         asked = with_query(target, "health_status=flaky&b=1&health_status=broken&Per_Page=2")
-        # The second time the answer may be one that is kept.
+        # The second response may come from the cache.
         for method in ("GET", "GET", "HEAD"):
             answer = await door.get(asked, method=method)
             assert answer.status == 200

@@ -1,4 +1,4 @@
-"""Every bad value of the interface's tables is a 422 that names its field, and good ones pass."""
+"""Every invalid value in the interface's tables is a 422 with its field; valid values pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Responses that are written as bytes: the same messages as aiohttp's own, first and again."""
+"""Responses written as bytes: equal to aiohttp's own, uncached and cached."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.service.front_door import FrontDoor, operations
 from tests.service.processes import TIMEOUT
 
 LISTS = [operations()[name] for name in ("search", "quarantines", "events")]
-# What is another one with every message.
+# Headers that differ in every response.
 OWN = frozenset({"date", "x-request-id"})
 
 
@@ -30,7 +30,7 @@ async def embedded(tmp_path: Path) -> AsyncIterator[FrontDoor]:
 
 
 class Message:
-    """One response as it came over the wire."""
+    """One response as received on the wire."""
 
     def __init__(self, head: bytes, body: bytes) -> None:
         self.status, *fields = head.decode().split("\r\n")
@@ -39,7 +39,7 @@ class Message:
 
     @property
     def lasting(self) -> list[tuple[str, str]]:
-        """The fields that an answer has whenever it is given."""
+        """The headers that are the same in every response."""
         return sorted(
             (name.lower(), value) for name, value in self.fields if name.lower() not in OWN
         )
@@ -51,7 +51,7 @@ class Message:
 
 
 async def exchange(door: FrontDoor, *requests: str, closed: bool = False) -> list[Message]:
-    """Send one request after the other over one connection, which has to be `closed` then."""
+    """Send requests one after another on one connection; with `closed`, check that it closes."""
     address = urlsplit(door.base)
     reader, writer = await asyncio.open_connection(address.hostname, address.port)
     messages = []
@@ -89,7 +89,7 @@ async def test_an_answer_says_the_same_first_and_again_and_to_an_older_client(
     assert first.status == "HTTP/1.1 200 OK"
     assert first.lasting == again.lasting
     assert first.body == again.body == older.body
-    # aiohttp's own response: it knows HTTP/1.0.
+    # aiohttp's own response, because the raw one is only for HTTP/1.1.
     assert older.status == "HTTP/1.0 200 OK"
     assert older.lasting == sorted([*first.lasting, ("connection", "keep-alive")])
     for message in (first, again, older):

@@ -1,4 +1,4 @@
-"""What every response says beside its body: to browsers, to caches, and to pages elsewhere."""
+"""The headers of every response: for browsers, caches, and cross-origin pages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def of_cors(answer: Answer) -> list[str]:
 async def test_every_response_says_how_a_browser_has_to_treat_it(
     door: FrontDoor, name: str
 ) -> None:
-    # The second response may be a cached one.
+    # The second response may come from the cache.
     for _ in range(2):
         headers = (await door.get(TARGETS[name])).headers
         assert {known: headers.getall(known) for known in RESPONSE_HEADERS} == {

@@ -1,4 +1,4 @@
-"""Request targets: how long they may be, and that a longer one costs next to nothing."""
+"""Request targets: the length limit, and the low cost of refusing longer ones."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def padded(target: str, size: int, kind: str = "a") -> str:
 
 
 async def talk(door: FrontDoor, *requests: tuple[str, str]) -> list[Message]:
-    """Send requests, each a method and a target, over one connection; read all of their answers."""
+    """Send requests (method, target) over one connection; read all the responses."""
     address = urlsplit(door.base)
     reader, writer = await asyncio.open_connection(address.hostname, address.port)
     answers = []

@@ -1,4 +1,4 @@
-"""Readers of bodies for worker processes, which import this module and little else."""
+"""Body readers for worker processes, which import this module and little else."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from indexing.ingest.body_errors import BodyError, BodyTooLargeError
 
 
 def cut(content: bytes) -> Iterator[bytes | None]:
-    """A reader: each byte, but nothing for a blank."""
+    """A reader that yields each byte, or None for a space."""
     for byte in content:
         yield None if byte == 0x20 else bytes([byte])
 

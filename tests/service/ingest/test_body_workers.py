@@ -1,4 +1,4 @@
-"""Large bodies are read by worker processes: what comes of those that die, and of their service."""
+"""Worker processes that read large bodies: what happens when one of them, or the service, dies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.service.ingest.body_readers import cut, die, refuse
 from tests.service.processes import Service, Start
 
 PATIENCE = 60
-# One for small bodies, and the others for large ones.
+# One for small bodies, the others for large ones.
 WORKERS = 1 + LARGE_AT_ONCE
 
 
@@ -78,7 +78,7 @@ async def test_a_worker_that_dies_is_replaced(pool: WorkerPool) -> None:
     assert await read(pool, cut, b"x") == [b"x"]
     (idle,) = pool.pids
     os.kill(idle, signal.SIGKILL)
-    # Whether that is known already or shows in the midst of the work is a matter of time.
+    # The pool may have noticed already, or notice only during the read: both are correct.
     with suppress(WorkerDiedError):
         await read(pool, cut, b"x")
     assert await read(pool, cut, b"x") == [b"x"]
@@ -116,7 +116,7 @@ async def test_a_sender_whose_worker_was_killed_is_told_to_come_again(
     body = large_body() * 40
     held = hold_up(open_, monkeypatch, "ensure_repository")
     sending = asyncio.create_task(open_.post(LOGS, body, NDJSON))
-    # Its first lines have been read, and the others do not fit between the processes.
+    # Its first lines have been read; the rest does not fit into the pipe between the processes.
     await held.wait_for_one_of(sending)
     for pid in open_.app[LIMITER].worker_pids:
         os.kill(pid, signal.SIGKILL)
@@ -133,7 +133,7 @@ def has_ended(pid: int) -> bool:
         state = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0]
     except FileNotFoundError:
         return True
-    # Nobody has asked for its status yet.
+    # A zombie: it ended, and its parent has not read its exit status yet.
     return state == "Z"
 
 

@@ -1,4 +1,4 @@
-"""One sender's large bodies keep nobody else's small one waiting; more sent costs linearly more."""
+"""Large bodies of one sender do not delay small ones of others; cost grows linearly with size."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def test_a_small_body_is_written_while_another_senders_large_ones_are(
     flood = [asyncio.create_task(open_.post(TRACES, large, PROTOBUF)) for _ in range(3)]
     await held.wait_for_one_of(*flood)
     monkeypatch.undo()
-    # By now all of the large ones are held up before their end, or wait for a slot.
+    # Now all large bodies are held before their end, or wait for a slot.
     target = "/v1/ci/umbrella/repositories/widgets/traces"
     small = await open_.post(target, spans(1), PROTOBUF, key=other)
     assert small.status == 200

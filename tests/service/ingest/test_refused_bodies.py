@@ -1,4 +1,4 @@
-"""Bodies that are refused as such: of a wrong kind, broken or too large."""
+"""Bodies that are refused as a whole: of a wrong type, malformed or too large."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Overload as clients see it: refused in the words of the interface, and never the health pages."""
+"""Overload as clients see it: refusals as documented, while the health pages keep responding."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def test_what_has_no_room_is_a_503_that_says_when_to_come_back(
     assert refused.json["status"] == 503
     assert (await door.get("/health/ready")).status == 200
     assert door.app[ADMISSION_CONTROL].queue.refused == 1
-    # Another spelling of the same target has to wait as well.
+    # Another spelling of the same target is limited too.
     assert (await door.get(LOGS.replace("/v1/", "/%761/"))).status == 503
 
     held.released.set()
@@ -40,7 +40,7 @@ async def test_what_has_no_room_is_a_503_that_says_when_to_come_back(
 
 
 def make_up_key() -> str:
-    """One of the right form that nobody was given."""
+    """A well-formed key that was never issued."""
     text, _ = make_key(
         key_id="none", name="", scope=Scope.READ, owner="acme", repository=None, created_at=NOON
     )
@@ -56,7 +56,7 @@ async def test_made_up_credentials_share_one_queue(
     monkeypatch.setattr(queue, "MAX_RUNNING_OF_ONE", 1)
     flood = [asyncio.create_task(door.get(LOGS, key=make_up_key())) for _ in range(5)]
     await held.arrived.wait()
-    # Were each of them a tenant, two would be under way, and nobody else before they end.
+    # If each were its own tenant, two would run, and no other request before they end.
     assert (await asyncio.wait_for(door.get(LOGS), 10)).status == 200
     held.released.set()
     assert {(await answer).status for answer in flood} == {403}
@@ -68,6 +68,6 @@ async def test_who_goes_away_leaves_room(door: FrontDoor, monkeypatch: pytest.Mo
     gone = asyncio.create_task(door.get(LOGS))
     await held.arrived.wait()
     gone.cancel()
-    # It would wait for as long as the store keeps the other one.
+    # If the slot stayed taken, this would wait for as long as the store call is held.
     assert (await asyncio.wait_for(door.get("/openapi.json"), 10)).status == 200
     assert not held.released.is_set()

@@ -1,4 +1,4 @@
-"""What holds for every answer: problem bodies, request ids, and nothing in plain text."""
+"""The properties of every response: problem bodies, request ids, and no plain text."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def assert_problem(status: int, content_type: str, body: bytes) -> None:
 
 
 async def exchange(door: FrontDoor, sent: bytes) -> tuple[int, dict[str, str], bytes]:
-    """Send bytes as they are, and read one answer; the service may still wait for more to read."""
+    """Send raw bytes and read one response; the service may still expect more input."""
     url = URL(door.base)
     reader, writer = await asyncio.open_connection(url.host, url.port)
     writer.write(sent)

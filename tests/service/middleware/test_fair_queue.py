@@ -1,4 +1,4 @@
-"""The order of waiting requests under overload, and which of them are refused."""
+"""The fair queue under overload: the order of waiting requests, and which are refused."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from service.middleware.fair_queue import FairQueue, OverloadedError
 
 
 class Work:
-    """Answers that wait until they are let go, and in which order they began."""
+    """Requests that run until `finish`, and the order in which they began."""
 
     def __init__(self) -> None:
         self.queue = FairQueue()
@@ -52,12 +52,12 @@ def _refuse_soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def run_all(work: Work) -> None:
-    """Let everything happen that can happen without anybody finishing."""
+    """Run the event loop until nothing changes while no request finishes."""
     before = None
     while before != (before := (len(work.began), work.queue.waiting, sum(work.refused.values()))):
         for _ in range(20):
             await asyncio.sleep(0)
-        # Refusals come at a tick of their own.
+        # Refusals happen on a timer of the queue.
         pending = [task for task in work.tasks if not task.done()]
         if pending and len(pending) > len(work.began) + work.queue.waiting - work.ended:
             await asyncio.wait(pending, timeout=limits.REFUSAL_SECONDS * 2)
@@ -124,7 +124,7 @@ async def test_a_queue_that_turns_out_to_be_slow_is_no_reason_to_refuse_the_quie
     work.ask("flood", 400)
     await run_all(work)
     assert not work.refused
-    # What was let into the queue while answers were quick takes longer than was foreseen.
+    # Requests that were queued while responses were quick now take longer than estimated.
     work.queue._interval = limits.MAX_WAIT_SECONDS
     work.ask("quiet", 2)
     work.ask("flood", 1)
@@ -165,7 +165,7 @@ async def test_a_request_cancelled_as_it_gets_a_slot_gives_it_back() -> None:
     work = Work()
     tasks = work.ask("one", limits.MAX_RUNNING_OF_ONE + 1)
     await run_all(work)
-    # It gets a slot as the others end, and is cancelled before it can begin.
+    # It gets a slot when the others end, and is cancelled before it can start.
     asyncio.get_running_loop().call_soon(work.done.set)
     for _ in range(10):
         await asyncio.sleep(0)

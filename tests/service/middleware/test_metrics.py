@@ -1,4 +1,4 @@
-"""What a process counts for Prometheus, where the operator asks for it."""
+"""The Prometheus metrics of a process, if the operator enables them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def counted(tmp_path: Path) -> AsyncIterator[FrontDoor]:
 
 
 def samples(answer: Answer) -> dict[tuple[str, ...], float]:
-    """The counts by name and the values of their labels."""
+    """The values by metric name and label values."""
     assert answer.status == 200
     families = text_string_to_metric_families(answer.body.decode())
     return {
@@ -85,7 +85,7 @@ async def test_what_holds_up_the_event_loop_shows_as_its_lag(counted: FrontDoor)
     held, spare = 0.2, 5 * INTERVAL_SECONDS
     await counted.ask("/metrics", {})
     await asyncio.sleep(2 * INTERVAL_SECONDS)
-    # The front door shares the loop of this test.
+    # The service shares the event loop of this test.
     time.sleep(held)  # noqa: ASYNC251
     await asyncio.sleep(2 * INTERVAL_SECONDS)
     found = samples(await counted.ask("/metrics", {}))

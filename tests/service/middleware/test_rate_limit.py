@@ -1,4 +1,4 @@
-"""How often a credential may ask, where the operator limits it."""
+"""The rate limit of a credential, if the operator sets one."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ async def test_a_count_that_lost_its_end_is_given_one_again(tmp_path: Path) -> N
                 lasting = [name for name in names if await client.persist(name)]
                 await door.get(LOGS)
                 ends = [await client.pttl(name) for name in lasting]
-            # The others are cached values, whose expiry nobody sets again.
+            # The others are cached values, whose expiry is not set again.
             assert max(ends) > 0
 
 

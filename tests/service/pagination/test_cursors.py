@@ -1,4 +1,4 @@
-"""Cursors: they come back whole, are small, and nothing that was tampered with comes back."""
+"""Cursors: they decode to what was encoded, are small, and are refused after tampering."""
 
 from __future__ import annotations
 

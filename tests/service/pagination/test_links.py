@@ -1,4 +1,4 @@
-"""The links of a page: whose address they have, what they repeat, and how long they last."""
+"""The links of a page: their base URL, the parameters they repeat, and how long they are valid."""
 
 from __future__ import annotations
 
@@ -141,14 +141,14 @@ async def test_a_cursor_of_another_secret_is_refused(tmp_path: Path) -> None:
 
 
 def search_of(size: int, name: str = "*") -> str:
-    """A search for pages of one row whose target has that many bytes, all of its own."""
+    """A search with one row per page, whose target has exactly that many bytes."""
     target = f"{SEARCH}?per_page=1&sort=test_name&direction=asc&test_name={name}"
     while (left := size - len(target)) > 2_000:
         target += f"&job_name_exclude={'x' * (1_500 + len(target) % 7)}"
     return f"{target}&job_name={'j' * (left - len('&job_name='))}"
 
 
-# Four links take more than one field, or more than a client takes of all headers.
+# Four links need more than one header, or exceed what a client accepts for all headers.
 @pytest.mark.parametrize(
     "size", [300, 1_900, 2_100, 3_400, 3_700, 4_600, 5_000, 7_000, 7_916, 8_000]
 )

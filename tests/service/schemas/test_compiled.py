@@ -1,4 +1,4 @@
-"""Compiled encoders give the bytes that `Schema.dump` gives."""
+"""Compiled encoders produce the same bytes as `Schema.dump`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The service as a process: ready, with one worker or several, and gone when it is told to go."""
+"""The service as a process: readiness, one or several workers, and graceful shutdown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.service.processes import TIMEOUT, Start, port_of
 
 @pytest.fixture(autouse=True)
 def terminal() -> Iterator[None]:
-    """Started as from a terminal, though these tests may run under `nohup` themselves."""
+    """Handle SIGHUP as from a terminal, even if these tests run under `nohup`."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
@@ -62,7 +62,7 @@ def test_a_client_that_keeps_asking_is_told_that_a_response_is_the_last(
     service.process.send_signal(number)
     said = None
     while said is None:
-        # Neither reset nor closed without a word, however the signal and the requests meet.
+        # Neither a reset nor a silent close, whenever the signal arrives.
         connection.request("GET", "/health/live")
         answer = connection.getresponse()
         assert (answer.status, answer.read()) == (200, b'{"status":"ok"}')
@@ -75,7 +75,7 @@ def test_a_client_that_keeps_asking_is_told_that_a_response_is_the_last(
 def test_a_service_that_was_started_to_survive_its_terminal_does(
     start: Start, workers: str
 ) -> None:
-    # As `nohup` does; who is started inherits it.
+    # As `nohup` does; child processes inherit it.
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         service = start(MERGEWATCH_WORKERS=workers)
@@ -119,7 +119,7 @@ def test_a_worker_that_is_told_to_end_leaves_the_others_their_socket(start: Star
     service.next_line("listening")
     os.kill(first["pid"], signal.SIGTERM)
     assert service.next_line("stopped")["pid"] == first["pid"]
-    # Nobody is turned away: each of these is another connection.
+    # No connection is refused: each of these is a new one.
     assert {status_of(port_of(first)) for _ in range(20)} == {200}
     assert service.stop() == 0
 

@@ -1,4 +1,4 @@
-"""Clients that take their time: to ask, or to take what they asked for."""
+"""Slow clients: slow to send a request, or slow to read the response."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def connect(door: FrontDoor) -> tuple[asyncio.StreamReader, asyncio.Stream
 
 
 async def is_cut_off(reader: asyncio.StreamReader) -> bool:
-    """Whether the connection ends without a word; waits until it does."""
+    """Whether the connection closes without a response; waits until it closes."""
     try:
         return await reader.read() == b""
     except ConnectionError:
@@ -76,7 +76,7 @@ async def test_who_asks_in_time_stays_connected_between_requests(door: FrontDoor
         await writer.drain()
         writer.write(b"\r\n")
         assert (await reader.readuntil(b"}")).startswith(b"HTTP/1.1 200")
-        # Longer than a head may take; shorter than a connection is kept.
+        # Longer than the timeout of a head; shorter than the keep-alive timeout.
         idle = asyncio.create_task(reader.read(1))
         ended, _ = await asyncio.wait([idle], timeout=0.5)
         assert not ended
@@ -102,7 +102,7 @@ async def test_an_answer_that_nobody_takes_is_not_held_for_ever(door: FrontDoor)
     assert server is not None
     await writer.drain()
     while len(server.connections) > 1:
-        # The door's own client keeps one.
+        # The client of `door` keeps one connection open.
         await asyncio.wait([asyncio.create_task(door.get("/health/live"))])
     transport.abort()
     assert (await door.get("/health/live")).status == 200

@@ -1,4 +1,4 @@
-"""What a process loads before it serves: nothing that its settings do not turn on."""
+"""The modules a process loads before it serves: only those that its settings need."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-# By the setting that needs them; no setting needs apispec, but whoever asks for /openapi.json.
+# By the setting that needs them. No setting needs apispec; only /openapi.json does.
 OPTIONAL = {
     "MERGEWATCH_INGEST=true": (
         "google.protobuf",
@@ -22,7 +22,7 @@ OPTIONAL = {
 }
 NEVER = ("apispec", "redis", "elastic_transport")
 
-# Serves as `mergewatch serve` does, asks it whether it is ready, and prints what it has loaded.
+# Runs `mergewatch serve`, checks its readiness, and prints the modules loaded.
 CODE = """
 import os, re, signal, sys, threading, urllib.request
 from service.cli import main

@@ -1,4 +1,4 @@
-"""A code host that knows one token, and a service that uses it."""
+"""A stand-in code host that knows one token, and a service that uses it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What responses of the code host mean, whatever it sends."""
+"""The decision for each response of the code host, valid or not."""
 
 from __future__ import annotations
 

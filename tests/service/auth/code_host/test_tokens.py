@@ -1,4 +1,4 @@
-"""Tokens of the code host, through HTTP: what each response of the host opens."""
+"""Tokens of the code host, over HTTP: the access that each response of the host grants."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ async def test_another_repository_than_the_asked_one_opens_nothing(
 async def test_the_token_of_an_installation_reads_what_it_is_shown(
     door: FrontDoor, host: SourceHost
 ) -> None:
-    # Such a token is no user's, and has none of a user's permissions.
+    # An installation token belongs to no user, and has none of a user's permissions.
     permissions = b'"permissions": {"admin": false, "push": false, "pull": false}'
     host.saying = Saying(200, body=b'{"id": 2, "full_name": "acme/widgets", %s}' % permissions)
     assert await status(door) == 200
@@ -230,7 +230,7 @@ async def test_one_request_at_a_time_for_all_who_ask_the_same(
     others = [asyncio.create_task(door.get(TESTS + "/x", key=TOKEN)) for _ in range(3)]
     same = [asyncio.create_task(door.get(f"{LOGS}?per_page={n}", key=TOKEN)) for n in range(1, 9)]
     await host.arrived.wait()
-    # The client whose request caused the check goes away.
+    # The client whose request started the check disconnects.
     first.cancel()
     host.open.set()
     assert {(await each).status for each in same} == {200}
@@ -258,7 +258,7 @@ async def test_a_token_is_in_no_log_and_in_no_answer(
 async def test_made_up_tokens_leave_slots_for_those_that_were_valid(
     tmp_path: Path, host: SourceHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # On any machine, what is held back is held back for as long as this test wants.
+    # A long timeout, so that on any machine only this test releases the held requests.
     monkeypatch.setattr(client, "TOTAL_SECONDS", 60.0)
     settings = Settings(data_dir=tmp_path, host_api_url=host.base)
     async for door in open_door(settings):
@@ -278,5 +278,5 @@ async def test_made_up_tokens_leave_slots_for_those_that_were_valid(
         host.open.set()
         assert await good == 200
         assert {await rest for rest in done} == {403}
-        # To wait for a slot is not a timeout of the host.
+        # Waiting for a slot does not count as a timeout of the host.
         assert await status(door, "made-up") == 403

@@ -1,4 +1,4 @@
-"""Results to be judged and shown, made up."""
+"""Made-up results, to test the verdicts and the report."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ def figure_of(
     connections: int = 64,
     p50: float = 0.001,
 ) -> Figure:
-    """A figure of rounds, each of requests a second and the floor's."""
+    """A figure made of rounds, each with its requests per second and those of the floor."""
     rounds = tuple(Round(rate, floor, p50, 2 * p50) for rate, floor in rates)
     return Figure(operation, stack, repeated, workers, connections, rounds)

@@ -1,4 +1,4 @@
-"""The made-up data: valid, the same every time, and with as many matches as the table says."""
+"""The generated data: valid, reproducible, and with as many matches as the table says."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_what_is_loaded_against_the_clock_is_read_whole(tmp_path: Path) -> None:
     assert len(reports) == 2
     with reports[1].path.open("rb") as stream:
         cases = [found for found in read_report(stream) if isinstance(found, ReportCase)]
-    # A report parts a function from its class by a point.
+    # A report separates a function from its class with a dot.
     expected = [".".join(name_of(number).rsplit("::", 1)) for number in (1_000, 1_001)]
     assert [case.test_name for case in cases[:2]] == expected
     assert len(cases) == 500

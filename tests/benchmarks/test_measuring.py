@@ -1,4 +1,4 @@
-"""What measuring rests on: reading wrk, answers and profiles, and dividing the cores."""
+"""The basis of measurements: parsing wrk output, responses and profiles, and assigning cores."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_profile_tells_what_runs_and_what_it_runs_within() -> None:
         Share("main in service/server.py", 0.6),
         Share("dump in pack/schema.py", 0.3),
     )
-    # All of it is within main, which says nothing.
+    # All samples are below main, which carries no information.
     assert found.within == (
         Share("dump in pack/schema.py", 0.4),
         Share("f in a.py", 0.1),

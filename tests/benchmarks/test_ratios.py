@@ -95,5 +95,5 @@ def test_every_operation_has_a_target_against_each_peer_over_the_same_store_and_
     assert "test detail, times FastAPI, SQLite, Redis" in texts
     assert "test detail, not cached, times FastAPI, Elasticsearch" in texts
     assert "event page 500, of 10, times Datasette, SQLite" in texts
-    # What no cache keeps is not compared over one.
+    # Operations that no cache stores are not compared behind one.
     assert "event page of 10, times FastAPI, SQLite, Redis" not in texts

@@ -1,4 +1,4 @@
-"""What is written down: tables, the page, the charts, and the kept results."""
+"""The written results: tables, the page, the charts, and the kept results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bodies that scenarios send are what they are called, and within what the service takes."""
+"""The bodies that scenarios send match their names and are within the service's limits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PIECE = 64 * 1024
 
 
 def unpacked(body: HostileBody) -> bytes:
-    """What it holds; the standard library copies all that is left for each member of gzip."""
+    """Its content; for each gzip member, the standard library copies all the remaining bytes."""
     if not body.packed:
         return body.data
     pieces = (body.data[start : start + PIECE] for start in range(0, len(body.data), PIECE))

@@ -1,4 +1,4 @@
-"""The page of what `make harden` found."""
+"""The page with the results of `make harden`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The scenarios of `make harden` in small: what is quick and comes out the same every time.
+"""Small versions of the `make harden` scenarios: the quick and deterministic parts.
 
-What takes long, or is measured in seconds, is left to `make harden` itself.
+Whatever takes long, or is measured in seconds, is left to `make harden` itself.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ async def test_every_bad_credential_is_answered_alike(ground: Ground) -> None:
 
 async def test_a_hidden_repository_is_to_the_byte_like_an_absent_one(ground: Ground) -> None:
     findings = await hidden_repositories.run(ground, pairs=40, stores=SQLITE)
-    # The gap in time is for a machine that does nothing else.
+    # The time limit is for a machine that does nothing else.
     assert [finding.figure for finding in findings if ": 0 differ" not in finding.figure] == []
 
 
@@ -89,7 +89,7 @@ async def test_two_loads_and_a_reader_share_a_file(ground: Ground) -> None:
 
 async def test_a_full_disk_loses_nothing_that_was_acknowledged(ground: Ground) -> None:
     findings = await full_disk.run(ground, size=2 * 2**20)
-    # Not everybody may mount a disk; a file that may not grow any more is tried everywhere.
+    # Mounting a disk needs privileges; a file with a size limit works everywhere.
     assert_all_hold([finding for finding in findings if finding.figure != full_disk.NOT_RUN])
 
 

@@ -1,4 +1,4 @@
-"""Who watches sees every wait and every failure, and says in which phase it was."""
+"""The watcher records every wait and every failure, and the phase it was in."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ mergewatch_event_loop_lag_max_seconds %s
 
 @dataclass
 class Service:
-    """Answers with what it is told to."""
+    """Responds as it is configured to."""
 
     port: int = 0
     status: int = HTTPStatus.OK
@@ -122,5 +122,5 @@ def test_every_wait_of_an_attack_is_short_and_right(
         lag_after=lag,
         phases=[("baseline", 0.0, 5.0), ("attack", 10.0, 20.0)],
     )
-    # What was slow or wrong before the attack is told beside it, and not judged.
+    # Slow or wrong responses before the attack are reported beside it, and not judged.
     assert watcher.judge("an attack").holds is holds

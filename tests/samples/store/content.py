@@ -1,6 +1,6 @@
-"""What a recorded store is filled with: a small history of two repositories, by the command line.
+"""The contents of a recorded store: a small history of two repositories, by the command line.
 
-It has what a migration could get wrong: tests of every health, runs of two attempts and of pull
+It contains what a migration could break: tests of every health, runs of two attempts and of pull
 requests, results of other branches, an infrastructure failure, quarantines of every kind, keys of
 every scope, and names outside of ASCII.
 """
@@ -32,7 +32,7 @@ HEALTHY, FLAKY, BROKEN, SKIPPED, RETRIED = (
 
 
 def fill(run: Run, folder: Path) -> dict[str, str]:
-    """Fill the store with `run`, which runs a command and gives its output; gives the keys."""
+    """Fill the store with `run`, which runs a command and returns its output; return the keys."""
     lines = EVENTS.read_text().splitlines(keepends=True)[:EVENTS_KEPT]
     events = folder / "events.ndjson"
     events.write_text("".join(lines).replace("demo/mergewatch", REPOSITORY))
@@ -80,7 +80,7 @@ def _reports(folder: Path) -> Iterator[list[str]]:
         for job in ("unit", "unit (arm64)"):
             yield _report(folder, f"{day}", started, job=job, cases=_cases(day, job))
     started = LAST_DAY + timedelta(hours=1)
-    # The same run for the second time, a pull request, and one where all failed.
+    # The second attempt of the same run, a pull request, and a run where everything failed.
     yield _report(folder, "11", started, attempt=2, cases=_cases(DAYS, "unit"))
     yield _report(folder, "p1", started, branch="hinges", pull=17, cases=_cases(DAYS, "unit"))
     names = [f"down {number}" for number in range(60)]

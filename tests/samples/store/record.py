@@ -1,8 +1,8 @@
-"""Makes a sample of a store as this release writes it: `python -m tests.samples.store.record`.
+"""Records a sample of a store as this release writes it: `python -m tests.samples.store.record`.
 
-Writes `version-N.db.gz` and `version-N.json` beside itself, N being the version of the tables. Run
-it once for each version, on the last commit that writes it, and never again: what is recorded here
-is what later releases have to open.
+It writes `version-N.db.gz` and `version-N.json` beside itself; N is the version of the tables. Run
+it once for each version, on the last commit that writes it, and never again: later releases must be
+able to open exactly this recording.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FOLDER = Path(__file__).parent
 
 
 def record() -> Path:
-    """Make the sample; gives the file of the store."""
+    """Record the sample; return the file of the store."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         os.environ["MERGEWATCH_DATA_DIR"] = str(folder)
@@ -34,7 +34,7 @@ def record() -> Path:
         file = folder / "mergewatch.db"
         with contextlib.closing(sqlite3.connect(file)) as connection:
             (version,) = connection.execute("PRAGMA user_version").fetchone()
-            # Alone in its file, without the log of what was written last.
+            # A single file, without a write-ahead log.
             connection.execute("PRAGMA journal_mode = DELETE")
         stored = FOLDER / f"version-{version}.db.gz"
         stored.write_bytes(gzip.compress(file.read_bytes(), mtime=0))

@@ -1,4 +1,4 @@
-"""The questions whose answers are recorded, put to the real service over a store."""
+"""The requests whose responses are recorded, sent to the real service over a store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from service.config.settings import Settings
 from service.server.listener import http_url
 from service.server.process import bind, start
 
-# When the questions are asked, by the clock of the service.
+# The time of the requests, by the clock of the service.
 ASKED_AT: Final = datetime(2026, 11, 23, 12, tzinfo=UTC)
 
 _RANGE: Final = "received_from=2000-01-01T00:00:00Z&per_page=50"
@@ -41,7 +41,7 @@ Answer = tuple[int, Any]
 
 
 async def ask_all(folder: Path, keys: Mapping[str, str]) -> dict[str, Answer]:
-    """Give the status and the body of each question, by its path; lists with all their pages."""
+    """The status and body of each request, by its path; lists with all their pages."""
     store = await open_store(folder)
     app = create_app(Settings(data_dir=folder), store, clock=lambda: ASKED_AT)
     with bind("127.0.0.1", 0) as listener:
@@ -58,7 +58,7 @@ async def _ask(client: aiohttp.ClientSession, keys: Mapping[str, str]) -> dict[s
     for path in _LISTS:
         found[path] = await _walk(client, path, keys["read"])
     named = {row["test_name"]: row["test_id"] for row in _rows(found[_LISTS[5]])}
-    # The results that all failed at once are alike: one of them will do.
+    # The results that all failed at once are alike: one of them is enough.
     alike = [name for name in named if "down" in name]
     for test in [named[name] for name in sorted(named) if name not in alike[1:]]:
         path = f"{_CI}/tests/{test}"

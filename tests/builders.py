@@ -1,4 +1,4 @@
-"""Values for tests, with everything that a test does not care about filled in."""
+"""Builders of test values, with defaults for everything that a test does not care about."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PULL = PullRequest(id=900, number=17, title="Mend the hinge", user_id=4, user_lo
 
 
 def after(**duration: float) -> datetime:
-    """So long after noon."""
+    """That much time after noon."""
     return NOON + timedelta(**duration)
 
 
@@ -89,7 +89,7 @@ def make_executions(
     repository: RepositoryName = WIDGETS,
     **rest: Any,
 ) -> list[Execution]:
-    """One execution for each (test name, conclusion), as one report would give them."""
+    """One execution for each (test name, conclusion), as from one report."""
     results = list(results)
     digest = hashlib.sha256(repr((run, results, at)).encode()).digest()
     return [
@@ -118,7 +118,7 @@ async def load_names(
     repository: RepositoryName = WIDGETS,
     at: datetime = NOON,
 ) -> None:
-    """Have each of the tests pass once."""
+    """Load one passing result for each of the tests."""
     run = run or make_run()
     await store.ensure_repository(repository)
     executions = make_executions(

@@ -1,8 +1,8 @@
-"""The servers that tests share: each process of a run starts one when its first test asks for it.
+"""The servers that tests share: each test process starts one when its first test asks for it.
 
-A server that runs already is used instead where the environment names it, which saves the start:
-`MERGEWATCH_TEST_ELASTICSEARCH_URL`, `MERGEWATCH_TEST_REDIS_URL`.
-What is missing is an error; only `--quick` skips a test that asks for a server.
+To save the start, an environment variable may name a server that already runs:
+`MERGEWATCH_TEST_ELASTICSEARCH_URL`, `MERGEWATCH_TEST_REDIS_URL`. A missing server is an error; only
+`--quick` skips a test that asks for one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.servers.redis import Redis
 
 pytest_plugins = ["tests.quick"]
 
-# The machine may have other work: how long an example takes says nothing of the code.
+# The machine may have other work: the time of an example says nothing about the code.
 settings.register_profile("mergewatch", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("mergewatch")
 
@@ -35,7 +35,7 @@ def elasticsearch_url(without_servers: None) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def redis_url(without_servers: None) -> Iterator[str]:
-    """One server for all tests; what harms it starts a server of its own."""
+    """One server for all tests; a test that breaks Redis starts its own."""
     yield from _running("MERGEWATCH_TEST_REDIS_URL", Redis)
 
 
@@ -69,8 +69,8 @@ def _closing(indices: Indices) -> Iterator[Indices]:
 def elasticsearch_place(request: pytest.FixtureRequest) -> ElasticsearchPlace:
     """A place in the shared node: a new store, or nothing at all for tests that ask for that.
 
-    `pytest.mark.fresh_indices` is for tests that are about indices: that create, change, rebuild
-    or count them.
+    `pytest.mark.fresh_indices` is for tests about indices: tests that create, change, rebuild or
+    count them.
     """
     if request.node.get_closest_marker("fresh_indices"):
         empty: ElasticsearchPlace = request.getfixturevalue("empty_elasticsearch_place")

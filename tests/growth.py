@@ -1,7 +1,7 @@
-"""How the processor time of code grows with what it is given, on a machine that is never quiet.
+"""Measures how CPU time grows with the input size, on a machine that is never quiet.
 
-Each bound lies half-way, on a logarithmic scale, between the growth that is right and the next
-worse one. Noise has to change a measurement almost threefold to change a result.
+Each bound is half-way, on a logarithmic scale, between the correct growth and the next worse one.
+Noise has to change a measurement almost threefold to change a result.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-# Makes the work of a given size ready and returns it; only the work is measured.
+# Prepares the work of a given size and returns it; only the work is measured.
 Prepare = Callable[[int], Callable[[], object]]
 
 FACTOR = 8
 # A measurement is repeated until it takes this long, far above the resolution of the clock.
 _LEAST_SECONDS = 0.001
 _ROUNDS = 5
-# The smaller size costs little, and a small time that is too long would hide what grows.
+# The smaller size is cheap; measuring it too slow would hide the growth, so it gets more runs.
 _SMALL_RUNS = 3
 
 
 def assert_linear(prepare: Prepare, size: int) -> None:
-    """Eight times the size takes nearer to 8 times as long than to 64 times."""
+    """Eight times the size takes closer to 8 times as long than to 64 times."""
     _assert_within(FACTOR**1.5, prepare, size, FACTOR * size)
 
 
 def assert_constant(prepare: Prepare, small: int, large: int) -> None:
-    """The larger size takes nearer to as long as the smaller than to their ratio."""
+    """The larger size takes closer to the same time than to as many times as long."""
     _assert_within(math.sqrt(large / small), prepare, small, large)
 
 
 def _assert_within(bound: float, prepare: Prepare, small: int, large: int) -> None:
-    """Compare the quietest measurements of both sizes; end at the first round within the bound."""
+    """Compare the fastest measurements of both sizes; stop at the first round within the bound."""
     few, many = prepare(small), prepare(large)
     with _no_garbage_collection():
         times = _count_runs(few)
@@ -49,7 +49,7 @@ def _assert_within(bound: float, prepare: Prepare, small: int, large: int) -> No
 
 
 def _count_runs(work: Callable[[], object]) -> int:
-    """How many runs of the work take long enough to be measured."""
+    """The number of runs of the work that takes long enough to be measured."""
     work()
     times = 1
     while times * _seconds_of(work, times) < _LEAST_SECONDS:
@@ -58,7 +58,7 @@ def _count_runs(work: Callable[[], object]) -> int:
 
 
 def _seconds_of(work: Callable[[], object], times: int) -> float:
-    """What one of so many runs takes."""
+    """The time of one run, averaged over so many."""
     began = time.thread_time()
     for _ in range(times):
         work()
@@ -67,7 +67,7 @@ def _seconds_of(work: Callable[[], object], times: int) -> float:
 
 @contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """A collection takes as long as what all tests before have left behind."""
+    """Disable garbage collection: its time depends on what all tests before left in memory."""
     gc.collect()
     gc.disable()
     try:

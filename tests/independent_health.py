@@ -1,9 +1,9 @@
-"""The health of every test of a folder of reports, worked out a second time.
+"""The health of every test in a folder of reports, computed a second time.
 
-A plain script over a manifest and its files, with the standard library alone: it shares nothing
-with the product, so that a mistake would have to be made twice. Written after the rules in words,
-with their numbers, and slowly: `python tests/independent_health.py FOLDER BRANCH` prints the
-counts.
+A plain script over a manifest and its files, using only the standard library: it shares no code
+with the product, so a mistake would have to be made twice. It follows the rules as they are written
+in words, with their numbers, and is slow. `python tests/independent_health.py FOLDER BRANCH` prints
+the counts.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def read_results(path: Path) -> list[tuple[str, str]]:
 
 
 def read_executions(folder: Path, branch: str) -> tuple[set[str], dict[str, list[dict[str, Any]]]]:
-    """The names of all tests, and of each the executions on that branch."""
+    """The names of all tests, and the executions of each on that branch."""
     names: set[str] = set()
     executions: dict[str, list[dict[str, Any]]] = defaultdict(list)
     with (folder / "manifest.csv").open(newline="") as manifest:
@@ -79,9 +79,9 @@ def read_executions(folder: Path, branch: str) -> tuple[set[str], dict[str, list
 
 
 def judge_test(executions: list[dict[str, Any]]) -> dict[str, Any]:
-    """What the service should say of a test with these executions, at least one."""
+    """The expected health of a test with these executions, at least one."""
     newest = max(each["at"] for each in executions)
-    # Where several are the newest, the one that needs attention.
+    # If several are the newest, the one that needs attention.
     last = {each["result"] for each in executions if each["at"] == newest}
     last_conclusion = "skipped"
     if "failed" in last:
@@ -144,7 +144,7 @@ def judge_test(executions: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def judge_letters(letters: str) -> str:
-    """The status of a job whose verdicts are these, oldest first: P, F, or X for flaky."""
+    """The status of a job with these verdicts, oldest first: P, F, or X for flaky."""
     if letters.endswith("FFF") or set(letters) == {"F"}:
         return "broken"
     if letters.endswith("F") and letters[-10:].count("F") >= 8:
@@ -159,7 +159,7 @@ def write_time(moment: datetime) -> str:
 
 
 def judge_folder(folder: Path, branch: str) -> dict[str, dict[str, Any]]:
-    """By name, what the service should say of every test of the folder."""
+    """By name, the expected health of every test of the folder."""
     names, executions = read_executions(folder, branch)
     return {
         name: judge_test(executions[name]) if name in executions else NOT_JUDGED for name in names

@@ -1,4 +1,4 @@
-"""Where a store of a test is, and the settings that name it."""
+"""The location of a test's store, and the settings that name it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """`pytest --quick`: the tests that start no process and are not marked `slow`.
 
-Nothing lists those tests. One that asks for a server by a fixture, or by the parameter of one, is
-deselected; one that starts a process in another way (the service, any command) is skipped at that
-moment.
+There is no list of those tests. A test that asks for a server by a fixture, or by the parameter of
+one, is deselected. A test that starts a process in another way (the service, any command) is
+skipped at that moment.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 
 SLOW_MODULE = "\npytestmark = pytest.mark.slow\n"
 SKIPPED = "--quick starts no process"
-# The fixtures whose parameter names what a store or service is made of.
+# The fixtures whose parameter says which servers a store or service uses.
 STACK_FIXTURES = ("make_place", "place_and_key", "settings", "stack", "store")
 
 
@@ -26,7 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out whole modules that are slow: to import some of them takes seconds."""
+    """Ignore whole modules that are slow: importing some of them takes seconds."""
     if config.getoption("--quick") and collection_path.suffix == ".py":
         return SLOW_MODULE in collection_path.read_text(encoding="utf-8") or None
     return None
@@ -57,13 +57,13 @@ def _needs_server(item: pytest.Item) -> bool:
 
 @pytest.fixture(scope="session")
 def without_servers(request: pytest.FixtureRequest) -> None:
-    """Skip the test that asks for a server, where none may be used."""
+    """Skip a test that asks for a server when none may be used."""
     if request.config.getoption("--quick"):
         pytest.skip(SKIPPED)
 
 
 class _Guard:
-    """Refuses to start a process while a test runs, and knows whether the test tried to."""
+    """Refuses to start a process while a test runs, and records whether the test tried to."""
 
     def __init__(self) -> None:
         self.running = False
@@ -72,7 +72,7 @@ class _Guard:
     def __call__(self, event: str, _: tuple[object, ...]) -> None:
         if self.running and event == "subprocess.Popen":
             self.refused = True
-            # What the code under test gets where the system has no room for a process.
+            # The error that the code under test gets if the system cannot start another process.
             raise PermissionError(SKIPPED)
 
 
@@ -81,7 +81,7 @@ _GUARD = _Guard()
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--quick"):
-        # Nobody can remove an audit hook; this one lasts as long as the process.
+        # An audit hook cannot be removed; this one lasts as long as the process.
         sys.addaudithook(_GUARD)
 
 
@@ -98,12 +98,12 @@ def pytest_runtest_protocol() -> Iterator[None]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A test that failed for want of a process was none of the quick ones."""
+    """Skip a test that failed because it may not start a process: it is not a quick one."""
     report = yield
     if report.failed and call.excinfo is not None:
         error = call.excinfo.value
         if _GUARD.refused:
-            # The tests that share a fixture all get the error with which it failed at first.
+            # The tests that share a fixture all get the error of its first failure.
             error.add_note(SKIPPED)
         if SKIPPED in getattr(error, "__notes__", ()):
             report.outcome = "skipped"

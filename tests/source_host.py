@@ -1,6 +1,6 @@
-"""A stand-in for the source-hosting platform: the one question of its API, with its statuses.
+"""A stand-in for the source-hosting platform: the one API request in use, with its statuses.
 
-`python -m tests.source_host` serves one for trying things out: see docs/authentication.md.
+`python -m tests.source_host` serves one for manual trials: see docs/authentication.md.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from service.server.process import bind
 
 @dataclass(frozen=True)
 class Saying:
-    """What the host says to everything, whatever it is asked."""
+    """The fixed response of the host to every request."""
 
     status: int
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -28,34 +28,34 @@ class Saying:
 
 @dataclass
 class SourceHost:
-    """Repositories by full name with their numbers, and what each token may read of them."""
+    """Repositories by full name with their ids, and the repositories that each token may read."""
 
     repositories: dict[str, int] = field(default_factory=dict)
     renamed: dict[str, int] = field(default_factory=dict)
     readable: dict[str, set[int]] = field(default_factory=dict)
     saying: Saying | None = None
     is_silent: bool = False
-    # Set while an answer is wanted; a test holds answers back by clearing it.
+    # Set while responses are allowed; a test holds responses back by clearing it.
     open: asyncio.Event = field(default_factory=asyncio.Event)
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
     asked: list[tuple[str, str]] = field(default_factory=list)
     base: str = ""
 
     def add(self, full_name: str, *tokens: str) -> int:
-        """Make a repository that these tokens may read; gives its number."""
+        """Add a repository that these tokens may read; return its id."""
         number = self.repositories.setdefault(full_name, 1_000 + len(self.repositories))
         for token in tokens:
             self.readable.setdefault(token, set()).add(number)
         return number
 
     def rename(self, before: str, after: str) -> None:
-        """Give a repository another name; the old one leads to it by its number."""
+        """Rename a repository; the old name redirects to its id."""
         number = self.repositories.pop(before)
         self.renamed[before] = number
         self.repositories[after] = number
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        """Any question at all."""
+        """Handle any request."""
         token = request.headers.get("Authorization", "").removeprefix("Bearer ")
         self.asked.append((request.path, token))
         self.arrived.set()
@@ -93,7 +93,7 @@ class SourceHost:
 
 @asynccontextmanager
 async def open_host(port: int = 0) -> AsyncIterator[SourceHost]:
-    """A host that listens on this machine until the context is left."""
+    """A host that listens on this machine until the context ends."""
     host = SourceHost()
     host.open.set()
     app = web.Application()

@@ -1,4 +1,4 @@
-"""Trace export requests for tests, with everything that a test does not care about filled in."""
+"""Builders of trace export requests, with defaults for everything a test does not care about."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _numbers = itertools.count(1)
 
 
 def make_attributes(values: Mapping[str, Any]) -> list[KeyValue]:
-    """Attributes of plain values; one that is `None` is left out."""
+    """Attributes of plain values; those with the value `None` are omitted."""
     return [KeyValue(key=k, value=make_value(v)) for k, v in values.items() if v is not None]
 
 
@@ -54,7 +54,7 @@ def make_span(
     attributes: Mapping[str, Any] | None = None,
     **members: Any,
 ) -> Span:
-    """The span of one test, with ids that no other has unless they are given."""
+    """The span of one test; its ids are unique unless they are given."""
     number = next(_numbers)
     end = to_microseconds(at) * 1_000
     about = {"test.scope": "case", "test.case.result.status": result, **(attributes or {})}

@@ -1,4 +1,4 @@
-"""Hypothesis strategies of events, made of the interface's tables and not of the catalogue."""
+"""Hypothesis strategies of events, built from the interface's tables, not from the catalogue."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.indexing.events.shapes import EVENT_TYPES, Shape, event_shape
 
-# What strangers write: joined emoji, combining marks, both quotes, escapes, another direction.
+# Difficult text from producers: joined emoji, combining marks, quotes, escapes, right-to-left.
 _AWKWARD: Final = (
     "",
     "👩🏽‍🚀 shipped",
@@ -118,7 +118,7 @@ def values(shape: Shape, depth: int = 0) -> st.SearchStrategy[Any]:
 
 
 def events_of(event_type: str) -> st.SearchStrategy[dict[str, Any]]:
-    """Valid events of one type, as they come from a producer."""
+    """Valid events of one type, as a producer sends them."""
     return values(event_shape(event_type))
 
 
@@ -126,7 +126,7 @@ events: Final = st.sampled_from(EVENT_TYPES).flatmap(events_of)
 
 
 def in_utc(shape: Shape, value: Any) -> Any:
-    """The value as it has to come out again: the same, with its times in UTC."""
+    """The value as it must be returned: the same, with its times in UTC."""
     if value is None:
         return None
     if shape.kind == "date-time":

@@ -1,6 +1,6 @@
-"""What containers are made and run by, held against the code and against itself.
+"""The container files, checked against the code and against each other.
 
-No engine of containers is needed: the files are read.
+No container engine is needed: the tests only read the files.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def test_the_image_runs_as_a_user_of_its_own_and_hears_sigterm() -> None:
     assert " AS build\n" in build
     assert "USER mergewatch\n" in run
     assert "STOPSIGNAL SIGTERM\n" in run
-    # Through a shell, the signal would end there.
+    # A shell in between would not pass the signal on.
     assert 'ENTRYPOINT ["mergewatch"]\nCMD ["serve"]\n' in run
 
 

@@ -1,4 +1,4 @@
-"""What the documents say, held against the code that they say it of."""
+"""The statements in the documents, checked against the code."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_links_and_files_that_a_document_names_exist(document: str) -> None:
     assert missing + [name for name in named if not (ROOT / name).exists()] == []
 
 
-# Each sentence of docs/health.md that holds a threshold, with the threshold in its place.
+# The sentences of docs/health.md with a threshold, with its value from the code.
 HEALTH_SENTENCES = (
     f"the {WINDOW.days} days that end with the test's newest execution",
     f"at most {LIVE_FOR.days} days older than the test's newest execution",
@@ -97,7 +97,7 @@ HEALTH_SENTENCES = (
     f"at least {INFRASTRUCTURE_MIN_RESULTS} passed and failed tests of which more than",
     f"of which more than {INFRASTRUCTURE_FAILED_PERCENT} % failed",
     f"at least {RECOVERY_VERDICTS} verdicts since the quarantine began",
-    # The picture says it shorter.
+    # The diagram has a shorter form.
     f"Window: the {WINDOW.days} days",
     f"Newest verdict at most {LIVE_FOR.days} days",
     f"Newest {BROKEN_STREAK} failed, or the newest",
@@ -106,7 +106,7 @@ HEALTH_SENTENCES = (
 )
 
 
-# Likewise of docs/authentication.md, docs/api.md and SECURITY.md.
+# The same for docs/authentication.md, docs/api.md and SECURITY.md.
 BOUNDS = (
     f"| access | {GRANT_LIFETIME.seconds} seconds |",
     f"| a refusal | {REFUSAL_LIFETIME.seconds} seconds |",

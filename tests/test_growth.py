@@ -1,4 +1,4 @@
-"""The bounds of growth tell code of one kind from the next worse."""
+"""The growth bounds distinguish code of one complexity from the next worse."""
 
 from __future__ import annotations
 

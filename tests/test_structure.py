@@ -1,4 +1,4 @@
-"""The shape of the code: how much lies in one place, and how far one module is from the last."""
+"""The structure of the code: the size of each part, and the longest chain of imports."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_longest_chain_is_found() -> None:
 
 
 def find_longest_chain(imports: Mapping[str, set[str]]) -> tuple[str, ...]:
-    """The longest path in a graph without circles."""
+    """The longest path in a graph without cycles."""
 
     @cache
     def find_from(module: str) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
-"""All that can be read of a store, so that two of them can be compared.
+"""Everything that can be read from a store, so that two stores can be compared.
 
-What depends on the order of things by nature is left out: when automatic quarantines and the events
-of settings were made.
+It omits what depends on the order of operations: when automatic quarantines and settings events
+were created.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from tests.contracts.walking import walk_forwards
 from tests.places import Place
 
 PAGE = 500
-# More at once wait for each other anyway.
+# More concurrent reads would only wait for each other.
 DETAILS_AT_ONCE = 16
 FROM, TO = datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
 OF_SETTINGS = b'"type":"ci_insights.auto_quarantine.'
-# Backends have versions of their own.
+# Each backend has its own schema version.
 NOT_COMPARED = frozenset({"backend", "version", "known_version"})
 
 
 async def read_all(place: Place, repositories: Sequence[RepositoryName]) -> list[str]:
-    """A line for each thing that is in the store of that place."""
+    """A line for each thing in the store of that place."""
     store = await open_store(place)
     try:
         status = asdict(await store.get_status())
@@ -45,7 +45,7 @@ async def read_all(place: Place, repositories: Sequence[RepositoryName]) -> list
 
 
 async def read_status(place: Place) -> StoreStatus:
-    """What the store of that place holds."""
+    """The status of the store in that place."""
     store = await open_store(place)
     try:
         return await store.get_status()

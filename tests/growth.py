@@ -29,7 +29,7 @@ def assert_linear(prepare: Prepare, size: int) -> None:
 
 
 def assert_constant(prepare: Prepare, small: int, large: int) -> None:
-    """The larger size takes closer to the same time than to as many times as long."""
+    """The ratio of the times is closer to 1 than to the ratio of the sizes."""
     _assert_within(math.sqrt(large / small), prepare, small, large)
 
 

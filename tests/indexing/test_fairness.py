@@ -29,7 +29,7 @@ async def test_a_flood_and_a_later_tenant_are_served_round_robin() -> None:
     await settle()
     held.set()
     await asyncio.gather(*tasks)
-    # The first had a slot before anybody else came, and the second waited before them.
+    # The first had a slot before the others arrived; the second was already waiting.
     assert order[:7] == ["flood", "flood", "quiet", "other", "flood", "quiet", "flood"]
 
 
@@ -78,7 +78,7 @@ async def test_a_slot_that_comes_as_its_waiter_goes_away_is_not_lost() -> None:
     async with queue.take("two"):
         waiter = asyncio.create_task(work())
         await settle()
-    # The slot is the waiter's by now, though it has not run yet.
+    # The slot already belongs to the waiter, though it has not run yet.
     waiter.cancel()
     await asyncio.gather(waiter, return_exceptions=True)
     async with take_within(60, queue.take("two")):

@@ -1,4 +1,4 @@
-"""Sets of globs, held against the oracle of each."""
+"""Sets of globs, compared with the oracle for each glob."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The oracle of globs, held against a matcher that is too plain to be wrong."""
+"""The glob oracle, compared with a matcher that is too simple to be wrong."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHARACTERS = "ab*?[]\\{}^%_\"'.\n é\u0301🧪"
 
 
 def plainly_matches(pattern: str, name: str) -> bool:
-    """One row of the table of all prefixes of the name for each character of the pattern."""
+    """For each character of the pattern, one row of the table of all prefixes of the name."""
     row = [True] + [False] * len(name)
     for wanted in pattern:
         if wanted == "*":

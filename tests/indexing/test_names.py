@@ -1,4 +1,4 @@
-"""Names: the interface's patterns to the letter, and text that every store takes alike."""
+"""Names: exactly the interface's patterns, and text that every store handles the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A flood waits behind itself: other tenants wait behind a few of its requests only."""
+"""A flood waits for itself: other tenants wait for only a few of its requests."""
 
 from __future__ import annotations
 
@@ -58,5 +58,5 @@ async def test_there_is_a_time_for_which_one_waits() -> None:
                 raise AssertionError("there was no room")
     assert len(semaphores) == 0
     async with take_within(0.01, semaphores.take("one")):
-        # For as long as it takes: only waiting is bounded.
+        # It may run as long as it needs: only waiting is limited.
         await asyncio.sleep(0.02)

@@ -1,4 +1,4 @@
-"""Timestamps: RFC 3339 and nothing else in, UTC out."""
+"""Timestamps: RFC 3339 and nothing else is accepted, UTC is returned."""
 
 from __future__ import annotations
 

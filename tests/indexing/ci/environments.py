@@ -1,4 +1,4 @@
-"""Environments of jobs of each CI, made up after their documents: a push to a branch each."""
+"""Environments of a push to a branch in each CI, made up from its documentation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Environments of CI jobs, as their documents describe them, and what is known of the run."""
+"""CI environments, as the CIs document them, and what is detected about the run."""
 
 from __future__ import annotations
 

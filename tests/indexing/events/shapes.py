@@ -1,6 +1,6 @@
-"""The interface's tables of events as plain text, read here: a second opinion on the catalogue.
+"""The interface's tables of events as plain text, parsed here independently of the catalogue.
 
-Nothing of the project is imported, so that an error in its declarations cannot hide in the tests.
+It imports nothing of the project, so that an error in its declarations cannot hide in the tests.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ _OBJECTS: Final = dict(_rows(OBJECTS))
 
 @dataclass(frozen=True)
 class Shape:
-    """What a value may be; `kind` is a scalar's word, `array`, `choice` or `struct`."""
+    """The allowed values; `kind` is the word for a scalar, `array`, `choice` or `struct`."""
 
     kind: str
     nullable: bool = False
@@ -147,7 +147,7 @@ class Shape:
     item: Shape | None = None
     choices: tuple[str, ...] = ()
     name: str = ""
-    # Of a struct with no name of its own; a named one is looked up, as it may hold itself.
+    # The members of an anonymous struct; a named one is looked up, because it may contain itself.
     own: dict[str, Shape] = field(default_factory=dict)
 
     @property
@@ -156,7 +156,7 @@ class Shape:
 
 
 def read_shape(text: str) -> Shape:
-    """Read one word of the tables."""
+    """Parse one word of the tables."""
     text = text.strip()
     if text.endswith(" or null"):
         return replace(read_shape(text.removesuffix(" or null")), nullable=True)
@@ -170,7 +170,7 @@ def read_shape(text: str) -> Shape:
 
 
 def read_members(text: str) -> dict[str, Shape]:
-    """Read a row of the tables; a question mark is behind what is not required."""
+    """Parse a row of the tables; a question mark follows an optional member."""
     members = {}
     for member in filter(None, text.split(";")):
         name, _, word = member.strip().partition(":")
@@ -210,18 +210,18 @@ _PLAIN: Final[dict[str, Any]] = {
 
 
 def plain(shape: Shape, depth: int = 0) -> Any:
-    """One valid value, the same each time, with as much in it as there can be."""
+    """One valid value, the same each time, with every member it can have."""
     if shape.kind == "struct":
         return {name: plain(member, depth + 1) for name, member in shape.members.items()}
     if shape.kind == "array":
         assert shape.item is not None
-        # Trees of conditions hold themselves.
+        # Trees of conditions are recursive.
         return [] if depth > 6 else [plain(shape.item, depth + 1)]
     return shape.choices[0] if shape.kind == "choice" else _PLAIN[shape.kind]
 
 
 def walk(shape: Shape, value: Any, path: tuple[str | int, ...] = ()) -> Iterator[Any]:
-    """Each declared place in a value, as (path, shape); what is null holds none."""
+    """Each declared place in a value, as (path, shape); null contains none."""
     if path:
         yield path, shape
     if shape.kind == "struct" and value is not None:

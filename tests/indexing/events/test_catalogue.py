@@ -1,4 +1,4 @@
-"""The catalogue against the interface's own tables."""
+"""The catalogue, compared with the interface's own tables."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def parent_of(event: Any, path: tuple[str | int, ...]) -> Any:
 
 
 def names_it(found: tuple[str, ...], path: tuple[str | int, ...]) -> bool:
-    """Whether a reason names that member; of a whole that is wrong, what is wrong in it."""
+    """Whether a reason names that member, or a member of it."""
     dotted = ".".join(map(str, path))
     return any(reason.startswith((f"{dotted}: ", f"{dotted}.")) for reason in found)
 
@@ -121,7 +121,7 @@ def test_each_nullable_member_may_be_null(event_type: str) -> None:
     shape = shapes.event_shape(event_type)
     event = shapes.plain(shape)
     for path, place in shapes.walk(shape, shapes.plain(shape)):
-        # A null further up has taken some places away already.
+        # A null further up has already removed some places.
         inside = parent_of(event, path) if place.nullable and _is_there(event, path) else None
         if inside is not None:
             inside[path[-1]] = None

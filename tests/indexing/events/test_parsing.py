@@ -1,4 +1,4 @@
-"""Lines of strangers: what is read from them, what is refused, and the ids that are derived."""
+"""Lines from any producer: what is parsed, what is refused, and the ids that are derived."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def test_a_line_of_too_many_values_is_refused_by_their_number() -> None:
     values = f"the line has more than {MAX_VALUES} values"
     assert values in refusal(json.dumps(an_event(extra=[0] * (MAX_VALUES + 1))).encode())
     assert parsed(an_event(extra=[0] * (MAX_VALUES - 100))).type == "action.comment"
-    # What stands inside text is no value.
+    # Brackets and commas inside a string are not values.
     assert parsed(an_event(extra="[,{" * MAX_VALUES)).type == "action.comment"
 
 

@@ -1,4 +1,4 @@
-"""Each health rule at its edges, and what must hold for any history of a test."""
+"""Each health rule at its thresholds, and invariants for any history of a test."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def status(observations: list[Observation], *, flaky_detection: bool = True) -> 
         ("FXF", "flaky"),
         ("FFX", "flaky"),
         ("XFFF", "broken"),
-        # The newest failed and 8 of the newest 10 did.
+        # The newest failed, and so did 8 of the newest 10.
         ("PFFFFFFPFF", "broken"),
         ("PFFFFFPPFF", "flaky"),
         ("FPFFFPFFPFF", "flaky"),
@@ -84,7 +84,7 @@ def status(observations: list[Observation], *, flaky_detection: bool = True) -> 
         ("XFFFFFFPFF", "broken"),
         ("XFFFFFFXFF", "broken"),
         ("XXFFFFFXFF", "flaky"),
-        # Two changes from pass to fail within 20 commits, not from fail to pass.
+        # Two changes from pass to fail within 20 commits; changes from fail to pass do not count.
         ("PFPFP", "flaky"),
         ("FPFP", "healthy"),
         ("PF" + "P" * 17 + "F", "flaky"),

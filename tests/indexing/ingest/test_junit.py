@@ -1,4 +1,4 @@
-"""Reports from files into a real store: what lands, what is refused, and what a rerun changes."""
+"""Report files loaded into a real store: what is stored, what is refused, what a rerun changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Manifests: rows that become requests, rows that are refused by line, and real projects."""
+"""Manifests: rows that become requests, rows refused with their line, and real projects."""
 
 from __future__ import annotations
 

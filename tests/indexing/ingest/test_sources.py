@@ -1,4 +1,4 @@
-"""Sources of lines: files, packed and broken ones, and lines of any length."""
+"""Sources of lines: plain, compressed and corrupt files, and lines of any length."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_a_packed_file_with_a_wrong_byte_is_never_taken_for_whole(
     packing: str, data: st.DataObject
 ) -> None:
     packed = bytearray(PACKINGS[packing](TEXT))
-    # Behind the header, parts of which (a time, a system) may be anything.
+    # Behind the header, parts of which (such as a time or a system) may have any value.
     packed[data.draw(st.integers(len(packed) // 2, len(packed) - 1))] ^= 0x55
     *before, last = Source("-", io.BytesIO(packed)).lines()
     assert last.defect is not None

@@ -1,4 +1,4 @@
-"""Pull requests as numbers and as a CI's event."""
+"""Pull requests given as a number or read from a CI's event."""
 
 from __future__ import annotations
 

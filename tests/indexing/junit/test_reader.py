@@ -1,4 +1,4 @@
-"""Reports of many writers, and of attackers, read case by case."""
+"""Reports of many producers, and of attackers, read case by case."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def test_names_that_never_end_are_refused() -> None:
 
 
 class Repeated:
-    """A document that is never whole in memory: a head, one piece many times, a tail."""
+    """A document that is never whole in memory: a head, one repeated piece, a tail."""
 
     def __init__(self, head: bytes, piece: bytes, times: int, tail: bytes) -> None:
         self._pieces = chain((head,), repeat(piece, times), (tail,))
@@ -291,7 +291,7 @@ def test_a_log_of_many_megabytes_is_passed_over() -> None:
     ]
 
 
-# What XML can hold, and a parser does not normalise within an attribute.
+# Text that XML can contain and that a parser does not normalise within an attribute.
 xml_text = st.text(
     st.characters(min_codepoint=0x20, exclude_categories=["Cs"], exclude_characters="\ufffe\uffff"),
     min_size=1,

@@ -1,4 +1,4 @@
-"""Reports that tools really write, with the counts that a person finds in them."""
+"""Reports from real tools, with the counts of a person who read them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SAMPLES = Path(__file__).parents[2] / "samples" / "junit"
 
 @dataclass(frozen=True)
 class Counts:
-    """`retried` are those of the passed ones that needed more than one attempt."""
+    """`retried` counts the passed tests that needed more than one attempt."""
 
     passed: int = 0
     failed: int = 0
@@ -29,18 +29,18 @@ COUNTED = {
     "bazel__suite-logs.xml": Counts(failed=1),
     "catch2__report.xml": Counts(failed=1),
     "cunit__testFailure.xml": Counts(passed=3, failed=1),
-    # One test in three attempts, written as three cases: together they make one verdict.
+    # One test in three attempts, written as three cases: together they give one verdict.
     "flaky_retries__flaky_all_failures.xml": Counts(failed=3),
     "flaky_retries__flaky_success_first.xml": Counts(passed=1, failed=2),
     "junit_flaky_failure__mixed_flaky_and_passed.xml": Counts(passed=3, retried=1),
     "maven_surefire_flaky__surefire-report.xml": Counts(passed=1, retried=1),
     "minimal-attributes.xml": Counts(passed=1, failed=2, skipped=1),
-    # Its attributes speak of 15,515 tests.
+    # Its attributes claim 15,515 tests.
     "mocha__mocha.xml": Counts(passed=1),
     "multiple_failures__test_multiple_failures.xml": Counts(passed=1, failed=2, skipped=1),
     "nested__multi-level.xml": Counts(passed=3),
     "nextest__basic.xml": Counts(passed=2, failed=1),
-    # Its attributes speak of 6 tests.
+    # Its attributes claim 6 tests.
     "no-cases-but-tests.xml": Counts(),
     "perl__result.xml": Counts(passed=1),
     "pytest__junit.fail.xml": Counts(passed=3, failed=1, skipped=1),
@@ -95,7 +95,7 @@ def test_every_sample_is_counted() -> None:
     assert {path.name for path in SAMPLES.glob("*.xml")} == {*COUNTED, *REFUSED}
 
 
-# As cargo-nextest writes what it tried again, with `--retries` and `--flaky-result`.
+# As cargo-nextest writes retries, with `--retries` and `--flaky-result`.
 NEXTEST = """\
 <testsuites name="nextest-run" tests="3" failures="1">
 <testsuite name="crate" tests="3" failures="1">

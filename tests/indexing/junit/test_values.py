@@ -1,4 +1,4 @@
-"""Durations and times in all the spellings of report writers."""
+"""Durations and times in every spelling that report producers use."""
 
 from __future__ import annotations
 

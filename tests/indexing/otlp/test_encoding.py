@@ -1,4 +1,4 @@
-"""Executions as spans: what a decoder of the protocol finds in the bytes."""
+"""Executions as spans: what a protocol decoder reads from the bytes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OF_PULL = {
 
 
 def values_of(attributes: Any) -> dict[str, object]:
-    """The attributes by name; each stands there once."""
+    """The attributes by name; no name occurs twice."""
     found: list[KeyValue] = list(attributes)
     values = {each.key: getattr(each.value, each.value.WhichOneof("value") or "") for each in found}
     assert len(values) == len(found)

@@ -1,4 +1,4 @@
-"""Trace export requests, in both encodings: what comes out, what is refused, and within bounds."""
+"""Trace export requests in both encodings: the spans read, the refusals, and the limits."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ def _case() -> list[Any]:
 
 
 def _nest(spans: bytes) -> bytes:
-    """Bytes of spans within the messages around them."""
+    """Wrap the bytes of spans in the messages that contain them."""
     for tag in (b"\x12", b"\x0a"):
         length = len(spans)
         varint = bytearray()

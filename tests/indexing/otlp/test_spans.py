@@ -1,4 +1,4 @@
-"""A span to an execution: which spans are tests, what of them counts, and what is refused why."""
+"""A span to an execution: which spans are tests, which fields count, and why a span is refused."""
 
 from __future__ import annotations
 

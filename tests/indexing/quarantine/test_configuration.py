@@ -1,4 +1,4 @@
-"""Which event of the log tells of a change of settings, and what it says."""
+"""The event in the log that records a change of settings, and its content."""
 
 from __future__ import annotations
 

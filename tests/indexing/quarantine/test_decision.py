@@ -1,4 +1,4 @@
-"""When a test belongs in automatic quarantine: at its edges, and for any history."""
+"""When a test belongs in automatic quarantine: at the thresholds, and for any history."""
 
 from __future__ import annotations
 

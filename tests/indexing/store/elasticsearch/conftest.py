@@ -1,4 +1,4 @@
-"""A store on a real node, and the same one as another process has it."""
+"""A store on a real node, opened twice: the second one stands for another process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def store(elasticsearch_place: ElasticsearchPlace) -> AsyncIterator[Elasti
 async def other(
     store: ElasticsearchStore, elasticsearch_place: ElasticsearchPlace
 ) -> AsyncIterator[ElasticsearchStore]:
-    """The same store as another process has it."""
+    """The same store as another process opens it."""
     opened = await open_at(elasticsearch_place)
     yield opened
     await opened.close()

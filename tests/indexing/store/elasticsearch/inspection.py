@@ -1,4 +1,4 @@
-"""How tests open a store over Elasticsearch, and look into it from outside and inside."""
+"""Opens a store over Elasticsearch, and inspects it from outside and inside."""
 
 from __future__ import annotations
 

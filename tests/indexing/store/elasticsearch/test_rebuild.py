@@ -1,4 +1,4 @@
-"""Rebuilds of the search that are read, written to, broken off and overtaken."""
+"""Rebuilds of the search during reads and writes, interrupted, and overtaken by others."""
 
 from __future__ import annotations
 
@@ -71,6 +71,6 @@ async def test_of_two_rebuilds_at_once_the_later_one_wins(
     assert any(isinstance(end, int) for end in ends), ends
     assert all(isinstance(end, int | StoreError) for end in ends), ends
     assert await names(store) == stored
-    # A step that was under way may have left something of a generation that is gone.
+    # A step in progress may have left something of a deleted generation.
     assert await store.rebuild(NOON) == 100
     assert len(await indices_of(store, "identities")) == 1

@@ -20,7 +20,7 @@ from tests.indexing.store.elasticsearch.inspection import cluster_of
 
 PASSED, FAILED = Conclusion.PASSED, Conclusion.FAILED
 
-# Every few requests, so that all phases are hit and the test ends in time.
+# Only every few requests, so that all phases are covered and the test ends in time.
 STRIDE = 3
 
 

@@ -1,4 +1,4 @@
-"""What is particular to the backend over Elasticsearch, on a real node."""
+"""Behaviour specific to the Elasticsearch backend, on a real node."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_an_event_that_the_index_cannot_hold_is_refused_alone(
     store: ElasticsearchStore,
 ) -> None:
     await store.ensure_repository(WIDGETS)
-    # Somebody's own mapping gets in the way.
+    # A user's own mapping conflicts.
     index = f"/{cluster_of(store).layout.events_of('2026-09')}"
     await ask(store, "PUT", index, {"mappings": {"properties": {"base_ref": {"type": "long"}}}})
     events = [make_event(1), make_event(2, base_ref="main"), make_event(3)]
@@ -144,7 +144,7 @@ async def test_expensive_searches_trip_no_breaker(store: ElasticsearchStore) -> 
 
 async def test_part_of_an_answer_is_an_error(store: ElasticsearchStore) -> None:
     await load_names(store, ["t"])
-    # A field of one slice that cannot be sorted by makes that shard alone fail.
+    # A field that cannot be sorted by, in one slice only, makes that shard alone fail.
     broken = f"/{cluster_of(store).layout.events_of('2026-08')}"
     form = {
         "settings": {"index.sort.field": ["id"], "index.sort.order": ["desc"]},

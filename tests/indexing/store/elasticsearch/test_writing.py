@@ -1,4 +1,4 @@
-"""Writers that are pruned, moved, many, and cut off: what is derived stays whole."""
+"""Writes that are pruned, moved, concurrent or interrupted: derived data stays complete."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ async def test_rows_that_a_cut_refresh_left_are_gone_after_the_next_one(
 async def test_shards_of_a_run_that_are_judged_at_once_are_judged_together(
     store: ElasticsearchStore, other: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The other writer counts everything while this one is about to write what it counted."""
+    """The other writer counts everything just before this one writes its count."""
     await store.ensure_repository(WIDGETS)
     run = make_run()
     failed = make_executions(run, [(f"t{n}", Conclusion.FAILED) for n in range(30)])
@@ -161,7 +161,7 @@ async def test_shards_of_a_run_that_are_judged_at_once_are_judged_together(
 async def test_a_refresh_before_the_executions_does_not_use_up_their_mark(
     store: ElasticsearchStore, other: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The writer is killed as soon as its executions are there."""
+    """The writer is killed as soon as its executions are written."""
     await store.ensure_repository(WIDGETS)
     run = make_run()
 
@@ -240,7 +240,7 @@ async def test_a_small_upload_refreshes_few_indices_in_few_requests(
     run = make_run("2")
     await store.write_executions(WIDGETS, run, make_executions(run, [("t", PASSED)]))
     assert await store.refresh_tests(NOON, repository=WIDGETS) == 1
-    # Executions, marks, and rows of the search.
+    # Executions, dirty markers, and search rows.
     assert sum("refresh" in target for target in targets) == 3
     assert len(targets) <= 18
 

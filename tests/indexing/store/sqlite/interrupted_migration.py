@@ -1,9 +1,9 @@
 """Migrates copies of a store, each in a process that is killed at another point.
 
-`python interrupted_migration.py FILE COUNT` prints how many points there are, and leaves
-`FILE.0` to `FILE.<COUNT - 1>`: copies of FILE whose migration was killed at COUNT points from the
-first to the last, which is the commit. A point is the beginning of a statement, or a row that one
-touches.
+`python interrupted_migration.py FILE COUNT` prints how many points there are, and leaves `FILE.0`
+to `FILE.<COUNT - 1>`: copies of FILE whose migration was killed at COUNT points from the first to
+the last, which is the commit. A point is the start of a statement, or a row that a statement
+processes.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def widen_runs(connection: sqlite3.Connection) -> None:
 
 
 def rebuild_events(connection: sqlite3.Connection) -> None:
-    """Make a table anew, as a change of its columns asks for."""
+    """Create a table again, as a change of its columns requires."""
     (made,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'events'").fetchone()
     indexes = connection.execute(
         "SELECT sql FROM sqlite_master WHERE tbl_name = 'events' AND type = 'index'"
     ).fetchall()
-    # Pages go to the disk before the commit, as those of a large store do.
+    # Write pages to disk before the commit, as a large store does.
     connection.execute("PRAGMA cache_size = 5")
     connection.execute(made.replace("events", "new_events", 1))
     connection.execute("INSERT INTO new_events SELECT * FROM events WHERE point() = 0")
@@ -45,7 +45,7 @@ def rebuild_events(connection: sqlite3.Connection) -> None:
 
 
 def migrate(path: str, killed_at: int | None) -> int:
-    """Migrate the file; gives how many points were passed."""
+    """Migrate the file; return how many points were passed."""
     passed = 0
 
     def point(*_: object) -> int:

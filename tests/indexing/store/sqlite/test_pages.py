@@ -1,4 +1,4 @@
-"""What a page of the event log costs SQLite, in steps of its virtual machine: no clock is read."""
+"""The cost of an event log page in steps of SQLite's virtual machine: no clock is read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def key_of(number: int) -> EventKey:
 
 @pytest.fixture(scope="module")
 def log() -> Iterator[sqlite3.Connection]:
-    """A log of so many events, all of them alike but for their keys."""
+    """A log of so many events, identical except for their keys."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     ensure_schema(connection)
     ensure_repository(connection, REPOSITORY)

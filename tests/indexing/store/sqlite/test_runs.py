@@ -1,6 +1,6 @@
-"""How the embedded store counts and judges runs, at which cost, and lets go of them.
+"""How the embedded store counts, judges and deletes runs, and the cost.
 
-Cost is in steps of SQLite: the same on every machine.
+Cost is measured in steps of SQLite, which are the same on every machine.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def commits(count: int, label: str = "c") -> Mapping[Run, Sequence[Execution]]:
 def count_steps(
     connection: sqlite3.Connection, results: Mapping[Run, Sequence[Execution]], each: int
 ) -> int:
-    """Steps that writing the results takes, in units of `each`."""
+    """The steps of writing the results, in units of `each`."""
     steps = 0
 
     def step() -> int:
@@ -71,7 +71,7 @@ def test_commits_of_one_job_cost_in_proportion_to_their_number(
         [count_steps(connection, commits(count, f"{count}-{n}-"), 1_000) for n in range(3)]
         for count in (250, 1_000)
     )
-    # The third time, so much is stored of the job already.
+    # By the third time, the store already holds that much of the job.
     for once, four_times in zip(few, many, strict=True):
         assert four_times <= 6 * once
 
@@ -118,7 +118,7 @@ def test_a_store_of_an_earlier_version_is_counted_as_it_is_upgraded(
 async def test_a_removal_that_was_killed_is_finished_by_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each of its transactions may be the last one."""
+    """The kill may happen after any of its transactions."""
 
     class KilledError(Exception):
         pass

@@ -1,4 +1,4 @@
-"""What the embedded store promises beyond the contract: its plans, its file, its processes."""
+"""Guarantees of the embedded store beyond the contract: its plans, its file, its processes."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_the_upper_bound_is_the_next_text_there_is(prefix: str, bound: str | Non
 
 @pytest.fixture
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thread that gives way to a busy machine takes as long as it takes."""
+    """Do not time out a thread that a busy machine delays."""
     monkeypatch.setattr("indexing.store.sqlite.connections.SLOW_READ_SECONDS", 600.0)
 
 
@@ -117,8 +117,8 @@ async def test_a_long_read_leaves_the_event_loop_free(tmp_path: Path) -> None:
     await connections.close()
 
 
-# One name, and patterns that take pattern times name to find that it does not match: seconds for
-# all names together, so that what a busy machine adds does not show.
+# One name, and patterns whose mismatch costs pattern length times name length: seconds for all
+# names together, so that the delays of a busy machine do not matter.
 LONG_NAME = "a" * 7_990
 HEAVY_PATTERNS = ["*" + "a" * 2_000 + "b*", "*" + "a?" * 1_000 + "b*"]
 
@@ -132,7 +132,7 @@ async def test_a_heavy_pattern_holds_the_event_loop_no_longer_than_a_name(
     store = await open_store(tmp_path)
     names = [f"{LONG_NAME}{number}" for number in range(40)]
     await load_names(store, names)
-    # What it takes where nobody cares whom it holds up, on the same machine at the same time.
+    # The time without yielding to others, on the same machine at the same time.
     with contextlib.closing(sqlite3.connect(":memory:")) as plain:
         plain.execute("CREATE TABLE names (name TEXT)")
         plain.executemany("INSERT INTO names VALUES (?)", [(name,) for name in names])
@@ -182,14 +182,14 @@ async def test_slow_reads_of_one_keep_another_waiting_for_a_few_only(tmp_path: P
     await asyncio.sleep(0)
     go_on.set()
     await asyncio.gather(other, *flood)
-    # A thread may take one up before another says that it has.
+    # A thread may take one up before another reports that it has.
     assert begun.index("other") <= SLOW_READS_OF_ONE + SLOW_READERS
     await connections.close()
 
 
 async def test_closing_does_not_wait_for_slow_reads(tmp_path: Path) -> None:
     connections = Connections.open(tmp_path / "mergewatch.db")
-    # More than are in the queue for threads.
+    # More than the queue for threads holds.
     readings = [
         asyncio.create_task(connections.read(lambda c: c.execute(ENDLESS).fetchone()))
         for _ in range(SLOW_READS_OF_ONE + 3)

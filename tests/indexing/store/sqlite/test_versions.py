@@ -1,4 +1,4 @@
-"""Stores of earlier releases open and answer as before, whatever happened on the way."""
+"""Stores of earlier releases open and give the same answers, even after interrupted migrations."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_migration_that_is_killed_at_any_point_loses_nothing(
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    # So many that the points are all different, and most lie within a statement.
+    # Enough that the points all differ, and most lie within a statement.
     assert int(done.stdout) > KILLS
     assert version_of(tmp_path / "mergewatch.db.whole") == SCHEMA_VERSION + 2
     for number in range(KILLS):
@@ -102,7 +102,7 @@ def test_a_migration_that_is_killed_at_any_point_loses_nothing(
         asyncio.run(_open_and_close(folder))
         assert version_of(killed) == SCHEMA_VERSION
         assert dump_of(killed) == migrated
-        # Files that are alike are answered from alike.
+        # Identical files give identical answers, so checking every tenth is enough.
         if number % 10 == 0:
             asyncio.run(oldest.check_answers(folder))
 

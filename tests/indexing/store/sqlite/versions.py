@@ -1,4 +1,4 @@
-"""Recorded stores of every version, and migrations that are broken off."""
+"""Recorded stores of every version, and migrations that are interrupted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SAMPLES = Path(__file__).parents[3] / "samples" / "store"
 
 @dataclass(frozen=True)
 class Sample:
-    """A store as some release wrote it, and what was answered over it then."""
+    """A store as some release wrote it, and the responses over it at that time."""
 
     file: Path
     version: int
@@ -26,14 +26,14 @@ class Sample:
     answers: Mapping[str, Answer]
 
     def unpack(self, folder: Path) -> Path:
-        """Put the store into a data folder; gives its file."""
+        """Unpack the store into a data folder; return its file."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / "mergewatch.db"
         path.write_bytes(gzip.decompress(self.file.read_bytes()))
         return path
 
     async def check_answers(self, folder: Path) -> None:
-        """Have the real service answer over that data folder as it did over the sample."""
+        """Check that the real service gives the recorded responses over that data folder."""
         found = await ask_all(folder, self.keys)
         assert found.keys() == self.answers.keys()
         for path, (status, body) in self.answers.items():
@@ -52,7 +52,7 @@ def load_samples() -> list[Sample]:
 
 
 def assert_contains(found: Any, recorded: Any, where: str) -> None:
-    """Hold an answer to a recorded one; later releases may answer with more fields."""
+    """Compare a response with a recorded one; later releases may add fields."""
     if isinstance(recorded, dict):
         assert isinstance(found, dict), where
         assert recorded.keys() <= found.keys(), where
@@ -73,20 +73,20 @@ def version_of(path: Path) -> int:
 
 
 def dump_of(path: Path) -> list[tuple[object, ...]]:
-    """The SQL of all tables and indexes, and all rows, those of the trigram index included."""
+    """The SQL of all tables and indexes, and all rows, including those of the trigram index."""
     with closing(sqlite3.connect(path)) as connection:
         found: list[tuple[object, ...]] = connection.execute(
             "SELECT type, name, sql FROM sqlite_master"
         ).fetchall()
         for kind, name, sql in tuple(found):
-            # What a virtual table holds lies in ordinary ones.
+            # The content of a virtual table is in ordinary ones.
             if kind == "table" and not str(sql).startswith("CREATE VIRTUAL"):
                 found += connection.execute(f"SELECT '{name}', * FROM '{name}'")
         return found
 
 
 def schema_of(path: Path) -> set[tuple[str, ...]]:
-    """The columns of every table and index, however their SQL is written."""
+    """The columns of every table and index, independent of the spelling of their SQL."""
     with closing(sqlite3.connect(path)) as connection:
         names = connection.execute("SELECT type, name, tbl_name FROM sqlite_master").fetchall()
         found = {tuple(map(str, row)) for row in names}

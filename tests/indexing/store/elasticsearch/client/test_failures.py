@@ -1,4 +1,4 @@
-"""Errors as Elasticsearch 9 gives them: what each of them means, and what the operator reads."""
+"""Errors as Elasticsearch 9 returns them: their classification, and the operator's message."""
 
 from __future__ import annotations
 

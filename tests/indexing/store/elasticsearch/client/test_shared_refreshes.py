@@ -1,4 +1,4 @@
-"""Callers share refreshes, and each gets one that began after it asked."""
+"""Callers share refreshes, and each gets one that began after its call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ async def let_run() -> None:
 
 
 class Node:
-    """Counts refreshes, and ends each when it is told to."""
+    """Counts refreshes, and ends each when the test says so."""
 
     def __init__(self) -> None:
         self.begun: list[str] = []

@@ -1,4 +1,4 @@
-"""A large load lets small writes of other tenants end first, and is never stopped by them."""
+"""A large load gives way to small writes of other tenants, and they never stop it entirely."""
 
 from __future__ import annotations
 

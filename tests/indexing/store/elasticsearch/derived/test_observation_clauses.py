@@ -1,4 +1,4 @@
-"""What is asked about tests: all that the rules need, once, in requests that any cluster takes."""
+"""Queries about tests: all that the rules need, once, in requests that any cluster accepts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOW = 1_790_000_000_000_000
 # The leaves of one clause, as Lucene counts them: a number has an index and a column.
 _NUMBER = 2
 
-# One execution: which test, which job, whether it failed, and when.
+# One execution: test, job, whether it failed, and when.
 Row = tuple[str, str, bool, int]
 ROWS = st.lists(
     st.tuples(
@@ -32,7 +32,7 @@ ROWS = st.lists(
         st.sampled_from(["unit", "e2e", "lint"]),
         st.booleans(),
         st.integers(0, 120).map(lambda days: NOW - days * DAY)
-        # Doubles do not hold these exactly.
+        # Doubles cannot represent these exactly.
         | st.integers(0, 120).map(lambda days: 2**53 + 12_345 - days * DAY),
     ),
     min_size=1,
@@ -106,7 +106,7 @@ def test_nothing_after_the_last_moment_is_asked_for() -> None:
 
 
 def test_a_matrix_of_jobs_costs_what_one_job_costs() -> None:
-    """500 tests that each failed at a moment of their own, 40 days ago."""
+    """500 tests that each failed at a different time, 40 days ago."""
 
     def history(jobs: int) -> list[Clause]:
         return list(

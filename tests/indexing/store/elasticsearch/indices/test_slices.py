@@ -1,4 +1,4 @@
-"""Slices of time: every moment has one, and a range names all that it touches."""
+"""Time slices: every time has one, and a range lists all that it overlaps."""
 
 from __future__ import annotations
 

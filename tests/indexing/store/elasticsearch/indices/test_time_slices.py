@@ -1,4 +1,4 @@
-"""Slices are created on purpose, by the templates, and again when they were deleted."""
+"""Slices are created explicitly, from the templates, and again after they were deleted."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def test_a_slice_that_was_deleted_meanwhile_is_created_again(
     await store.write_events([make_event(1, after(days=-70)), make_event(2)])
     await other.prune(after(days=-35), NOON)
     assert await indices_of(store, "events") == ["2026-09"]
-    # This process believes that the slice is there.
+    # This process still believes that the slice exists.
     both = [make_event(1, after(days=-70)), make_event(3)]
     assert await store.write_events(both) == [EventOutcome.WRITTEN, EventOutcome.WRITTEN]
     assert await indices_of(store, "events") == ["2026-06", "2026-09"]

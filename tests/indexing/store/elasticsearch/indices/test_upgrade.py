@@ -34,7 +34,7 @@ from tests.whole_state import read_all
 pytestmark = pytest.mark.fresh_indices
 
 NEXT = LAYOUT_VERSION + 1
-# No field that is there already can become this.
+# An existing field can never be changed to this.
 STORED = {"type": "keyword", "store": True}
 
 
@@ -52,7 +52,7 @@ def of_version(
             monkeypatch.setattr(module, "TEMPLATES_VERSION", number)
 
     yield be
-    # Templates outlive the indices of a test, and a newer one is never put back.
+    # Templates outlive the indices of a test, and an older one never replaces a newer one.
     asyncio.run(drop_templates(elasticsearch_place))
 
 
@@ -65,7 +65,7 @@ async def drop_templates(place: ElasticsearchPlace) -> None:
 
 @pytest.fixture
 def new_field(monkeypatch: pytest.MonkeyPatch, of_version: Callable[[int], None]) -> None:
-    """The next version, with a field of its own in every index."""
+    """The next version, which adds a field to every index."""
     of_version(NEXT)
     for fields in (*layout._FIXED.values(), *layout._GROWING.values()):
         monkeypatch.setitem(fields, "colour", {"type": "keyword"})
@@ -185,7 +185,7 @@ async def test_what_cannot_be_added_is_copied_into_a_new_generation(
     red = {"query": {"term": {"colour": "red"}}}
     found = await ask(upgraded, "POST", f"/{elasticsearch_place.prefix}-quarantines/_search", red)
     assert found["hits"]["total"]["value"] == 1
-    # Rows of the search still follow the versions of their tests, and everything can be written.
+    # Search rows still follow the versions of their tests, and everything can be written.
     await load_names(upgraded, ["t1", "new"])
     assert await names(upgraded) == sorted([*(f"t{number}" for number in range(30)), "new"])
     await upgraded.rebuild(NOON)
@@ -215,7 +215,7 @@ async def test_a_copy_that_is_broken_off_is_made_anew(
         return await send(*arguments, **options)
 
     async def never(*_: object) -> None:
-        """Whoever is killed tidies nothing up."""
+        """A killed process cleans nothing up."""
 
     with monkeypatch.context() as patched:
         patched.setattr(bulk, "send", send_some)
@@ -225,7 +225,7 @@ async def test_a_copy_that_is_broken_off_is_made_anew(
             await open_at(elasticsearch_place)
     monkeypatch.setattr(lease, "LOOK_SECONDS", 0.01)
     monkeypatch.setattr(lease, "EXPIRES_SECONDS", 0.1)
-    # Whatever stands there is read as before.
+    # Reads work as before, in whatever state the upgrade stopped.
     assert sorted(await names(store)) == sorted(f"t{number}" for number in range(30))
     assert await read_all(elasticsearch_place, [WIDGETS]) == before
     upgraded = await open_at(elasticsearch_place)
@@ -237,7 +237,7 @@ async def test_a_copy_that_is_broken_off_is_made_anew(
 
 
 class Killed(BaseException):
-    """What no code of the project handles."""
+    """An exception that no code of the project handles."""
 
 
 async def test_a_type_that_changed_without_a_copy_is_an_error_that_names_the_index(

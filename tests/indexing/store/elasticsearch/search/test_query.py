@@ -1,4 +1,4 @@
-"""The query of a test search: what of a pattern is literal, and what the engine is spared."""
+"""The query of a test search: which parts of a pattern are literal, and what the engine skips."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ LONG = "".join(chr(97 + number * 7 % 26) for number in range(2_000))
 @pytest.mark.parametrize(
     ("pattern", "wider"),
     [
-        # Nothing is widened that is cheap enough.
+        # A cheap pattern is never widened.
         ("*rare*", "*rare*"),
         ("a" * 2_000 + "*b", "a" * 2_000 + "*b"),
         ("??*a??b?", "??*a??b?"),
-        # A question mark behind a star is what makes an automaton large.
+        # A question mark after a star is what makes an automaton large.
         ("??*aa??b???c", "??*aa*b*c"),
         ("x*ab??????", "x*ab*"),
-        # What remains of a long one is how it begins and ends, and what is longest between.
+        # A long pattern keeps its beginning, its end, and the longest part between.
         (f"x*{LONG}", f"x**{LONG[-128:]}"),
         (f"x*y*{LONG}*zz", f"x*{LONG[:254]}*zz"),
         ("?" * 2_000 + "b", "**b"),
@@ -134,7 +134,8 @@ def test_what_matches_a_pattern_matches_a_wider_one(
     [
         ("a?c", "abd", "a??"),
         ("?" * 8 + "17", "?" * 8 + "18", "?" * 8 + "1?"),
-        # Of another length: the first half of each begins it, the second one ends it.
+        # Different lengths: keep the first half of one as the beginning, the second half as the
+        # end.
         ("???ab", "????ab", "???*ab"),
         ("ab*x*yz", "ac*wz", "a??*z"),
         ("*", "a?c", "*"),

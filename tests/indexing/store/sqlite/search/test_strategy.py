@@ -1,4 +1,4 @@
-"""Which ways to a page the embedded store tries for a search."""
+"""The query strategies that the embedded store tries for a search page."""
 
 from __future__ import annotations
 

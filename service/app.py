@@ -6,12 +6,13 @@ sooner. A test lists what such a process does not load.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from indexing.store.interface import Store
 from service.cache.invalidation import InvalidatingStore
@@ -32,19 +33,18 @@ from service.handlers import events, operations, quarantines, tests
 from service.handlers.respond import without_parameters
 from service.http.operations import Operation
 from service.ingest.limiter import LIMITER, RequestBodyLimiter
+from service.middleware import layer
 from service.middleware.admission_control import ADMISSION_CONTROL, AdmissionControl
 from service.middleware.cors import Cors
 from service.middleware.errors import handle_errors
 from service.middleware.rate_limit import RATE_LIMIT, RateLimit
-from service.middleware.response_cache import RESPONSE_CACHE, Handler, ResponseCache
+from service.middleware.response_cache import RESPONSE_CACHE, ResponseCache
 from service.middleware.timeout import limit_time
 from service.pagination.cursor import CursorSigner
 from service.routes import READ_ROUTES, WRITE_ROUTES
 
-RouteHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
 # Each operation of `service.routes` that reads, and its handler.
-_READ_HANDLERS: Final[Mapping[Operation, RouteHandler]] = {
+_READ_HANDLERS: Final[Mapping[Operation, Handler]] = {
     Operation.EVENTS: events.list_events,
     Operation.SEARCH: tests.search_tests,
     Operation.TEST: tests.get_test,
@@ -53,15 +53,8 @@ _READ_HANDLERS: Final[Mapping[Operation, RouteHandler]] = {
 }
 
 
-class Layer(Protocol):
-    """What lies around the application."""
-
-    def wrap(self, handler: Handler) -> Handler:
-        """The handler with this layer around it."""
-
-
 # Those that the settings turn on, from the inside out.
-_LAYERS: Final = web.AppKey("layers", list[Layer])
+_LAYERS: Final = web.AppKey("layers", list[layer.Layer])
 
 
 def create_app(settings: Settings, store: Store, *, clock: Clock = utc_now) -> web.Application:
@@ -89,7 +82,7 @@ def create_app(settings: Settings, store: Store, *, clock: Clock = utc_now) -> w
     return app
 
 
-def _write_handlers() -> Mapping[Operation, RouteHandler]:
+def _write_handlers() -> Mapping[Operation, Handler]:
     # They load the schemas of all events, protobuf and an XML parser.
     from service.handlers import sent_events, traces
 
@@ -118,7 +111,7 @@ def _context(
                 opened.push_async_callback(code_host.close)
             app[LIMITER] = RequestBodyLimiter()
             opened.push_async_callback(app[LIMITER].close)
-            layers: list[Layer] = []
+            layers: list[layer.Layer] = []
             rate_limit: RateLimit | None = None
             if settings.rate_limit is not None:
                 from service.middleware.rate_counters import open_rate_limit
@@ -154,11 +147,11 @@ def _context(
     return run
 
 
-def surround(app: web.Application, handler: Handler) -> Handler:
+def surround(app: web.Application, handler: layer.Handler) -> layer.Handler:
     """Put the layers around the application, from the inside out: the cheapest are asked first."""
     handler = app[ADMISSION_CONTROL].wrap(app[RESPONSE_CACHE].wrap(handler))
-    for layer in app[_LAYERS]:
-        handler = layer.wrap(handler)
+    for around in app[_LAYERS]:
+        handler = around.wrap(handler)
     return handler
 
 

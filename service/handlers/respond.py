@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
 from aiohttp import web
+from aiohttp.typedefs import Handler
 from multidict import CIMultiDict
 
 from service.cache.answers import Answer, tag_of
@@ -13,8 +12,6 @@ from service.handlers.admission import Admission
 from service.http.ignored_parameters import IGNORED_HEADER, name_ignored
 from service.http.query_string import split
 from service.middleware.response_cache import RESPONSE_CACHE, headers_of, make_response
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def find_ignored(request: web.Request) -> str | None:

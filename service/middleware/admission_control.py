@@ -6,7 +6,7 @@ Each verified credential has a queue of its own; all other credentials share one
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Hashable
 from contextlib import ExitStack
 from http import HTTPStatus
 from typing import Final
@@ -26,8 +26,7 @@ from service.http.request_id import REQUEST_ID_HEADER, choose_request_id
 from service.http.response_headers import RESPONSE_HEADERS
 from service.http.targets import is_too_long
 from service.middleware.fair_queue import FairQueue, OverloadedError
-
-Handler = Callable[[BaseRequest], Awaitable[StreamResponse]]
+from service.middleware.layer import Handler
 
 # Pages for monitoring are always answered.
 _EXEMPT: Final = frozenset({"/health/live", "/health/ready", "/metrics"})

@@ -5,7 +5,7 @@ https://fetch.spec.whatwg.org/#http-cors-protocol
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Collection
 from typing import Final
 
 from aiohttp import web
@@ -13,8 +13,7 @@ from aiohttp.web import BaseRequest, StreamResponse
 
 from service.http.ignored_parameters import IGNORED_HEADER
 from service.http.request_id import REQUEST_ID_HEADER, choose_request_id
-
-Handler = Callable[[BaseRequest], Awaitable[StreamResponse]]
+from service.middleware.layer import Handler
 
 ANY: Final = "*"
 # The headers that a page may read.

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Final
 
 import structlog
 from aiohttp import web
-from aiohttp.typedefs import Middleware
+from aiohttp.typedefs import Handler, Middleware
 
 from indexing.errors import StaleKeyError, StoreUnavailableError
 from service.http import problems
@@ -18,8 +17,6 @@ from service.http.request_id import REQUEST_ID_HEADER, choose_request_id
 from service.ingest.limiter import LIMITER
 from service.logs import request_id
 from service.routes import name_operation
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _INGEST_IS_OFF: Final = "ingest over HTTP is off: the operator can set MERGEWATCH_INGEST=true"
 

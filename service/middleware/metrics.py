@@ -6,7 +6,7 @@ Labels are operations, statuses and reasons: never a credential, an owner, a rep
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from aiohttp import web
@@ -17,11 +17,10 @@ from prometheus_client.registry import Collector
 
 from service.cache.backend import CacheBackend
 from service.middleware.fair_queue import FairQueue
+from service.middleware.layer import Handler
 from service.middleware.loop_lag import LoopLag
 from service.middleware.response_cache import ResponseCache
 from service.routes import name_operation
-
-Handler = Callable[[BaseRequest], Awaitable[StreamResponse]]
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 

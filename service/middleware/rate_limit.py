@@ -7,7 +7,6 @@ the library that counts.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -15,12 +14,12 @@ from aiohttp import web
 from aiohttp.web import BaseRequest, StreamResponse
 
 from service.http import problems
+from service.middleware.layer import Handler
 
 if TYPE_CHECKING:
     from limits import RateLimitItem
     from limits.aio.strategies import RateLimiter
 
-Handler = Callable[[BaseRequest], Awaitable[StreamResponse]]
 
 # The fields of draft-ietf-httpapi-ratelimit-headers-10: structured fields, each with one policy.
 # https://datatracker.ietf.org/doc/html/draft-ietf-httpapi-ratelimit-headers-10

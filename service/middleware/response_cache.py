@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
@@ -30,6 +30,7 @@ from service.http.methods import READS
 from service.http.raw_response import RawResponse, respond_whole, takes_raw_response, write_head
 from service.http.request_id import REQUEST_ID_HEADER, choose_request_id
 from service.http.response_headers import RESPONSE_HEADERS
+from service.middleware.layer import Handler
 from service.middleware.rate_limit import RateLimit
 
 # Most bodies are shared with the copies of the cache, which count them too.
@@ -44,7 +45,6 @@ PRIVATE: Final[Mapping[str, str]] = {
 # What a 304 repeats of the 200: RFC 9110, section 15.4.5, and the links between pages.
 _OF_NOT_MODIFIED: Final = frozenset({*PRIVATE, "ETag", "Link", IGNORED_HEADER, *RESPONSE_HEADERS})
 
-Handler = Callable[[BaseRequest], Awaitable[StreamResponse]]
 _SECRET_SIZE: Final = 16
 
 

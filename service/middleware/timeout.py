@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Final
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from indexing.errors import StoreUnavailableError
 from service.http.methods import READS
@@ -14,8 +14,6 @@ from service.http.methods import READS
 # A client gets a 503 within two seconds, however the time was spent: a slow store may answer each
 # request within its own limit, and all of them together too late.
 READ_SECONDS: Final = 1.8
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @web.middleware

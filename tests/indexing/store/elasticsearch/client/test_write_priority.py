@@ -14,29 +14,25 @@ async def _load(priority: WritePriority, tenant: str, said: list[str]) -> None:
     said.append("large")
 
 
-async def test_a_large_load_waits_for_a_small_write_of_somebody_else() -> None:
+async def _load_beside_a_small_write(small_writer: str | None) -> list[str]:
     priority = WritePriority()
     said: list[str] = []
+    current_tenant.set(small_writer)
     with priority.small_write():
         load = asyncio.create_task(_load(priority, "flood", said))
         for _ in range(5):
             await asyncio.sleep(0)
         said.append("small")
     await load
-    assert said == ["small", "large"]
+    return said
+
+
+async def test_a_large_load_waits_for_a_small_write_of_somebody_else() -> None:
+    assert await _load_beside_a_small_write(None) == ["small", "large"]
 
 
 async def test_a_small_write_of_its_own_tenant_does_not_hold_it_up() -> None:
-    priority = WritePriority()
-    said: list[str] = []
-    current_tenant.set("flood")
-    with priority.small_write():
-        load = asyncio.create_task(_load(priority, "flood", said))
-        for _ in range(5):
-            await asyncio.sleep(0)
-        said.append("small")
-    await load
-    assert said == ["large", "small"]
+    assert await _load_beside_a_small_write("flood") == ["large", "small"]
 
 
 async def test_small_writes_without_end_do_not_stop_it() -> None:

@@ -23,7 +23,7 @@ from indexing.store.elasticsearch.derived.dirty_markers import (
     FollowUp,
     marker_operation,
     new_marker_id,
-    write_marker,
+    write_markers,
 )
 from indexing.store.elasticsearch.derived.observation_clauses import TIME
 from indexing.store.elasticsearch.indices.retention import Retention
@@ -81,35 +81,36 @@ async def _write(
         str(derive_test_id(repository, each.execution.test_name)): each.execution.test_name
         for each in given
     }
-    marker = new_marker_id()
+    marker_id = new_marker_id()
     # Runs that differ only by their commits have the same id and are judged together.
     jobs = frozenset(derive_run_id(repository, run).hex() for run in results)
     follow_up = FollowUp(runs=jobs)
-    ahead = marker_operation(cluster, marker, routing, names, ahead=True, follow_up=follow_up)
+    before = marker_operation(cluster, marker_id, routing, names, ahead=True, follow_up=follow_up)
+    after = marker_operation(cluster, marker_id, routing, names, follow_up=follow_up)
     planning = _plan(cluster, repository, given, state.retention, slices)
     if cluster.slices.are_known(_slice_of(cluster, each.execution) for each in given):
-        operations, _ = await run_both(planning, _mark_before(cluster, ahead, routing, names))
+        operations, _ = await run_both(planning, _mark_before(cluster, before, routing, names))
     else:
         operations = await planning
         # Create slices before any other write: a cluster without room for them stays unchanged.
         await cluster.slices.ensure(operation.index for operation in operations.values())
-        await _mark_before(cluster, ahead, routing, names)
+        await _mark_before(cluster, before, routing, names)
     if len(given) > SMALL_WRITE:
         await cluster.connection.write_priority.give_way()
     outcomes = await _store(cluster, operations, len(given))
     if len(given) > SMALL_WRITE:
         await cluster.connection.write_priority.give_way()
-    await write_marker(cluster, marker, routing, names, follow_up=follow_up)
+    await write_markers(cluster, [after])
     written = sum(outcome is not None and outcome.done for outcome in outcomes)
     unchanged = sum(outcome is None or outcome.conflicts for outcome in outcomes)
     return ExecutionCount(written, unchanged)
 
 
 async def _mark_before(
-    cluster: Cluster, marker_operation: Operation, routing: str, names: dict[str, str]
+    cluster: Cluster, marker: Operation, routing: str, names: dict[str, str]
 ) -> None:
     """Mark the tests and store new ones, before any of their executions is written."""
-    operations = [marker_operation]
+    operations = [marker]
     operations += [
         Operation(
             "create",

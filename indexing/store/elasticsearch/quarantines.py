@@ -161,13 +161,13 @@ async def _find_last_evidence(
     """Return the finish time of the newest evidence against a test on the default branch."""
     stored = await read_repository(cluster, repository)
     await cluster.connection.refresh(cluster.layout.executions)
-    slot = observations.ObservedBranch(
+    observed = observations.ObservedBranch(
         routing_of(repository),
         (await cluster.control.read()).retention,
         stored.repository.default_branch,
     )
-    summaries = await observations.read_job_summaries(cluster, slot, [str(test_id)])
-    seen = await observations.read_observations(cluster, slot, summaries)
+    summaries = await observations.read_job_summaries(cluster, observed, [str(test_id)])
+    seen = await observations.read_observations(cluster, observed, summaries)
     evidence = find_evidence(seen.get(str(test_id), []))
     return None if evidence is None else evidence.last_at
 

@@ -95,14 +95,14 @@ async def remove_executions(
             removed += await _remove(cluster, routing, query)
         if selection.outside is not None:
             async for bounds in _find_misdated_bounds(cluster, routing, selection.outside):
-                tests = {test for test, _ in bounds}
-                await dirty_markers.write_marker(
+                marker = dirty_markers.marker_operation(
                     cluster,
                     dirty_markers.new_marker_id(),
                     routing,
-                    tests,
+                    {test for test, _ in bounds},
                     follow_up=FollowUp(bounds),
                 )
+                await dirty_markers.write_markers(cluster, [marker])
             await _clamp_slots(cluster, routing, selection.outside.latest, now)
     await refresh_tests(cluster, now, progress, selection.repository)
     return removed
@@ -138,18 +138,22 @@ async def _remove(cluster: Cluster, routing: str, query: Mapping[str, Any]) -> i
             if not hits:
                 break
             sources = [hit["_source"] for hit in hits]
-            marker = dirty_markers.new_marker_id()
+            marker_id = dirty_markers.new_marker_id()
             tests = {source["test_id"] for source in sources}
             follow_up = FollowUp(
                 frozenset((source["test_id"], source[TIME]) for source in sources),
                 frozenset(source["run"] for source in sources),
             )
-            await dirty_markers.write_marker(
-                cluster, marker, routing, tests, ahead=True, follow_up=follow_up
+            before, after = (
+                dirty_markers.marker_operation(
+                    cluster, marker_id, routing, tests, ahead=ahead, follow_up=follow_up
+                )
+                for ahead in (True, False)
             )
+            await dirty_markers.write_markers(cluster, [before])
             operations = [Operation("delete", hit["_index"], hit["_id"], routing) for hit in hits]
             outcomes = await bulk.send(cluster.connection, operations, visible=False)
-            await dirty_markers.write_marker(cluster, marker, routing, tests, follow_up=follow_up)
+            await dirty_markers.write_markers(cluster, [after])
             removed += sum(outcome.status == 200 for outcome in outcomes)
     return removed
 
@@ -265,14 +269,10 @@ async def _clamp_slots(cluster: Cluster, routing: str, latest: datetime, now: da
                     until = clamp(slot.record.judged_until)
                     changed = changed.holding(replace(slot.record, judged_until=until))
                 if changed != slot:
-                    test = [str(slot.test_id)]
-                    await dirty_markers.write_marker(
-                        cluster, dirty_markers.new_marker_id(), routing, test, ahead=True
-                    )
+                    tests = [str(slot.test_id)]
+                    marked = await dirty_markers.mark_before(cluster, routing, tests)
                     again |= not await _write(cluster, changed)
-                    await dirty_markers.write_marker(
-                        cluster, dirty_markers.new_marker_id(), routing, test
-                    )
+                    await dirty_markers.mark_after(cluster, marked)
 
 
 def _slot_of(hit: Mapping[str, Any]) -> QuarantineSlot:

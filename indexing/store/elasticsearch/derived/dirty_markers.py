@@ -70,23 +70,12 @@ def new_marker_id() -> str:
     return uuid.uuid4().hex
 
 
-async def write_marker(
-    cluster: Cluster,
-    marker_id: str,
-    routing: str,
-    tests: Iterable[str] | None,
-    *,
-    ahead: bool = False,
-    follow_up: FollowUp = NO_FOLLOW_UP,
-) -> None:
-    """Write or rewrite a marker; a refresh that read the older version can then not delete it.
+async def write_markers(cluster: Cluster, operations: Sequence[Operation]) -> None:
+    """Write or rewrite markers; a refresh that read an older version can then not delete it.
 
-    Every read of markers that begins afterwards finds it.
+    Every read of markers that begins afterwards finds them.
     """
-    operation = marker_operation(
-        cluster, marker_id, routing, tests, ahead=ahead, follow_up=follow_up
-    )
-    await bulk.send(cluster.connection, [operation], visible=True)
+    await bulk.send(cluster.connection, operations, visible=True)
 
 
 def marker_operation(
@@ -113,7 +102,8 @@ def marker_operation(
 async def mark_repository(cluster: Cluster, routing: str, *, ahead: bool = False) -> None:
     """Mark all tests of a repository as dirty."""
     # The fixed id keeps one marker for each repository.
-    await write_marker(cluster, f"all-{routing}", routing, None, ahead=ahead)
+    marker = marker_operation(cluster, f"all-{routing}", routing, None, ahead=ahead)
+    await write_markers(cluster, [marker])
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,15 +121,21 @@ async def mark_before(cluster: Cluster, routing: str, tests: Sequence[str]) -> l
         MarkedTests(new_marker_id(), routing, tests[start : start + _TESTS_A_PAGE])
         for start in range(0, len(tests), _TESTS_A_PAGE)
     ]
-    for each in marked:
-        await write_marker(cluster, each.marker_id, routing, each.tests, ahead=True)
+    await _write_marked(cluster, marked, ahead=True)
     return marked
 
 
 async def mark_after(cluster: Cluster, marked: Iterable[MarkedTests]) -> None:
     """Mark the tests again after the change, so that the next refresh sees it."""
-    for each in marked:
-        await write_marker(cluster, each.marker_id, each.routing, each.tests)
+    await _write_marked(cluster, marked, ahead=False)
+
+
+async def _write_marked(cluster: Cluster, marked: Iterable[MarkedTests], *, ahead: bool) -> None:
+    markers = [
+        marker_operation(cluster, each.marker_id, each.routing, each.tests, ahead=ahead)
+        for each in marked
+    ]
+    await write_markers(cluster, markers)
 
 
 async def read_markers(
@@ -216,9 +212,9 @@ async def spell_out(cluster: Cluster, marker: DirtyMarker) -> None:
     }
     async for hits in scan(cluster.connection, cluster.layout.tests, body, routing=marker.routing):
         if hits:
-            await write_marker(
-                cluster, new_marker_id(), marker.routing, [hit["_id"] for hit in hits]
-            )
+            tests = [hit["_id"] for hit in hits]
+            part = marker_operation(cluster, new_marker_id(), marker.routing, tests)
+            await write_markers(cluster, [part])
     await drop_markers(cluster, [marker])
 
 

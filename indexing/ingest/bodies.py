@@ -32,7 +32,7 @@ LINE_MIN_BYTES: Final = 80
 MAX_LINES: Final = MAX_CONTENT_BYTES // LINE_MIN_BYTES
 
 # Refusals in one body mostly have one reason: a screenful shows it.
-TOLD_REFUSALS: Final = 20
+REPORTED_REFUSALS: Final = 20
 
 _PIECE_BYTES: Final = 64 * 1024
 _SPAN_READERS: Final = {PROTOBUF: read_protobuf, JSON: read_json}
@@ -55,7 +55,7 @@ class WrongLine:
 
 
 @dataclass(frozen=True, slots=True)
-class UntoldLines:
+class UnreportedLines:
     """The number of further refused lines, not reported one by one."""
 
     count: int
@@ -93,11 +93,11 @@ def unpack(packed: bytes) -> bytes:
 
 def read_events(
     repository: RepositoryName, now: datetime, content: bytes
-) -> Iterator[AcceptedLine | WrongLine | UntoldLines | None]:
+) -> Iterator[AcceptedLine | WrongLine | UnreportedLines | None]:
     """Yield the lines of a body of events, which must all belong to that repository.
 
-    No event may be dated more than a day after `now`. Yields the first `TOLD_REFUSALS` wrong lines,
-    and the number of further ones at the end.
+    No event may be dated more than a day after `now`. Yields the first `REPORTED_REFUSALS` wrong
+    lines, and the number of further ones at the end.
 
     Raises:
         BodyTooLargeError: before the first line, if there are too many.
@@ -114,11 +114,11 @@ def read_events(
             event = read_event(line, now, repository)
         except RefusedEventError as error:
             wrong += 1
-            yield WrongLine(place, error.reasons) if wrong <= TOLD_REFUSALS else None
+            yield WrongLine(place, error.reasons) if wrong <= REPORTED_REFUSALS else None
         else:
             yield AcceptedLine(place, event)
-    if wrong > TOLD_REFUSALS:
-        yield UntoldLines(wrong - TOLD_REFUSALS)
+    if wrong > REPORTED_REFUSALS:
+        yield UnreportedLines(wrong - REPORTED_REFUSALS)
 
 
 def read_spans(

@@ -250,7 +250,6 @@ class Writer(Protocol):
         results dated before any decision lead to the same quarantines, in whatever order and calls
         they arrive. A decision is final once a setting of the repository changes or retention
         removes results of the test.
-        final once a setting of the repository changes or retention drops results of the test.
         """
 
     async def remove_executions(

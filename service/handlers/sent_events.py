@@ -10,9 +10,9 @@ import orjson
 from aiohttp import web
 
 from indexing.ingest.bodies import (
-    TOLD_REFUSALS,
+    REPORTED_REFUSALS,
     AcceptedLine,
-    UntoldLines,
+    UnreportedLines,
     WrongLine,
     read_events,
 )
@@ -35,10 +35,10 @@ async def send_events(request: web.Request) -> web.Response:
     refused: list[RefusedLine] = []
 
     def refuse(line: RefusedLine) -> None:
-        if len(refused) < TOLD_REFUSALS:
+        if len(refused) < REPORTED_REFUSALS:
             refused.append(line)
 
-    reader: Reader[AcceptedLine | WrongLine | UntoldLines] = partial(
+    reader: Reader[AcceptedLine | WrongLine | UnreportedLines] = partial(
         read_events, repository, context.clock()
     )
     load = EventLoad(context.writer, "the request body", refuse)

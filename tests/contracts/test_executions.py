@@ -131,7 +131,7 @@ async def test_other_branches_count_for_nothing(store: Store) -> None:
     )
 
 
-async def test_another_default_branch_is_judged_anew(store: Store) -> None:
+async def test_a_changed_default_branch_is_evaluated_again(store: Store) -> None:
     await load(store, make_run("1", branch="main", commit="a"), ("t", FAILED))
     await load(store, make_run("2", branch="next", commit="b"), ("t", PASSED), at=1)
     await store.set_repository(WIDGETS, RepositoryChange(default_branch="next"), NOON)

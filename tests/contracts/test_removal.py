@@ -127,7 +127,7 @@ async def test_first_and_last_that_outlived_their_executions_survive_an_undo(sto
     assert (found.last_failure_at, found.last_success_at) == (None, after(hours=1))
 
 
-async def test_undoing_a_part_of_a_job_judges_the_whole_anew(store: Store) -> None:
+async def test_undoing_a_part_of_a_job_evaluates_the_whole_job_again(store: Store) -> None:
     names = [f"t{n}" for n in range(20)]
     await load(store, make_run("1", commit="a"), *((n, FAILED) for n in names))
     assert (await detail(store, "t0")).health.failure_ratio == 0.0

@@ -54,7 +54,7 @@ async def path(stocked: Stocked) -> AsyncIterator[tuple[Proxy, Clients]]:
         yield proxy, clients
 
 
-async def test_what_takes_several_slow_questions_is_broken_off_in_time(
+async def test_what_takes_several_slow_questions_is_interrupted_in_time(
     stocked: Stocked, path: tuple[Proxy, Clients]
 ) -> None:
     proxy, clients = path

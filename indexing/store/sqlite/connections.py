@@ -27,7 +27,7 @@ from indexing.store.sqlite.pace import Pace
 from indexing.store.sqlite.repositories import ReadingConnection
 from indexing.store.sqlite.schema import ensure_schema, read_version, require_version
 from indexing.store.sqlite.search.pages import add_functions
-from indexing.store.sqlite.slow_read import BrokenOffError, SlowRead, Work
+from indexing.store.sqlite.slow_read import ReadInterruptedError, SlowRead, Work
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -122,47 +122,57 @@ class Connections:
             number: int = self._quick.execute("PRAGMA data_version").fetchone()[0]
             return number
 
-    async def read(self, first: Work[T], *others: Work[T], briefly: bool = False) -> T:
-        """Try each way to the same result on the event loop, then run the last one in a thread.
-
-        Use `briefly` if the first way is best when it is short, and useless otherwise.
-        """
+    async def read(self, work: Work[T]) -> T:
+        """Run a read on the event loop; one that takes too long there runs in a thread."""
         with translated_errors(self._path):
             try:
-                return self._within_budget(first, BRIEF_STEPS if briefly else INLINE_STEPS)
-            except BrokenOffError:
+                return self._within_budget(work, INLINE_STEPS)
+            except ReadInterruptedError:
                 pass
-            for attempt in others:
+        return await self.read_slowly(work)
+
+    async def read_by_plans(
+        self, plans: Sequence[Work[T | None]], last: Work[T], *, briefly: bool = False
+    ) -> T:
+        """Try each plan for the same result on the event loop, then run the last one in a thread.
+
+        A plan that does not apply returns None. Use `briefly` if the first plan is best when it is
+        short, and useless otherwise.
+        """
+        first, *others = (*plans, last)
+        with translated_errors(self._path):
+            result = self._try(first, BRIEF_STEPS if briefly else INLINE_STEPS)
+            if result is not None:
+                return result
+            for plan in others:
                 # Slow attempts run one at a time, with quick reads in between, so many searches at
                 # once do not delay other requests.
                 async with self._loop_slots.take(current_tenant.get()), self._loop_lock:
-                    try:
-                        return self._within_budget(attempt, INLINE_STEPS)
-                    except BrokenOffError:
-                        continue
-                    finally:
-                        await asyncio.sleep(0)
-        return await self.read_slowly(others[-1] if others else first)
+                    result = self._try(plan, INLINE_STEPS)
+                    if result is not None:
+                        return result
+                    await asyncio.sleep(0)
+        return await self.read_slowly(last)
 
     async def read_slowly(self, work: Work[T]) -> T:
         """Run a read that is known to be long in a thread, for as long as a caller waits for it."""
         read = SlowRead(work)
         self._slow_reads.add(read)
-        timer = asyncio.get_running_loop().call_later(SLOW_READ_SECONDS, read.break_off)
+        timer = asyncio.get_running_loop().call_later(SLOW_READ_SECONDS, read.interrupt)
         try:
             async with take_within(SLOW_READ_SECONDS, self._slow_slots.take(current_tenant.get())):
                 # The store may have been closed while this read waited.
-                if read.is_broken_off:
-                    raise BrokenOffError
+                if read.is_interrupted:
+                    raise ReadInterruptedError
                 with translated_errors(self._path):
                     return await self._in_thread(self._slow, read, READER_BUSY_SECONDS)
         except TimeoutError as error:
-            raise BrokenOffError from error
+            raise ReadInterruptedError from error
         finally:
             timer.cancel()
             self._slow_reads.discard(read)
             # The caller may have been cancelled; for a finished read this does nothing.
-            read.break_off()
+            read.interrupt()
 
     async def count(self, work: Work[T]) -> T:
         """Run a read in a thread, without a time limit."""
@@ -219,11 +229,17 @@ class Connections:
     async def close(self) -> None:
         """Interrupt slow reads, wait for running writes, then close every connection."""
         for read in tuple(self._slow_reads):
-            read.break_off()
+            read.interrupt()
         for pool in (self._slow, self._writing):
             await asyncio.to_thread(pool.shutdown, wait=True, cancel_futures=True)
         for connection in self._opened:
             connection.close()
+
+    def _try(self, plan: Work[T | None], steps: int) -> T | None:
+        try:
+            return self._within_budget(plan, steps)
+        except ReadInterruptedError:
+            return None
 
     def _within_budget(self, work: Work[T], steps: int) -> T:
         deadline = time.monotonic() + INLINE_SECONDS
@@ -241,7 +257,7 @@ class Connections:
             return work(self._quick)
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
-                raise BrokenOffError from error
+                raise ReadInterruptedError from error
             raise
         finally:
             self._quick.set_progress_handler(None, 0)

@@ -66,7 +66,7 @@ def remove_some(connection: sqlite3.Connection, selection: ExecutionSelection, l
     ).fetchall()
     _drop_bounds(connection, {(test, moment) for _, test, moment in rows})
     mark_stale(connection, {test for _, test, _ in rows})
-    delete_executions(connection, [row[0] for row in rows], _judge_anew)
+    delete_executions(connection, [row[0] for row in rows], _evaluate_again)
     return len(rows)
 
 
@@ -110,7 +110,7 @@ def forget_test(
         "SELECT e.id FROM executions e JOIN identities i ON i.id = e.identity WHERE i.test = ?",
         (test,),
     ).fetchall()
-    delete_executions(connection, [row[0] for row in left], _judge_anew)
+    delete_executions(connection, [row[0] for row in left], _evaluate_again)
     connection.execute(
         "DELETE FROM quarantines WHERE test_id = ? AND source = 'auto' AND removed_at IS NULL",
         (test_id,),
@@ -156,7 +156,7 @@ def delete_executions(
         drop_without_runs(connection, job)
 
 
-def _judge_anew(connection: sqlite3.Connection, job: JobRun, passed: int, failed: int) -> None:
+def _evaluate_again(connection: sqlite3.Connection, job: JobRun, passed: int, failed: int) -> None:
     add_results(connection, job, -passed, -failed)
 
 

@@ -13,11 +13,11 @@ T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
 
 
-class BrokenOffError(StoreUnavailableError):
+class ReadInterruptedError(StoreUnavailableError):
     """A read took longer than its limit, or no caller waits for it any more."""
 
     def __init__(self) -> None:
-        super().__init__("the read took too long and was broken off")
+        super().__init__("the read took too long and was interrupted")
 
 
 class SlowRead(Generic[T]):
@@ -32,36 +32,36 @@ class SlowRead(Generic[T]):
         # An interruption must not hit the next read of the same connection.
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
-        self._broken_off = False
+        self._interrupted = False
 
     def __call__(self, connection: sqlite3.Connection) -> T:
         """Run the work.
 
         Raises:
-            BrokenOffError: `break_off` was called.
+            ReadInterruptedError: `interrupt` was called.
         """
         with self._lock:
-            if self._broken_off:
-                raise BrokenOffError
+            if self._interrupted:
+                raise ReadInterruptedError
             self._connection = connection
         try:
             return self._work(connection)
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
-                raise BrokenOffError from error
+                raise ReadInterruptedError from error
             raise
         finally:
             with self._lock:
                 self._connection = None
 
     @property
-    def is_broken_off(self) -> bool:
-        """Return whether `break_off` was called."""
-        return self._broken_off
+    def is_interrupted(self) -> bool:
+        """Return whether `interrupt` was called."""
+        return self._interrupted
 
-    def break_off(self) -> None:
+    def interrupt(self) -> None:
         """Interrupt the work as soon as possible; finished work is not affected."""
         with self._lock:
-            self._broken_off = True
+            self._interrupted = True
             if self._connection is not None:
                 self._connection.interrupt()

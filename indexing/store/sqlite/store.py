@@ -134,8 +134,10 @@ class SqliteStore(Store):
     ) -> Page[TestIdentity]:
         strategy = choose_strategy(query, anchor, limit)
         if strategy.is_slow:
-            return await self._connections.read_slowly(strategy.ways[-1])
-        return await self._connections.read(*strategy.ways, briefly=strategy.briefly)
+            return await self._connections.read_slowly(strategy.last)
+        return await self._connections.read_by_plans(
+            strategy.plans, strategy.last, briefly=strategy.briefly
+        )
 
     async def find_identity(
         self, repository: RepositoryName, identity_id: bytes

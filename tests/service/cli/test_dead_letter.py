@@ -43,7 +43,7 @@ def test_what_is_no_dead_letter_file_is_not_overwritten(
     assert store.read_bytes() == content
 
 
-def test_an_earlier_dead_letter_file_is_made_anew(command: Command, tmp_path: Path) -> None:
+def test_an_earlier_dead_letter_file_is_replaced(command: Command, tmp_path: Path) -> None:
     dead = tmp_path / "dead.ndjson"
     for raw in (b"one\n", b"two\n"):
         command("ingest", "events", "-", "--dead-letter", str(dead), input=raw, code=1)

@@ -134,7 +134,7 @@ def test_a_store_with_other_data_is_left_alone(command: Command) -> None:
     assert "repositories  1\n" in command("index", "status").stdout
 
 
-def test_a_load_that_was_broken_off_is_done_again(command: Command, tmp_path: Path) -> None:
+def test_an_interrupted_load_is_repeated(command: Command, tmp_path: Path) -> None:
     command("demo", "--examples", str(tmp_path), code=1)
     examples = Path(__file__).parents[3] / "examples"
     (tmp_path / "events.ndjson").write_bytes((examples / "events.ndjson").read_bytes())

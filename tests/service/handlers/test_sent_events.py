@@ -14,7 +14,7 @@ import pytest
 from openapi_schema_validator import OAS31Validator
 
 from indexing.errors import StoreUnavailableError
-from indexing.ingest.bodies import MAX_LINES, TOLD_REFUSALS
+from indexing.ingest.bodies import MAX_LINES, REPORTED_REFUSALS
 from indexing.models.keys import Scope
 from indexing.store import open_store
 from indexing.timestamps import format_timestamp
@@ -112,10 +112,10 @@ async def test_an_event_of_a_wrong_clock_is_refused_by_name(open_: FrontDoor) ->
 
 
 async def test_the_first_refusals_are_told_and_all_are_counted(open_: FrontDoor) -> None:
-    answer = await open_.post(LOGS, b"no\n" * (TOLD_REFUSALS + 7), NDJSON)
-    assert answer.json["refused"] == TOLD_REFUSALS + 7
+    answer = await open_.post(LOGS, b"no\n" * (REPORTED_REFUSALS + 7), NDJSON)
+    assert answer.json["refused"] == REPORTED_REFUSALS + 7
     assert [refusal["line"] for refusal in answer.json["refusals"]] == [
-        *range(1, TOLD_REFUSALS + 1)
+        *range(1, REPORTED_REFUSALS + 1)
     ]
 
 

@@ -40,7 +40,7 @@ class Judged:
     test_name: str
     observations: Sequence[Observation]
     judgement: Judgement
-    judge_anew: Callable[[Sequence[Observation]], Judgement]
+    evaluate: Callable[[Sequence[Observation]], Judgement]
 
     @property
     def newest(self) -> datetime | None:
@@ -152,7 +152,7 @@ async def _standing_until(
     )
     read = await observations.read_observations(cluster, rules.executions, summaries, until=moment)
     seen = read.get(test.test_id, [])
-    return Standing(test.judge_anew(seen).health, find_evidence(seen))
+    return Standing(test.evaluate(seen).health, find_evidence(seen))
 
 
 async def _read_slots(cluster: Cluster, routing: str, tests: Sequence[str]) -> list[QuarantineSlot]:

@@ -24,7 +24,6 @@ from indexing.store.sqlite.search.plan import (
     name_range,
     prefix_bounds,
 )
-from indexing.store.sqlite.slow_read import BrokenOffError
 
 # If at most this many tests match, looking them up and sorting them takes less time than walking an
 # index for a page.
@@ -67,11 +66,10 @@ def search_candidates(
 
 def search_few(
     connection: sqlite3.Connection, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
-) -> Page[TestIdentity]:
+) -> Page[TestIdentity] | None:
     """Search by candidates if they are so few that nothing is faster; else stop at little cost.
 
-    Raises:
-        BrokenOffError: there are more candidates than that, or nothing narrows them.
+    None if there are more candidates than that, or nothing narrows them.
     """
     repository_id = find_repository_id(connection, query.repository)
     if repository_id is None:
@@ -80,16 +78,17 @@ def search_few(
     if between is not None:
         source = Sql("identities i INDEXED BY identities_by_test_name")
         narrowed = Sql(f" AND {between.condition.text}", between.condition.values)
-        _check_few(connection, repository_id, source, narrowed)
+        if not _are_few(connection, repository_id, source, narrowed):
+            return None
         names = Sql("1") if between.exact else None
     else:
         names = None
         narrow = candidates(query, repository_id)
         if narrow is None:
-            raise BrokenOffError
+            return None
         found = connection.execute(f"{narrow.text} LIMIT {FEW + 1}", narrow.values).fetchall()
         if len(found) > FEW:
-            raise BrokenOffError
+            return None
         source = Sql("identities i INDEXED BY identities_by_test")
         # One parameter for any number of tests, so SQLite can reuse the prepared statement.
         tests = orjson.dumps([test for (test,) in found]).decode()
@@ -97,16 +96,16 @@ def search_few(
     return _page(connection, query, anchor, limit, repository_id, source, narrowed, names)
 
 
-def _check_few(
+def _are_few(
     connection: sqlite3.Connection, repository_id: int, source: Sql, narrowed: Sql
-) -> None:
+) -> bool:
+    count: int
     (count,) = connection.execute(
         f"SELECT count(*) FROM (SELECT 1 FROM {source.text} WHERE repository_id = ?"
         f" AND executions_count IS NOT NULL{narrowed.text} LIMIT {FEW + 1})",
         (repository_id, *narrowed.values),
     ).fetchone()
-    if count > FEW:
-        raise BrokenOffError
+    return count <= FEW
 
 
 def find_identity(

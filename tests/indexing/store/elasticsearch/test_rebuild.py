@@ -44,7 +44,7 @@ async def test_what_is_written_during_a_rebuild_is_in_both_generations(
     assert {f"new{n}" for n in range(number)} <= set(await names(store))
 
 
-async def test_a_rebuild_that_was_broken_off_is_done_again_from_the_beginning(
+async def test_an_interrupted_rebuild_starts_again(
     store: ElasticsearchStore,
 ) -> None:
     stored = sorted(f"t{n}" for n in range(50))

@@ -29,7 +29,7 @@ from indexing.store.interface import Store
 from indexing.store.sqlite.connections import SLOW_READERS, SLOW_READS_OF_ONE, Connections
 from indexing.store.sqlite.search.pages import search_candidates, search_in_order
 from indexing.store.sqlite.search.plan import upper_bound
-from indexing.store.sqlite.slow_read import BrokenOffError
+from indexing.store.sqlite.slow_read import ReadInterruptedError
 from tests.builders import NOON, WIDGETS, load_names
 
 CHARACTERS = "ab[]\\{}^%_\"'é\u0301🧪\ufffd\ufffe\uffff"
@@ -152,7 +152,7 @@ async def test_a_heavy_pattern_holds_the_event_loop_no_longer_than_a_name(
     await store.close()
 
 
-async def test_a_read_that_takes_too_long_is_broken_off(
+async def test_a_read_that_takes_too_long_is_interrupted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("indexing.store.sqlite.connections.SLOW_READ_SECONDS", 0.05)
@@ -197,7 +197,7 @@ async def test_closing_does_not_wait_for_slow_reads(tmp_path: Path) -> None:
     await asyncio.sleep(0)
     await connections.close()
     outcomes = await asyncio.gather(*readings, return_exceptions=True)
-    assert {type(outcome) for outcome in outcomes} <= {BrokenOffError, asyncio.CancelledError}
+    assert {type(outcome) for outcome in outcomes} <= {ReadInterruptedError, asyncio.CancelledError}
 
 
 async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ async def test_a_slice_that_was_deleted_meanwhile_is_created_again(
     assert await event_ids(store) == [3, 2, 1]
 
 
-async def test_executions_of_a_deleted_slice_are_stored_anew(store: ElasticsearchStore) -> None:
+async def test_executions_of_a_deleted_slice_can_be_stored_again(store: ElasticsearchStore) -> None:
     await store.ensure_repository(WIDGETS)
     run = make_run()
     executions = make_executions(run, [("t", Conclusion.PASSED)])

@@ -195,7 +195,7 @@ async def test_what_cannot_be_added_is_copied_into_a_new_generation(
 
 
 @pytest.mark.parametrize("killed_after", [0, 3, 5])
-async def test_a_copy_that_is_broken_off_is_made_anew(
+async def test_a_copy_that_is_interrupted_is_made_anew(
     store: ElasticsearchStore,
     elasticsearch_place: ElasticsearchPlace,
     request: pytest.FixtureRequest,

@@ -15,7 +15,7 @@ from tests.builders import WIDGETS
 
 
 @pytest.mark.parametrize(
-    ("patterns", "ways"),
+    ("patterns", "plans"),
     [
         pytest.param(("a.b", "a.c"), (search_candidates,), id="whole names"),
         pytest.param(("*",), (search_in_order,), id="every name"),
@@ -27,21 +27,22 @@ from tests.builders import WIDGETS
         ),
     ],
 )
-def test_each_kind_of_pattern_has_its_ways(
-    patterns: tuple[str, ...], ways: tuple[Callable[..., Any], ...]
+def test_each_kind_of_pattern_has_its_plans(
+    patterns: tuple[str, ...], plans: tuple[Callable[..., Any], ...]
 ) -> None:
     strategy = choose_strategy(TestQuery(WIDGETS, patterns), Anchor(), 10)
-    assert tuple(way.func for way in strategy.ways) == ways
+    assert tuple(plan.func for plan in (*strategy.plans, strategy.last)) == plans
     assert not strategy.is_slow
 
 
 def test_a_long_pattern_is_left_to_a_thread() -> None:
     strategy = choose_strategy(TestQuery(WIDGETS, ("*" + "a?" * 40,)), Anchor(), 10)
     assert strategy.is_slow
-    assert [way.func for way in strategy.ways] == [search_candidates]
+    assert strategy.last.func == search_candidates
+    assert not strategy.plans
 
 
-def test_the_first_way_is_brief_where_it_may_be_no_good() -> None:
+def test_the_first_plan_is_brief_where_it_may_be_useless() -> None:
     brief = [
         choose_strategy(TestQuery(WIDGETS, (pattern,)), Anchor(), 10).briefly
         for pattern in ("*", "*middle*", "a.*", "a.b")

@@ -12,7 +12,7 @@ import csv
 import gzip
 import sys
 from collections import Counter, defaultdict
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -97,7 +97,7 @@ def judge_test(executions: list[dict[str, Any]]) -> dict[str, Any]:
     counted = [
         each
         for each in executions
-        if each["at"] >= newest - timedelta(days=30)
+        if each["at"].astimezone(UTC).date() > newest.astimezone(UTC).date() - timedelta(days=30)
         and not each["machine_failed"]
         and each["result"] != "skipped"
     ]

@@ -89,7 +89,7 @@ def test_links_and_files_that_a_document_names_exist(document: str) -> None:
 
 # The sentences of docs/health.md with a threshold, with its value from the code.
 HEALTH_SENTENCES = (
-    f"the {WINDOW.days} days that end with the test's newest execution",
+    f"the {WINDOW.days} UTC days that end with the day of the test's newest execution",
     f"at most {LIVE_FOR.days} days older than the test's newest execution",
     f"newest {BROKEN_STREAK} verdicts failed",
     f"at least {BROKEN_FAILED_IN_SPAN} of the newest {BROKEN_SPAN} did",
@@ -98,7 +98,7 @@ HEALTH_SENTENCES = (
     f"of which more than {INFRASTRUCTURE_FAILED_PERCENT} % failed",
     f"at least {RECOVERY_VERDICTS} verdicts since the quarantine began",
     # The diagram has a shorter form.
-    f"Window: the {WINDOW.days} days",
+    f"Window: the {WINDOW.days} UTC days",
     f"Newest verdict at most {LIVE_FOR.days} days",
     f"Newest {BROKEN_STREAK} failed, or the newest",
     f"or the newest and {BROKEN_FAILED_IN_SPAN} of the newest {BROKEN_SPAN}?",

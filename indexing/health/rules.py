@@ -14,9 +14,9 @@ from indexing.health.thresholds import (
     INFRASTRUCTURE_MIN_RESULTS,
     LIVE_FOR,
     RECOVERY_VERDICTS,
-    WINDOW,
 )
 from indexing.health.verdicts import Outcome, Verdict, gather_sequences, judge_sequence
+from indexing.health.window import day_of, first_day
 from indexing.models.executions import Conclusion, PullRequest
 from indexing.models.tests import METADATA_FIELDS, HealthStatus, TestHealth, TestMetadata
 
@@ -37,7 +37,7 @@ def judge(
 
     `before` is the earlier judgement: its first and last failure and success stay if retention has
     pruned the executions behind them. With `flaky_detection` off, a flaky test counts as healthy.
-    The window ends with the newest execution, so the rules need no clock.
+    The window ends with the day of the newest execution, so the rules need no clock.
     """
     stored = before or TestHealth()
     first_failure, last_failure, last_success = _find_bounds(observations, stored)
@@ -49,7 +49,8 @@ def judge(
     if observations:
         newest = max(observations, key=lambda o: (o.finished_at, _ATTENTION[o.conclusion]))
         last_conclusion = newest.conclusion.value
-        window = [o for o in observations if newest.finished_at - o.finished_at <= WINDOW]
+        start = first_day(newest.finished_at)
+        window = [o for o in observations if day_of(o.finished_at) >= start]
         for seen in window:
             counts[seen.pipeline_name, seen.job_name] += 1
         evidence = [o for o in window if not o.infrastructure_failure]

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Final
 
 # Long enough for several runs of a nightly job, short enough that failures fixed last season do not
-# affect today's ratios.
+# affect today's ratios. Whole UTC days, the day of the newest execution included.
 WINDOW: Final = timedelta(days=30)
 
 # Of 123 sequences that were silent for longer than this, 122 never came back, so their last status

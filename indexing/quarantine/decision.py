@@ -9,6 +9,7 @@ from typing import Final
 
 from indexing.health.observations import Observation
 from indexing.health.thresholds import WINDOW
+from indexing.health.window import day_of, first_day
 from indexing.models.executions import Conclusion
 from indexing.models.tests import HealthStatus, TestHealth
 from indexing.timestamps import format_timestamp
@@ -38,12 +39,11 @@ def find_evidence(observations: Iterable[Observation]) -> Evidence | None:
     A run that failed as a whole says nothing about its tests.
     """
     observations = list(observations)
-    end = max((seen.finished_at for seen in observations), default=None)
+    start = max((first_day(seen.finished_at) for seen in observations), default=0)
     moments = [
         seen.finished_at
         for seen in observations
-        if end is not None
-        and end - seen.finished_at <= WINDOW
+        if day_of(seen.finished_at) >= start
         and not seen.infrastructure_failure
         and (
             seen.conclusion is Conclusion.FAILED

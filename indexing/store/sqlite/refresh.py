@@ -15,7 +15,7 @@ from typing import Any, Final
 from indexing.globs import matches
 from indexing.health.observations import Judgement, Observation
 from indexing.health.rules import is_recovered, judge
-from indexing.health.thresholds import WINDOW
+from indexing.health.window import window_start
 from indexing.models.executions import Conclusion
 from indexing.models.tests import METADATA_FIELDS, TestMetadata
 from indexing.names import RepositoryName
@@ -33,7 +33,6 @@ from indexing.timestamps import from_microseconds, microseconds_or_none, to_micr
 _PASSED: Final = CONCLUSION_NUMBERS[Conclusion.PASSED]
 _FAILED: Final = CONCLUSION_NUMBERS[Conclusion.FAILED]
 _NUMBERS: Final = ", ".join(str(number) for number in CONCLUSIONS)
-_WINDOW_MICROSECONDS: Final = int(WINDOW.total_seconds()) * 1_000_000
 
 _OBSERVATION: Final = (
     "i.pipeline_name, i.job_name, r.commit_sha, e.conclusion, e.finished_at, e.needed_retries,"
@@ -180,7 +179,7 @@ def _read_observations(
     end = _newest_of(newest)
     if end is None:
         return []
-    start = end - _WINDOW_MICROSECONDS
+    start = window_start(end)
     source = (
         f"SELECT {_OBSERVATION} FROM executions e JOIN runs r ON r.id = e.run"
         " JOIN identities i ON i.id = e.identity"

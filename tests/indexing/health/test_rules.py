@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given, settings
@@ -132,13 +132,22 @@ def test_a_job_that_runs_an_unchanged_commit_has_not_fallen_silent() -> None:
     assert status([nightly[0], nightly[2]]) is HealthStatus.UNKNOWN
 
 
-def test_the_window_holds_exactly_thirty_days() -> None:
-    old = seen("F", after(days=-30), commit="c1")
-    judged = judge([old, seen("P")], flaky_detection=True)
+def test_the_window_holds_exactly_thirty_whole_days() -> None:
+    midnight = after(hours=-12)
+    old = seen("F", midnight - timedelta(days=29), commit="c1")
+    last_of_the_day = seen("P", midnight + timedelta(days=1, microseconds=-1))
+    judged = judge([old, last_of_the_day], flaky_detection=True)
     assert judged.health.failure_ratio == 0.5
     assert judged.executions_counts == {UNIT: 2}
-    judged = judge([old, seen("P", after(microseconds=1))], flaky_detection=True)
+    older = seen("F", midnight - timedelta(days=29, microseconds=1), commit="c1")
+    judged = judge([older, seen("P", midnight)], flaky_detection=True)
     assert judged.health.failure_ratio == 0
+    assert judged.executions_counts == {UNIT: 1}
+
+
+def test_the_window_of_the_year_1_is_no_error() -> None:
+    beginning = datetime(1, 1, 1, tzinfo=UTC)
+    judged = judge([seen("F", beginning)], flaky_detection=True)
     assert judged.executions_counts == {UNIT: 1}
 
 

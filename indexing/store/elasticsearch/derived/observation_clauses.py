@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from indexing.health.thresholds import WINDOW
+from indexing.health.window import window_start
 
 TIME: Final = "finished_at"
 
@@ -23,8 +23,6 @@ MAX_LEAVES: Final = 500
 # A clause on a number counts twice: once for its index and once for its doc values.
 _LEAVES_OF_TERMS: Final = 1
 _LEAVES_OF_NUMBER: Final = 2
-
-_WINDOW_MICROSECONDS: Final = int(WINDOW.total_seconds()) * 1_000_000
 
 # Aggregations compute in doubles, which are exact for whole numbers up to this (the year 2255).
 _EXACT: Final = 2**53
@@ -62,7 +60,9 @@ def clauses_for_health(summaries: JobSummaries, latest: int | None = None) -> It
     windows: dict[int, list[str]] = {}
     older: dict[tuple[int, tuple[int, ...]], list[str]] = {}
     for test, jobs in summaries.items():
-        start = max(summary.newest for summary in jobs.values()) - _WINDOW_MICROSECONDS
+        newest = max(summary.newest for summary in jobs.values())
+        # An inexact moment may have been rounded up to the next day: rather read a day too many.
+        start = window_start(newest if abs(newest) < _EXACT else newest - _INEXACTNESS)
         windows.setdefault(start, []).append(test)
         moments = _moments_before(start, jobs.values())
         if moments:

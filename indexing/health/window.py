@@ -1,0 +1,30 @@
+"""The window of the health rules: whole UTC days, so that daily roll-ups are exact. Pure.
+
+Days are numbered from 1970-01-01. Numbers cannot overflow, unlike dates: a store of an earlier
+release may hold results of the year 1.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from indexing.health.thresholds import WINDOW
+from indexing.timestamps import EPOCH
+
+DAY_MICROSECONDS: Final = 86_400_000_000
+
+
+def day_of(moment: datetime) -> int:
+    """Return the UTC day of a moment."""
+    return (moment - EPOCH).days
+
+
+def first_day(newest: datetime) -> int:
+    """Return the first day of the window of a test whose newest execution finished then."""
+    return day_of(newest) - WINDOW.days + 1
+
+
+def window_start(newest: int) -> int:
+    """Return the first moment of the window that ends with the day of `newest`, in microseconds."""
+    return (newest // DAY_MICROSECONDS - WINDOW.days + 1) * DAY_MICROSECONDS

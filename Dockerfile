@@ -5,6 +5,7 @@ ENV UV_PROJECT_ENVIRONMENT=/app/.venv UV_PYTHON_DOWNLOADS=never UV_LINK_MODE=cop
 RUN pip install --no-cache-dir uv==0.13.9
 COPY pyproject.toml uv.lock README.md LICENSE ./
 RUN uv sync --locked --no-default-groups --no-install-project
+COPY mergewatch mergewatch
 COPY service service
 COPY indexing indexing
 COPY examples examples

@@ -11,7 +11,7 @@ import pytest
 from indexing.models.executions import Conclusion
 from indexing.names import RepositoryName
 from indexing.store.interface import ExecutionCount
-from service.cli.retries import MAX_ATTEMPTS, MAX_WAIT_SECONDS, seconds_to_wait
+from mergewatch.client.retries import MAX_ATTEMPTS, MAX_WAIT_SECONDS, seconds_to_wait
 from service.cli.upload import UploadError, open_upload
 from service.server.listener import http_url
 from service.server.process import bind

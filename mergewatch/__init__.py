@@ -1,0 +1,1 @@
+"""What programs import of mergewatch: the client. The service itself is in `service`."""

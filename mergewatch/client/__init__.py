@@ -1,0 +1,32 @@
+"""A typed client of the API, for asyncio and for plain programs.
+
+    from mergewatch.client import Client
+
+    with Client("https://mergewatch.example", token) as client:
+        for row in client.search_tests("acme/widgets", test_name=["*login*"]):
+            print(row["test_name"])
+
+Lists are walked through all their pages. A response 429, 502, 503 or 504 and a broken connection
+are retried as `Retry-After` says. Any other refusal raises `ProblemError`. Responses are plain
+dictionaries, whose types are in `mergewatch.client.bodies`. A newer service may send more fields.
+"""
+
+from __future__ import annotations
+
+from mergewatch.client.asynchronous import AsyncClient
+from mergewatch.client.errors import (
+    ClientError,
+    ForeignServiceError,
+    ProblemError,
+    UnreachableError,
+)
+from mergewatch.client.plain import Client
+
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "ClientError",
+    "ForeignServiceError",
+    "ProblemError",
+    "UnreachableError",
+]

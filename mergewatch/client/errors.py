@@ -1,0 +1,61 @@
+"""What a call can raise. No text contains the token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class ClientError(Exception):
+    """A call has no result."""
+
+
+class UnreachableError(ClientError):
+    """No response: the network, the name, the certificate or the time limit is the reason."""
+
+
+class ForeignServiceError(ClientError):
+    """The server at the URL is not a mergewatch service, for example a login page."""
+
+
+class FieldError(NamedTuple):
+    """One wrong field of a request; `place` is `path` or `query`."""
+
+    place: str
+    field: str
+    detail: str
+
+
+class ProblemError(ClientError):
+    """The service refused the request (RFC 9457).
+
+    `title` and `detail` are empty if the response was no problem body, `request_id` is the one that
+    the log of the service has. `attempts` counts the requests that were sent.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        status: int,
+        *,
+        title: str = "",
+        detail: str = "",
+        errors: Sequence[FieldError] = (),
+        request_id: str | None = None,
+        attempts: int = 1,
+    ) -> None:
+        self.status = status
+        self.title = title
+        self.detail = detail
+        self.errors = tuple(errors)
+        self.request_id = request_id
+        self.attempts = attempts
+        times = f", {attempts} times" if attempts > 1 else ""
+        super().__init__(f"{url} answered {self.summary}{times}")
+
+    @property
+    def summary(self) -> str:
+        """The status, with title, detail and wrong fields if the response has them."""
+        named = "; ".join(f"{error.field}: {error.detail}" for error in self.errors)
+        detail = ": ".join(part for part in (self.title, self.detail) if part)
+        return f"{self.status} {detail}{f' ({named})' if named else ''}".rstrip()

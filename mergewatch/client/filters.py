@@ -1,0 +1,40 @@
+"""The parameters of lists. A test compares them with the OpenAPI document of the service."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Literal, TypedDict
+from uuid import UUID
+
+
+class EventFilters(TypedDict, total=False):
+    """Without a range, the newest day. Several values of one parameter mean any of them."""
+
+    pull_request: int | Sequence[int]
+    base_ref: str
+    event_type: str | Sequence[str]
+    received_from: datetime | str
+    received_to: datetime | str
+    per_page: int
+
+
+class TestFilters(TypedDict, total=False):
+    """`test_name` takes globs: `*` is any text, `?` one character."""
+
+    sort: Literal["executions_count", "test_name", "pipeline_name", "job_name"]
+    direction: Literal["asc", "desc"]
+    pipeline_name: str | Sequence[str]
+    pipeline_name_exclude: str | Sequence[str]
+    job_name: str | Sequence[str]
+    job_name_exclude: str | Sequence[str]
+    per_page: int
+
+
+class QuarantineFilters(TypedDict, total=False):
+    """`branch` selects what applies to that branch: the branch itself, patterns, all branches."""
+
+    branch: str
+    test_id: UUID | str
+    source: Literal["manual", "automatic"]
+    per_page: int

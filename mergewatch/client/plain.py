@@ -1,0 +1,109 @@
+"""The client for programs without an event loop, and for those whose loop must not be used."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from typing import Any, Self, TypeVar, Unpack
+from uuid import UUID
+
+from mergewatch.client.asynchronous import AsyncClient
+from mergewatch.client.bodies import Event, EventIntake, Quarantine, TestDetail, TestIdentity
+from mergewatch.client.filters import EventFilters, QuarantineFilters, TestFilters
+from mergewatch.client.rows import Rows
+
+T = TypeVar("T")
+
+
+class Client:
+    """`AsyncClient`, for threads that wait. It runs an event loop in a thread of its own.
+
+    Several threads may share a client. Close it, or use it in a `with` statement.
+    """
+
+    def __init__(self, url: str, token: str) -> None:
+        """Start the thread; sends nothing yet."""
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="mergewatch-client", daemon=True
+        )
+        self._thread.start()
+        self._client = self._run(_create(url, token))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections and end the thread; closing again does nothing."""
+        if self._loop.is_closed():
+            return
+        self._run(self._client.close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    @property
+    def is_running(self) -> bool:
+        """Return whether its thread runs: until it is closed."""
+        return self._thread.is_alive()
+
+    def list_events(self, repository: str, **filters: Unpack[EventFilters]) -> Iterator[Event]:
+        """Walk the event log, newest first; by default that of the last day."""
+        return self._walk(self._client.list_events(repository, **filters))
+
+    def search_tests(
+        self, repository: str, test_name: str | list[str] = "*", **filters: Unpack[TestFilters]
+    ) -> Iterator[TestIdentity]:
+        """Walk the tests whose names match one of the globs."""
+        return self._walk(self._client.search_tests(repository, test_name, **filters))
+
+    def get_test(self, repository: str, test_id: UUID | str) -> TestDetail:
+        """Return one test over all its pipelines and jobs."""
+        return self._run(self._client.get_test(repository, test_id))
+
+    def list_quarantines(
+        self, repository: str, **filters: Unpack[QuarantineFilters]
+    ) -> Iterator[Quarantine]:
+        """Walk the quarantines in force, oldest first."""
+        return self._walk(self._client.list_quarantines(repository, **filters))
+
+    def get_quarantine(self, repository: str, quarantine_id: UUID | str) -> Quarantine:
+        """Return one quarantine in force."""
+        return self._run(self._client.get_quarantine(repository, quarantine_id))
+
+    def send_events(self, repository: str, lines: bytes) -> EventIntake:
+        """Send events of that repository, one JSON object a line. Sending again changes nothing."""
+        return self._run(self._client.send_events(repository, lines))
+
+    def send_traces(self, repository: str, request: bytes) -> bytes:
+        """Send an OTLP `ExportTraceServiceRequest` in protobuf; return the response message."""
+        return self._run(self._client.send_traces(repository, request))
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            # Ctrl-C ends the wait of this thread; the request ends with it.
+            future.cancel()
+            raise
+
+    def _walk(self, rows: Rows[T]) -> Iterator[T]:
+        pages = rows.pages()
+        while True:
+            page = self._run(_next(pages))
+            if page is None:
+                return
+            yield from page
+
+
+async def _create(url: str, token: str) -> AsyncClient:
+    return AsyncClient(url, token)
+
+
+async def _next(pages: AsyncIterator[list[T]]) -> list[T] | None:
+    return await anext(pages, None)

@@ -1,0 +1,56 @@
+"""Paths and queries of requests, from values that callers pass. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from urllib.parse import quote, urlencode
+from uuid import UUID
+
+
+def events_path(repository: str) -> str:
+    """Return the path of the event log of `owner/repository`."""
+    owner, name = _split(repository)
+    return f"/v1/repos/{owner}/{name}/logs"
+
+
+def tests_path(repository: str, *rest: str | UUID) -> str:
+    """Return a path below what belongs to the tests of `owner/repository`."""
+    owner, name = _split(repository)
+    return "/".join((f"/v1/ci/{owner}/repositories/{name}", *(_segment(each) for each in rest)))
+
+
+def encode_query(values: Mapping[str, object]) -> str:
+    """Return the percent-encoded query; a sequence repeats its parameter, None leaves it out.
+
+    Raises:
+        ValueError: a datetime has no timezone.
+    """
+    pairs: list[tuple[str, str]] = []
+    for name, value in values.items():
+        several: Sequence[object] = (value,)
+        if isinstance(value, Sequence) and not isinstance(value, str):
+            several = value
+        pairs += ((name, _text(each)) for each in several if each is not None)
+    return urlencode(pairs)
+
+
+def _split(repository: str) -> tuple[str, str]:
+    owner, slash, name = repository.partition("/")
+    if not (owner and slash and name) or "/" in name:
+        raise ValueError(f"{repository!r} is not owner/repository")
+    return _segment(owner), _segment(name)
+
+
+def _segment(value: str | UUID) -> str:
+    return quote(str(value), safe="")
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise ValueError(f"{value} has no timezone")
+        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return str(value)

@@ -1,0 +1,190 @@
+"""Sends requests and retries them; knows no operation.
+
+The token is sent in one header and appears in no error, not even where a server repeats it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import urllib.request
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import aiohttp
+import orjson
+from yarl import URL
+
+from mergewatch.client.errors import (
+    FieldError,
+    ForeignServiceError,
+    ProblemError,
+    UnreachableError,
+)
+from mergewatch.client.retries import MAX_ATTEMPTS, RETRIED_STATUSES, seconds_to_wait
+
+# A batch of results is normally stored within two seconds; the largest page takes less.
+TIMEOUT: Final = aiohttp.ClientTimeout(total=60, connect=10)
+
+# A page has at most 100 rows, and a list of all quarantines stays far below this.
+MAX_RESPONSE_BYTES: Final = 64 * 1024 * 1024
+# A problem has a few hundred bytes; the rest of a longer one is ignored.
+_MAX_PROBLEM_BYTES: Final = 64 * 1024
+_MAX_SHOWN_LENGTH: Final = 500
+# A `Link` header repeats the target of the request up to four times.
+_MAX_HEADER_BYTES: Final = 64 * 1024
+
+Sleep = Callable[[float], Awaitable[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A successful response."""
+
+    status: int
+    content_type: str
+    link: str | None
+    body: bytes
+
+
+class Transport:
+    """Requests to one service. Opened and closed on one event loop."""
+
+    def __init__(self, url: str, token: str, *, sleep: Sleep = asyncio.sleep) -> None:
+        """`url` may have a path, under which a proxy serves the API."""
+        self.url = url.rstrip("/")
+        self._token = token
+        self._sleep = sleep
+        self._proxy = _find_proxy(url)
+        self._session = aiohttp.ClientSession(
+            timeout=TIMEOUT,
+            headers={"Authorization": f"Bearer {token}", "Accept": "application/json"},
+            max_line_size=_MAX_HEADER_BYTES,
+            max_field_size=_MAX_HEADER_BYTES,
+        )
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._session.close()
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: str = "",
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Response:
+        """Send a request, and again while that can help. `path` and `query` are percent-encoded.
+
+        Raises:
+            ProblemError: the service refused it.
+            UnreachableError: there is no response.
+            ForeignServiceError: the response is too large to be one of the service.
+        """
+        target = URL(f"{self.url}{path}{'?' if query else ''}{query}", encoded=True)
+        attempt = 1
+        while True:
+            try:
+                response = await self._send_once(method, target, body, headers)
+            except (aiohttp.ClientConnectionError, TimeoutError) as error:
+                # The service may be restarting. A bad certificate stays bad.
+                if attempt == MAX_ATTEMPTS or isinstance(error, aiohttp.ClientSSLError):
+                    raise self._unreachable(error) from None
+                retry_after = None
+            else:
+                if isinstance(response, Response):
+                    return response
+                problem, retry_after = response
+                if problem.status not in RETRIED_STATUSES or attempt == MAX_ATTEMPTS:
+                    raise self._problem(problem, attempt)
+            await self._sleep(seconds_to_wait(retry_after, attempt))
+            attempt += 1
+
+    def shown(self, text: str) -> str:
+        """Shorten text of a stranger, and mask the token in it."""
+        return text.replace(self._token, "\u2026")[:_MAX_SHOWN_LENGTH]
+
+    async def _send_once(
+        self, method: str, target: URL, body: bytes | None, headers: Mapping[str, str] | None
+    ) -> Response | tuple[_Refusal, str | None]:
+        try:
+            # A redirect would send the token to another host.
+            async with self._session.request(
+                method, target, data=body, headers=headers, allow_redirects=False, proxy=self._proxy
+            ) as response:
+                is_success = 200 <= response.status < 300
+                content = await _read(
+                    response, MAX_RESPONSE_BYTES if is_success else _MAX_PROBLEM_BYTES
+                )
+                if not is_success:
+                    request_id = response.headers.get("X-Request-Id")
+                    refusal = _Refusal(response.status, content, request_id)
+                    return refusal, response.headers.get("Retry-After")
+                if len(content) > MAX_RESPONSE_BYTES:
+                    raise ForeignServiceError(f"{self.url} is not a mergewatch service")
+                link = response.headers.get("Link")
+                return Response(response.status, response.content_type, link, content)
+        except (aiohttp.ClientConnectionError, TimeoutError):
+            raise
+        except (aiohttp.ClientError, ssl.SSLError, OSError, ValueError) as error:
+            raise self._unreachable(error) from None
+
+    def _unreachable(self, error: Exception) -> UnreachableError:
+        """An error without its cause, which can contain the headers of the request."""
+        reason = self.shown(str(error) or type(error).__name__)
+        return UnreachableError(f"{self.url} cannot be reached: {reason}")
+
+    def _problem(self, refusal: _Refusal, attempts: int) -> ProblemError:
+        try:
+            said: object = orjson.loads(refusal.body)
+        except orjson.JSONDecodeError:
+            said = None
+        fields = said if isinstance(said, dict) else {}
+        errors = fields.get("errors")
+        return ProblemError(
+            self.url,
+            refusal.status,
+            title=self._text(fields, "title"),
+            detail=self._text(fields, "detail"),
+            errors=[
+                FieldError(*(self._text(each, name) for name in ("in", "field", "detail")))
+                for each in (errors if isinstance(errors, list) else [])
+                if isinstance(each, dict)
+            ],
+            request_id=refusal.request_id,
+            attempts=attempts,
+        )
+
+    def _text(self, fields: Mapping[str, object], name: str) -> str:
+        value = fields.get(name)
+        return self.shown(value) if isinstance(value, str) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    status: int
+    body: bytes
+    request_id: str | None
+
+
+async def _read(response: aiohttp.ClientResponse, limit: int) -> bytes:
+    """Read the body, and one chunk more than the limit at most."""
+    chunks = []
+    size = 0
+    async for chunk in response.content.iter_any():
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > limit:
+            break
+    return b"".join(chunks)
+
+
+def _find_proxy(url: str) -> str | None:
+    """Return the proxy for this URL from the environment, as other CI tools do."""
+    parts = URL(url)
+    if not parts.host or urllib.request.proxy_bypass(parts.host):
+        return None
+    return urllib.request.getproxies().get(parts.scheme)

@@ -1,0 +1,231 @@
+"""The client, over a real service and over servers that are none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from indexing.models.executions import Conclusion
+from indexing.models.keys import Scope
+from indexing.models.quarantines import QuarantineRequest
+from mergewatch.client import (
+    AsyncClient,
+    Client,
+    ForeignServiceError,
+    ProblemError,
+    UnreachableError,
+)
+from service.config.settings import Settings
+from service.server.listener import http_url
+from service.server.process import bind
+from tests.builders import NOON, WIDGETS, after, make_event, make_executions, make_run
+from tests.service.conftest import open_door
+from tests.service.front_door import FrontDoor
+
+REPOSITORY = str(WIDGETS)
+TOKEN = "mw_hush"
+NAMES = [f"suite.test {number}é%/?" for number in range(250)]
+
+
+@pytest.fixture
+async def door(tmp_path: Path) -> AsyncIterator[FrontDoor]:
+    async for opened in open_door(Settings(data_dir=tmp_path, ingest=True)):
+        opened.key = await opened.new_key(Scope.ADMIN)
+        run = make_run("1")
+        executions = make_executions(
+            run, [(NAMES[0], Conclusion.FAILED), *((name, Conclusion.PASSED) for name in NAMES[1:])]
+        )
+        await opened.store.write_executions(WIDGETS, run, executions)
+        await opened.store.refresh_tests(NOON)
+        yield opened
+
+
+@pytest.fixture
+async def client(door: FrontDoor) -> AsyncIterator[AsyncClient]:
+    async with AsyncClient(door.base, door.key) as opened:
+        yield opened
+
+
+async def test_a_search_walks_all_pages(client: AsyncClient) -> None:
+    rows = [row async for row in client.search_tests(REPOSITORY, sort="test_name")]
+    assert sorted(row["test_name"] for row in rows) == sorted(NAMES)
+    assert len(rows) == len(NAMES)
+
+
+async def test_a_list_can_be_walked_twice_and_by_pages(client: AsyncClient) -> None:
+    rows = client.search_tests(REPOSITORY, ["suite.*", "none"], per_page=90)
+    sizes = [len(page) async for page in rows.pages()]
+    assert sizes == [90, 90, 70]
+    assert [row async for row in rows] == [row async for row in rows]
+
+
+async def test_one_test_is_read_by_its_id(client: AsyncClient) -> None:
+    name = NAMES[0]
+    found = [row async for row in client.search_tests(REPOSITORY, name)]
+    # `?` is any one character, so the name matches itself alone.
+    (row,) = found
+    detail = await client.get_test(REPOSITORY, row["test_id"])
+    assert (detail["test_name"], detail["health_status"]) == (name, "broken")
+
+
+async def test_quarantines_are_listed_and_read(door: FrontDoor, client: AsyncClient) -> None:
+    for minutes, name in enumerate(NAMES[:3]):
+        request = QuarantineRequest(name, "x", branch="a/b")
+        await door.store.add_quarantine(WIDGETS, request, after(minutes=minutes))
+    rows = [row async for row in client.list_quarantines(REPOSITORY, branch="a/b", per_page=2)]
+    assert [row["test_name"] for row in rows] == NAMES[:3]
+    assert await client.get_quarantine(REPOSITORY, rows[0]["id"]) == rows[0]
+
+
+async def test_events_are_sent_and_read(client: AsyncClient) -> None:
+    events = [make_event(number, pull_request=number % 2) for number in range(3)]
+    lines = b"\n".join(bytes(event.body) for event in events) + b"\nno event\n"
+    intake = await client.send_events(REPOSITORY, lines)
+    assert (intake["read"], intake["refused"], intake["refusals"][0]["line"]) == (4, 1, 4)
+    rows = [
+        row
+        async for row in client.list_events(
+            REPOSITORY, pull_request=[0, 7], received_from=NOON, received_to="2026-09-02T00:00:00Z"
+        )
+    ]
+    assert [row["id"] for row in rows] == [2, 0]
+
+
+async def test_the_plain_client_does_the_same_in_a_thread(door: FrontDoor) -> None:
+    def use() -> tuple[list[str], str]:
+        with Client(door.base, door.key) as plain:
+            names = [row["test_name"] for row in plain.search_tests(REPOSITORY, sort="test_name")]
+            row = next(iter(plain.search_tests(REPOSITORY, NAMES[7])))
+            return names, plain.get_test(REPOSITORY, row["test_id"])["test_name"]
+
+    names, name = await asyncio.to_thread(use)
+    assert sorted(names) == sorted(NAMES)
+    assert name == NAMES[7]
+
+
+async def test_a_closed_plain_client_leaves_no_thread(door: FrontDoor) -> None:
+    def use() -> bool:
+        plain = Client(door.base, door.key)
+        plain.close()
+        plain.close()
+        return plain.is_running
+
+    assert not await asyncio.to_thread(use)
+
+
+async def test_a_refusal_names_status_fields_and_request(client: AsyncClient) -> None:
+    with pytest.raises(ProblemError) as refused:
+        await anext(client.list_events(REPOSITORY, per_page=0).pages())
+    assert refused.value.status == 422
+    assert [error.field for error in refused.value.errors] == ["per_page"]
+    assert "per_page: must be" in str(refused.value)
+    assert refused.value.request_id
+
+
+async def test_a_repository_without_its_owner_is_refused_before_it_is_sent() -> None:
+    async with AsyncClient("http://127.0.0.1:1", TOKEN) as client:
+        for wrong in ("widgets", "/widgets", "acme/", "a/b/c"):
+            with pytest.raises(ValueError, match="owner/repository"):
+                await client.get_test(wrong, "x")
+
+
+async def test_a_path_cannot_leave_its_place(door: FrontDoor, client: AsyncClient) -> None:
+    with pytest.raises(ProblemError) as refused:
+        await client.get_test(REPOSITORY, "../../../../../metrics?")
+    assert refused.value.status == 422
+    assert refused.value.errors[0].field == "test_id"
+
+
+Answerer = Callable[[web.Request], web.Response]
+
+
+@asynccontextmanager
+async def serving(*answers: Answerer) -> AsyncIterator[tuple[AsyncClient, list[web.Request]]]:
+    """A client of a server that gives these answers in order, and the requests it received."""
+    requests: list[web.Request] = []
+    left = list(answers)
+
+    async def take(request: web.Request) -> web.Response:
+        requests.append(request)
+        return (left.pop(0) if len(left) > 1 else left[0])(request)
+
+    async def wait(seconds: float) -> None:
+        waits.append(seconds)
+
+    waits: list[float] = []
+    app = web.Application()
+    app.router.add_route("*", "/{anything:.*}", take)
+    async with (
+        TestServer(app) as server,
+        AsyncClient(str(server.make_url("")), TOKEN, sleep=wait) as client,
+    ):
+        yield client, requests
+
+
+def answer(status: int, text: str = "{}", **headers: str) -> Answerer:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return lambda _: web.Response(
+        status=status, text=text, content_type="application/json", headers=named
+    )
+
+
+async def test_the_next_page_is_read_from_the_same_server() -> None:
+    link = '<https://elsewhere.example/v1/other?cursor=x%26y&per_page=2>; rel="next"'
+    pages = answer(200, '{"tests": [{}]}', Link=link), answer(200, '{"tests": []}')
+    async with serving(*pages) as (client, requests):
+        assert len([row async for row in client.search_tests(REPOSITORY)]) == 1
+    path = "/v1/ci/acme/repositories/widgets/search/tests"
+    assert requests[1].raw_path == f"{path}?cursor=x%26y&per_page=2"
+
+
+async def test_a_page_that_links_to_itself_ends_the_walk() -> None:
+    page = answer(200, '{"tests": [{}]}', Link='<?per_page=100&test_name=%2A>; rel="next"')
+    async with serving(page) as (client, requests):
+        assert len([row async for row in client.search_tests(REPOSITORY)]) == 1
+    assert len(requests) == 1
+
+
+async def test_a_busy_service_is_retried() -> None:
+    async with serving(answer(503, Retry_After="3"), answer(429), answer(200)) as (client, seen):
+        assert list(await client.get_test(REPOSITORY, "x")) == []
+    assert len(seen) == 3
+
+
+async def test_the_token_is_in_no_error() -> None:
+    problem = f'{{"title": "No {TOKEN}", "detail": "{TOKEN}", "errors": [{{"detail": "{TOKEN}"}}]}}'
+    async with serving(answer(422, problem)) as (client, _):
+        with pytest.raises(ProblemError) as refused:
+            await client.get_test(REPOSITORY, "x")
+        assert TOKEN not in f"{refused.value} {vars(refused.value)}"
+
+
+@pytest.mark.parametrize("body", ["<html>", "[]", '{"tests": 1}', ""])
+async def test_a_server_that_is_no_mergewatch_is_named_as_such(body: str) -> None:
+    async with serving(answer(200, body)) as (client, _):
+        with pytest.raises(ForeignServiceError, match="is not a mergewatch service"):
+            await anext(client.search_tests(REPOSITORY).pages())
+
+
+async def test_a_redirect_is_not_followed_with_the_token() -> None:
+    async with serving(answer(302, Location="/elsewhere")) as (client, requests):
+        with pytest.raises(ProblemError, match="302"):
+            await client.get_test(REPOSITORY, "x")
+        assert len(requests) == 1
+
+
+async def test_a_server_that_is_not_there_is_one_clear_line() -> None:
+    async def wait(_: float) -> None:
+        pass
+
+    with bind("127.0.0.1", 0) as listener:
+        url = http_url(listener)
+    async with AsyncClient(url, TOKEN, sleep=wait) as client:
+        with pytest.raises(UnreachableError, match="cannot be reached") as failed:
+            await client.get_test(REPOSITORY, "x")
+        assert "\n" not in str(failed.value)

@@ -1,0 +1,50 @@
+"""The client declares the fields and parameters of the OpenAPI document, neither more nor less."""
+
+from __future__ import annotations
+
+from typing import Any, get_type_hints
+
+import orjson
+import pytest
+
+from mergewatch.client import bodies, filters
+from service.openapi import build_document
+
+DOCUMENT: dict[str, Any] = orjson.loads(build_document(None, ingest=True))
+BODIES = {
+    "Pull": bodies.Pull,
+    "PullUser": bodies.PullUser,
+    "TestIdentity": bodies.TestIdentity,
+    "TestDetail": bodies.TestDetail,
+    "Quarantine": bodies.Quarantine,
+    "LineRefusal": bodies.LineRefusal,
+    "EventIntake": bodies.EventIntake,
+}
+LISTS = {
+    "listEvents": filters.EventFilters,
+    "searchTests": filters.TestFilters,
+    "listQuarantines": filters.QuarantineFilters,
+}
+# Parameters of every list: the client passes the cursor itself.
+OWN = {"cursor"}
+# `test_name` of the search is an argument of its own.
+ARGUMENTS = {"searchTests": {"test_name"}}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_a_body_has_the_documented_fields(name: str) -> None:
+    properties = DOCUMENT["components"]["schemas"][name]["properties"]
+    assert set(get_type_hints(BODIES[name])) == set(properties)
+
+
+@pytest.mark.parametrize("operation_id", LISTS)
+def test_a_list_takes_the_documented_parameters(operation_id: str) -> None:
+    (operation,) = (
+        operation
+        for methods in DOCUMENT["paths"].values()
+        for operation in methods.values()
+        if isinstance(operation, dict) and operation.get("operationId") == operation_id
+    )
+    documented = {each["name"] for each in operation["parameters"] if each.get("in") == "query"}
+    declared = set(get_type_hints(LISTS[operation_id]))
+    assert declared == documented - OWN - ARGUMENTS.get(operation_id, set())

@@ -32,14 +32,16 @@ class JobFacts:
     """The facts of one CI job; `None` where the environment does not state them.
 
     `branch` is the head of a pull request, as `owner:branch` if it comes from a fork, and
-    `refs/tags/…` for a tag, so neither can be mistaken for a branch of the repository. `commit` is
-    the pull request's own head, not its merge with the base, if the CI distinguishes them. `notes`
-    say why a variable was not used; they show no value, since addresses can hold credentials.
+    `refs/tags/…` for a tag, so neither can be mistaken for a branch of the repository.
+    `base_branch` is the branch that the pull request is for. `commit` is the pull request's own
+    head, not its merge with the base, if the CI distinguishes them. `notes` say why a variable was
+    not used; they show no value, since addresses can hold credentials.
     """
 
     ci: str
     repository: RepositoryName | None = None
     branch: str | None = None
+    base_branch: str | None = None
     commit: str | None = None
     pipeline: str | None = None
     job: str | None = None

@@ -56,6 +56,8 @@ def read_job(environment: Environment, event: str | None) -> JobFacts:
         ci="GitHub Actions",
         repository=repository,
         branch=head.branch,
+        # Set for pull requests alone.
+        base_branch=stated(environment, "GITHUB_BASE_REF"),
         commit=head.commit,
         pipeline=stated(environment, "GITHUB_WORKFLOW"),
         job=stated(environment, "GITHUB_JOB"),

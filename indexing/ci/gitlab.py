@@ -34,6 +34,11 @@ def read_job(environment: Environment) -> JobFacts:
         ci="GitLab CI",
         repository=repository,
         branch=_find_branch(environment),
+        base_branch=stated(
+            environment,
+            "CI_MERGE_REQUEST_TARGET_BRANCH_NAME",
+            "CI_EXTERNAL_PULL_REQUEST_TARGET_BRANCH_NAME",
+        ),
         commit=stated(
             environment,
             # Set in pipelines of merged results, whose CI_COMMIT_SHA is the merge.

@@ -41,6 +41,7 @@ def read_job(environment: Environment) -> JobFacts:
         ci="Jenkins",
         repository=repository,
         branch=_find_branch(environment),
+        base_branch=stated(environment, "CHANGE_TARGET"),
         commit=stated(environment, "GIT_COMMIT"),
         pipeline=pipeline,
         job=pipeline if stage is None or stage.startswith(_OWN_STAGE) else stage,

@@ -57,7 +57,7 @@ class Quarantine(TypedDict):
     reason: str
     branch: str | None
     created_at: str
-    source: Literal["manual", "automatic"]
+    source: Literal["manual", "auto"]
     is_recovered: bool
 
 

@@ -36,5 +36,5 @@ class QuarantineFilters(TypedDict, total=False):
 
     branch: str
     test_id: UUID | str
-    source: Literal["manual", "automatic"]
+    source: Literal["manual", "auto"]
     per_page: int

@@ -18,6 +18,7 @@ _INTERRUPTED = 128 + signal.SIGINT
 
 # Module `service.cli.NAME` holds command NAME. A test checks that each text equals its docstring.
 COMMANDS: Final = {
+    "ci": "Decide in a CI job whether failed tests block it.",
     "demo": "Load the examples into an empty store; print a key and curl commands to try.",
     "index": "Create, upgrade, back up, restore, rebuild, prune and inspect the store.",
     "ingest": "Load events and test reports; loading is idempotent.",

@@ -6,32 +6,34 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
-from indexing.errors import InvalidValueError
 from indexing.ingest.counts import IngestCount
 from indexing.ingest.junit import (
     ExecutionSink,
     Refusal,
     ReportProgress,
     ReportRequest,
-    check_started_at,
     ingest_reports,
 )
 from indexing.ingest.manifest import read_manifest
-from indexing.models.executions import MAX_ATTEMPT
 from indexing.names import RepositoryName
 from indexing.store.interface import Steps
 from service.cli.ci_job import choose_repository, find_ci_job, make_run, option_of
 from service.cli.output import RefusalList, finish_ingest, judging_steps, progress_meters
-from service.cli.parameters import MOMENT, PULL_REQUEST, REPOSITORY, STORED_NAME, TEXT
+from service.cli.parameters import REPOSITORY
+from service.cli.report_options import (
+    make_requests,
+    refuse_half_of_an_upload,
+    run_options,
+    take_facts_of_tests,
+)
 from service.cli.running import now, with_store
 from service.cli.upload import open_upload
-from service.config.settings import Settings, SettingsError, load_settings
+from service.config.settings import Settings, load_settings
 
 
 @click.command()
@@ -47,26 +49,7 @@ from service.config.settings import Settings, SettingsError, load_settings
     type=click.Path(path_type=Path),
     help="A CSV file that lists reports and their runs, instead of options.",
 )
-@click.option("--branch", type=STORED_NAME)
-@click.option("--commit", type=STORED_NAME, metavar="SHA")
-@click.option("--pipeline", type=STORED_NAME)
-@click.option("--job", type=STORED_NAME, help="Matrix builds: one name per job.")
-@click.option("--run-id", type=STORED_NAME, metavar="ID")
-@click.option("--attempt", type=click.IntRange(1, MAX_ATTEMPT), help="Default: the CI's, else 1.")
-@click.option(
-    "--started-at",
-    type=MOMENT,
-    help="The time of all results, instead of the times in the reports.",
-)
-@click.option(
-    "--pull-request",
-    type=PULL_REQUEST,
-    metavar="NUMBER|FILE",
-    help="The number, or the event file of the CI.",
-)
-@click.option("--framework", type=TEXT)
-@click.option("--framework-version", type=TEXT)
-@click.option("--language", type=TEXT)
+@run_options
 @click.pass_context
 def junit(
     ctx: click.Context,
@@ -74,9 +57,6 @@ def junit(
     paths: tuple[Path, ...],
     repository: RepositoryName | None,
     manifest: Path | None,
-    framework: str | None,
-    framework_version: str | None,
-    language: str | None,
     **of_run: Any,
 ) -> None:
     """Load JUnit XML reports: files, .gz files, or folders of them.
@@ -86,14 +66,10 @@ def junit(
     uploaded to that service and no local store is opened.
     """
     settings = load_settings()
-    _refuse_half_of_an_upload(settings)
-    about_tests = {
-        "framework": framework,
-        "framework_version": framework_version,
-        "language": language,
-    }
+    refuse_half_of_an_upload(settings)
+    about_tests = take_facts_of_tests(of_run)
     facts = find_ci_job()
-    requests: list[ReportRequest | Refusal]
+    requests: Sequence[ReportRequest | Refusal]
     if manifest is not None:
         _refuse_options_beside_a_manifest(paths, of_run)
         repository = choose_repository(repository, facts)
@@ -101,11 +77,7 @@ def junit(
     else:
         missing = () if paths else ("PATH (or --manifest)",)
         repository, run = make_run({**of_run, "repository": repository}, facts, missing)
-        started_at = _check_start(of_run["started_at"])
-        requests = [
-            ReportRequest(path, repository, run, started_at=started_at, **about_tests)
-            for path in paths
-        ]
+        requests = make_requests(paths, repository, run, of_run["started_at"], about_tests)
     finish_ingest(ctx, _load(settings, requests, str(repository)))
 
 
@@ -154,20 +126,6 @@ async def _ingest(
         progress=display.reports,
         judged=display.judged,
     )
-
-
-def _check_start(started_at: datetime | None) -> datetime | None:
-    try:
-        return check_started_at(started_at, now())
-    except InvalidValueError as error:
-        raise click.UsageError(str(error).replace("started_at", "--started-at", 1)) from error
-
-
-def _refuse_half_of_an_upload(settings: Settings) -> None:
-    """Reject one setting without the other: results would go to a local store that nobody reads."""
-    if (settings.url is None) != (settings.token is None):
-        alone, other = ("URL", "TOKEN") if settings.token is None else ("TOKEN", "URL")
-        raise SettingsError(f"MERGEWATCH_{alone} is set without MERGEWATCH_{other}")
 
 
 def _refuse_options_beside_a_manifest(paths: tuple[Path, ...], of_run: dict[str, Any]) -> None:

@@ -57,6 +57,25 @@ def test_a_push_to_a_branch_is_known_whole(environment: dict[str, str], expected
         assert getattr(facts, name) == getattr(expected, name), name
 
 
+@pytest.mark.parametrize(
+    ("environment", "base"),
+    [
+        (GITHUB_PULL, "main"),
+        (GITHUB | {"GITHUB_BASE_REF": ""}, None),
+        (GITLAB | {"CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "next"}, "next"),
+        (GITLAB | {"CI_EXTERNAL_PULL_REQUEST_TARGET_BRANCH_NAME": "next"}, "next"),
+        (JENKINS | {"CHANGE_TARGET": "next"}, "next"),
+        (BUILDKITE | {"BUILDKITE_PULL_REQUEST_BASE_BRANCH": "next"}, "next"),
+        (BUILDKITE | {"BUILDKITE_PULL_REQUEST_BASE_BRANCH": ""}, None),
+        (CIRCLECI, None),
+    ],
+)
+def test_the_base_of_a_pull_request_is_known_where_the_ci_states_it(
+    environment: dict[str, str], base: str | None
+) -> None:
+    assert find(environment).base_branch == base
+
+
 def test_outside_of_any_ci_nothing_is_known() -> None:
     assert find_job({}) is None
     assert find_job({"CI": "true", "GITHUB_ACTIONS": "false", "GITLAB_CI": ""}) is None

@@ -1,0 +1,179 @@
+"""`mergewatch ci junit`: loads reports as `ingest junit` does, then decides by quarantines."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from indexing.ingest.counts import IngestCount
+from indexing.ingest.junit import ExecutionSink, Refusal, ReportRequest, ingest_reports
+from indexing.models.paging import Anchor
+from indexing.models.quarantines import QuarantineQuery
+from indexing.names import RepositoryName
+from indexing.store.interface import Store
+from mergewatch.client import AsyncClient, ClientError
+from service.cli.ci import github
+from service.cli.ci.decision import Decision, decide, decide_alone
+from service.cli.ci.report import print_decision
+from service.cli.ci.sink import CollectingSink
+from service.cli.ci_job import choose_repository, find_ci_job, make_run
+from service.cli.output import RefusalList, print_count, visible
+from service.cli.parameters import REPOSITORY, STORED_NAME
+from service.cli.report_options import (
+    make_requests,
+    refuse_half_of_an_upload,
+    run_options,
+    take_facts_of_tests,
+)
+from service.cli.running import now, with_store
+from service.cli.upload import Uploader, UploadError
+from service.config.settings import load_settings
+
+# Reads the quarantines of a branch: test name to reason.
+Quarantines = Callable[[], Awaitable[Mapping[str, str]]]
+
+_MAX_EXIT_STATUS = 255
+_SECONDS = 120
+
+
+@click.group()
+def ci() -> None:
+    """Decide in a CI job whether failed tests block it."""
+
+
+@ci.command("junit")
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="PATH...")
+@click.option(
+    "--repository",
+    type=REPOSITORY,
+    metavar="OWNER/REPOSITORY",
+    help="The repository with its owner.",
+)
+@click.option(
+    "--target-branch",
+    type=STORED_NAME,
+    metavar="BRANCH",
+    help="Whose quarantines count. Default: the base of the pull request, else the branch.",
+)
+@click.option(
+    "--test-exit-code",
+    type=click.IntRange(0, _MAX_EXIT_STATUS),
+    metavar="N",
+    help="The exit status of the test command: a crash without a failed test blocks too.",
+)
+@click.option(
+    "--timeout",
+    type=click.IntRange(1, 3600),
+    default=_SECONDS,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long the service may take in all.",
+)
+@run_options
+@click.pass_context
+def ci_junit(
+    ctx: click.Context,
+    /,
+    paths: tuple[Path, ...],
+    repository: RepositoryName | None,
+    target_branch: str | None,
+    test_exit_code: int | None,
+    timeout: int,
+    **of_run: Any,
+) -> None:
+    """Load JUnit XML reports as `ingest junit` does, then decide whether the job is blocked.
+
+    The exit status is 0 if no test failed or every failed test is quarantined on the target branch.
+    It is 1 if another test failed, if there is no result, if a report cannot be read, or if the
+    test command failed although no test did. If the service cannot be reached, the job keeps the
+    result of its tests, with a warning.
+    """
+    settings = load_settings()
+    refuse_half_of_an_upload(settings)
+    about_tests = take_facts_of_tests(of_run)
+    facts = find_ci_job()
+    missing = () if paths else ("PATH",)
+    repository, run = make_run({**of_run, "repository": repository}, facts, missing)
+    repository = choose_repository(repository, facts)
+    target = target_branch or (facts.base_branch if facts else None) or run.branch
+    requests = make_requests(paths, repository, run, of_run["started_at"], about_tests)
+    gate = _Gate(requests, target, test_exit_code)
+    if settings.url is None or settings.token is None:
+        decision = with_store(
+            lambda store: gate.run(store, lambda: _read_stored(store, repository, target), timeout),
+            settings,
+        )
+    else:
+        click.echo(f"uploading to {settings.url}", err=True)
+        decision = asyncio.run(
+            _run_remotely(gate, settings.url, settings.token, repository, target, timeout)
+        )
+    in_github = os.environ.get("GITHUB_ACTIONS") == "true"
+    with github.commands_stopped(enabled=in_github):
+        print_decision(decision, target)
+    if in_github:
+        github.annotate(decision, target)
+        github.write_summary(decision, target, os.environ.get("GITHUB_STEP_SUMMARY"))
+    ctx.exit(decision.exit_status)
+
+
+class _Gate:
+    """One run of the command: loads, then decides."""
+
+    def __init__(
+        self, requests: Sequence[ReportRequest], target: str, test_exit_code: int | None
+    ) -> None:
+        self.refusals = RefusalList()
+        self._requests = requests
+        self._target = target
+        self._test_exit_code = test_exit_code
+
+    async def run(self, sink: ExecutionSink, quarantines: Quarantines, seconds: float) -> Decision:
+        collecting = CollectingSink(sink, seconds)
+        count = await self._load(collecting)
+        excused: Mapping[str, str] | None = None
+        if collecting.failure is None:
+            print_count(count)
+            excused = await collecting.attempt(quarantines())
+        if excused is None:
+            click.echo(f"warning: {visible(collecting.failure or '')}", err=True)
+            click.echo("warning: quarantines are unknown, so the tests decide alone", err=True)
+            return decide_alone(collecting.results, self._test_exit_code)
+        return decide(collecting.results, excused, self._test_exit_code)
+
+    async def _load(self, sink: CollectingSink) -> IngestCount:
+        def refuse(refusal: Refusal) -> None:
+            sink.results.unreadable += 1
+            where = refusal.file + ("" if refusal.line is None else f", line {refusal.line}")
+            self.refusals.show(f"{where}: {refusal.reason}")
+
+        try:
+            return await ingest_reports(sink, self._requests, refuse=refuse, clock=now)
+        finally:
+            self.refusals.close()
+
+
+async def _run_remotely(
+    gate: _Gate, url: str, token: str, repository: RepositoryName, target: str, seconds: float
+) -> Decision:
+    async with AsyncClient(url, token) as client:
+
+        async def read() -> Mapping[str, str]:
+            try:
+                rows = client.list_quarantines(str(repository), branch=target)
+                return {row["test_name"]: row["reason"] async for row in rows}
+            except ClientError as error:
+                raise UploadError(str(error)) from None
+
+        return await gate.run(Uploader(client, url, gate.refusals.show), read, seconds)
+
+
+async def _read_stored(store: Store, repository: RepositoryName, target: str) -> Mapping[str, str]:
+    query = QuarantineQuery(repository, branch=target, now=now())
+    page = await store.list_quarantines(query, Anchor(), None)
+    return {row.test_name: row.reason for row in page.rows}

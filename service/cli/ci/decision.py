@@ -1,0 +1,96 @@
+"""Decides whether the results of a CI job block it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from indexing.models.executions import Conclusion, Execution
+
+# Failures beyond this are counted and decided on, but their messages are not kept.
+_MAX_MESSAGES: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class FailedTest:
+    """A test that failed at least once, with what its first failure says."""
+
+    test_name: str
+    failure_type: str | None = None
+    failure_message: str | None = None
+    filepath: str | None = None
+
+
+@dataclass(slots=True)
+class TestResults:
+    """What the reports of a job say. `unreadable` counts reports and results that are refused."""
+
+    __test__ = False
+
+    count: int = 0
+    unreadable: int = 0
+    failures: dict[str, FailedTest] = field(default_factory=dict)
+
+    def add(self, executions: Sequence[Execution]) -> None:
+        """Take in results."""
+        self.count += len(executions)
+        for each in executions:
+            if each.conclusion is Conclusion.FAILED and each.test_name not in self.failures:
+                self.failures[each.test_name] = (
+                    FailedTest(
+                        each.test_name, each.failure_type, each.failure_message, each.filepath
+                    )
+                    if len(self.failures) < _MAX_MESSAGES
+                    else FailedTest(each.test_name)
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The exit status, why, and the failures behind it, in the order of the reports."""
+
+    exit_status: int
+    reason: str
+    blocking: Sequence[FailedTest] = ()
+    quarantined: Sequence[FailedTest] = ()
+
+
+def decide(
+    results: TestResults, quarantined: Mapping[str, str], test_exit_code: int | None
+) -> Decision:
+    """Decide by the quarantines of the target branch: test name to reason.
+
+    `test_exit_code` is the exit status of the test command, if it is known. A job in which nothing
+    can be known to be well is blocked.
+    """
+    failures = results.failures.values()
+    blocking = [each for each in failures if each.test_name not in quarantined]
+    excused = [each for each in failures if each.test_name in quarantined]
+    if results.unreadable:
+        reason = f"reports or results were refused: {results.unreadable:,}"
+    elif not results.count:
+        reason = "no test result was found"
+    elif blocking:
+        reason = f"{_are(len(blocking), 'failed test')} not quarantined"
+    elif test_exit_code and not excused:
+        reason = f"the test command exited with {test_exit_code}, and no test failed"
+    elif excused:
+        return Decision(0, f"{_are(len(excused), 'failed test')} quarantined", (), excused)
+    else:
+        return Decision(0, "no test failed")
+    return Decision(1, reason, blocking, excused)
+
+
+def decide_alone(results: TestResults, test_exit_code: int | None) -> Decision:
+    """Decide without the service: the job keeps the result of its tests."""
+    failures = tuple(results.failures.values())
+    if test_exit_code is not None:
+        reason = f"the test command exited with {test_exit_code}"
+        return Decision(test_exit_code, reason, failures)
+    decision = decide(results, {}, None)
+    return Decision(decision.exit_status, decision.reason, failures)
+
+
+def _are(number: int, noun: str) -> str:
+    return f"1 {noun} is" if number == 1 else f"{number:,} {noun}s are"

@@ -1,0 +1,70 @@
+"""Collects the results of reports while they are uploaded, and goes on when the upload fails."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Sequence
+from datetime import datetime
+from typing import TypeVar
+
+from indexing.ingest.junit import ExecutionSink
+from indexing.models.executions import Execution, Run
+from indexing.models.repositories import Repository
+from indexing.names import RepositoryName
+from indexing.store.interface import ExecutionCount, Steps
+from service.cli.ci.decision import TestResults
+from service.cli.upload import UploadError
+
+T = TypeVar("T")
+
+
+class CollectingSink:
+    """An `ExecutionSink` in front of another one.
+
+    After its first failure, or once it has taken `seconds` in all, the other one gets nothing more;
+    `failure` says why.
+    """
+
+    def __init__(self, sink: ExecutionSink, seconds: float) -> None:
+        self.results = TestResults()
+        self.failure: str | None = None
+        self._sink = sink
+        self._seconds_left = seconds
+        self._seconds = seconds
+
+    async def ensure_repository(self, name: RepositoryName) -> Repository | None:
+        return await self.attempt(self._sink.ensure_repository(name))
+
+    async def write_executions(
+        self, repository: RepositoryName, run: Run, executions: Sequence[Execution]
+    ) -> ExecutionCount:
+        """Collect the executions and pass them on; those not passed on count as unchanged."""
+        self.results.add(executions)
+        if self.failure is None:
+            work = self._sink.write_executions(repository, run, executions)
+            count = await self.attempt(work)
+            if count is not None:
+                return count
+        return ExecutionCount(written=0, unchanged=len(executions))
+
+    async def refresh_tests(
+        self, now: datetime, progress: Steps | None, repository: RepositoryName | None
+    ) -> int:
+        if self.failure is not None:
+            return 0
+        return await self.attempt(self._sink.refresh_tests(now, progress, repository)) or 0
+
+    async def attempt(self, work: Awaitable[T]) -> T | None:
+        """Wait for the work within the time that is left; None if it failed."""
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(max(self._seconds_left, 0)):
+                return await work
+        except UploadError as error:
+            self.failure = str(error)
+        except TimeoutError:
+            self.failure = f"the service did not answer within {self._seconds:g} seconds"
+        finally:
+            self._seconds_left -= time.monotonic() - began
+        return None

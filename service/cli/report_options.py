@@ -1,0 +1,97 @@
+"""What commands that read JUnit reports share: the options of a run, and the requests from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, TypedDict
+
+import click
+
+from indexing.errors import InvalidValueError
+from indexing.ingest.junit import ReportRequest, check_started_at
+from indexing.models.executions import MAX_ATTEMPT, Run
+from indexing.names import RepositoryName
+from service.cli.parameters import MOMENT, PULL_REQUEST, STORED_NAME, TEXT
+from service.cli.running import now
+from service.config.settings import Settings, SettingsError
+
+_Command = Callable[..., Any]
+
+_OPTIONS: Final = (
+    click.option("--branch", type=STORED_NAME),
+    click.option("--commit", type=STORED_NAME, metavar="SHA"),
+    click.option("--pipeline", type=STORED_NAME),
+    click.option("--job", type=STORED_NAME, help="Matrix builds: one name per job."),
+    click.option("--run-id", type=STORED_NAME, metavar="ID"),
+    click.option(
+        "--attempt", type=click.IntRange(1, MAX_ATTEMPT), help="Default: the CI's, else 1."
+    ),
+    click.option(
+        "--started-at",
+        type=MOMENT,
+        help="The time of all results, instead of the times in the reports.",
+    ),
+    click.option(
+        "--pull-request",
+        type=PULL_REQUEST,
+        metavar="NUMBER|FILE",
+        help="The number, or the event file of the CI.",
+    ),
+    click.option("--framework", type=TEXT),
+    click.option("--framework-version", type=TEXT),
+    click.option("--language", type=TEXT),
+)
+
+
+class FactsOfTests(TypedDict):
+    """What the options say about the tests themselves."""
+
+    framework: str | None
+    framework_version: str | None
+    language: str | None
+
+
+def run_options(command: _Command) -> _Command:
+    """Add the options that describe the run of a report."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def take_facts_of_tests(options: dict[str, Any]) -> FactsOfTests:
+    """Remove the facts of the tests from the options of a run, and return them."""
+    return FactsOfTests(
+        framework=options.pop("framework"),
+        framework_version=options.pop("framework_version"),
+        language=options.pop("language"),
+    )
+
+
+def make_requests(
+    paths: Sequence[Path],
+    repository: RepositoryName,
+    run: Run,
+    started_at: datetime | None,
+    about_tests: FactsOfTests,
+) -> list[ReportRequest]:
+    """Return one request for each path.
+
+    Raises:
+        click.UsageError: `started_at` is outside the accepted range.
+    """
+    try:
+        started_at = check_started_at(started_at, now())
+    except InvalidValueError as error:
+        raise click.UsageError(str(error).replace("started_at", "--started-at", 1)) from error
+    return [
+        ReportRequest(path, repository, run, started_at=started_at, **about_tests) for path in paths
+    ]
+
+
+def refuse_half_of_an_upload(settings: Settings) -> None:
+    """Reject one setting without the other: results would go to a local store that nobody reads."""
+    if (settings.url is None) != (settings.token is None):
+        alone, other = ("URL", "TOKEN") if settings.token is None else ("TOKEN", "URL")
+        raise SettingsError(f"MERGEWATCH_{alone} is set without MERGEWATCH_{other}")

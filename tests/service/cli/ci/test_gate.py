@@ -1,0 +1,288 @@
+"""`mergewatch ci junit` against a real service: what it decides, prints and leaves alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from click.testing import CliRunner, Result
+
+from indexing.models.keys import Scope
+from indexing.models.quarantines import QuarantineRequest
+from service.cli import main
+from service.config.settings import Settings
+from service.server.listener import http_url
+from service.server.process import bind
+from tests.builders import NOON, WIDGETS
+from tests.indexing.ci.environments import GITHUB_PULL, pull_event
+from tests.service.cli.test_ci import enter
+from tests.service.conftest import open_door
+from tests.service.front_door import SEARCH, FrontDoor
+
+SAMPLES = Path(__file__).parents[3] / "samples" / "junit"
+
+PASSED = "<testcase name='a'/>"
+FAILED = (
+    "<testcase name='b' file='t/b.py'>"
+    "<failure type='E'>::set-output::x\nsecond</failure></testcase>"
+)
+OTHER = "<testcase name='c'><error message='broke'/></testcase>"
+
+Gate = Callable[..., Awaitable[Result]]
+
+
+def write(name: str, text: str) -> None:
+    Path(name).write_text(text, encoding="utf-8")
+
+
+def read(name: str) -> str:
+    return Path(name).read_text(encoding="utf-8")
+
+
+@pytest.fixture
+async def door(tmp_path: Path) -> AsyncIterator[FrontDoor]:
+    async for opened in open_door(Settings(data_dir=tmp_path / "data", ingest=True)):
+        opened.key = await opened.new_key(Scope.INGEST)
+        yield opened
+
+
+@pytest.fixture
+def gate(settings: Mapping[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gate:
+    """Run the gate over reports of these cases, against the service that the environment names."""
+    monkeypatch.chdir(tmp_path)
+
+    async def run(*arguments: str, cases: tuple[str, ...] = (), code: int = 0) -> Result:
+        for number, case in enumerate(cases):
+            write(f"{number}.xml", f"<testsuite>{case}</testsuite>")
+        words = ["ci", "junit", "--repository=acme/widgets", "--pipeline=ci", "--job=unit"]
+        words += ["--run-id=1", "--branch=topic", "--commit=1"]
+        result = await asyncio.to_thread(
+            CliRunner().invoke,
+            main,
+            [*words, *arguments, *(f"{number}.xml" for number in range(len(cases)))],
+            catch_exceptions=False,
+        )
+        assert result.exit_code == code, result.output
+        return result
+
+    return run
+
+
+@pytest.fixture(autouse=True)
+def service(door: FrontDoor, settings: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MERGEWATCH_URL", door.base)
+    monkeypatch.setenv("MERGEWATCH_TOKEN", door.key)
+
+
+async def quarantine(door: FrontDoor, *names: str, branch: str | None = None) -> None:
+    for name in names:
+        request = QuarantineRequest(name, "a reason", branch=branch)
+        await door.store.add_quarantine(WIDGETS, request, NOON)
+
+
+async def test_nothing_failed(door: FrontDoor, gate: Gate) -> None:
+    result = await gate(cases=(PASSED,))
+    assert result.stdout == "not blocked: no test failed\n"
+    reader = await door.new_key()
+    found = await door.get(f"{SEARCH}?test_name=*", key=reader)
+    # The branch is not the default one, so the result is stored and not listed.
+    assert found.status == 200
+
+
+async def test_a_failure_blocks(gate: Gate) -> None:
+    result = await gate(cases=(PASSED + OTHER,), code=1)
+    assert result.stdout.splitlines() == [
+        "1 failed, not quarantined:",
+        "  c",
+        "      broke",
+        "",
+        "blocked: 1 failed test is not quarantined",
+    ]
+
+
+async def test_a_quarantined_failure_does_not(door: FrontDoor, gate: Gate) -> None:
+    await quarantine(door, "b", "c")
+    result = await gate(cases=(PASSED + FAILED, OTHER))
+    assert result.stdout.splitlines()[-1] == "not blocked: 2 failed tests are quarantined"
+
+
+async def test_both_kinds_are_printed_apart(door: FrontDoor, gate: Gate) -> None:
+    await quarantine(door, "b")
+    result = await gate(cases=(FAILED + OTHER,), code=1)
+    quarantined, blocking = result.stdout.split("\n\n")[:2]
+    assert quarantined.splitlines()[:2] == ["1 failed, quarantined on topic:", "  b"]
+    assert blocking.splitlines()[:2] == ["1 failed, not quarantined:", "  c"]
+
+
+async def test_the_target_branch_has_the_quarantines_that_count(
+    door: FrontDoor, gate: Gate
+) -> None:
+    await quarantine(door, "b", branch="release/*")
+    await gate(cases=(FAILED,), code=1)
+    await gate("--target-branch=release/1", cases=(FAILED,))
+    await gate("--target-branch=main", cases=(FAILED,), code=1)
+
+
+async def test_a_pull_request_is_judged_by_its_base(
+    door: FrontDoor, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await quarantine(door, "b", branch="main")
+    enter(monkeypatch, GITHUB_PULL, pull_event(ref="topic"))
+    await gate(cases=(FAILED,))
+
+
+async def test_no_result_blocks(gate: Gate) -> None:
+    result = await gate(cases=("",), code=1)
+    assert result.stdout == "blocked: no test result was found\n"
+
+
+async def test_a_report_that_cannot_be_read_blocks(gate: Gate) -> None:
+    write("bad.xml", "<testsuite><testcase name='x'>")
+    result = await gate("bad.xml", cases=(PASSED,), code=1)
+    assert result.stdout == "blocked: reports or results were refused: 1\n"
+    assert "refused: bad.xml" in result.stderr
+    await gate("missing.xml", cases=(PASSED,), code=1)
+
+
+@pytest.mark.parametrize(
+    ("cases", "exit_code", "blocked"),
+    [
+        ((PASSED,), 0, False),
+        ((PASSED,), 3, True),
+        ((FAILED,), 3, False),
+        ((FAILED,), 0, False),
+    ],
+)
+async def test_a_crash_of_the_test_command_blocks(
+    door: FrontDoor, gate: Gate, cases: tuple[str, ...], exit_code: int, blocked: bool
+) -> None:
+    await quarantine(door, "b")
+    await gate(f"--test-exit-code={exit_code}", cases=cases, code=int(blocked))
+
+
+@pytest.mark.parametrize("sample", ["pytest__junit.fail.xml"])
+async def test_a_real_report_blocks_until_its_failures_are_quarantined(
+    door: FrontDoor, gate: Gate, sample: str
+) -> None:
+    result = await gate(str(SAMPLES / sample), code=1)
+    failed = [line.strip() for line in result.stdout.splitlines() if line[:3] != "   "][1:-2]
+    await quarantine(door, *failed)
+    await gate(str(SAMPLES / sample))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cases", "code"),
+    [
+        ((), (PASSED,), 0),
+        ((), (FAILED,), 1),
+        ((), ("",), 1),
+        (("--test-exit-code=0",), (FAILED,), 0),
+        (("--test-exit-code=5",), (FAILED,), 5),
+        (("--test-exit-code=5",), (PASSED,), 5),
+    ],
+)
+async def test_a_refused_key_leaves_the_tests_their_result(
+    door: FrontDoor,
+    gate: Gate,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+    cases: tuple[str, ...],
+    code: int,
+) -> None:
+    await quarantine(door, "b")
+    monkeypatch.setenv("MERGEWATCH_TOKEN", "mw_wrong")
+    result = await gate(*arguments, cases=cases, code=code)
+    assert "warning: quarantines are unknown, so the tests decide alone" in result.stderr
+
+
+async def test_a_service_that_is_down_leaves_the_tests_their_result(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with bind("127.0.0.1", 0) as listener:
+        url = http_url(listener)
+    monkeypatch.setenv("MERGEWATCH_URL", url)
+    result = await gate("--timeout=1", cases=(PASSED,))
+    assert "within 1 seconds" in result.stderr
+    await gate("--timeout=1", cases=(OTHER,), code=1)
+
+
+async def test_a_service_that_is_slow_is_not_waited_for(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hang(_: web.Request) -> web.Response:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    app = web.Application()
+    app.router.add_route("*", "/{anything:.*}", hang)
+    async with TestServer(app) as server:
+        monkeypatch.setenv("MERGEWATCH_URL", str(server.make_url("")))
+        result = await gate("--timeout=1", cases=(PASSED, OTHER), code=1)
+    assert "warning: the service did not answer within 1 seconds" in result.stderr
+    assert "1 failed, not quarantined:" in result.stdout
+
+
+async def test_without_a_service_the_local_store_decides(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MERGEWATCH_URL")
+    monkeypatch.delenv("MERGEWATCH_TOKEN")
+    await gate(cases=(PASSED, FAILED), code=1)
+    added = await asyncio.to_thread(
+        CliRunner().invoke,
+        main,
+        ["quarantine", "add", "--repository=acme/widgets", "--test=b", "--reason=x"],
+    )
+    assert added.exit_code == 0, added.output
+    await gate(cases=(PASSED, FAILED))
+
+
+async def test_github_gets_annotations_and_a_summary(
+    door: FrontDoor, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await quarantine(door, "b")
+    hostile = (
+        "<testcase name='&lt;img src=x&gt;::error::,%'><failure>@all &lt;b&gt;</failure></testcase>"
+    )
+    enter(monkeypatch, GITHUB_PULL, pull_event(ref="topic"))
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
+    write("summary.md", "before\n")
+    result = await gate(cases=(FAILED + hostile,), code=1)
+    lines = result.stdout.splitlines()
+    token = lines[0].removeprefix("::stop-commands::")
+    printed, annotations = (
+        lines[1 : lines.index(f"::{token}::")],
+        lines[lines.index(f"::{token}::") + 1 :],
+    )
+    assert "      E: ::set-output::x" in printed
+    assert annotations == [
+        "::error title=<img src=x>%3A%3Aerror%3A%3A%2C%25::@all <b>",
+        "::warning file=t/b.py,title=Quarantined on main%3A b::E: ::set-output::x%0Asecond",
+    ]
+    summary = read("summary.md")
+    assert summary.startswith("before\n### Blocked: 1 failed test is not quarantined\n")
+    assert "<img" not in summary
+    assert "<code>@all &lt;b&gt;</code>" in summary
+
+
+async def test_a_summary_that_cannot_be_written_changes_nothing(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "no/such/folder")
+    result = await gate(cases=(PASSED,))
+    assert "warning: the step summary cannot be written" in result.stderr
+
+
+async def test_ten_thousand_failures_print_a_screenful(gate: Gate) -> None:
+    cases = "".join(
+        f"<testcase name='t{number}'><failure>{'x' * 100}</failure></testcase>"
+        for number in range(10_000)
+    )
+    result = await gate(cases=(cases,), code=1)
+    assert len(result.stdout.splitlines()) < 200
+    assert "  and 9,950 more" in result.stdout

@@ -1,0 +1,66 @@
+"""action.yml: its script, run as a runner would, calls the command with the inputs as they are."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parents[1]
+BASH = shutil.which("bash") or "bash"
+ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+
+
+def run(tmp_path: Path, **inputs: str) -> list[str]:
+    """Run the last step with a command that prints its arguments, one a line."""
+    values = {name: str(about.get("default", "")) for name, about in ACTION["inputs"].items()}
+    values |= {name.replace("_", "-"): value for name, value in inputs.items()}
+    command = tmp_path / "mergewatch" / "bin" / "mergewatch"
+    command.parent.mkdir(parents=True, exist_ok=True)
+    command.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n', encoding="utf-8")
+    command.chmod(0o755)
+    step = ACTION["runs"]["steps"][-1]
+    environment = {
+        name: values[expression.removeprefix("${{ inputs.").removesuffix(" }}")]
+        for name, expression in step["env"].items()
+    }
+    done = subprocess.run(
+        [BASH, "-eo", "pipefail", "-c", step["run"]],
+        env={**os.environ, "RUNNER_TEMP": str(tmp_path), **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
+    return done.stdout.splitlines()
+
+
+def test_only_what_is_given_becomes_an_option(tmp_path: Path) -> None:
+    assert run(tmp_path, paths="reports/", job="unit") == [
+        *("ci", "junit", "--job", "unit", "--timeout", "120", "--", "reports/")
+    ]
+
+
+def test_inputs_are_data_and_never_shell(tmp_path: Path) -> None:
+    hostile = "$(touch owned); `touch owned` 'a\" b"
+    found = run(
+        tmp_path,
+        paths=f"a b/\n--help\n\n{hostile}\n",
+        job=hostile,
+        target_branch=hostile,
+        test_exit_code="3",
+    )
+    assert found == [
+        *("ci", "junit", "--job", hostile, "--timeout", "120", "--target-branch", hostile),
+        *("--test-exit-code", "3", "--", "a b/", "--help", hostile),
+    ]
+    assert not (tmp_path / "owned").exists()
+
+
+def test_no_input_is_written_into_a_script() -> None:
+    for step in ACTION["runs"]["steps"]:
+        assert "${{" not in step["run"]

@@ -69,6 +69,12 @@ def derive_quarantine_id(test_id: uuid.UUID, number: int) -> uuid.UUID:
     return uuid.uuid5(NAMESPACE, f"quarantine\0{test_id}\0{number}")
 
 
+def derive_failure_id(test_id: uuid.UUID, failure_type: str, shape: str) -> uuid.UUID:
+    """The id of what failures of a test say alike; `shape` is from `indexing.failures`."""
+    digest = _digest("failure", test_id.hex, failure_type, shape)
+    return uuid.UUID(bytes=digest, version=5)
+
+
 def derive_application_id(name: str) -> uuid.UUID:
     """The id of an application that acts in events, derived from its name."""
     return uuid.uuid5(NAMESPACE, f"application\0{name}")

@@ -68,6 +68,7 @@ def make_run(
     branch: str = "main",
     commit: str = "c0ffee",
     pull: PullRequest | None = None,
+    job_url: str | None = None,
 ) -> Run:
     return Run(
         run_id=run_id,
@@ -78,6 +79,7 @@ def make_run(
         commit=commit,
         pull_number=pull.number if pull else None,
         pull=pull,
+        job_url=job_url,
     )
 
 

@@ -11,6 +11,7 @@ from indexing.ci.facts import (
     stated,
     tag_branch,
 )
+from indexing.job_urls import read_job_url
 
 
 def read_job(environment: Environment) -> JobFacts:
@@ -35,8 +36,15 @@ def read_job(environment: Environment) -> JobFacts:
         run_id=stated(environment, "BUILDKITE_BUILD_ID"),
         attempt=retries + 1,
         pull_number=number_in(environment, "BUILDKITE_PULL_REQUEST"),
+        job_url=_find_url(environment),
         notes=tuple(notes),
     )
+
+
+def _find_url(environment: Environment) -> str | None:
+    build = stated(environment, "BUILDKITE_BUILD_URL")
+    job = stated(environment, "BUILDKITE_JOB_ID")
+    return read_job_url(f"{build}#{job}" if build and job else build)
 
 
 def _find_branch(environment: Environment) -> str | None:

@@ -12,6 +12,7 @@ from indexing.ci.facts import (
     stated,
     tag_branch,
 )
+from indexing.job_urls import read_job_url
 
 
 def read_job(environment: Environment) -> JobFacts:
@@ -38,4 +39,5 @@ def read_job(environment: Environment) -> JobFacts:
         job=job,
         run_id=stated(environment, "CIRCLE_WORKFLOW_ID", "CIRCLE_BUILD_NUM"),
         pull_number=number_in(environment, "CIRCLE_PR_NUMBER") or pull_of_page(page)[1],
+        job_url=read_job_url(stated(environment, "CIRCLE_BUILD_URL")),
     )

@@ -49,6 +49,7 @@ class JobFacts:
     attempt: int | None = None
     pull_number: int | None = None
     pull: PullRequest | None = None
+    job_url: str | None = None
     notes: tuple[str, ...] = ()
 
 

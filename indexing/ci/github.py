@@ -20,6 +20,7 @@ from indexing.ci.facts import (
     stated,
 )
 from indexing.errors import InvalidValueError
+from indexing.job_urls import read_job_url
 from indexing.junit.pull_requests import parse_pull_request
 from indexing.models.executions import PullRequest
 
@@ -65,8 +66,22 @@ def read_job(environment: Environment, event: str | None) -> JobFacts:
         attempt=number_in(environment, "GITHUB_RUN_ATTEMPT"),
         pull_number=head.pull_number,
         pull=head.pull,
+        job_url=_find_url(environment),
         notes=(head.note,) if head.note else (),
     )
+
+
+def _find_url(environment: Environment) -> str | None:
+    """Return the page of this attempt of the run: no variable has the number of the job's page."""
+    parts = [
+        stated(environment, f"GITHUB_{name}") for name in ("SERVER_URL", "REPOSITORY", "RUN_ID")
+    ]
+    if None in parts:
+        return None
+    server, repository, run = parts
+    attempt = number_in(environment, "GITHUB_RUN_ATTEMPT")
+    page = f"{server}/{repository}/actions/runs/{run}"
+    return read_job_url(page if attempt is None else f"{page}/attempts/{attempt}")
 
 
 def _find_head(environment: Environment, event: str | None) -> _Head:

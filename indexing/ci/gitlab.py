@@ -14,6 +14,7 @@ from indexing.ci.facts import (
     stated,
     tag_branch,
 )
+from indexing.job_urls import read_job_url
 
 # The suffix that `parallel: 5` adds to the name of a job.
 _SHARD: Final = re.compile(r"\s+[0-9]+/[0-9]+")
@@ -52,6 +53,7 @@ def read_job(environment: Environment) -> JobFacts:
         run_id=stated(environment, "CI_PIPELINE_ID"),
         pull_number=number_in(environment, "CI_MERGE_REQUEST_IID")
         or number_in(environment, "CI_EXTERNAL_PULL_REQUEST_IID"),
+        job_url=read_job_url(stated(environment, "CI_JOB_URL", "CI_PIPELINE_URL")),
         notes=notes,
     )
 

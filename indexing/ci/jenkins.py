@@ -14,6 +14,7 @@ from indexing.ci.facts import (
     stated,
     tag_branch,
 )
+from indexing.job_urls import read_job_url
 
 # Prefixes that the git plugin adds to a branch checked out from its remote.
 _REMOTE_MARKS: Final = ("refs/remotes/origin/", "refs/heads/", "remotes/origin/", "origin/")
@@ -48,6 +49,7 @@ def read_job(environment: Environment) -> JobFacts:
         # A build number alone repeats in every branch of a multibranch project.
         run_id=stated(environment, "BUILD_TAG", "BUILD_ID", "BUILD_NUMBER"),
         pull_number=number_in(environment, "CHANGE_ID") or page_number,
+        job_url=read_job_url(stated(environment, "BUILD_URL")),
         notes=notes,
     )
 

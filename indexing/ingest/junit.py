@@ -247,6 +247,7 @@ def _to_execution(
         function_name=case.function_name,
         failure_type=case.failure_type,
         failure_message=case.failure_message,
+        failure_trace=case.failure_trace,
     )
 
 

@@ -53,8 +53,9 @@ class ReportCase:
     """One `testcase`: one execution of one test.
 
     `duration` is in seconds. `timestamp` is that of the case, else that of the nearest enclosing
-    suite that has one. `line` is where the start tag ends; it is `None` in UTF-16, where bytes do
-    not show line ends.
+    suite that has one. `failure_trace` is the text of the failure, else what the case wrote to its
+    standard error, packed by `indexing.failures.traces`. `line` is where the start tag ends; it is
+    `None` in UTF-16, where bytes do not show line ends.
     """
 
     test_name: str
@@ -66,6 +67,7 @@ class ReportCase:
     function_name: str | None = None
     failure_type: str | None = None
     failure_message: str | None = None
+    failure_trace: bytes | None = None
     line: int | None = None
 
 

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Final
 
 from indexing.errors import InvalidValueError
+from indexing.failures.traces import TraceBuffer, pack_trace
 from indexing.junit.cases import (
     FAILURE_MESSAGE_MAX_LENGTH,
     FAILURE_TYPE_MAX_LENGTH,
@@ -32,6 +33,7 @@ _CASE: Final = "testcase"
 _FAILURES: Final = frozenset({"failure", "error"})
 # Failed attempts before the final one, as Surefire, nextest and Playwright mark them.
 _RETRIES: Final = frozenset({"flakyFailure", "flakyError", "rerunFailure", "rerunError"})
+_ERROR_OUTPUT: Final = "system-err"
 _SKIPPED: Final = frozenset({"skipped", "ignored", "disabled"})
 # GoogleTest and CTest mark a disabled test by this attribute alone, without an element.
 _NOT_RUN: Final = {
@@ -78,11 +80,13 @@ class _OpenCase:
     retried: bool = False
     failure_type: str | None = None
     failure_message: str | None = None
+    body: TraceBuffer | None = None
+    error_output: TraceBuffer | None = None
 
 
 @dataclass(slots=True)
-class _Body:
-    """The text of a failure; buffers no more of it than will be stored."""
+class _Message:
+    """The start of a text, for a failure without a message of its own."""
 
     pieces: list[str] = field(default_factory=list)
     room: int = FAILURE_MESSAGE_MAX_LENGTH
@@ -115,7 +119,9 @@ class CaseCollector:
         self._passed_over_from: int | None = None
         self._suites = [_Suite()]
         self._case: _OpenCase | None = None
-        self._body: _Body | None = None
+        # Where the text of the current element goes.
+        self._message: _Message | None = None
+        self._text: TraceBuffer | None = None
         self._names: set[str] = set()
         self._previous: ReportCase | RefusedCase | None = None
 
@@ -162,8 +168,10 @@ class CaseCollector:
 
     def data(self, text: str) -> None:
         self.stirred = True
-        if self._body is not None:
-            self._body.add(text)
+        if self._text is not None:
+            self._text.add(text)
+            if self._message is not None:
+                self._message.add(text)
 
     def comment(self, _text: str) -> None:
         self.stirred = True
@@ -194,17 +202,20 @@ class CaseCollector:
                 case.failure_type = _cut(attributes.get("type"), FAILURE_TYPE_MAX_LENGTH)
                 case.failure_message = _cut(attributes.get("message"), FAILURE_MESSAGE_MAX_LENGTH)
                 if case.failure_message is None:
-                    self._body = _Body()
+                    self._message = _Message()
+                self._text = case.body = TraceBuffer()
         elif name in _RETRIES:
             case.retried = True
         elif name in _SKIPPED:
             case.skipped = True
+        elif name == _ERROR_OUTPUT and case.error_output is None:
+            self._text = case.error_output = TraceBuffer()
         self._passed_over_from = self._depth
 
     def _end_body(self) -> None:
-        if self._body is not None and self._case is not None:
-            self._case.failure_message = self._body.text()
-        self._body = None
+        if self._message is not None and self._case is not None:
+            self._case.failure_message = self._message.text()
+        self._message = self._text = None
 
     def _give(self, case: ReportCase | RefusedCase) -> None:
         """Add a finished case to `finished`, unless it is the second part of the previous one."""
@@ -247,6 +258,7 @@ class CaseCollector:
             function_name=name,
             failure_type=case.failure_type,
             failure_message=case.failure_message,
+            failure_trace=_find_trace(case) if conclusion is Conclusion.FAILED else None,
             line=case.line,
         )
 
@@ -264,6 +276,14 @@ def _says(attributes: Mapping[str, str], words: Mapping[str, frozenset[str]]) ->
     return any(
         attributes[name].lower() in known for name, known in words.items() if name in attributes
     )
+
+
+def _find_trace(case: _OpenCase) -> bytes | None:
+    for buffer in (case.body, case.error_output):
+        text = None if buffer is None else buffer.text()
+        if text is not None:
+            return pack_trace(text)
+    return None
 
 
 def _stated(attributes: Mapping[str, str], name: str) -> str | None:

@@ -48,6 +48,7 @@ class Run:
     """The facts of one CI job that all its executions share.
 
     `attempt` counts from 1. `pull_number` may be known without the rest of the pull request.
+    `job_url` is the page of the job at the CI.
     """
 
     run_id: str
@@ -58,6 +59,7 @@ class Run:
     commit: str
     pull_number: int | None = None
     pull: PullRequest | None = None
+    job_url: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ class Execution:
 
     `needed_retries` marks a pass that took more than one attempt according to the report.
     `duration` is in seconds. The id is derived from the rest, 16 bytes.
+    `failure_trace` is packed by `indexing.failures.traces`.
     """
 
     id: bytes
@@ -81,6 +84,7 @@ class Execution:
     function_name: str | None = None
     failure_type: str | None = None
     failure_message: str | None = None
+    failure_trace: bytes | None = None
 
 
 def group_by_run(results: Iterable[tuple[Run, Execution]]) -> dict[Run, list[Execution]]:

@@ -33,6 +33,8 @@ EXCEPTION_STACKTRACE: Final = "exception.stacktrace"
 # About the run.
 PIPELINE_NAME: Final = "cicd.pipeline.name"
 TASK_NAME: Final = "cicd.pipeline.task.name"
+TASK_RUN_URL: Final = "cicd.pipeline.task.run.url.full"
+RUN_URL: Final = "cicd.pipeline.run.url.full"
 RUN_ID: Final = "cicd.pipeline.run.id"
 RUN_ATTEMPT: Final = "cicd.pipeline.run.attempt"
 # A test framework's own run id: set even outside of CI.

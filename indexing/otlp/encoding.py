@@ -10,6 +10,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, Span, Status
 
+from indexing.failures.traces import unpack_trace
 from indexing.identifiers import derive_span_id, derive_trace_id
 from indexing.models.executions import Conclusion, Execution, Run
 from indexing.names import RepositoryName
@@ -89,6 +90,7 @@ def _to_resource(run: Run, of_run: Sequence[KeyValue], execution: Execution) -> 
                 names.TASK_NAME: run.job_name,
                 names.RUN_ID: run.run_id,
                 names.RUN_ATTEMPT: run.attempt,
+                names.TASK_RUN_URL: run.job_url,
                 names.HEAD_NAME: run.branch,
                 names.HEAD_REVISION: run.commit,
                 names.TEST_FRAMEWORK: execution.framework,
@@ -142,6 +144,9 @@ def _to_span(trace_id: bytes, execution: Execution) -> Span:
                 names.CODE_FUNCTION: execution.function_name,
                 names.EXCEPTION_TYPE: execution.failure_type,
                 names.EXCEPTION_MESSAGE: execution.failure_message,
+                names.EXCEPTION_STACKTRACE: None
+                if execution.failure_trace is None
+                else unpack_trace(execution.failure_trace),
             }
         )
     )

@@ -8,7 +8,9 @@ from typing import Final
 
 from indexing.accepted_times import check_accepted
 from indexing.errors import InvalidValueError
+from indexing.failures.traces import bound_trace, pack_trace
 from indexing.identifiers import MAX_INTEGER, derive_identity_id, derive_otlp_execution_id
+from indexing.job_urls import read_job_url
 from indexing.junit.cases import (
     FAILURE_MESSAGE_MAX_LENGTH,
     FAILURE_TYPE_MAX_LENGTH,
@@ -95,6 +97,18 @@ class _Facts:
             raise InvalidValueError(f"{alternatives[0]} {error}") from error
 
 
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """What a span says about the failure of its test."""
+
+    type: str | None = None
+    message: str | None = None
+    trace: bytes | None = None
+
+
+_NO_FAILURE: Final = _Failure()
+
+
 def to_execution(
     repository: RepositoryName, span: ReceivedSpan, now: datetime
 ) -> tuple[Run, Execution] | None:
@@ -111,9 +125,7 @@ def to_execution(
     test_name = _read_test_name(facts, span)
     run = _read_run(facts)
     conclusion = _read_conclusion(facts, span)
-    failure_type, failure_message = (
-        _read_failure(facts, span) if conclusion is Conclusion.FAILED else (None, None)
-    )
+    failure = _read_failure(facts, span) if conclusion is Conclusion.FAILED else _NO_FAILURE
     trace_id = _check_id("traceId", span.trace_id, _TRACE_ID_BYTES)
     span_id = _check_id("spanId", span.span_id, _SPAN_ID_BYTES)
     identity = derive_identity_id(repository, test_name, run.pipeline_name, run.job_name)
@@ -132,8 +144,9 @@ def to_execution(
         function_name=facts.short_text(
             FILEPATH_MAX_LENGTH, names.CODE_FUNCTION, names.CODE_FUNCTION_NAME
         ),
-        failure_type=failure_type,
-        failure_message=failure_message,
+        failure_type=failure.type,
+        failure_message=failure.message,
+        failure_trace=failure.trace,
     )
     return run, execution
 
@@ -170,6 +183,7 @@ def _read_run(facts: _Facts) -> Run:
         commit=facts.stored_name(names.HEAD_REVISION),
         pull_number=number,
         pull=None if number is None else _read_pull(facts, number),
+        job_url=_read_url(facts, names.TASK_RUN_URL) or _read_url(facts, names.RUN_URL),
     )
 
 
@@ -181,6 +195,11 @@ def _read_branch(facts: _Facts, pull_number: int | None) -> str:
     branch = facts.stored_name(names.HEAD_NAME)
     is_of_fork = pull_number is not None and facts.text(names.BASE_NAME) == branch
     return f"fork:{branch}" if is_of_fork else branch
+
+
+def _read_url(facts: _Facts, name: str) -> str | None:
+    value = facts.get(name)
+    return read_job_url(value) if isinstance(value, str) else None
 
 
 def _read_pull(facts: _Facts, number: int) -> PullRequest | None:
@@ -205,16 +224,19 @@ def _read_conclusion(facts: _Facts, span: ReceivedSpan) -> Conclusion:
     return conclusion
 
 
-def _read_failure(facts: _Facts, span: ReceivedSpan) -> tuple[str | None, str | None]:
-    """Return the type and the message of the failure, each cut as for JUnit reports."""
+def _read_failure(facts: _Facts, span: ReceivedSpan) -> _Failure:
+    """Return the failure, each part cut as for JUnit reports."""
     if names.EXCEPTION_TYPE not in facts.own and names.EXCEPTION_MESSAGE not in facts.own:
         facts = _Facts(span.exception, facts.own)
     message = facts.text(names.EXCEPTION_MESSAGE, names.EXCEPTION_STACKTRACE)
     if message is None:
         message = _check("status.message", span.status_message)
-    return (
+    stack = facts.text(names.EXCEPTION_STACKTRACE)
+    trace = None if stack is None else bound_trace(stack)
+    return _Failure(
         _cut(facts.text(names.EXCEPTION_TYPE), FAILURE_TYPE_MAX_LENGTH),
         _cut(message, FAILURE_MESSAGE_MAX_LENGTH),
+        None if trace is None else pack_trace(trace),
     )
 
 

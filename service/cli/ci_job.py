@@ -72,9 +72,11 @@ def make_run(
         raise _missing([*missing, *lacking], facts)
     attempt: int | None = given["attempt"]
     pull: tuple[int | None, PullRequest | None] | None = given["pull_request"]
+    job_url: str | None = None
     if facts is not None and _is_same_run(known, facts):
         attempt = attempt or facts.attempt
         pull = pull or (facts.pull_number, facts.pull)
+        job_url = facts.job_url
     number, details = pull or (None, None)
     run = Run(
         run_id=known["run_id"],
@@ -85,6 +87,7 @@ def make_run(
         commit=known["commit"],
         pull_number=number,
         pull=details,
+        job_url=job_url,
     )
     try:
         check_run(run)

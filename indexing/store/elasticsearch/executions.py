@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
 
+from indexing.failures.fingerprint import identify_failure
 from indexing.identifiers import derive_run_id, derive_test_id
 from indexing.models.executions import Execution, Run
 from indexing.models.tests import METADATA_FIELDS
@@ -237,11 +239,14 @@ def _operation_of(
     run, execution = result.run, result.execution
     routing = routing_of(repository)
     index = _slice_of(cluster, execution)
+    test_id = derive_test_id(repository, execution.test_name)
+    failure_id = identify_failure(test_id, execution)
+    trace = execution.failure_trace
     overwrites = place is not None and place.index == index
     source: dict[str, Any] = {
         "repository_id": routing,
         "execution_id": execution.id.hex(),
-        "test_id": str(derive_test_id(repository, execution.test_name)),
+        "test_id": str(test_id),
         "run": derive_run_id(repository, run).hex(),
         "run_id": run.run_id,
         "attempt": run.attempt,
@@ -251,12 +256,15 @@ def _operation_of(
         "commit": run.commit,
         "pull_number": run.pull_number,
         "pull": pull_document(run.pull),
+        "job_url": run.job_url,
         "conclusion": execution.conclusion.value,
         TIME: to_microseconds(execution.finished_at),
         "needed_retries": execution.needed_retries,
         "duration": execution.duration,
         "failure_type": execution.failure_type,
         "failure_message": execution.failure_message,
+        "failure_id": None if failure_id is None else str(failure_id),
+        "failure_trace": None if trace is None else b64encode(trace).decode(),
         "epoch": epoch,
     }
     source |= {field: getattr(execution, field) for field in METADATA_FIELDS}

@@ -6,6 +6,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from indexing.failures.fingerprint import identify_failure
 from indexing.identifiers import derive_identity_id, derive_test_id
 from indexing.models.executions import Conclusion, Execution, Run
 from indexing.names import RepositoryName
@@ -16,8 +17,9 @@ from indexing.store.sqlite.repositories import require_repository_id
 from indexing.store.sqlite.search.plan import indexed_text
 from indexing.timestamps import to_microseconds
 
-# The value in `runs` for a run without a pull request: the column is part of a unique key.
+# The values in `runs` for a run without a pull request or URL: both are part of a unique key.
 NO_PULL_NUMBER = -1
+NO_URL = ""
 
 
 def write_results(
@@ -36,7 +38,7 @@ def write_results(
         for execution in executions:
             test, identity = _ensure_identity(connection, repository, repository_id, run, execution)
             touched.add(test)
-            if _insert_execution(connection, identity, run_row, branch, execution):
+            if _insert_execution(connection, repository, identity, run_row, branch, execution):
                 gained[execution.conclusion] += 1
     mark_stale(connection, touched)
     # Once for each job, however many commits it has.
@@ -73,10 +75,12 @@ def _ensure_run(connection: sqlite3.Connection, job: JobRun, branch: int, run: R
         run.commit,
         NO_PULL_NUMBER if run.pull_number is None else run.pull_number,
         text_of_pull(run.pull),
+        run.job_url or NO_URL,
     )
     connection.execute(
         "INSERT INTO runs (repository_id, run_id, attempt, pipeline_name, job_name, branch,"
-        " commit_sha, pull_number, pull, infrastructure_failure) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?,"
+        " commit_sha, pull_number, pull, job_url, infrastructure_failure)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
         f" coalesce((SELECT infrastructure_failure FROM job_runs WHERE {SAME_JOB}), 0))"
         " ON CONFLICT DO NOTHING",
         (*columns, *job),
@@ -84,7 +88,7 @@ def _ensure_run(connection: sqlite3.Connection, job: JobRun, branch: int, run: R
     row = connection.execute(
         "SELECT id FROM runs WHERE repository_id = ? AND run_id = ? AND attempt = ?"
         " AND pipeline_name = ? AND job_name = ? AND branch = ? AND commit_sha = ?"
-        " AND pull_number = ? AND pull = ?",
+        " AND pull_number = ? AND pull = ? AND job_url = ?",
         columns,
     ).fetchone()
     found: int = row[0]
@@ -136,13 +140,20 @@ def _ensure_test(
 
 
 def _insert_execution(
-    connection: sqlite3.Connection, identity: int, run: int, branch: int, execution: Execution
+    connection: sqlite3.Connection,
+    repository: RepositoryName,
+    identity: int,
+    run: int,
+    branch: int,
+    execution: Execution,
 ) -> bool:
-    done = connection.execute(
+    failure_id = identify_failure(derive_test_id(repository, execution.test_name), execution)
+    inserted = connection.execute(
         "INSERT INTO executions (execution_id, identity, run, branch, conclusion, needed_retries,"
         " finished_at, duration, framework, framework_version, language, filepath, function_name,"
-        " failure_type, failure_message) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT (execution_id) DO NOTHING",
+        " failure_type, failure_message, failure_id)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (execution_id) DO NOTHING RETURNING id",
         (
             execution.id,
             identity,
@@ -159,6 +170,12 @@ def _insert_execution(
             execution.function_name,
             execution.failure_type,
             execution.failure_message,
+            None if failure_id is None else failure_id.bytes,
         ),
-    )
-    return done.rowcount > 0
+    ).fetchone()
+    if inserted is not None and execution.failure_trace is not None:
+        connection.execute(
+            "INSERT INTO failure_traces (execution, trace) VALUES (?, ?)",
+            (inserted[0], execution.failure_trace),
+        )
+    return inserted is not None

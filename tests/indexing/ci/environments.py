@@ -6,6 +6,7 @@ from typing import Any
 
 GITHUB = {
     "GITHUB_ACTIONS": "true",
+    "GITHUB_SERVER_URL": "https://code.example",
     "GITHUB_REPOSITORY": "acme/widgets",
     "GITHUB_EVENT_NAME": "push",
     "GITHUB_EVENT_PATH": "/github/workflow/event.json",
@@ -33,6 +34,7 @@ GITLAB = {
     "CI_COMMIT_SHA": "c0ffee",
     "CI_CONFIG_PATH": ".gitlab-ci.yml",
     "CI_JOB_NAME": "unit",
+    "CI_JOB_URL": "https://code.example/acme/widgets/-/jobs/7",
     "CI_PIPELINE_ID": "7001",
 }
 JENKINS = {
@@ -42,6 +44,7 @@ JENKINS = {
     "GIT_COMMIT": "c0ffee",
     "JOB_NAME": "folder/tests",
     "BUILD_ID": "42",
+    "BUILD_URL": "https://jenkins.acme.example/job/tests/42/",
     "BUILD_TAG": "jenkins-folder-tests-42",
 }
 CIRCLECI = {
@@ -53,6 +56,7 @@ CIRCLECI = {
     "CIRCLE_JOB": "unit",
     "CIRCLE_WORKFLOW_ID": "00000000-0000-4000-8000-000000000001",
     "CIRCLE_BUILD_NUM": "42",
+    "CIRCLE_BUILD_URL": "https://circle.example/acme/widgets/42",
 }
 BUILDKITE = {
     "BUILDKITE": "true",
@@ -63,6 +67,8 @@ BUILDKITE = {
     "BUILDKITE_LABEL": "unit",
     "BUILDKITE_STEP_KEY": "unit-step",
     "BUILDKITE_BUILD_ID": "build-7001",
+    "BUILDKITE_BUILD_URL": "https://kite.example/acme/tests/builds/7",
+    "BUILDKITE_JOB_ID": "job-1",
     "BUILDKITE_RETRY_COUNT": "1",
     "BUILDKITE_PULL_REQUEST": "false",
     "BUILDKITE_PULL_REQUEST_REPO": "",

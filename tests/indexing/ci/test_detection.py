@@ -76,6 +76,29 @@ def test_the_base_of_a_pull_request_is_known_where_the_ci_states_it(
     assert find(environment).base_branch == base
 
 
+@pytest.mark.parametrize(
+    ("environment", "url"),
+    [
+        (GITHUB, "https://code.example/acme/widgets/actions/runs/7001/attempts/2"),
+        (GITLAB, "https://code.example/acme/widgets/-/jobs/7"),
+        (JENKINS, "https://jenkins.acme.example/job/tests/42/"),
+        (CIRCLECI, "https://circle.example/acme/widgets/42"),
+        (BUILDKITE, "https://kite.example/acme/tests/builds/7#job-1"),
+    ],
+)
+def test_the_page_of_the_job_is_known(environment: dict[str, str], url: str) -> None:
+    assert find(environment).job_url == url
+
+
+@pytest.mark.parametrize("environment", [GITHUB, GITLAB, JENKINS, CIRCLECI, BUILDKITE])
+def test_a_page_that_is_no_link_is_left_out(environment: dict[str, str]) -> None:
+    hostile = {
+        name: value.replace("https://", "https://token:secret@") if "URL" in name else value
+        for name, value in environment.items()
+    }
+    assert find(hostile).job_url is None
+
+
 def test_outside_of_any_ci_nothing_is_known() -> None:
     assert find_job({}) is None
     assert find_job({"CI": "true", "GITHUB_ACTIONS": "false", "GITLAB_CI": ""}) is None

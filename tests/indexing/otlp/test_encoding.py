@@ -11,6 +11,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from indexing.failures.traces import pack_trace
 from indexing.identifiers import derive_span_id, derive_trace_id
 from indexing.models.executions import Conclusion, Execution
 from indexing.otlp.encoding import (
@@ -20,7 +21,7 @@ from indexing.otlp.encoding import (
 )
 from tests.builders import NOON, PULL, WIDGETS, make_executions, make_run
 
-RUN = make_run("7", attempt=2, pull=PULL)
+RUN = make_run("7", attempt=2, pull=PULL, job_url="https://ci.example/7")
 OF_PULL = {
     "vcs.change.id": "17",
     "mergewatch.pull_request.id": 900,
@@ -60,6 +61,7 @@ def test_a_request_tells_of_the_run_and_of_each_execution() -> None:
         function_name="test 0",
         failure_type="E",
         failure_message="wrong",
+        failure_trace=pack_trace("at a.py"),
     )
     (batch,) = encode_executions(WIDGETS, RUN, [failed])
     resource, (span,) = decode(batch.body)
@@ -68,6 +70,7 @@ def test_a_request_tells_of_the_run_and_of_each_execution() -> None:
         "cicd.pipeline.task.name": "unit",
         "cicd.pipeline.run.id": "7",
         "cicd.pipeline.run.attempt": 2,
+        "cicd.pipeline.task.run.url.full": "https://ci.example/7",
         "vcs.ref.head.name": "main",
         "vcs.ref.head.revision": "c0ffee",
         "test.framework": "pytest",
@@ -83,6 +86,7 @@ def test_a_request_tells_of_the_run_and_of_each_execution() -> None:
         "code.function": "test 0",
         "exception.type": "E",
         "exception.message": "wrong",
+        "exception.stacktrace": "at a.py",
     }
     assert (span.name, span.status.code) == ("a.test 0", 2)
     assert span.end_time_unix_nano == int(NOON.timestamp()) * 10**9

@@ -9,6 +9,7 @@ import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from indexing.errors import InvalidValueError
+from indexing.failures.traces import unpack_trace
 from indexing.junit.cases import FAILURE_MESSAGE_MAX_LENGTH, FAILURE_TYPE_MAX_LENGTH
 from indexing.models.executions import MAX_ATTEMPT, Conclusion, Execution, PullRequest, Run
 from indexing.names import STORED_NAME_MAX_BYTES
@@ -268,3 +269,21 @@ def test_the_branch_of_a_fork_is_not_taken_for_the_one_of_its_name_here() -> Non
     assert read_run(**of_fork).branch == "main"
     other = {"vcs.ref.head.name": "mend", "vcs.ref.base.name": "main"}
     assert read_run(**other, **PULL).branch == "mend"
+
+
+def test_the_trace_of_the_exception_is_kept() -> None:
+    about = {"exception.message": "stuck", "exception.stacktrace": "\n  at hinge\n"}
+    failed = read_execution(make_span("t", "failed", attributes=about))
+    assert failed.failure_trace is not None
+    assert unpack_trace(failed.failure_trace) == "  at hinge"
+    assert failed.failure_message == "stuck"
+    assert read_execution(make_span("t", "passed", attributes=about)).failure_trace is None
+
+
+def test_the_page_of_the_job_comes_before_that_of_its_pipeline() -> None:
+    task, pipeline = "https://ci.example/job/7", "https://ci.example/run/1"
+    names = ("cicd.pipeline.task.run.url.full", "cicd.pipeline.run.url.full")
+    assert read_run(**dict(zip(names, (task, pipeline), strict=True))).job_url == task
+    assert read_run(**{names[1]: pipeline}).job_url == pipeline
+    assert read_run(**{names[0]: "javascript:alert(1)", names[1]: pipeline}).job_url == pipeline
+    assert read_run(**{names[0]: 7}).job_url is None

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 # Increase it with every change of a mapping or of a field's meaning; `upgrade` says how to migrate
 # indices of an earlier version.
-LAYOUT_VERSION: Final = 1
+LAYOUT_VERSION: Final = 2
 
 # Increase it with every change of a template, and so with every change of the layout.
-TEMPLATES_VERSION: Final = 2
+TEMPLATES_VERSION: Final = 3
 
 # Older servers lack features that this backend uses, or respond differently.
 MIN_SERVER_MAJOR: Final = 9
@@ -85,8 +85,10 @@ EXECUTIONS_MAPPING: Final = {
     "pipeline_name": _KEYWORD,
     "job_name": _KEYWORD,
     "branch": _KEYWORD,
+    "commit": _KEYWORD,
     "conclusion": _KEYWORD,
     "finished_at": _LONG,
+    "failure_id": _KEYWORD,
     "epoch": _LONG,
 }
 

@@ -8,8 +8,8 @@ released migration, except for its speed. To add one:
 
 All missing migrations run in one transaction, together with the new version number. So a migration
 must not commit, and a kill cannot leave it half done. Foreign keys are off meanwhile, so tables can
-be rebuilt; such a migration ends with `check_foreign_keys`. A migration uses plain SQL and its own
-constants, because the rest of the package changes later.
+be rebuilt; such a migration ends with `statements.check_foreign_keys`. A migration uses plain SQL
+and its own constants, because the rest of the package changes later.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ import sqlite3
 from collections.abc import Callable
 from typing import Final
 
-from indexing.errors import StoreError
-from indexing.store.sqlite.migrations import version_1, version_2, version_3
+from indexing.store.sqlite.migrations import version_1, version_2, version_3, version_4
 
 Migration = Callable[[sqlite3.Connection], None]
 
@@ -27,11 +26,5 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     version_1.migrate,
     version_2.migrate,
     version_3.migrate,
+    version_4.migrate,
 )
-
-
-def check_foreign_keys(connection: sqlite3.Connection) -> None:
-    """Raise `StoreError` if a row refers to a missing one."""
-    row = connection.execute("PRAGMA foreign_key_check").fetchone()
-    if row is not None:
-        raise StoreError(f"a row of {row[0]} refers to a row of {row[2]} that is not there")

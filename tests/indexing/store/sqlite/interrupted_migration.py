@@ -14,7 +14,8 @@ import signal
 import sqlite3
 import sys
 
-from indexing.store.sqlite.migrations import MIGRATIONS, check_foreign_keys
+from indexing.store.sqlite.migrations import MIGRATIONS
+from indexing.store.sqlite.migrations.statements import check_foreign_keys
 from indexing.store.sqlite.schema import ensure_schema
 
 

@@ -1,0 +1,26 @@
+"""The valid form of the URL of a CI job, which pages show as a link. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from urllib.parse import urlsplit
+
+URL_MAX_LENGTH: Final = 2_048
+
+# RFC 3986 without brackets of addresses: printable ASCII, no blank and no quote.
+_FORM: Final = re.compile(r"https?://[!#-;=?-~]+")
+
+
+def read_job_url(text: str | None) -> str | None:
+    """Return the URL if it is one of HTTP that holds no credentials, else `None`.
+
+    Anything else may run code or leak a password where it is shown.
+    """
+    if text is None or len(text) > URL_MAX_LENGTH or not _FORM.fullmatch(text):
+        return None
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return None
+    return text if parts.hostname and "@" not in parts.netloc else None

@@ -9,13 +9,15 @@ from operator import attrgetter
 from typing import Final
 
 from indexing.health.observations import Judgement, Observation
+from indexing.health.sequences import summarise
+from indexing.health.status import judge_sequence
 from indexing.health.thresholds import (
     INFRASTRUCTURE_FAILED_PERCENT,
     INFRASTRUCTURE_MIN_RESULTS,
     LIVE_FOR,
     RECOVERY_VERDICTS,
 )
-from indexing.health.verdicts import Outcome, Verdict, gather_sequences, judge_sequence
+from indexing.health.verdicts import Outcome, Verdict, gather_sequences
 from indexing.health.window import day_of, first_day
 from indexing.models.executions import Conclusion, PullRequest
 from indexing.models.tests import METADATA_FIELDS, HealthStatus, TestHealth, TestMetadata
@@ -143,7 +145,7 @@ def _find_worst(
     flaky_detection: bool,
 ) -> HealthStatus:
     statuses = {
-        judge_sequence(verdicts, flaky_detection=flaky_detection)
+        judge_sequence(summarise(verdicts), flaky_detection=flaky_detection)
         for verdicts in sequences.values()
         # A job that runs an unchanged commit every night is still live.
         if newest - max(verdict.last_at for verdict in verdicts) <= LIVE_FOR

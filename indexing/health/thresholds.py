@@ -29,6 +29,25 @@ BROKEN_FAILED_IN_SPAN: Final = 8
 FLAKY_SPAN: Final = 20
 FLAKY_CHANGES: Final = 2
 
+# A sequence with this many verdicts on each day that has one gets a rule of its own for `flaky`:
+# there, a regression that is mended within hours makes as many changes as a flaky test does in
+# weeks. No real history at hand has more than 3.5; `benchmarks/health` simulates those that do.
+DENSE_VERDICTS_A_DAY: Final = 10
+
+# One lone failure is an accident, two may be one outage on both sides of midnight. Of the healthy
+# tests that are simulated, 1 to 2 % get to three such days in a month; of those that fail once in
+# 100 runs, at 50 runs a day, half get there within a week.
+ALONE_DAYS: Final = 3
+
+# Two such days among the newest 20 verdicts are enough: a test that fails so often need not wait
+# for a third one.
+NEAR_DAYS: Final = 2
+NEAR_SPAN: Final = 20
+
+# Mended: no failure on 5 times as many days as there were from one such day to the next. Chance
+# leaves that long a gap in a flaky test one time in e^5, about 150.
+MENDED_GAPS: Final = 5
+
 # When more than four fifths of a report fail, the machine failed, not the tests. With fewer than 20
 # results, the two cannot be distinguished.
 INFRASTRUCTURE_MIN_RESULTS: Final = 20

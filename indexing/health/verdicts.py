@@ -1,4 +1,4 @@
-"""Turns executions into verdicts, and one job's verdicts into its status; knows no window."""
+"""Turns executions into verdicts, and verdicts into sequences; knows no window."""
 
 from __future__ import annotations
 
@@ -6,18 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
-from itertools import pairwise
 
 from indexing.health.observations import Observation
-from indexing.health.thresholds import (
-    BROKEN_FAILED_IN_SPAN,
-    BROKEN_SPAN,
-    BROKEN_STREAK,
-    FLAKY_CHANGES,
-    FLAKY_SPAN,
-)
 from indexing.models.executions import Conclusion
-from indexing.models.tests import HealthStatus
 
 
 class Outcome(Enum):
@@ -59,15 +50,6 @@ def gather_sequences(
     }
 
 
-def judge_sequence(verdicts: Sequence[Verdict], *, flaky_detection: bool) -> HealthStatus:
-    """Return the status of one job from its verdicts: at least one, oldest first."""
-    if _is_broken(verdicts):
-        return HealthStatus.BROKEN
-    if flaky_detection and _is_flaky(verdicts):
-        return HealthStatus.FLAKY
-    return HealthStatus.HEALTHY
-
-
 def _judge_commit(commit: str, executions: Sequence[Observation]) -> Verdict:
     # A fast path: nearly all commits have one execution, and this runs for every commit of a test.
     if len(executions) == 1:
@@ -87,21 +69,3 @@ def _judge_commit(commit: str, executions: Sequence[Observation]) -> Verdict:
         outcome = Outcome.PASSED
     moments = [seen.finished_at for seen in executions]
     return Verdict(min(moments), max(moments), commit, outcome)
-
-
-def _is_broken(verdicts: Sequence[Verdict]) -> bool:
-    failed = [verdict.outcome is Outcome.FAILED for verdict in verdicts[-BROKEN_SPAN:]]
-    if not failed[-1]:
-        return False
-    return all(failed[-BROKEN_STREAK:]) or sum(failed) >= BROKEN_FAILED_IN_SPAN
-
-
-def _is_flaky(verdicts: Sequence[Verdict]) -> bool:
-    steady = [verdict.outcome for verdict in verdicts if verdict.outcome is not Outcome.FLAKY]
-    if len(steady) < len(verdicts):
-        return True
-    recent = steady[-FLAKY_SPAN:]
-    changes = sum(
-        before is Outcome.PASSED and after is Outcome.FAILED for before, after in pairwise(recent)
-    )
-    return changes >= FLAKY_CHANGES

@@ -45,11 +45,11 @@ def seen(
 
 
 def history(letters: str, *, job: tuple[str, str] = UNIT, days_ago: float = 0) -> list[Observation]:
-    """One commit an hour, the newest one so many days ago; `X` is a commit that flaked."""
+    """Six commits a day, the newest one so many days ago; `X` is a commit that flaked."""
     return [
         seen(
             each,
-            after(days=-days_ago, hours=index - len(letters) + 1),
+            after(days=-days_ago, hours=4 * (index - len(letters) + 1)),
             commit=f"c{index}",
             job=job,
         )

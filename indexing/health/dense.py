@@ -1,0 +1,82 @@
+"""The rule for flaky sequences that run often: on how many days a result stood alone. Pure.
+
+It counts days, not results: an outage, or a regression that comes back, makes many changes from
+pass to fail within hours.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from itertools import count
+
+from indexing.health.sequences import SequenceState
+from indexing.health.thresholds import (
+    ALONE_DAYS,
+    DENSE_VERDICTS_A_DAY,
+    MENDED_GAPS,
+    NEAR_DAYS,
+    NEAR_SPAN,
+    WINDOW,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Recurrence:
+    """On which days of the window results of a sequence stood alone, and what came after them.
+
+    `near`: days with such a result among the newest `NEAR_SPAN` verdicts. `days`: all days that
+    have a verdict. `quiet`: how many of those come after the last day with a failed or flaky one.
+    """
+
+    alone: tuple[int, ...]
+    near: int
+    days: tuple[int, ...]
+    quiet: int
+
+    @property
+    def is_flaky(self) -> bool:
+        """Whether results stand alone often enough, and were not mended since."""
+        if len(self.alone) < ALONE_DAYS and self.near < NEAR_DAYS:
+            return False
+        # Days with a verdict, up to the last one on which a result stood alone.
+        active = sum(day <= self.alone[-1] for day in self.days)
+        return self.quiet * len(self.alone) < MENDED_GAPS * active
+
+    @property
+    def days_to_clear(self) -> int:
+        """After how many more days, each with many verdicts and no failure, it is not flaky."""
+        return next(later for later in count() if not self._after(later).is_flaky)
+
+    def _after(self, later: int) -> Recurrence:
+        """Return what this is after so many more days with passes alone."""
+        if later == 0:
+            return self
+        newest = self.days[-1]
+        days = (*self.days, *range(newest + 1, newest + later + 1))
+        start = days[-1] - WINDOW.days + 1
+        alone = self.alone[bisect_left(self.alone, start) :]
+        return Recurrence(
+            alone=alone,
+            # A day of a dense sequence has 10 verdicts: after two, none of the newest 20 failed.
+            near=min(self.near, len(alone)) if later * DENSE_VERDICTS_A_DAY < NEAR_SPAN else 0,
+            days=days[bisect_left(days, start) :],
+            quiet=self.quiet + later,
+        )
+
+
+def is_dense(state: SequenceState) -> bool:
+    """Return whether a sequence runs so often that the rule of this module is for it."""
+    verdicts = sum(day.verdicts for day in state.days)
+    return verdicts >= DENSE_VERDICTS_A_DAY * len(state.days)
+
+
+def measure(state: SequenceState) -> Recurrence:
+    """Return what the rule needs to know of a sequence."""
+    failed = max((day.day for day in state.days if day.failed or day.flaky), default=None)
+    return Recurrence(
+        alone=tuple(day.day for day in state.days if day.stood_alone),
+        near=len({seen.day for seen in state.newest[-NEAR_SPAN:] if seen.stood_alone}),
+        days=tuple(day.day for day in state.days),
+        quiet=sum(failed is None or day.day > failed for day in state.days),
+    )

@@ -1,0 +1,106 @@
+"""What the rules need to know of one sequence: its days, and its newest verdicts. Pure.
+
+This is also what roll-ups keep, so a sequence is judged alike from its executions and from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from indexing.health.thresholds import FLAKY_SPAN, NEAR_SPAN
+from indexing.health.verdicts import Outcome, Verdict
+from indexing.health.window import day_of
+
+# How many of the newest verdicts the rules look at one by one.
+KEPT_VERDICTS: Final = max(FLAKY_SPAN, NEAR_SPAN)
+
+
+@dataclass(frozen=True, slots=True)
+class RecentVerdict:
+    """One of the newest verdicts; `day` is the UTC day of its first execution, from 1970 on.
+
+    `stood_alone`: it is flaky, or it is not, and the nearest verdicts before and after it that are
+    not flaky agree with each other and not with it.
+    """
+
+    outcome: Outcome
+    day: int
+    stood_alone: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DayOfSequence:
+    """The verdicts whose first execution was on one UTC day, and how many of them stood alone."""
+
+    day: int
+    passed: int
+    failed: int
+    flaky: int
+    stood_alone: int
+
+    @property
+    def verdicts(self) -> int:
+        return self.passed + self.failed + self.flaky
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceState:
+    """The days in the window that have a verdict, and at most the newest `KEPT_VERDICTS` of them.
+
+    Both are sorted, oldest first; the newest verdicts are in the window too, and at least one.
+    """
+
+    days: Sequence[DayOfSequence]
+    newest: Sequence[RecentVerdict]
+
+
+def summarise(verdicts: Sequence[Verdict], before: Outcome | None = None) -> SequenceState:
+    """Return the state of a sequence from its verdicts in the window: at least one, oldest first.
+
+    `before` is the outcome of the newest verdict before them that is not flaky, if there is one.
+    """
+    alone = find_alone([verdict.outcome for verdict in verdicts], before)
+    judged = [
+        RecentVerdict(verdict.outcome, day_of(verdict.first_at), stood_alone)
+        for verdict, stood_alone in zip(verdicts, alone, strict=True)
+    ]
+    return SequenceState(count_days(judged), judged[-KEPT_VERDICTS:])
+
+
+def find_alone(outcomes: Sequence[Outcome], before: Outcome | None = None) -> list[bool]:
+    """Say of each verdict of a sequence, oldest first, whether it stood alone.
+
+    The newest one that is not flaky does not, before a later one shows it. `before` is the outcome
+    of the newest verdict before these that is not flaky.
+    """
+    alone = [outcome is Outcome.FLAKY for outcome in outcomes]
+    earlier, last, at = None, before, -1
+    for index, outcome in enumerate(outcomes):
+        if outcome is Outcome.FLAKY:
+            continue
+        # The index is negative while the verdict between the two is `before` itself.
+        if earlier is outcome and last is not outcome and at >= 0:
+            alone[at] = True
+        earlier, last, at = last, outcome, index
+    return alone
+
+
+def count_days(verdicts: Iterable[RecentVerdict]) -> list[DayOfSequence]:
+    """Return the days that have one of these verdicts, oldest first."""
+    outcomes: dict[int, list[Outcome]] = {}
+    alone: dict[int, int] = {}
+    for verdict in verdicts:
+        outcomes.setdefault(verdict.day, []).append(verdict.outcome)
+        alone[verdict.day] = alone.get(verdict.day, 0) + verdict.stood_alone
+    return [
+        DayOfSequence(
+            day,
+            passed=found.count(Outcome.PASSED),
+            failed=found.count(Outcome.FAILED),
+            flaky=found.count(Outcome.FLAKY),
+            stood_alone=alone[day],
+        )
+        for day, found in sorted(outcomes.items())
+    ]

@@ -1,0 +1,50 @@
+"""The status of one sequence: broken, flaky or healthy. Pure; knows no other sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from indexing.health.dense import is_dense, measure
+from indexing.health.sequences import RecentVerdict, SequenceState
+from indexing.health.thresholds import (
+    BROKEN_FAILED_IN_SPAN,
+    BROKEN_SPAN,
+    BROKEN_STREAK,
+    FLAKY_CHANGES,
+    FLAKY_SPAN,
+)
+from indexing.health.verdicts import Outcome
+from indexing.models.tests import HealthStatus
+
+
+def judge_sequence(state: SequenceState, *, flaky_detection: bool) -> HealthStatus:
+    """Return the status of one sequence; with `flaky_detection` off it is never flaky."""
+    if is_broken(state.newest):
+        return HealthStatus.BROKEN
+    if flaky_detection and _is_flaky(state):
+        return HealthStatus.FLAKY
+    return HealthStatus.HEALTHY
+
+
+def is_broken(newest: Sequence[RecentVerdict]) -> bool:
+    """Return whether the newest verdicts of a sequence, at least one, make it broken."""
+    failed = [verdict.outcome is Outcome.FAILED for verdict in newest[-BROKEN_SPAN:]]
+    if not failed[-1]:
+        return False
+    return all(failed[-BROKEN_STREAK:]) or sum(failed) >= BROKEN_FAILED_IN_SPAN
+
+
+def count_changes(newest: Sequence[RecentVerdict]) -> int:
+    """Return how often a pass was followed by a failure among the newest `FLAKY_SPAN` verdicts."""
+    return sum(
+        before.outcome is Outcome.PASSED and after.outcome is Outcome.FAILED
+        for before, after in pairwise(newest[-FLAKY_SPAN:])
+    )
+
+
+def _is_flaky(state: SequenceState) -> bool:
+    if is_dense(state):
+        return measure(state).is_flaky
+    # Without a flaky verdict in the window, the newest verdicts are those that are not flaky.
+    return any(day.flaky for day in state.days) or count_changes(state.newest) >= FLAKY_CHANGES

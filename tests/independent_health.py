@@ -12,7 +12,7 @@ import csv
 import gzip
 import sys
 from collections import Counter, defaultdict
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -94,36 +94,25 @@ def judge_test(executions: list[dict[str, Any]]) -> dict[str, Any]:
     )
     successes = [each["at"] for each in executions if each["result"] in ("passed", "retried")]
 
-    counted = [
-        each
-        for each in executions
-        if each["at"].astimezone(UTC).date() > newest.astimezone(UTC).date() - timedelta(days=30)
-        and not each["machine_failed"]
-        and each["result"] != "skipped"
+    first_day = newest.astimezone(UTC).date() - timedelta(days=29)
+    evidence = [
+        each for each in executions if not each["machine_failed"] and each["result"] != "skipped"
     ]
-    commits: dict[Any, dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
-    for each in counted:
-        commits[each["job"]][each["commit"]].append(each)
+    counted = [each for each in evidence if day_of(each["at"]) >= first_day]
+    older = [each for each in evidence if day_of(each["at"]) < first_day]
     sequences = []
-    for of_job in commits.values():
-        verdicts = []
-        for commit, on_it in of_job.items():
-            results = {each["result"] for each in on_it}
-            if results == {"passed"}:
-                verdict = "P"
-            elif results == {"failed"}:
-                verdict = "F"
-            else:
-                verdict = "X"
-            verdicts.append((min(each["at"] for each in on_it), commit, verdict))
-        last = max(each["at"] for on_it in of_job.values() for each in on_it)
-        sequences.append((last, sorted(verdicts)))
+    for job in {each["job"] for each in counted}:
+        of_job = [each for each in counted if each["job"] == job]
+        commits = {each["commit"] for each in of_job}
+        before = [each for each in older if each["job"] == job and each["commit"] not in commits]
+        last = max(each["at"] for each in of_job)
+        sequences.append((last, judge_commits(of_job), judge_commits(before)))
 
-    letters = "".join(verdict for _, sequence in sequences for _, _, verdict in sequence)
+    letters = "".join(verdict for _, sequence, _ in sequences for _, _, verdict in sequence)
     failed = sum(each["result"] == "failed" for each in counted)
     statuses = {
-        judge_letters("".join(verdict for _, _, verdict in sequence))
-        for last, sequence in sequences
+        judge_sequence(sequence, before)
+        for last, sequence, before in sequences
         if last >= newest - timedelta(days=8)
     }
     status = "unknown"
@@ -143,15 +132,63 @@ def judge_test(executions: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def judge_letters(letters: str) -> str:
-    """The status of a job with these verdicts, oldest first: P, F, or X for flaky."""
+def judge_commits(executions: list[dict[str, Any]]) -> list[tuple[datetime, str, str]]:
+    """The verdicts of one job, in order, each with its first time: P, F, or X for flaky."""
+    commits: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for each in executions:
+        commits[each["commit"]].append(each)
+    verdicts = []
+    for commit, on_it in commits.items():
+        results = {each["result"] for each in on_it}
+        if results == {"passed"}:
+            verdict = "P"
+        elif results == {"failed"}:
+            verdict = "F"
+        else:
+            verdict = "X"
+        verdicts.append((min(each["at"] for each in on_it), commit, verdict))
+    return sorted(verdicts)
+
+
+def judge_sequence(
+    sequence: list[tuple[datetime, str, str]], before: list[tuple[datetime, str, str]]
+) -> str:
+    """The status of a job with these verdicts in the window, and those before it."""
+    letters = "".join(letter for _, _, letter in sequence)
     if letters.endswith("FFF") or set(letters) == {"F"}:
         return "broken"
     if letters.endswith("F") and letters[-10:].count("F") >= 8:
         return "broken"
+    days = [day_of(at) for at, _, _ in sequence]
+    if len(days) >= 10 * len(set(days)):
+        return "flaky" if is_flaky_by_days(days, letters, before) else "healthy"
     if "X" in letters or letters.replace("X", "")[-20:].count("PF") >= 2:
         return "flaky"
     return "healthy"
+
+
+def is_flaky_by_days(
+    days: list[date], letters: str, before: list[tuple[datetime, str, str]]
+) -> bool:
+    """The rule for at least ten verdicts a day."""
+    alone = {at for at, letter in enumerate(letters) if letter == "X"}
+    row = [(-1, letter) for _, _, letter in before if letter != "X"][-1:]
+    row += [(at, letter) for at, letter in enumerate(letters) if letter != "X"]
+    for (_, left), (at, middle), (_, right) in zip(row, row[1:], row[2:], strict=False):
+        if left == right != middle and at >= 0:
+            alone.add(at)
+    events = {days[at] for at in alone}
+    near = {days[at] for at in alone if at >= len(letters) - 20}
+    if len(events) < 3 and len(near) < 2:
+        return False
+    active = {day for day in days if day <= max(events)}
+    last_bad = max(day for day, letter in zip(days, letters, strict=True) if letter != "P")
+    quiet = {day for day in days if day > last_bad}
+    return len(quiet) < 5 * len(active) / len(events)
+
+
+def day_of(moment: datetime) -> date:
+    return moment.astimezone(UTC).date()
 
 
 def write_time(moment: datetime) -> str:

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from operator import attrgetter
 from typing import Final
 
 from indexing.health.observations import Judgement, Observation
+from indexing.health.preceding import Sequences, find_before
 from indexing.health.sequences import summarise
-from indexing.health.status import judge_sequence
+from indexing.health.status import find_worst
 from indexing.health.thresholds import (
     INFRASTRUCTURE_FAILED_PERCENT,
     INFRASTRUCTURE_MIN_RESULTS,
     LIVE_FOR,
     RECOVERY_VERDICTS,
 )
-from indexing.health.verdicts import Outcome, Verdict, gather_sequences
+from indexing.health.verdicts import Outcome, gather_sequences
 from indexing.health.window import day_of, first_day
 from indexing.models.executions import Conclusion, PullRequest
 from indexing.models.tests import METADATA_FIELDS, HealthStatus, TestHealth, TestMetadata
-
-_WORST_FIRST: Final = (HealthStatus.BROKEN, HealthStatus.FLAKY, HealthStatus.HEALTHY)
 
 # The tie-break between two executions that finished at the same moment: all results of one report
 # may share its start. The one that needs attention counts as the newer one.
@@ -61,7 +60,13 @@ def judge(
         sequences = gather_sequences(evidence)
         verdicts = sum(map(len, sequences.values()))
         flaky = sum(v.outcome is Outcome.FLAKY for s in sequences.values() for v in s)
-        status = _find_worst(sequences, newest.finished_at, flaky_detection=flaky_detection)
+        older = [o for o in observations if day_of(o.finished_at) < start]
+        before_window = find_before(older, sequences)
+        states = (
+            summarise(verdicts, before_window.get(job))
+            for job, verdicts in sorted(_live(sequences, newest.finished_at).items())
+        )
+        status, _ = find_worst(states, flaky_detection=flaky_detection)
     health = TestHealth(
         health_status=status,
         last_conclusion=last_conclusion,
@@ -138,19 +143,14 @@ def _find_bounds(
     )
 
 
-def _find_worst(
-    sequences: Mapping[tuple[str, str], Sequence[Verdict]],
-    newest: datetime,
-    *,
-    flaky_detection: bool,
-) -> HealthStatus:
-    statuses = {
-        judge_sequence(summarise(verdicts), flaky_detection=flaky_detection)
-        for verdicts in sequences.values()
+def _live(sequences: Sequences, newest: datetime) -> Sequences:
+    """Return the sequences that are live, by the moment of the test's newest execution."""
+    return {
+        job: verdicts
+        for job, verdicts in sequences.items()
         # A job that runs an unchanged commit every night is still live.
         if newest - max(verdict.last_at for verdict in verdicts) <= LIVE_FOR
     }
-    return next((status for status in _WORST_FIRST if status in statuses), HealthStatus.UNKNOWN)
 
 
 def _newest_metadata(observations: Iterable[Observation]) -> TestMetadata:

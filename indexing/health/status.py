@@ -1,9 +1,10 @@
-"""The status of one sequence: broken, flaky or healthy. Pure; knows no other sequence."""
+"""The status of a sequence, and of a test by that of its sequences. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from typing import Final
 
 from indexing.health.dense import is_dense, measure
 from indexing.health.sequences import RecentVerdict, SequenceState
@@ -16,6 +17,21 @@ from indexing.health.thresholds import (
 )
 from indexing.health.verdicts import Outcome
 from indexing.models.tests import HealthStatus
+
+_WORST_FIRST: Final = (HealthStatus.BROKEN, HealthStatus.FLAKY, HealthStatus.HEALTHY)
+
+
+def find_worst(
+    states: Iterable[SequenceState], *, flaky_detection: bool
+) -> tuple[HealthStatus, SequenceState | None]:
+    """Return the status of a test from its live sequences, and the first sequence that has it."""
+    found: dict[HealthStatus, SequenceState] = {}
+    for state in states:
+        found.setdefault(judge_sequence(state, flaky_detection=flaky_detection), state)
+    for status in _WORST_FIRST:
+        if status in found:
+            return status, found[status]
+    return HealthStatus.UNKNOWN, None
 
 
 def judge_sequence(state: SequenceState, *, flaky_detection: bool) -> HealthStatus:

@@ -1,7 +1,8 @@
 """Recomputes the derived data of a test from its executions and stores it.
 
 It reads all executions of the window. Of older ones only the oldest and newest failure and the
-newest success count, and each of those is one index look-up.
+newest success count, and each of those is one index look-up. Where the verdict before the window
+matters too, it reads the older ones of that job.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, Final
 
 from indexing.globs import matches
 from indexing.health.observations import Judgement, Observation
+from indexing.health.preceding import find_open_jobs
 from indexing.health.rules import is_recovered, judge
 from indexing.health.window import window_start
 from indexing.models.executions import Conclusion
@@ -204,6 +206,17 @@ def _read_observations(
                     " WHERE identity = ?1 AND branch = ?2 AND conclusion = ?3"
                     " AND finished_at < ?4)",
                     (identity, branch, conclusion, start),
+                )
+            )
+    open_jobs = find_open_jobs(observations)
+    for identity, (pipeline, job, _) in newest.items():
+        if (pipeline, job) in open_jobs:
+            observations += (
+                _observation_of(row)
+                for row in connection.execute(
+                    f"{source} WHERE e.identity = ? AND e.branch = ?"
+                    f" AND e.conclusion IN ({_PASSED}, {_FAILED}) AND e.finished_at < ?",
+                    (identity, branch, start),
                 )
             )
     return observations

@@ -2,7 +2,7 @@
 
 The rules need all executions inside the window. Of the older ones they need the oldest failure, the
 newest failure and the newest success of the test, in any job. Other executions at the same moments
-are read too, and the rules ignore them.
+are read too, and the rules ignore them. Of a few jobs they need all older executions.
 
 A cluster limits the clauses of a query by its heap and its threads, and counts every nested leaf.
 So tests that need the same moments share a clause, and each request holds few clauses.
@@ -81,6 +81,18 @@ def clauses_since(moments: Mapping[str, int]) -> Iterator[Clause]:
         starts.setdefault(moment, []).append(test)
     for start, tests in starts.items():
         yield _since(tests, start)
+
+
+def clauses_before(jobs: Mapping[tuple[str, str, str], int]) -> Iterator[Clause]:
+    """Yield the clauses for all executions of each (test, pipeline, job) before its moment."""
+    for (test, pipeline, job), moment in jobs.items():
+        filters = [
+            {"term": {"test_id": test}},
+            {"term": {"pipeline_name": pipeline}},
+            {"term": {"job_name": job}},
+            {"range": {TIME: {"lt": moment}}},
+        ]
+        yield Clause({"bool": {"filter": filters}}, 3 * _LEAVES_OF_TERMS + _LEAVES_OF_NUMBER)
 
 
 def requests_of(clauses: Iterable[Clause]) -> Iterator[list[Mapping[str, Any]]]:

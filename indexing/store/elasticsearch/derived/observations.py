@@ -1,7 +1,8 @@
 """Reads the executions of tests, as observations for the health rules.
 
 It reads all executions inside the window, and of the older ones only the oldest and newest failure
-and the newest success.
+and the newest success. Where the verdict before the window matters too, it reads the older ones of
+that job.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from indexing.health.observations import Observation
+from indexing.health.preceding import find_open_jobs
+from indexing.health.window import window_start
 from indexing.models.executions import Conclusion
 from indexing.models.tests import METADATA_FIELDS, TestMetadata
 from indexing.store.elasticsearch.client.scanning import scan, scan_groups
@@ -22,6 +25,7 @@ from indexing.store.elasticsearch.derived.observation_clauses import (
     Clause,
     JobSummaries,
     JobSummary,
+    clauses_before,
     clauses_for_health,
     clauses_since,
     requests_of,
@@ -126,7 +130,21 @@ async def read_observations(
     found: dict[str, list[Observation]] = {test: [] for test in summaries}
     for seen in await _read(cluster, observed, clauses_for_health(summaries, latest)):
         found[seen.test_id].append(seen.observation)
+    further = await asyncio.to_thread(_find_further, found)
+    for seen in await _read(cluster, observed, clauses_before(further)):
+        found[seen.test_id].append(seen.observation)
     return found
+
+
+def _find_further(
+    found: Mapping[str, Sequence[Observation]],
+) -> dict[tuple[str, str, str], int]:
+    """Return the (test, pipeline, job) whose older executions are needed, and before what."""
+    return {
+        (test, *job): window_start(to_microseconds(max(seen.finished_at for seen in own)))
+        for test, own in found.items()
+        for job in find_open_jobs(own)
+    }
 
 
 async def read_since(

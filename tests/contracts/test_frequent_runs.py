@@ -1,0 +1,129 @@
+"""Sequences that run often, in any store: the rule that counts days, in any order of loading."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from indexing.identifiers import derive_test_id
+from indexing.models.executions import Conclusion
+from indexing.names import RepositoryName
+from indexing.store.interface import Store
+from tests import independent_health
+from tests.builders import NOON, WIDGETS, after, make_executions, make_run
+
+LATER = after(days=60)
+LETTERS = {"P": Conclusion.PASSED, "F": Conclusion.FAILED}
+
+
+@dataclass(frozen=True)
+class Result:
+    """One execution of the test: its place in the order of loading, commit, and result."""
+
+    loaded: float
+    at: datetime
+    commit: str
+    letter: str
+
+    def told(self) -> dict[str, Any]:
+        """As the independent script wants it."""
+        return {
+            "at": self.at,
+            "commit": self.commit,
+            "result": "passed" if self.letter == "P" else "failed",
+            "job": "unit",
+            "machine_failed": False,
+        }
+
+
+def day(number: int, letters: str, *, hour: float = 8) -> list[Result]:
+    """One commit every seven minutes, from that hour of the day on, UTC."""
+    start = NOON.replace(hour=0) + timedelta(days=number, hours=hour)
+    return [
+        Result(number, start + timedelta(minutes=7 * index), f"c{number}-{index}", letter)
+        for index, letter in enumerate(letters)
+    ]
+
+
+async def load(
+    store: Store, results: Iterable[Result], repository: RepositoryName = WIDGETS, *, step: int = 30
+) -> None:
+    await store.ensure_repository(repository)
+    for number, result in enumerate(sorted(results, key=lambda each: each.loaded), start=1):
+        run = make_run(f"{result.commit} {result.at}", commit=result.commit)
+        executions = make_executions(
+            run, [("t", LETTERS[result.letter])], result.at, repository=repository
+        )
+        await store.write_executions(repository, run, executions)
+        if number % step == 0:
+            await store.refresh_tests(LATER)
+    await store.refresh_tests(LATER)
+
+
+async def status(store: Store, repository: RepositoryName = WIDGETS) -> str:
+    found = await store.get_test(repository, derive_test_id(repository, "t"))
+    assert found is not None
+    return found.health.health_status.value
+
+
+async def test_few_lone_failures_in_many_runs_are_seen(store: Store) -> None:
+    good, lone = "P" * 12, "PPPPPPPPPFPP"
+    results = [*day(0, lone), *day(3, lone), *day(6, good)]
+    await load(store, results)
+    assert await status(store) == "healthy"
+    await load(store, day(7, lone))
+    assert await status(store) == "flaky"
+    quiet = 0
+    while await status(store) == "flaky":
+        quiet += 1
+        await load(store, day(7 + quiet, good))
+    # Four days had a verdict until the last lone failure, three of them one: 5 * 4 / 3.
+    assert quiet == 7
+
+
+async def test_the_result_before_the_window_is_a_neighbour(store: Store) -> None:
+    lone = "F" + "P" * 11
+    results = [
+        each
+        for number in (0, 14, 29)
+        for each in day(number, lone if number == 0 else "PPF" + "P" * 9)
+    ]
+    await load(store, results)
+    # The first failure of the window follows nothing.
+    assert await status(store) == "healthy"
+    older = Result(0, results[0].at - timedelta(days=20), "older", "P")
+    await load(store, [older])
+    assert await status(store) == "flaky"
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_late_results_and_reruns_lead_to_what_all_of_them_say(
+    store: Store, seed: int
+) -> None:
+    order = random.Random(seed)
+    results: list[Result] = []
+    for number in range(5):
+        letters = "".join(order.choices("PF", (12, 1), k=order.randint(9, 12)))
+        # Over midnight: ten verdicts a day, or a few less.
+        for each in day(number, letters, hour=23.5):
+            # Up to three days late, and now and then a rerun that may disagree.
+            late = each.loaded + order.choice([0, 0, 0, order.uniform(0, 3)])
+            results.append(Result(late, each.at, each.commit, each.letter))
+            if order.random() < 0.06:
+                again = each.at + timedelta(hours=order.uniform(1, 72))
+                letter = order.choice("PF")
+                results.append(Result(order.uniform(0, 8), again, each.commit, letter))
+    told = [each.told() for each in results]
+    expected = independent_health.judge_test(told)["health_status"]
+    await load(store, results, step=17)
+    assert await status(store) == expected
+    together = RepositoryName("acme", "together")
+    await load(store, sorted(results, key=lambda each: each.at), together, step=1_000)
+    assert await status(store, together) == expected
+    await store.rebuild(LATER)
+    assert await status(store) == expected

@@ -8,18 +8,25 @@ from pathlib import Path
 import pytest
 
 from indexing.health import thresholds
+from indexing.health.explanation import Rule
 from indexing.health.thresholds import (
+    ALONE_DAYS,
     BROKEN_FAILED_IN_SPAN,
     BROKEN_SPAN,
     BROKEN_STREAK,
+    DENSE_VERDICTS_A_DAY,
     FLAKY_CHANGES,
     FLAKY_SPAN,
     INFRASTRUCTURE_FAILED_PERCENT,
     INFRASTRUCTURE_MIN_RESULTS,
     LIVE_FOR,
+    MENDED_GAPS,
+    NEAR_DAYS,
+    NEAR_SPAN,
     RECOVERY_VERDICTS,
     WINDOW,
 )
+from indexing.models.repositories import MAX_QUARANTINE_AFTER
 from service.auth.code_host.access import MAX_ASKED, MAX_ASKED_OF_UNKNOWN
 from service.auth.code_host.client import TOTAL_SECONDS
 from service.auth.code_host.decisions import (
@@ -97,11 +104,18 @@ HEALTH_SENTENCES = (
     f"at least {INFRASTRUCTURE_MIN_RESULTS} passed and failed tests of which more than",
     f"of which more than {INFRASTRUCTURE_FAILED_PERCENT} % failed",
     f"at least {RECOVERY_VERDICTS} verdicts since the quarantine began",
+    f"with at least {DENSE_VERDICTS_A_DAY} verdicts for each day of the window that has one",
+    f"on at least {ALONE_DAYS} days of the window",
+    f"on at least {NEAR_DAYS} days of its newest {NEAR_SPAN} verdicts",
+    f"no failure for {MENDED_GAPS} times as long as it took from one such day to the next",
+    f"(0 to {MAX_QUARANTINE_AFTER}, 0 by default)",
     # The diagram has a shorter form.
     f"Window: the {WINDOW.days} UTC days",
     f"Newest verdict at most {LIVE_FOR.days} days",
     f"Newest {BROKEN_STREAK} failed, or the newest",
     f"or the newest and {BROKEN_FAILED_IN_SPAN} of the newest {BROKEN_SPAN}?",
+    f"At least {DENSE_VERDICTS_A_DAY} verdicts a day?",
+    f"Results that stood alone on {ALONE_DAYS} days",
     f"A flaky verdict, or {FLAKY_CHANGES} changes from pass to fail in the newest {FLAKY_SPAN}?",
 )
 
@@ -141,3 +155,9 @@ def test_every_threshold_stands_in_the_rules_in_words() -> None:
     named = [name for name in vars(thresholds) if name.isupper()]
     source = Path(__file__).read_text(encoding="utf-8")
     assert [name for name in named if f"{{{name}" not in source] == []
+
+
+def test_the_rules_of_health_are_listed_by_name() -> None:
+    listed = re.findall(r"^\| (`[a-z_`, ]+) \|", read("docs/health.md"), re.MULTILINE)
+    names = {name for row in listed for name in re.findall(r"`([a-z_]+)`", row)}
+    assert {rule.value for rule in Rule} <= names

@@ -34,9 +34,11 @@ class Judgement:
     """All derived data of one test.
 
     `executions_counts` gives the executions in the window, skips included, for each observed
-    (pipeline, job); a count may be 0.
+    (pipeline, job); a count may be 0. `explanation` says why the test is flaky or broken; it is
+    empty if it is neither.
     """
 
     health: TestHealth
     metadata: TestMetadata
     executions_counts: Mapping[tuple[str, str], int]
+    explanation: str = ""

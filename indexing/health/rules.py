@@ -8,6 +8,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Final
 
+from indexing.health.explanation import explain
 from indexing.health.observations import Judgement, Observation
 from indexing.health.preceding import Sequences, find_before
 from indexing.health.sequences import summarise
@@ -43,7 +44,7 @@ def judge(
     stored = before or TestHealth()
     first_failure, last_failure, last_success = _find_bounds(observations, stored)
     counts = dict.fromkeys(((o.pipeline_name, o.job_name) for o in observations), 0)
-    status = HealthStatus.UNKNOWN
+    status, explanation = HealthStatus.UNKNOWN, ""
     last_conclusion = "unknown"
     passed = failed = flaky = verdicts = 0
     window: list[Observation] = []
@@ -66,7 +67,9 @@ def judge(
             summarise(verdicts, before_window.get(job))
             for job, verdicts in sorted(_live(sequences, newest.finished_at).items())
         )
-        status, _ = find_worst(states, flaky_detection=flaky_detection)
+        status, worst = find_worst(states, flaky_detection=flaky_detection)
+        if status in (HealthStatus.FLAKY, HealthStatus.BROKEN):
+            explanation = explain(worst, flaky_detection=flaky_detection).sentence
     health = TestHealth(
         health_status=status,
         last_conclusion=last_conclusion,
@@ -79,7 +82,7 @@ def judge(
         last_failure_at=last_failure,
         last_success_at=last_success,
     )
-    return Judgement(health, _newest_metadata(window), counts)
+    return Judgement(health, _newest_metadata(window), counts, explanation)
 
 
 def is_infrastructure_failure(passed: int, failed: int) -> bool:

@@ -6,7 +6,7 @@ release may hold results of the year 1.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from indexing.health.thresholds import WINDOW
@@ -18,6 +18,11 @@ DAY_MICROSECONDS: Final = 86_400_000_000
 def day_of(moment: datetime) -> int:
     """Return the UTC day of a moment."""
     return (moment - EPOCH).days
+
+
+def end_of_day(day: int) -> datetime:
+    """Return the last moment of a UTC day."""
+    return EPOCH + timedelta(days=day + 1, microseconds=-1)
 
 
 def first_day(newest: datetime) -> int:

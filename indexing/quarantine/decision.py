@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from indexing.health.observations import Observation
+from indexing.health.observations import Judgement, Observation
 from indexing.health.thresholds import WINDOW
 from indexing.health.window import day_of, first_day
 from indexing.models.executions import Conclusion
@@ -27,10 +27,27 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The state of a test on the default branch, by all of its results or by the older ones."""
+    """The state of a test on the default branch, by all of its results or by the older ones.
+
+    `explanation` says why it is flaky or broken. `newest_at` is when the newest execution finished.
+    """
 
     health: TestHealth
     evidence: Evidence | None
+    explanation: str = ""
+    newest_at: datetime | None = None
+
+    @classmethod
+    def of(cls, judgement: Judgement, observations: Sequence[Observation]) -> Standing:
+        """Return the standing by these executions, from their judgement."""
+        newest = max((seen.finished_at for seen in observations), default=None)
+        evidence = find_evidence(observations)
+        return cls(judgement.health, evidence, judgement.explanation, newest)
+
+    @property
+    def is_untrusted(self) -> bool:
+        """Whether the test is flaky or broken."""
+        return self.health.health_status in _UNTRUSTED
 
 
 def find_evidence(observations: Iterable[Observation]) -> Evidence | None:
@@ -63,13 +80,13 @@ def explain_quarantine(
     """
     health, evidence = standing.health, standing.evidence
     status = health.health_status
-    if status not in _UNTRUSTED or (status is HealthStatus.BROKEN and ignore_broken):
+    if not standing.is_untrusted or (status is HealthStatus.BROKEN and ignore_broken):
         return None
     if evidence is None or (answered_until is not None and evidence.last_at <= answered_until):
         return None
     return (
-        f"{status} on the default branch, failed or retried since"
+        f"{standing.explanation} It is {status} on the default branch, failed or retried since"
         f" {format_timestamp(evidence.first_at)}; in {WINDOW.days} days"
         f" {health.failure_ratio:.1%} of its results failed and"
-        f" {health.flakiness_ratio:.1%} of its verdicts were flaky"
+        f" {health.flakiness_ratio:.1%} of its verdicts were flaky."
     )

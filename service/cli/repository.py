@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from indexing.models.repositories import Repository, RepositoryChange
+from indexing.models.repositories import MAX_QUARANTINE_AFTER, Repository, RepositoryChange
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
 from service.cli.output import judging_steps, print_table, progress_meters, visible
@@ -40,12 +40,19 @@ def repository() -> None:
     type=_SWITCH,
     help="Do not auto-quarantine broken tests.",
 )
+@click.option(
+    "--quarantine-after",
+    type=click.IntRange(0, MAX_QUARANTINE_AFTER),
+    metavar="DAYS",
+    help="Auto-quarantine only tests that have been flaky or broken for so many days (default 0).",
+)
 def set_repository(
     name: RepositoryName,
     default_branch: str | None,
     flaky_detection: str | None,
     auto_quarantine: str | None,
     ignore_broken_on_default_branch: str | None,
+    quarantine_after: int | None,
 ) -> None:
     """Register the repository, change the given settings, and recompute its tests."""
     change = RepositoryChange(
@@ -53,6 +60,7 @@ def set_repository(
         flaky_detection=_is_on(flaky_detection),
         auto_quarantine=_is_on(auto_quarantine),
         ignore_broken_on_default_branch=_is_on(ignore_broken_on_default_branch),
+        quarantine_after=quarantine_after,
     )
     moment = now()
 
@@ -99,6 +107,7 @@ def _show(found: Repository) -> None:
         "flaky detection": _switch(on=found.flaky_detection),
         "auto-quarantine": _switch(on=found.auto_quarantine),
         "ignore broken on default branch": _switch(on=found.ignore_broken_on_default_branch),
+        "quarantine after": f"{found.quarantine_after} days",
     }
     width = max(map(len, shown))
     for name, value in shown.items():

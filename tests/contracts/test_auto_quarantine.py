@@ -81,8 +81,9 @@ async def test_a_test_that_turns_flaky_is_quarantined_on_every_branch(store: Sto
     assert (made.test_name, made.branch, made.source) == ("t", None, AUTO)
     assert (made.owner, made.expires_at, made.key.created_at) == (None, None, LATER)
     assert made.reason == (
-        "flaky on the default branch, failed or retried since 2026-09-01T13:00:00Z;"
-        " in 30 days 50.0% of its results failed and 100.0% of its verdicts were flaky"
+        "Flaky: on 1 of 1 commit in the last 30 days it both failed and passed. It is flaky on the"
+        " default branch, failed or retried since 2026-09-01T13:00:00Z; in 30 days 50.0% of its"
+        " results failed and 100.0% of its verdicts were flaky."
     )
     assert await store.get_quarantine(WIDGETS, made.key.id, LATER) == made
 
@@ -95,6 +96,39 @@ async def test_a_broken_test_is_quarantined_unless_those_are_ignored(
     await load(store, "PFFF")
     assert await sources(store) == expected
     await set_up(store, LATER, ignore_broken_on_default_branch=False)
+    assert await sources(store) == [AUTO]
+
+
+async def test_it_waits_until_a_test_has_been_broken_for_so_many_days(store: Store) -> None:
+    await set_up(store, auto_quarantine=True, quarantine_after=2)
+    # Broken from the evening of the first day on; a day without a result changes nothing.
+    await load(store, "PFFF", now=after(days=8))
+    await load(store, "F", at=24, now=after(days=8))
+    assert await listed(store) == []
+    await load(store, "F", at=49, now=after(days=8))
+    (made,) = await listed(store)
+    assert made.reason.startswith("Broken: its newest 3 verdicts failed.")
+
+
+async def test_a_day_that_ended_well_begins_the_wait_again(store: Store) -> None:
+    await set_up(store, auto_quarantine=True, quarantine_after=2)
+    # Healthy at the end of the second day, broken at the ends of those around it.
+    for at, letters in ((0, "FFF"), (24, "FFP"), (48, "FFF"), (72, "FFF")):
+        await load(store, letters, at=at, now=after(days=8))
+    assert await listed(store) == []
+    # A result that comes late: the second day was no better than the others.
+    await load(store, "F", at=30, commit="c26", now=after(days=8))
+    assert await sources(store) == [AUTO]
+
+
+async def test_a_wait_that_late_results_shorten_is_taken_back(store: Store) -> None:
+    await set_up(store, auto_quarantine=True, quarantine_after=1)
+    await load(store, "FFF", now=after(days=8))
+    await load(store, "FFF", at=24, now=after(days=8))
+    assert await sources(store) == [AUTO]
+    await load(store, "P", at=5, now=after(days=8))
+    assert await listed(store) == []
+    await set_up(store, after(days=8), quarantine_after=0)
     assert await sources(store) == [AUTO]
 
 
@@ -309,12 +343,18 @@ RUNS = st.lists(
 @settings(
     max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(runs=RUNS, order=st.randoms(use_true_random=False), ignore=st.booleans())
+@given(
+    runs=RUNS,
+    order=st.randoms(use_true_random=False),
+    ignore=st.booleans(),
+    wait=st.sampled_from([0, 0, 1, 20]),
+)
 async def test_any_order_and_any_split_end_in_the_same_quarantines(
     store: Store,
     runs: list[tuple[str, str, str, int, list[tuple[str, Conclusion]]]],
     order: random.Random,
     ignore: bool,
+    wait: int,
 ) -> None:
     # Hypothesis runs many examples in one store: each needs its own repositories.
     number = next(_numbers)
@@ -328,7 +368,9 @@ async def test_any_order_and_any_split_end_in_the_same_quarantines(
                 run, runs[index][4], after(hours=runs[index][3]), repository=repository
             )
         ]
-        change = RepositoryChange(auto_quarantine=True, ignore_broken_on_default_branch=ignore)
+        change = RepositoryChange(
+            auto_quarantine=True, ignore_broken_on_default_branch=ignore, quarantine_after=wait
+        )
         await store.set_repository(repository, change, NOON)
         if shuffled:
             order.shuffle(pieces)

@@ -125,6 +125,7 @@ def _source_of(
         "flaky_detection": repository.flaky_detection,
         "auto_quarantine": repository.auto_quarantine,
         "ignore_broken_on_default_branch": repository.ignore_broken_on_default_branch,
+        "quarantine_after": repository.quarantine_after,
         "settings_version": settings_version,
         "announcement": None if announcement is None else _announcement_source(announcement),
     }
@@ -148,6 +149,8 @@ def repository_of(source: Mapping[str, Any]) -> Repository:
         flaky_detection=source["flaky_detection"],
         auto_quarantine=source["auto_quarantine"],
         ignore_broken_on_default_branch=source["ignore_broken_on_default_branch"],
+        # Documents of an earlier release lack it.
+        quarantine_after=source.get("quarantine_after", 0),
     )
 
 

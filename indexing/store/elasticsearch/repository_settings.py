@@ -55,6 +55,9 @@ def _changed(before: Repository, change: RepositoryChange) -> Repository:
         ignore_broken_on_default_branch=_either(
             change.ignore_broken_on_default_branch, before.ignore_broken_on_default_branch
         ),
+        quarantine_after=(
+            before.quarantine_after if change.quarantine_after is None else change.quarantine_after
+        ),
     )
 
 

@@ -13,7 +13,7 @@ from typing import Final
 from indexing.identifiers import derive_quarantine_id
 from indexing.models.quarantines import QuarantineSource
 from indexing.quarantine.decision import Standing
-from indexing.quarantine.ruling import Standings, conclude, rule
+from indexing.quarantine.ruling import Conditions, Standings, conclude, rule
 from indexing.timestamps import from_microseconds, moment_or_none, to_microseconds
 
 # Every branch, as the unique index over quarantines spells it.
@@ -36,7 +36,7 @@ def apply_rules(
     now: int,
     newest: int | None,
     standing_until: Callable[[int], Standing],
-    ignore_broken: bool,
+    conditions: Conditions,
 ) -> None:
     """Apply the ruling of `indexing.quarantine.ruling` to the test.
 
@@ -66,7 +66,7 @@ def apply_rules(
             ),
             now=from_microseconds(now),
             newest=moment_or_none(newest),
-            ignore_broken=ignore_broken,
+            conditions=conditions,
         ),
         lambda moment: standing_until(to_microseconds(moment)),
     )

@@ -22,6 +22,7 @@ from indexing.models.executions import Conclusion
 from indexing.models.tests import METADATA_FIELDS, TestMetadata
 from indexing.names import RepositoryName
 from indexing.quarantine.decision import Standing, find_evidence
+from indexing.quarantine.ruling import Conditions
 from indexing.store.sqlite.auto_quarantine import apply_rules
 from indexing.store.sqlite.columns import (
     CONCLUSION_NUMBERS,
@@ -94,11 +95,11 @@ def find_last_evidence(connection: sqlite3.Connection, test_id: bytes) -> int | 
 def _refresh(connection: sqlite3.Connection, test: int, now: int) -> None:
     row = connection.execute(
         f"SELECT r.flaky_detection, r.auto_quarantine, r.ignore_broken_on_default_branch,"
-        f" {', '.join('t.' + column for column in HEALTH_COLUMNS)}"
+        f" r.quarantine_after, {', '.join('t.' + column for column in HEALTH_COLUMNS)}"
         " FROM tests t JOIN repositories r ON r.id = t.repository_id WHERE t.id = ?",
         (test,),
     ).fetchone()
-    flaky_detection, auto_quarantine, ignore_broken, *health = row
+    flaky_detection, auto_quarantine, ignore_broken, quarantine_after, *health = row
     branch = _default_branch_of(connection, test)
     newest = _newest_by_identity(connection, test, branch)
     observations = _read_observations(connection, test, branch, newest)
@@ -121,10 +122,10 @@ def _refresh(connection: sqlite3.Connection, test: int, now: int) -> None:
 
         def standing_until(until: int) -> Standing:
             if newest_of_all is None or newest_of_all <= until:
-                return Standing(judgement.health, find_evidence(observations))
+                return Standing.of(judgement, observations)
             older = _newest_by_identity(connection, test, branch, until)
             seen = _read_observations(connection, test, branch, older, until)
-            return Standing(judge_test(seen).health, find_evidence(seen))
+            return Standing.of(judge_test(seen), seen)
 
         apply_rules(
             connection,
@@ -132,7 +133,7 @@ def _refresh(connection: sqlite3.Connection, test: int, now: int) -> None:
             now=now,
             newest=newest_of_all,
             standing_until=standing_until,
-            ignore_broken=bool(ignore_broken),
+            conditions=Conditions(bool(ignore_broken), quarantine_after),
         )
     refresh_quarantines(connection, test)
 

@@ -10,7 +10,8 @@ from indexing.models.repositories import Repository
 from indexing.names import RepositoryName
 
 _COLUMNS = (
-    "owner, name, default_branch, flaky_detection, auto_quarantine, ignore_broken_on_default_branch"
+    "owner, name, default_branch, flaky_detection, auto_quarantine,"
+    " ignore_broken_on_default_branch, quarantine_after"
 )
 
 
@@ -56,7 +57,7 @@ def require_repository_id(connection: sqlite3.Connection, name: RepositoryName) 
 def ensure_repository(connection: sqlite3.Connection, name: RepositoryName) -> Repository:
     default = Repository(name)
     connection.execute(
-        f"INSERT INTO repositories (key, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"
+        f"INSERT INTO repositories (key, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (key) DO NOTHING",
         (
             name.key,
@@ -66,6 +67,7 @@ def ensure_repository(connection: sqlite3.Connection, name: RepositoryName) -> R
             default.flaky_detection,
             default.auto_quarantine,
             default.ignore_broken_on_default_branch,
+            default.quarantine_after,
         ),
     )
     row = connection.execute(
@@ -74,12 +76,21 @@ def ensure_repository(connection: sqlite3.Connection, name: RepositoryName) -> R
     return _repository_of(row)
 
 
-def _repository_of(row: tuple[str, str, str, int, int, int]) -> Repository:
-    owner, name, default_branch, flaky_detection, auto_quarantine, ignore_broken = row
+def _repository_of(row: tuple[str, str, str, int, int, int, int]) -> Repository:
+    (
+        owner,
+        name,
+        default_branch,
+        flaky_detection,
+        auto_quarantine,
+        ignore_broken,
+        quarantine_after,
+    ) = row
     return Repository(
         RepositoryName(owner, name),
         default_branch,
         flaky_detection=bool(flaky_detection),
         auto_quarantine=bool(auto_quarantine),
         ignore_broken_on_default_branch=bool(ignore_broken),
+        quarantine_after=quarantine_after,
     )

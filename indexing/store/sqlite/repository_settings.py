@@ -21,13 +21,15 @@ def set_repository(
         "UPDATE repositories SET default_branch = coalesce(?, default_branch),"
         " flaky_detection = coalesce(?, flaky_detection),"
         " auto_quarantine = coalesce(?, auto_quarantine),"
-        " ignore_broken_on_default_branch = coalesce(?, ignore_broken_on_default_branch)"
+        " ignore_broken_on_default_branch = coalesce(?, ignore_broken_on_default_branch),"
+        " quarantine_after = coalesce(?, quarantine_after)"
         " WHERE id = ?",
         (
             change.default_branch,
             change.flaky_detection,
             change.auto_quarantine,
             change.ignore_broken_on_default_branch,
+            change.quarantine_after,
             repository_id,
         ),
     )

@@ -51,10 +51,10 @@ def test_failures_and_retried_passes_are_evidence_and_nothing_else_is() -> None:
 def test_only_what_cannot_be_trusted_is_quarantined(
     status: HealthStatus, ignore_broken: bool, expected: bool
 ) -> None:
-    standing = Standing(TestHealth(health_status=status), Evidence(NOON, NOON))
+    standing = Standing(TestHealth(health_status=status), Evidence(NOON, NOON), "Because.")
     reason = explain_quarantine(standing, ignore_broken=ignore_broken, answered_until=None)
     assert (reason is not None) is expected
-    assert reason is None or reason.startswith(status.value)
+    assert reason is None or reason.startswith(f"Because. It is {status} on the default branch")
 
 
 def test_what_somebody_has_judged_already_is_no_reason() -> None:

@@ -78,12 +78,13 @@ def test_settings_of_a_repository_change_one_by_one(command: Command) -> None:
     command("repository", "set", "Acme/Widgets", "--default-branch", "develop")
     shown = command("repository", "set", "acme/widgets", "--flaky-detection", "off").output
     assert shown == command("repository", "show", "ACME/widgets").output
-    assert [line.split()[-1] for line in shown.splitlines()] == [
+    assert [re.split(r"\s{2,}", line)[1] for line in shown.splitlines()] == [
         "Acme/Widgets",
         "develop",
         "off",
         "off",
         "off",
+        "0 days",
     ]
 
 
@@ -94,10 +95,13 @@ def test_automatic_quarantine_is_turned_on_configured_and_shown(command: Command
 
     shown = settings_of("--auto-quarantine", "on")
     assert (shown["auto-quarantine"], shown["ignore broken on default branch"]) == ("on", "off")
-    shown = settings_of("--ignore-broken-on-default-branch", "on")
+    assert shown["quarantine after"] == "0 days"
+    shown = settings_of("--ignore-broken-on-default-branch", "on", "--quarantine-after", "3")
+    assert shown["quarantine after"] == "3 days"
     assert (shown["auto-quarantine"], shown["ignore broken on default branch"]) == ("on", "on")
-    complaint = command("repository", "set", "acme/widgets", "--auto-quarantine=maybe", code=2)
-    assert "--auto-quarantine" in complaint.stderr
+    for wrong in ("--auto-quarantine=maybe", "--quarantine-after=-1", "--quarantine-after=366"):
+        complaint = command("repository", "set", "acme/widgets", wrong, code=2)
+        assert wrong.partition("=")[0] in complaint.stderr
 
 
 def test_a_broken_test_is_quarantined_by_the_load_that_shows_it(

@@ -12,8 +12,8 @@ from indexing.health.observations import Judgement, Observation
 from indexing.identifiers import derive_quarantine_id
 from indexing.models.quarantines import QuarantineSource
 from indexing.models.repositories import Repository
-from indexing.quarantine.decision import Standing, find_evidence
-from indexing.quarantine.ruling import Beginning, Ruling, Standings, rule
+from indexing.quarantine.decision import Standing
+from indexing.quarantine.ruling import Beginning, Conditions, Ruling, Standings, rule
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.connection import Document, Version
 from indexing.store.elasticsearch.client.scanning import scan
@@ -106,7 +106,7 @@ async def _apply(
         ),
         now=rules.now,
         newest=test.newest,
-        ignore_broken=rules.repository.ignore_broken_on_default_branch,
+        conditions=Conditions.of(rules.repository),
     )
     try:
         moment = next(deliberation)
@@ -146,13 +146,13 @@ async def _standing_until(
 ) -> Standing:
     """Judge the test by the executions that had finished by `moment`."""
     if test.newest is None or test.newest <= moment:
-        return Standing(test.judgement.health, find_evidence(test.observations))
+        return Standing.of(test.judgement, test.observations)
     summaries = await observations.read_job_summaries(
         cluster, rules.executions, [test.test_id], until=moment
     )
     read = await observations.read_observations(cluster, rules.executions, summaries, until=moment)
     seen = read.get(test.test_id, [])
-    return Standing(test.evaluate(seen).health, find_evidence(seen))
+    return Standing.of(test.evaluate(seen), seen)
 
 
 async def _read_slots(cluster: Cluster, routing: str, tests: Sequence[str]) -> list[QuarantineSlot]:

@@ -18,7 +18,13 @@ import sqlite3
 from collections.abc import Callable
 from typing import Final
 
-from indexing.store.sqlite.migrations import version_1, version_2, version_3, version_4
+from indexing.store.sqlite.migrations import (
+    version_1,
+    version_2,
+    version_3,
+    version_4,
+    version_5,
+)
 
 Migration = Callable[[sqlite3.Connection], None]
 
@@ -27,4 +33,5 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     version_2.migrate,
     version_3.migrate,
     version_4.migrate,
+    version_5.migrate,
 )

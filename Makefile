@@ -16,7 +16,7 @@ export UV_PYTHON_DOWNLOADS := never
 # the CPU time, and each command that a test starts takes a second more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install run services test test-quick kills harden check format bench bench-quick example-report clean
+.PHONY: help install run services test test-quick kills harden check format bench bench-quick bench-health example-report clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ bench: install ## Benchmark against a bare server and peers; report which target
 bench-quick: install ## Check that the benchmarks work: small stores, short runs.
 	@$(UV) sync --locked --quiet --group bench
 	@$(BIN)/python -m benchmarks --size quick $(ARGUMENTS)
+
+bench-health: install ## Simulate jobs that run often, and print what the health rules find in them.
+	@$(BIN)/python -m benchmarks.health $(ARGUMENTS)
 
 check: install ## Check format, lint, types and import directions.
 	@$(UV) sync --locked --quiet --group bench

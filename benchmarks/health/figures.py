@@ -1,0 +1,118 @@
+"""The figures of a rule over many made-up tests: what it finds, what it wrongly calls flaky."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import mean, median
+from typing import Final
+
+from benchmarks.health.judging import History, Rule
+from benchmarks.health.world import WORKING_HOURS, Flake, Job, make_history
+from indexing.health.thresholds import WINDOW
+
+RATES: Final = (0.005, 0.01, 0.02, 0.05, 0.2)
+DELAY_RATES: Final = (0.01, 0.05, 0.2)
+FLAKY_SHARE: Final = 0.03
+
+MEASURED_DAYS: Final = 91
+# Healthy at first, flaky for a window before it is measured, and healthy for another in the end.
+_BEFORE: Final = WINDOW.days
+_MEASURED: Final = 2 * WINDOW.days
+_MENDED: Final = _MEASURED + MEASURED_DAYS
+_END: Final = _MENDED + 2 * WINDOW.days
+
+
+@dataclass(frozen=True, slots=True)
+class Healthy:
+    """Over healthy tests: the share of days called flaky, and of tests ever called so."""
+
+    false: float
+    ever: float
+
+
+@dataclass(frozen=True, slots=True)
+class Flaky:
+    """Over tests of one rate: the share of days called flaky, and medians of delays in days.
+
+    A delay is `None` if fewer than half of the tests have one.
+    """
+
+    recall: float
+    to_see: float | None
+    to_clear: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """All figures of one rule in one job; `flaky` by the rate of failures."""
+
+    healthy: Healthy
+    flaky: dict[float, Flaky]
+
+    @property
+    def precision(self) -> float:
+        """Of the tests called flaky, the share that is: all rates as common as each other."""
+        found = mean(each.recall for each in self.flaky.values()) * FLAKY_SHARE
+        return found / (found + self.healthy.false * (1 - FLAKY_SHARE)) if found else 0.0
+
+
+def measure_rules(
+    job: Job, rules: dict[str, Rule], *, healthy: int, flaky: int, seed: int
+) -> dict[str, Figures]:
+    """Return the figures of each rule, by its name, over the same tests."""
+    rng = random.Random(f"{seed} {job}")
+    steady = [History(make_history(rng, job, _BEFORE + MEASURED_DAYS)) for _ in range(healthy)]
+    of_healthy = {name: _judge_healthy(steady, rule) for name, rule in rules.items()}
+    of_flaky: dict[str, dict[float, Flaky]] = {name: {} for name in rules}
+    for rate in RATES:
+        flake = Flake(rate, _BEFORE, _MENDED)
+        histories = [History(make_history(rng, job, _END, flake)) for _ in range(flaky)]
+        for name, rule in rules.items():
+            of_flaky[name][rate] = _judge_flaky(histories, rule, job)
+    return {name: Figures(of_healthy[name], of_flaky[name]) for name in rules}
+
+
+def _judge_healthy(tests: list[History], rule: Rule) -> Healthy:
+    days = ever = 0
+    end = _BEFORE + MEASURED_DAYS
+    for test in tests:
+        called = sum(test.is_flaky(rule, moment) for moment in test.ends_of_days(_BEFORE, end))
+        days += called
+        ever += called > 0 or any(
+            test.is_flaky(rule, moment) for moment in test.troubles(_BEFORE, end)
+        )
+    return Healthy(days / len(tests) / MEASURED_DAYS, ever / len(tests))
+
+
+def _judge_flaky(tests: list[History], rule: Rule, job: Job) -> Flaky:
+    days = 0
+    to_see: list[float] = []
+    to_clear: list[float] = []
+    for test in tests:
+        days += sum(test.is_flaky(rule, moment) for moment in test.ends_of_days(_MEASURED, _MENDED))
+        to_see += _first_seen(test, rule, job)
+        if test.is_flaky(rule, (_MENDED - 1, job.runs_a_day - 1)):
+            to_clear += _first_cleared(test, rule)
+    recall = days / len(tests) / MEASURED_DAYS
+    seen = len(to_see) * 2 > len(tests)
+    return Flaky(
+        recall,
+        median(to_see) if seen else None,
+        median(to_clear) if len(to_clear) * 2 > len(tests) else None,
+    )
+
+
+def _first_seen(test: History, rule: Rule, job: Job) -> Iterator[float]:
+    for day, run in test.troubles(_BEFORE, _END):
+        if test.is_flaky(rule, (day, run)):
+            yield day - _BEFORE + run / job.runs_a_day * WORKING_HOURS / 24
+            return
+
+
+def _first_cleared(test: History, rule: Rule) -> Iterator[float]:
+    for day, run in test.ends_of_days(_MENDED, _END):
+        if not test.is_flaky(rule, (day, run)):
+            yield day - _MENDED + WORKING_HOURS / 24
+            return

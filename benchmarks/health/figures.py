@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from statistics import mean, median
 from typing import Final
@@ -59,7 +59,7 @@ class Figures:
 
 
 def measure_rules(
-    job: Job, rules: dict[str, Rule], *, healthy: int, flaky: int, seed: int
+    job: Job, rules: Mapping[str, Rule], *, healthy: int, flaky: int, seed: int
 ) -> dict[str, Figures]:
     """Return the figures of each rule, by its name, over the same tests."""
     rng = random.Random(f"{seed} {job}")

@@ -85,8 +85,8 @@ def explain_quarantine(
     if evidence is None or (answered_until is not None and evidence.last_at <= answered_until):
         return None
     return (
-        f"{standing.explanation} It is {status} on the default branch, failed or retried since"
+        f"{status} on the default branch, failed or retried since"
         f" {format_timestamp(evidence.first_at)}; in {WINDOW.days} days"
         f" {health.failure_ratio:.1%} of its results failed and"
-        f" {health.flakiness_ratio:.1%} of its verdicts were flaky."
+        f" {health.flakiness_ratio:.1%} of its verdicts were flaky. {standing.explanation}"
     )

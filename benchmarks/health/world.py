@@ -28,7 +28,7 @@ _OUTAGE_SPREAD: Final = 1.35
 # In an outage each run fails with a probability between these, small ones as often as large ones.
 _OUTAGE_RATES: Final = (0.01, 0.8)
 # A retry runs on the same machine: what made a flaky test fail is often still there.
-RETRY_HELPS: Final = 0.7
+RETRY_HELPS: Final = 0.66
 
 
 @dataclass(frozen=True, slots=True)

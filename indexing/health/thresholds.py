@@ -35,8 +35,8 @@ FLAKY_CHANGES: Final = 2
 DENSE_VERDICTS_A_DAY: Final = 10
 
 # One lone failure is an accident, two may be one outage on both sides of midnight. Of the healthy
-# tests that are simulated, 1 to 2 % get to three such days in a month; of those that fail once in
-# 100 runs, at 50 runs a day, half get there within a week.
+# tests that are simulated, 1 to 3 % are called flaky in a quarter; of those that fail once in 100
+# runs, at 50 runs a day, half are seen within a week.
 ALONE_DAYS: Final = 3
 
 # Two such days among the newest 20 verdicts are enough: a test that fails so often need not wait

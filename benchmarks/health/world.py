@@ -21,7 +21,7 @@ REGRESSIONS: Final = ((0.05, 0.80), (0.5, 0.15), (2.0, 0.05))
 REGRESSION_HOURS: Final = 4.0
 _REGRESSION_SPREAD: Final = 1.0
 
-# The parameters below were fitted to the figures for the rule without days, and to nothing else.
+# These are guesses: no measurement of outages and retries is at hand.
 OUTAGES: Final = 0.3
 OUTAGE_HOURS: Final = 1.5
 _OUTAGE_SPREAD: Final = 1.35

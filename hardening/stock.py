@@ -106,7 +106,7 @@ async def _fill_one(store: Store, name: RepositoryName, number: int) -> Stock:
     )
     await store.refresh_tests(now)
     request = QuarantineRequest(TESTS[1], mark)
-    quarantine = await store.add_quarantine(name, request, now)
+    quarantine, _ = await store.add_quarantine(name, request, now)
     return Stock(name, mark, str(quarantine.key.id))
 
 

@@ -29,3 +29,7 @@ class UnknownRepositoryError(StoreError):
 
 class StaleKeyError(StoreError):
     """The row that a page should continue from no longer exists."""
+
+
+class TooManyQuarantinesError(StoreError):
+    """A repository has as many quarantines in force as people may add."""

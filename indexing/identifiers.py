@@ -69,6 +69,11 @@ def derive_quarantine_id(test_id: uuid.UUID, number: int) -> uuid.UUID:
     return uuid.uuid5(NAMESPACE, f"quarantine\0{test_id}\0{number}")
 
 
+def derive_change_id(quarantine_id: uuid.UUID, action: str, *values: str) -> uuid.UUID:
+    """The id of one change of a quarantine; `values` are its time and all that it sets."""
+    return uuid.UUID(bytes=_digest("change", quarantine_id.hex, action, *values), version=5)
+
+
 def derive_failure_id(test_id: uuid.UUID, failure_type: str, shape: str) -> uuid.UUID:
     """The id of what failures of a test say alike; `shape` is from `indexing.failures`."""
     digest = _digest("failure", test_id.hex, failure_type, shape)

@@ -12,6 +12,7 @@ class Scope(StrEnum):
 
     READ = "read"
     INGEST = "ingest"
+    QUARANTINE = "quarantine"
     ADMIN = "admin"
 
 

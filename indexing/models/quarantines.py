@@ -6,6 +6,7 @@ import uuid
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Final, NamedTuple
 
 from indexing.names import RepositoryName
 
@@ -53,6 +54,30 @@ class QuarantineQuery:
     source: QuarantineSource | None = None
 
 
+class ActorKind(StrEnum):
+    """Who changes quarantines: the holder of an application key, a user of a machine, the rules."""
+
+    KEY = "key"
+    USER = "user"
+    RULES = "rules"
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who made a change; `id` is that of the key, and None for a user and for the rules."""
+
+    kind: ActorKind
+    name: str
+    id: str | None = None
+
+
+# In force in one repository, as far as people add them: the list of all of them stays readable.
+MAX_QUARANTINES: Final = 10_000
+
+RULES: Final = Actor(ActorKind.RULES, "automatic quarantine")
+UNKNOWN: Final = Actor(ActorKind.USER, "unknown")
+
+
 @dataclass(frozen=True, slots=True)
 class QuarantineRequest:
     """A request to quarantine a test."""
@@ -63,3 +88,43 @@ class QuarantineRequest:
     owner: str | None = None
     expires_at: datetime | None = None
     source: QuarantineSource = QuarantineSource.MANUAL
+    actor: Actor = UNKNOWN
+
+
+class AddedQuarantine(NamedTuple):
+    """A quarantine in force, and whether the call began it or found it in force."""
+
+    quarantine: Quarantine
+    is_new: bool
+
+
+class ChangeAction(StrEnum):
+    """What happened to a quarantine; late results that leave it no reason take it back."""
+
+    ADDED = "added"
+    UPDATED = "updated"
+    REMOVED = "removed"
+    EXPIRED = "expired"
+    TAKEN_BACK = "taken_back"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class QuarantineChangeKey:
+    """The sort key of changes, newest first; unique within one repository."""
+
+    at: datetime
+    id: uuid.UUID
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantineChange:
+    """A change of a quarantine, with its values since then; `actor` is None if it expired."""
+
+    key: QuarantineChangeKey
+    action: ChangeAction
+    quarantine_id: uuid.UUID
+    test_name: str
+    branch: str | None
+    reason: str
+    source: QuarantineSource
+    actor: Actor | None

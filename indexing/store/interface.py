@@ -21,7 +21,12 @@ from indexing.models.executions import Execution, Run
 from indexing.models.keys import ApplicationKey
 from indexing.models.paging import Anchor, Page
 from indexing.models.quarantines import (
+    UNKNOWN,
+    Actor,
+    AddedQuarantine,
     Quarantine,
+    QuarantineChange,
+    QuarantineChangeKey,
     QuarantineKey,
     QuarantineQuery,
     QuarantineRequest,
@@ -176,6 +181,20 @@ class Reader(Protocol):
     ) -> Quarantine | None:
         """Return one quarantine of this repository if it is in force at `now`."""
 
+    async def list_quarantine_changes(
+        self,
+        repository: RepositoryName,
+        now: datetime,
+        anchor: Anchor[QuarantineChangeKey],
+        limit: int,
+    ) -> Page[QuarantineChange]:
+        """Return one page of the changes of quarantines, newest first.
+
+        Every acknowledged change within retention is listed. A quarantine that expired by `now` has
+        a change at its expiry. What a killed call has changed is listed after the next change of
+        that quarantine at the latest.
+        """
+
     async def close(self) -> None:
         """Close all connections; no call is allowed afterwards."""
 
@@ -285,16 +304,23 @@ class Writer(Protocol):
 
     async def add_quarantine(
         self, repository: RepositoryName, request: QuarantineRequest, now: datetime
-    ) -> Quarantine:
+    ) -> AddedQuarantine:
         """Quarantine a test from `now` on.
 
         If one for the same test and branch is in force, it keeps its id and start and takes on the
         new reason, owner, expiry and source. An automatic request does not change one made by a
         person.
+
+        Raises:
+            TooManyQuarantinesError: it would be one more than `MAX_QUARANTINES` in force.
         """
 
     async def remove_quarantine(
-        self, repository: RepositoryName, quarantine_id: uuid.UUID, now: datetime
+        self,
+        repository: RepositoryName,
+        quarantine_id: uuid.UUID,
+        now: datetime,
+        actor: Actor = UNKNOWN,
     ) -> bool:
         """End a quarantine; return false if none of that id is in force in the repository.
 
@@ -313,6 +339,8 @@ class Writer(Protocol):
         self, before: datetime, now: datetime, progress: Steps | None = None
     ) -> PruneCount:
         """Remove events received and executions finished before that moment (retention).
+
+        Changes of quarantines before it go too.
 
         Tests stay, with their first and last failure and success, and so do quarantines. The
         derived data is recomputed, as by `refresh_tests(now)`.

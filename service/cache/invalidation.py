@@ -22,7 +22,12 @@ from indexing.models.executions import Execution, Run
 from indexing.models.keys import ApplicationKey
 from indexing.models.paging import Anchor, Page
 from indexing.models.quarantines import (
+    UNKNOWN,
+    Actor,
+    AddedQuarantine,
     Quarantine,
+    QuarantineChange,
+    QuarantineChangeKey,
     QuarantineKey,
     QuarantineQuery,
     QuarantineRequest,
@@ -115,15 +120,19 @@ class InvalidatingStore(Store):
 
     async def add_quarantine(
         self, repository: RepositoryName, request: QuarantineRequest, now: datetime
-    ) -> Quarantine:
+    ) -> AddedQuarantine:
         async with self._changing(repository):
             return await self._store.add_quarantine(repository, request, now)
 
     async def remove_quarantine(
-        self, repository: RepositoryName, quarantine_id: uuid.UUID, now: datetime
+        self,
+        repository: RepositoryName,
+        quarantine_id: uuid.UUID,
+        now: datetime,
+        actor: Actor = UNKNOWN,
     ) -> bool:
         async with self._changing(repository):
-            return await self._store.remove_quarantine(repository, quarantine_id, now)
+            return await self._store.remove_quarantine(repository, quarantine_id, now, actor)
 
     async def add_key(self, key: ApplicationKey) -> None:
         async with self._invalidating(CREDENTIALS):
@@ -203,6 +212,15 @@ class InvalidatingStore(Store):
         self, repository: RepositoryName, quarantine_id: uuid.UUID, now: datetime
     ) -> Quarantine | None:
         return await self._store.get_quarantine(repository, quarantine_id, now)
+
+    async def list_quarantine_changes(
+        self,
+        repository: RepositoryName,
+        now: datetime,
+        anchor: Anchor[QuarantineChangeKey],
+        limit: int,
+    ) -> Page[QuarantineChange]:
+        return await self._store.list_quarantine_changes(repository, now, anchor, limit)
 
     async def close(self) -> None:
         await self._store.close()

@@ -109,7 +109,7 @@ async def _prepare(store: Store, examples: Path, settings: Settings) -> list[str
         created_at=moment,
         expires_at=moment + _KEY_LIFETIME,
     )
-    quarantine = await store.add_quarantine(
+    quarantine, _ = await store.add_quarantine(
         _TESTS, QuarantineRequest(_QUARANTINED, "passes and fails without a code change"), moment
     )
     await store.add_key(key)

@@ -165,10 +165,11 @@ async def test_other_branches_and_broken_machines_are_no_reason(store: Store) ->
 
 async def test_what_a_person_quarantined_is_left_as_it_is(store: Store) -> None:
     await set_up(store, auto_quarantine=True)
-    everywhere = await store.add_quarantine(WIDGETS, QuarantineRequest("t", "by hand"), NOON)
+    everywhere, _ = await store.add_quarantine(WIDGETS, QuarantineRequest("t", "by hand"), NOON)
     await load(store, "FP", commit="a")
     assert await listed(store) == [everywhere]
-    again = await store.add_quarantine(WIDGETS, QuarantineRequest("t", "rule", source=AUTO), LATER)
+    rule = QuarantineRequest("t", "rule", source=AUTO)
+    again, _ = await store.add_quarantine(WIDGETS, rule, LATER)
     assert again == everywhere
 
 
@@ -183,7 +184,7 @@ async def test_a_person_can_take_over_an_automatic_one(store: Store) -> None:
     await set_up(store, auto_quarantine=True)
     await load(store, "F", at=5)
     (made,) = await listed(store)
-    taken = await store.add_quarantine(
+    taken, _ = await store.add_quarantine(
         WIDGETS, QuarantineRequest("t", "I see to it", owner="mona"), after(days=2)
     )
     assert (taken.key, taken.source, taken.reason) == (made.key, MANUAL, "I see to it")

@@ -32,7 +32,8 @@ async def add(
     **rest: Any,
 ) -> Quarantine:
     request = QuarantineRequest(test_name, **({"reason": "flaps"} | rest))
-    return await store.add_quarantine(repository, request, at)
+    quarantine, _ = await store.add_quarantine(repository, request, at)
+    return quarantine
 
 
 def ask(**filters: Any) -> QuarantineQuery:

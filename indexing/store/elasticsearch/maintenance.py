@@ -23,6 +23,7 @@ from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION
 from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.store.elasticsearch.indices.setup import create_index
 from indexing.store.elasticsearch.indices.slices import ends_before
+from indexing.store.elasticsearch.quarantine_changes import prune_changes
 from indexing.store.interface import PruneCount, Steps, StoreStatus
 from indexing.timestamps import to_microseconds
 
@@ -68,6 +69,7 @@ async def prune(
     await _drop_slices(cluster, layout.events, before)
     await _drop_slices(cluster, layout.executions, before)
     await _drop_runs(cluster, until)
+    await prune_changes(cluster, until)
     for marked in touched.values():
         await dirty_markers.mark_after(cluster, marked)
     await refresh_tests(cluster, now, progress)

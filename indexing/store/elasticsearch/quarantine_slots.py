@@ -14,11 +14,17 @@ from typing import Any
 
 from indexing.identifiers import derive_scope_id
 from indexing.models.quarantines import (
+    Actor,
+    ActorKind,
+    ChangeAction,
     Quarantine,
+    QuarantineChange,
+    QuarantineChangeKey,
     QuarantineKey,
     QuarantineRequest,
     QuarantineSource,
 )
+from indexing.quarantine.changes import record_change, record_expiry
 from indexing.store.elasticsearch.client.bulk import Operation
 from indexing.store.elasticsearch.client.connection import WRITING, Document, Version
 from indexing.store.elasticsearch.cluster import Cluster
@@ -65,7 +71,8 @@ class QuarantineSlot:
     """The slot of one quarantine, with or without a record; `ended` counts those that ended.
 
     `answered_until` is the time of the newest evidence that the ended ones have answered. `version`
-    is None for a slot that was never stored.
+    is None for a slot that was never stored. `unlisted` are changes that have no document of their
+    own yet.
     """
 
     routing: str
@@ -76,6 +83,12 @@ class QuarantineSlot:
     ended: int = 0
     answered_until: datetime | None = None
     version: Version | None = None
+    unlisted: tuple[QuarantineChange, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """The id of its document."""
+        return slot_id(self.test_id, self.branch)
 
     @property
     def quarantine(self) -> Quarantine | None:
@@ -107,10 +120,18 @@ class QuarantineSlot:
 
     def expired_by(self, now: datetime) -> QuarantineSlot:
         """Return the slot, with its record ended if that has expired."""
-        expires_at = None if self.record is None else self.record.expires_at
-        if expires_at is None or expires_at > now:
+        quarantine = self.quarantine
+        if quarantine is None or quarantine.expires_at is None or quarantine.expires_at > now:
             return self
-        return self.ended_with(expires_at)
+        ended = self.ended_with(quarantine.expires_at)
+        return replace(ended, unlisted=(*self.unlisted, record_expiry(quarantine)))
+
+    def changed(self, action: ChangeAction, at: datetime, actor: Actor) -> QuarantineSlot:
+        """Return the slot with one more change to be listed, of the record that it holds."""
+        if self.quarantine is None:
+            raise LookupError("the slot holds no quarantine")
+        change = record_change(self.quarantine, action, at, actor)
+        return replace(self, unlisted=(*self.unlisted, change))
 
 
 def slot_id(test_id: uuid.UUID, branch: str | None) -> str:
@@ -166,6 +187,42 @@ def slot_of(document: Document) -> QuarantineSlot:
         ended=source["ended"],
         answered_until=moment_or_none(source["answered_until"]),
         version=document.version,
+        unlisted=tuple(map(change_of, source.get("unlisted", ()))),
+    )
+
+
+def document_of(change: QuarantineChange) -> dict[str, Any]:
+    """Return the fields of a change that are not searched."""
+    actor = change.actor
+    return {
+        "change_id": str(change.key.id),
+        "at": to_microseconds(change.key.at),
+        "action": change.action.value,
+        "quarantine_id": str(change.quarantine_id),
+        "test_name": change.test_name,
+        "branch": change.branch,
+        "reason": change.reason,
+        "source": change.source.value,
+        "actor": None
+        if actor is None
+        else {"kind": actor.kind.value, "name": actor.name, "id": actor.id},
+    }
+
+
+def change_of(fields: Mapping[str, Any]) -> QuarantineChange:
+    """Return the change with the fields of `document_of`."""
+    actor = fields["actor"]
+    return QuarantineChange(
+        key=QuarantineChangeKey(from_microseconds(fields["at"]), uuid.UUID(fields["change_id"])),
+        action=ChangeAction(fields["action"]),
+        quarantine_id=uuid.UUID(fields["quarantine_id"]),
+        test_name=fields["test_name"],
+        branch=fields["branch"],
+        reason=fields["reason"],
+        source=QuarantineSource(fields["source"]),
+        actor=None
+        if actor is None
+        else Actor(ActorKind(actor["kind"]), actor["name"], actor["id"]),
     )
 
 
@@ -193,6 +250,8 @@ def _source_of(slot: QuarantineSlot) -> dict[str, Any]:
         "ended": slot.ended,
         "answered_until": microseconds_or_none(slot.answered_until),
     }
+    if slot.unlisted:
+        source["unlisted"] = [document_of(change) for change in slot.unlisted]
     record = slot.record
     if record is not None:
         source |= {

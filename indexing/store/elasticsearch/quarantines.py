@@ -12,6 +12,10 @@ from indexing.globs import matches
 from indexing.identifiers import derive_test_id
 from indexing.models.paging import Anchor, Page
 from indexing.models.quarantines import (
+    MAX_QUARANTINES,
+    Actor,
+    AddedQuarantine,
+    ChangeAction,
     Quarantine,
     QuarantineKey,
     QuarantineQuery,
@@ -19,7 +23,9 @@ from indexing.models.quarantines import (
     QuarantineSource,
 )
 from indexing.names import RepositoryName
+from indexing.quarantine.changes import too_many_quarantines
 from indexing.quarantine.decision import find_evidence
+from indexing.store.elasticsearch import quarantine_changes
 from indexing.store.elasticsearch.client import paging
 from indexing.store.elasticsearch.client.connection import ConflictError, Document, Version
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
@@ -81,7 +87,7 @@ async def get_quarantine(
 
 async def add_quarantine(
     cluster: Cluster, repository: RepositoryName, request: QuarantineRequest, now: datetime
-) -> Quarantine:
+) -> AddedQuarantine:
     known = (await make_known(cluster, repository)).repository.name
     unknown = QuarantineSlot(
         routing_of(known),
@@ -93,28 +99,51 @@ async def add_quarantine(
         (slot,) = await read_slots(cluster, [unknown])
         # An expired record has ended: quarantining the test again begins a new one.
         slot = slot.expired_by(now)
-        slot = slot.holding(_requested(slot.record, request, now))
+        before = slot.record
+        if before is None and request.source is QuarantineSource.MANUAL:
+            await _check_room(cluster, known, now)
+        slot = slot.holding(_requested(before, request, now))
+        if slot.record is not before:
+            action = ChangeAction.ADDED if before is None else ChangeAction.UPDATED
+            slot = slot.changed(action, now, request.actor)
         (slot,) = await judge_recovery(cluster, slot.routing, [slot])
         try:
             await write_slot(cluster, slot)
         except ConflictError:
             continue
-        return _row(slot)
+        await quarantine_changes.complete(cluster, [slot])
+        return AddedQuarantine(_row(slot), is_new=before is None)
 
 
 async def remove_quarantine(
-    cluster: Cluster, repository: RepositoryName, quarantine_id: uuid.UUID, now: datetime
+    cluster: Cluster,
+    repository: RepositoryName,
+    quarantine_id: uuid.UUID,
+    now: datetime,
+    actor: Actor,
 ) -> bool:
     while True:
         slot = await _find(cluster, repository, quarantine_id, now)
         if slot is None:
             return False
         evidence = await _find_last_evidence(cluster, repository, slot.test_id)
+        slot = slot.changed(ChangeAction.REMOVED, now, actor).ended_with(evidence)
         try:
-            await write_slot(cluster, slot.ended_with(evidence))
+            await write_slot(cluster, slot)
         except ConflictError:
             continue
+        await quarantine_changes.complete(cluster, [slot])
         return True
+
+
+async def _check_room(cluster: Cluster, repository: RepositoryName, now: datetime) -> None:
+    in_force = await cluster.connection.count(
+        cluster.layout.quarantines,
+        _query_of(QuarantineQuery(repository, now)),
+        routing=routing_of(repository),
+    )
+    if in_force >= MAX_QUARANTINES:
+        raise too_many_quarantines()
 
 
 def _requested(standing: Record | None, request: QuarantineRequest, now: datetime) -> Record:

@@ -11,7 +11,12 @@ from indexing.models.executions import Execution, Run
 from indexing.models.keys import ApplicationKey
 from indexing.models.paging import Anchor, Page
 from indexing.models.quarantines import (
+    UNKNOWN,
+    Actor,
+    AddedQuarantine,
     Quarantine,
+    QuarantineChange,
+    QuarantineChangeKey,
     QuarantineKey,
     QuarantineQuery,
     QuarantineRequest,
@@ -25,6 +30,7 @@ from indexing.store.elasticsearch import (
     executions,
     keys,
     maintenance,
+    quarantine_changes,
     quarantines,
     removal,
     repositories,
@@ -186,15 +192,30 @@ class ElasticsearchStore(Store):
     ) -> Quarantine | None:
         return await quarantines.get_quarantine(self._cluster, repository, quarantine_id, now)
 
+    async def list_quarantine_changes(
+        self,
+        repository: RepositoryName,
+        now: datetime,
+        anchor: Anchor[QuarantineChangeKey],
+        limit: int,
+    ) -> Page[QuarantineChange]:
+        return await quarantine_changes.list_changes(self._cluster, repository, now, anchor, limit)
+
     async def add_quarantine(
         self, repository: RepositoryName, request: QuarantineRequest, now: datetime
-    ) -> Quarantine:
+    ) -> AddedQuarantine:
         return await quarantines.add_quarantine(self._cluster, repository, request, now)
 
     async def remove_quarantine(
-        self, repository: RepositoryName, quarantine_id: uuid.UUID, now: datetime
+        self,
+        repository: RepositoryName,
+        quarantine_id: uuid.UUID,
+        now: datetime,
+        actor: Actor = UNKNOWN,
     ) -> bool:
-        return await quarantines.remove_quarantine(self._cluster, repository, quarantine_id, now)
+        return await quarantines.remove_quarantine(
+            self._cluster, repository, quarantine_id, now, actor
+        )
 
     async def prune(
         self, before: datetime, now: datetime, progress: Steps | None = None

@@ -11,9 +11,10 @@ from collections.abc import Callable
 from typing import Final
 
 from indexing.identifiers import derive_quarantine_id
-from indexing.models.quarantines import QuarantineSource
+from indexing.models.quarantines import RULES, ChangeAction, QuarantineSource
 from indexing.quarantine.decision import Standing
 from indexing.quarantine.ruling import Conditions, Standings, conclude, rule
+from indexing.store.sqlite.quarantine_changes import add_change, add_expiry
 from indexing.timestamps import from_microseconds, moment_or_none, to_microseconds
 
 # Every branch, as the unique index over quarantines spells it.
@@ -22,11 +23,13 @@ _EVERY_BRANCH: Final = "ifnull(branch, char(0)) = char(0) AND removed_at IS NULL
 
 def end_expired(connection: sqlite3.Connection, test_id: bytes, now: int) -> None:
     """End a test's expired quarantines, so that new ones can take their place."""
-    connection.execute(
+    expired = connection.execute(
         "UPDATE quarantines SET removed_at = expires_at, evidence_until = expires_at"
-        " WHERE test_id = ? AND removed_at IS NULL AND expires_at <= ?",
+        " WHERE test_id = ? AND removed_at IS NULL AND expires_at <= ? RETURNING id",
         (test_id, now),
-    )
+    ).fetchall()
+    for (quarantine_id,) in expired:
+        add_expiry(connection, quarantine_id)
 
 
 def apply_rules(
@@ -56,7 +59,10 @@ def apply_rules(
         f"SELECT id, judged_until FROM quarantines WHERE test_id = ? AND {_EVERY_BRANCH}",
         (test_id,),
     ).fetchone()
-    standing_id, judged_until = stands or (None, None)
+    standing_id: bytes = b""
+    judged_until: int | None = None
+    if stands is not None:
+        standing_id, judged_until = stands
     ruling = conclude(
         rule(
             Standings(
@@ -71,18 +77,22 @@ def apply_rules(
         lambda moment: standing_until(to_microseconds(moment)),
     )
     if ruling.reworded is not None:
-        connection.execute(
+        reworded = connection.execute(
             "UPDATE quarantines SET reason = ?1 WHERE id = ?2 AND reason != ?1",
             (ruling.reworded, standing_id),
         )
+        if reworded.rowcount:
+            add_change(connection, standing_id, ChangeAction.UPDATED, now, RULES)
     if ruling.takes_back:
+        add_change(connection, standing_id, ChangeAction.TAKEN_BACK, now, RULES)
         connection.execute("DELETE FROM quarantines WHERE id = ?", (standing_id,))
     if ruling.begins is not None:
+        new_id = derive_quarantine_id(uuid.UUID(bytes=test_id), ended).bytes
         connection.execute(
             "INSERT INTO quarantines (id, repository_id, test_id, test_name, reason, source,"
             " created_at, judged_until) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                derive_quarantine_id(uuid.UUID(bytes=test_id), ended).bytes,
+                new_id,
                 repository_id,
                 test_id,
                 test_name,
@@ -92,3 +102,4 @@ def apply_rules(
                 to_microseconds(ruling.begins.judged_until),
             ),
         )
+        add_change(connection, new_id, ChangeAction.ADDED, now, RULES)

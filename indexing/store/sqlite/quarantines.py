@@ -11,6 +11,10 @@ from indexing.globs import matches
 from indexing.identifiers import derive_test_id
 from indexing.models.paging import Anchor, Page
 from indexing.models.quarantines import (
+    MAX_QUARANTINES,
+    Actor,
+    AddedQuarantine,
+    ChangeAction,
     Quarantine,
     QuarantineKey,
     QuarantineQuery,
@@ -18,21 +22,18 @@ from indexing.models.quarantines import (
     QuarantineSource,
 )
 from indexing.names import RepositoryName
+from indexing.quarantine.changes import too_many_quarantines
 from indexing.store.sqlite.auto_quarantine import end_expired
 from indexing.store.sqlite.keyset import Slice, read_page
+from indexing.store.sqlite.quarantine_changes import (
+    QUARANTINE_COLUMNS,
+    add_change,
+    quarantine_of,
+)
 from indexing.store.sqlite.refresh import find_last_evidence, refresh_quarantines
 from indexing.store.sqlite.repositories import ensure_repository, require_repository_id
-from indexing.timestamps import (
-    from_microseconds,
-    microseconds_or_none,
-    moment_or_none,
-    to_microseconds,
-)
+from indexing.timestamps import microseconds_or_none, to_microseconds
 
-_COLUMNS: Final = (
-    "q.id, q.test_name, q.reason, q.branch, q.source, q.owner, q.created_at, q.expires_at,"
-    " q.is_recovered"
-)
 _IN_FORCE: Final = "q.removed_at IS NULL AND (q.expires_at IS NULL OR q.expires_at > ?)"
 
 
@@ -54,13 +55,14 @@ def list_quarantines(
     def fetch(rows: Slice) -> list[Quarantine]:
         found: list[Quarantine] = []
         cursor = connection.execute(
-            f"SELECT {_COLUMNS} FROM quarantines q JOIN repositories r ON r.id = q.repository_id"
+            f"SELECT {QUARANTINE_COLUMNS} FROM quarantines q JOIN repositories r"
+            " ON r.id = q.repository_id"
             f" WHERE r.key = ? AND {_IN_FORCE}{filters} AND {rows.condition} {rows.order}",
             (query.repository.key, to_microseconds(query.now), *values, *rows.parameters),
         )
         for row in cursor:
             if _applies(row[3], query.branch):
-                found.append(_quarantine_of(row))
+                found.append(quarantine_of(row))
                 if len(found) == rows.limit:
                     break
         cursor.close()
@@ -83,11 +85,12 @@ def get_quarantine(
     now: datetime,
 ) -> Quarantine | None:
     row = connection.execute(
-        f"SELECT {_COLUMNS} FROM quarantines q JOIN repositories r ON r.id = q.repository_id"
+        f"SELECT {QUARANTINE_COLUMNS} FROM quarantines q JOIN repositories r"
+        " ON r.id = q.repository_id"
         f" WHERE q.id = ? AND r.key = ? AND {_IN_FORCE}",
         (quarantine_id.bytes, repository.key, to_microseconds(now)),
     ).fetchone()
-    return None if row is None else _quarantine_of(row)
+    return None if row is None else quarantine_of(row)
 
 
 def add_quarantine(
@@ -95,23 +98,27 @@ def add_quarantine(
     repository: RepositoryName,
     request: QuarantineRequest,
     now: datetime,
-) -> Quarantine:
+) -> AddedQuarantine:
     known = ensure_repository(connection, repository)
     test_id = derive_test_id(known.name, request.test_name).bytes
     began = to_microseconds(now)
+    new_id = uuid.uuid4().bytes
+    repository_id = require_repository_id(connection, repository)
     # An expired quarantine has ended: quarantining the test again creates a new record.
     end_expired(connection, test_id, began)
-    connection.execute(
+    if request.source is QuarantineSource.MANUAL:
+        _check_room(connection, repository_id, (test_id, request.branch), began)
+    written = connection.execute(
         "INSERT INTO quarantines (id, repository_id, test_id, test_name, reason, branch, source,"
         " owner, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (test_id, ifnull(branch, char(0))) WHERE removed_at IS NULL DO UPDATE SET"
         " reason = excluded.reason, owner = excluded.owner, expires_at = excluded.expires_at,"
         " source = excluded.source, judged_until = NULL"
         # The rules must not change a person's decision.
-        " WHERE NOT (source = 'manual' AND excluded.source = 'auto')",
+        " WHERE NOT (source = 'manual' AND excluded.source = 'auto') RETURNING id",
         (
-            uuid.uuid4().bytes,
-            require_repository_id(connection, repository),
+            new_id,
+            repository_id,
             test_id,
             request.test_name,
             request.reason,
@@ -121,16 +128,19 @@ def add_quarantine(
             began,
             microseconds_or_none(request.expires_at),
         ),
-    )
+    ).fetchone()
+    if written is not None:
+        action = ChangeAction.ADDED if written[0] == new_id else ChangeAction.UPDATED
+        add_change(connection, written[0], action, began, request.actor)
     test = connection.execute("SELECT id FROM tests WHERE test_id = ?", (test_id,)).fetchone()
     if test is not None:
         refresh_quarantines(connection, test[0])
     row = connection.execute(
-        f"SELECT {_COLUMNS} FROM quarantines q WHERE q.test_id = ?"
+        f"SELECT {QUARANTINE_COLUMNS} FROM quarantines q WHERE q.test_id = ?"
         " AND ifnull(q.branch, char(0)) = ifnull(?, char(0)) AND q.removed_at IS NULL",
         (test_id, request.branch),
     ).fetchone()
-    return _quarantine_of(row)
+    return AddedQuarantine(quarantine_of(row), is_new=row[0] == new_id)
 
 
 def remove_quarantine(
@@ -138,11 +148,13 @@ def remove_quarantine(
     repository: RepositoryName,
     quarantine_id: uuid.UUID,
     now: datetime,
+    actor: Actor,
 ) -> bool:
     found = get_quarantine(connection, repository, quarantine_id, now)
     if found is None:
         return False
     test_id = derive_test_id(repository, found.test_name).bytes
+    add_change(connection, quarantine_id.bytes, ChangeAction.REMOVED, to_microseconds(now), actor)
     connection.execute(
         "UPDATE quarantines SET removed_at = ?, evidence_until = ? WHERE id = ?",
         (to_microseconds(now), find_last_evidence(connection, test_id), quarantine_id.bytes),
@@ -150,19 +162,18 @@ def remove_quarantine(
     return True
 
 
+def _check_room(
+    connection: sqlite3.Connection, repository_id: int, place: tuple[bytes, str | None], now: int
+) -> None:
+    """Raise if the repository has too many quarantines and none for that test and branch."""
+    others = connection.execute(
+        "SELECT test_id = ? AND branch IS ? FROM quarantines q"
+        f" WHERE q.repository_id = ? AND {_IN_FORCE} LIMIT {MAX_QUARANTINES}",
+        (*place, repository_id, now),
+    ).fetchall()
+    if len(others) == MAX_QUARANTINES and (1,) not in others:
+        raise too_many_quarantines()
+
+
 def _applies(pattern: str | None, branch: str | None) -> bool:
     return branch is None or pattern is None or matches(pattern, branch)
-
-
-def _quarantine_of(row: tuple[Any, ...]) -> Quarantine:
-    quarantine_id, test_name, reason, branch, source, owner, created_at, expires_at, recovered = row
-    return Quarantine(
-        key=QuarantineKey(from_microseconds(created_at), uuid.UUID(bytes=quarantine_id)),
-        test_name=test_name,
-        reason=reason,
-        branch=branch,
-        source=QuarantineSource(source),
-        is_recovered=bool(recovered),
-        owner=owner,
-        expires_at=moment_or_none(expires_at),
-    )

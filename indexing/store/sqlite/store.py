@@ -16,7 +16,12 @@ from indexing.models.executions import Execution, Run, group_by_run
 from indexing.models.keys import ApplicationKey
 from indexing.models.paging import Anchor, Page
 from indexing.models.quarantines import (
+    UNKNOWN,
+    Actor,
+    AddedQuarantine,
     Quarantine,
+    QuarantineChange,
+    QuarantineChangeKey,
     QuarantineKey,
     QuarantineQuery,
     QuarantineRequest,
@@ -40,6 +45,7 @@ from indexing.store.sqlite import (
     executions,
     keys,
     maintenance,
+    quarantine_changes,
     quarantines,
     refresh,
     removal,
@@ -246,15 +252,36 @@ class SqliteStore(Store):
             )
         )
 
+    async def list_quarantine_changes(
+        self,
+        repository: RepositoryName,
+        now: datetime,
+        anchor: Anchor[QuarantineChangeKey],
+        limit: int,
+    ) -> Page[QuarantineChange]:
+        return await self._connections.read(
+            partial(
+                quarantine_changes.list_changes,
+                repository=repository,
+                now=now,
+                anchor=anchor,
+                limit=limit,
+            )
+        )
+
     async def add_quarantine(
         self, repository: RepositoryName, request: QuarantineRequest, now: datetime
-    ) -> Quarantine:
+    ) -> AddedQuarantine:
         return await self._connections.write(
             partial(quarantines.add_quarantine, repository=repository, request=request, now=now)
         )
 
     async def remove_quarantine(
-        self, repository: RepositoryName, quarantine_id: uuid.UUID, now: datetime
+        self,
+        repository: RepositoryName,
+        quarantine_id: uuid.UUID,
+        now: datetime,
+        actor: Actor = UNKNOWN,
     ) -> bool:
         return await self._connections.write(
             partial(
@@ -262,6 +289,7 @@ class SqliteStore(Store):
                 repository=repository,
                 quarantine_id=quarantine_id,
                 now=now,
+                actor=actor,
             )
         )
 
@@ -273,6 +301,9 @@ class SqliteStore(Store):
         )
         dropped_executions = await self._repeat(
             partial(maintenance.prune_executions, before=before, limit=_PRUNED_A_STEP)
+        )
+        await self._repeat(
+            partial(quarantine_changes.prune_changes, before=before, limit=_PRUNED_A_STEP)
         )
         await self.refresh_tests(now, progress)
         return PruneCount(dropped_events, dropped_executions)

@@ -34,7 +34,8 @@ TOLD_AT_ONCE = pytest.mark.parametrize(
 
 
 async def add(door: FrontDoor, name: str = "hinge", **rest: Any) -> str:
-    made = await door.store.add_quarantine(WIDGETS, QuarantineRequest(name, "flaps", **rest), NOON)
+    request = QuarantineRequest(name, "flaps", **rest)
+    made, _ = await door.store.add_quarantine(WIDGETS, request, NOON)
     return str(made.key.id)
 
 

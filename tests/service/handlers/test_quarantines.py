@@ -35,7 +35,7 @@ async def made(door: FrontDoor) -> list[Quarantine]:
         for number in range(COUNT)
     ]
     door.clock.now = after(hours=1)
-    return made
+    return [added.quarantine for added in made]
 
 
 async def names(door: FrontDoor, query: str = "") -> list[str]:
@@ -120,7 +120,7 @@ async def test_what_has_expired_or_was_removed_is_gone(
 async def test_an_absent_quarantine_and_one_of_another_repository_answer_alike(
     door: FrontDoor,
 ) -> None:
-    foreign = await door.store.add_quarantine(
+    foreign, _ = await door.store.add_quarantine(
         GADGETS, QuarantineRequest(test_name="hinge", reason="because"), after()
     )
     absent = await door.get(f"{QUARANTINES}/{uuid.uuid4()}")

@@ -28,7 +28,7 @@ HEADER = "X-Ignored-Parameters"
 async def targets(door: FrontDoor) -> list[str]:
     """A target of each operation that returns 200."""
     await load_names(door.store, ["a", "b"])
-    made = await door.store.add_quarantine(WIDGETS, QuarantineRequest("a", "flaky"), after())
+    made, _ = await door.store.add_quarantine(WIDGETS, QuarantineRequest("a", "flaky"), after())
     door.clock.now = after(hours=1)
     test = (await door.get(f"{SEARCH}?test_name=a")).json["tests"][0]["test_id"]
     return [

@@ -10,10 +10,11 @@ from typing import Any, Final
 
 from indexing.health.observations import Judgement, Observation
 from indexing.identifiers import derive_quarantine_id
-from indexing.models.quarantines import QuarantineSource
+from indexing.models.quarantines import RULES, ChangeAction, QuarantineSource
 from indexing.models.repositories import Repository
 from indexing.quarantine.decision import Standing
 from indexing.quarantine.ruling import Beginning, Conditions, Ruling, Standings, rule
+from indexing.store.elasticsearch import quarantine_changes
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.connection import Document, Version
 from indexing.store.elasticsearch.client.scanning import scan
@@ -81,10 +82,17 @@ async def rule_tests(cluster: Cluster, rules: Rules, tests: Sequence[Judged]) ->
                 cluster, rules, test, slots[test.test_id, None]
             )
     after = await judge_recovery(cluster, routing, list(changed.values()))
-    written = [slot for slot in after if slot != slots[str(slot.test_id), slot.branch]]
+    written = [
+        slot
+        for slot in after
+        # A killed call may have left changes without documents.
+        if slot.unlisted or slot != slots[str(slot.test_id), slot.branch]
+    ]
     outcomes = await bulk.send(
         cluster.connection, [writing(cluster, slot) for slot in written], visible=True
     )
+    done = [slot for slot, outcome in zip(written, outcomes, strict=True) if outcome.done]
+    await quarantine_changes.complete(cluster, done)
     return frozenset(
         str(slot.test_id)
         for slot, outcome in zip(written, outcomes, strict=True)
@@ -114,13 +122,16 @@ async def _apply(
             moment = deliberation.send(await _standing_until(cluster, rules, test, moment))
     except StopIteration as done:
         ruling: Ruling = done.value
-    if ruling.reworded is not None and record is not None:
-        record = replace(record, reason=ruling.reworded)
-    if ruling.takes_back:
-        record = None
+    reworded = ruling.reworded
+    if reworded is not None and record is not None and record.reason != reworded:
+        slot = slot.holding(replace(record, reason=reworded))
+        slot = slot.changed(ChangeAction.UPDATED, rules.now, RULES)
+    if ruling.takes_back and record is not None:
+        slot = slot.changed(ChangeAction.TAKEN_BACK, rules.now, RULES).holding(None)
     if ruling.begins is not None:
-        record = _begin(ruling.begins, slot, rules)
-    return slot.holding(record)
+        slot = slot.holding(_begin(ruling.begins, slot, rules))
+        slot = slot.changed(ChangeAction.ADDED, rules.now, RULES)
+    return slot
 
 
 def _judged_until(record: Record | None, rules: Rules) -> datetime | None:

@@ -24,6 +24,7 @@ from indexing.store.sqlite.migrations import (
     version_3,
     version_4,
     version_5,
+    version_6,
 )
 
 Migration = Callable[[sqlite3.Connection], None]
@@ -34,4 +35,5 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     version_3.migrate,
     version_4.migrate,
     version_5.migrate,
+    version_6.migrate,
 )

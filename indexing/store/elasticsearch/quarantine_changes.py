@@ -1,0 +1,198 @@
+"""Documents of changes of quarantines, in the control index. An expiry has none until it is ended.
+
+A change stands in the slot of its quarantine until its document is written, so a kill between the
+two loses none: the next write of the slot completes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from indexing.models.paging import Anchor, Page
+from indexing.models.quarantines import (
+    QuarantineChange,
+    QuarantineChangeKey,
+)
+from indexing.names import RepositoryName
+from indexing.quarantine.changes import record_expiry
+from indexing.store.elasticsearch.client import bulk, paging
+from indexing.store.elasticsearch.client.bulk import Operation
+from indexing.store.elasticsearch.client.connection import WRITING, Document, Version
+from indexing.store.elasticsearch.client.scanning import scan
+from indexing.store.elasticsearch.cluster import Cluster, routing_of
+from indexing.store.elasticsearch.quarantine_slots import (
+    QuarantineSlot,
+    change_of,
+    document_of,
+    slot_of,
+    writing,
+)
+from indexing.timestamps import to_microseconds
+
+KIND: Final = "quarantine_change"
+
+# The sort key of changes, and that of expiries, in the fields of their documents.
+_ORDER: Final = ("created_at", "key_id")
+_EXPIRY_ORDER: Final = ("expires_at", "quarantine_id")
+
+_ROWS_A_PAGE: Final = 5_000
+
+
+async def complete(cluster: Cluster, slots: Sequence[QuarantineSlot]) -> None:
+    """Write the documents of all changes that only these stored slots have.
+
+    The slots are then rewritten without them. One that has changed meanwhile keeps them: whoever
+    changed it does the same.
+    """
+    pending = [slot for slot in slots if slot.unlisted]
+    if not pending:
+        return
+    changes = [
+        _operation_of(cluster, slot.routing, each) for slot in pending for each in slot.unlisted
+    ]
+    await bulk.send(cluster.connection, changes, visible=True)
+    stored = await cluster.connection.get_many(
+        [(cluster.layout.quarantines, slot.id, slot.routing) for slot in pending],
+        patience=WRITING,
+    )
+    current = [slot_of(document) for document in stored if document is not None]
+    listed = {each.key.id for slot in pending for each in slot.unlisted}
+    cleared = [
+        replace(slot, unlisted=tuple(each for each in slot.unlisted if each.key.id not in listed))
+        for slot in current
+        if slot.unlisted
+    ]
+    await bulk.send(cluster.connection, [writing(cluster, slot) for slot in cleared], visible=False)
+
+
+async def list_changes(
+    cluster: Cluster,
+    repository: RepositoryName,
+    now: datetime,
+    anchor: Anchor[QuarantineChangeKey],
+    limit: int,
+) -> Page[QuarantineChange]:
+    """Merge a page of the documents with one of the expiries that have none."""
+    routing = routing_of(repository)
+    of_repository = {"term": {"repository_id": routing}}
+    recorded = paging.List(
+        index=cluster.layout.control,
+        routing=routing,
+        query={"bool": {"filter": [of_repository, {"term": {"kind": KIND}}]}},
+        order=_ORDER,
+        ascending=False,
+        fields=("*",),
+    )
+    expired = paging.List(
+        index=cluster.layout.quarantines,
+        routing=routing,
+        query={
+            "bool": {
+                "filter": [
+                    of_repository,
+                    {"exists": {"field": "quarantine_id"}},
+                    {"range": {"expires_at": {"lte": to_microseconds(now)}}},
+                ]
+            }
+        },
+        order=_EXPIRY_ORDER,
+        ascending=False,
+        fields=("*",),
+    )
+    key = anchor.key
+    beside = None if key is None else (to_microseconds(key.at), str(key.id))
+    first = await _read(cluster, recorded, _change_of, beside, anchor, limit)
+    second = await _read(cluster, expired, _expiry_of, beside, anchor, limit)
+    return _merge(first, second, limit, backward=anchor.backward)
+
+
+async def prune_changes(cluster: Cluster, before: int) -> None:
+    """Delete the changes before that moment, in microseconds."""
+    old = {"range": {"created_at": {"lt": before}}}
+    body = {
+        "size": _ROWS_A_PAGE,
+        "query": {"bool": {"filter": [{"term": {"kind": KIND}}, old]}},
+        "sort": [{field: "asc"} for field in _ORDER],
+        "_source": False,
+    }
+    async for hits in scan(cluster.connection, cluster.layout.control, body):
+        operations = [
+            Operation("delete", cluster.layout.control, hit["_id"], hit["_routing"]) for hit in hits
+        ]
+        await bulk.send(cluster.connection, operations, visible=True)
+
+
+async def _read(
+    cluster: Cluster,
+    rows: paging.List,
+    make_row: Callable[[paging.Hit], QuarantineChange],
+    beside: tuple[int, str] | None,
+    anchor: Anchor[QuarantineChangeKey],
+    limit: int,
+) -> Page[QuarantineChange]:
+    itself = None
+    if beside is not None:
+        itself = paging.Beside(
+            beside,
+            {
+                "bool": {
+                    "filter": [
+                        {"term": {field: value}}
+                        for field, value in zip(rows.order, beside, strict=True)
+                    ]
+                }
+            },
+        )
+    page, _ = await paging.read_page(
+        cluster.connection,
+        rows,
+        make_row,
+        beside=itself,
+        backward=anchor.backward,
+        limit=limit,
+    )
+    return page
+
+
+def _merge(
+    first: Page[QuarantineChange], second: Page[QuarantineChange], limit: int, *, backward: bool
+) -> Page[QuarantineChange]:
+    """Merge two pages of one list, both read from the same key in the same direction."""
+    rows = sorted((*first.rows, *second.rows), key=lambda change: change.key, reverse=True)
+    cut = len(rows) > limit
+    rows = rows[-limit:] if backward else rows[:limit]
+    return Page(
+        tuple(rows),
+        has_previous=first.has_previous or second.has_previous or (cut and backward),
+        has_next=first.has_next or second.has_next or (cut and not backward),
+    )
+
+
+def _operation_of(cluster: Cluster, routing: str, change: QuarantineChange) -> Operation:
+    return Operation(
+        "index",
+        cluster.layout.control,
+        f"{KIND}-{change.key.id.hex}",
+        routing,
+        {
+            "kind": KIND,
+            "repository_id": routing,
+            "key_id": str(change.key.id),
+            "created_at": to_microseconds(change.key.at),
+            **document_of(change),
+        },
+    )
+
+
+def _change_of(hit: paging.Hit) -> QuarantineChange:
+    return change_of(hit["_source"])
+
+
+def _expiry_of(hit: paging.Hit) -> QuarantineChange:
+    quarantine = slot_of(Document(hit["_id"], hit["_source"], Version(0, 0))).quarantine
+    if quarantine is None:
+        raise LookupError("the slot holds no quarantine")
+    return record_expiry(quarantine)

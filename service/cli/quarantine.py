@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Awaitable, Callable
 from datetime import datetime
+from functools import partial
 
 import click
 
+from indexing.globs import matches
 from indexing.identifiers import derive_test_id
 from indexing.models.paging import Anchor
-from indexing.models.quarantines import Quarantine, QuarantineQuery, QuarantineRequest
+from indexing.models.quarantines import (
+    Quarantine,
+    QuarantineChange,
+    QuarantineQuery,
+    QuarantineRequest,
+)
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
+from service.cli.bulk import confirm_names, find_tests, find_user, read_glob
 from service.cli.output import format_moment, print_table, visible, warn_if_past
 from service.cli.parameters import MOMENT, STORED_NAME, TEXT, repository_option
 from service.cli.running import now, with_store
@@ -24,67 +33,151 @@ def quarantine() -> None:
 
 @quarantine.command()
 @repository_option
-@click.option("--test", type=STORED_NAME, required=True, help="The full name of the test.")
+@click.option("--test", type=STORED_NAME, help="The full name of the test.")
+@click.option("--test-glob", metavar="GLOB", help="All tests that match, with * and ?.")
 @click.option("--reason", type=TEXT, required=True)
 @click.option(
     "--branch", type=STORED_NAME, help="A branch or a glob pattern; default: every branch."
 )
 @click.option("--owner", type=TEXT, help="Who is responsible for fixing the test.")
 @click.option("--expires", type=MOMENT, help="A date, or a time with a UTC offset.")
+@click.option("--yes", is_flag=True, help="With --test-glob: do not ask.")
 def add(
     repository: RepositoryName,
-    test: str,
+    test: str | None,
+    test_glob: str | None,
     reason: str,
     branch: str | None,
     owner: str | None,
     expires: datetime | None,
+    yes: bool,
 ) -> None:
-    """Quarantine a test and print only the id of the record on standard output."""
-    request = QuarantineRequest(
-        test_name=test, reason=reason, branch=branch, owner=owner, expires_at=expires
-    )
+    """Quarantine a test, or all that match; standard output has only the ids of the records."""
+    if (test is None) == (test_glob is None):
+        raise click.UsageError("Give either --test or --test-glob.")
 
+    def make_request(test_name: str) -> QuarantineRequest:
+        return QuarantineRequest(
+            test_name=test_name,
+            reason=reason,
+            branch=branch,
+            owner=owner,
+            expires_at=expires,
+            actor=find_user(),
+        )
+
+    warn_if_past(expires, now())
+    if test is not None:
+        _add_one(repository, make_request(test))
+        return
+    names = with_store(partial(find_tests, repository=repository, glob=test_glob or ""))
+    confirm_names("quarantine", names, yes=yes)
+
+    async def add_all(store: Store) -> list[uuid.UUID]:
+        return [
+            (await store.add_quarantine(repository, make_request(name), now())).quarantine.key.id
+            for name in names
+        ]
+
+    for quarantine_id in with_store(add_all):
+        click.echo(str(quarantine_id))
+
+
+def _add_one(repository: RepositoryName, request: QuarantineRequest) -> None:
     async def quarantine_test(store: Store) -> tuple[Quarantine, bool]:
-        added = await store.add_quarantine(repository, request, now())
-        detail = await store.get_test(repository, derive_test_id(repository, test))
-        return added, detail is not None
+        added, _ = await store.add_quarantine(repository, request, now())
+        test_id = derive_test_id(repository, request.test_name)
+        return added, await store.get_test(repository, test_id) is not None
 
     added, is_known = with_store(quarantine_test)
     if not is_known:
         click.echo(
-            f"warning: {repository} has no results of the test {visible(test)}:"
+            f"warning: {repository} has no results of the test {visible(request.test_name)}:"
             " check the spelling of its name",
             err=True,
         )
-    warn_if_past(expires, now())
     click.echo(str(added.key.id))
 
 
 @quarantine.command()
 @repository_option
-@click.argument("quarantine_id", metavar="ID", type=click.UUID)
-def remove(repository: RepositoryName, quarantine_id: uuid.UUID) -> None:
-    """Remove a quarantine."""
+@click.argument("quarantine_id", metavar="[ID]", type=click.UUID, required=False)
+@click.option("--test-glob", metavar="GLOB", help="All quarantines of tests that match.")
+@click.option("--yes", is_flag=True, help="With --test-glob: do not ask.")
+def remove(
+    repository: RepositoryName, quarantine_id: uuid.UUID | None, test_glob: str | None, yes: bool
+) -> None:
+    """Remove a quarantine, or those of all tests that match."""
+    if (quarantine_id is None) == (test_glob is None):
+        raise click.UsageError("Give either an ID or --test-glob.")
+    chosen: list[uuid.UUID]
+    if quarantine_id is not None:
+        chosen = [quarantine_id]
+    else:
+        pattern = read_glob(test_glob or "")
+        rows = [row for row in with_store(_read_all(repository)) if matches(pattern, row.test_name)]
+        confirm_names("end the quarantine of", [row.test_name for row in rows], yes=yes)
+        chosen = [row.key.id for row in rows]
 
-    async def end(store: Store) -> bool:
-        return await store.remove_quarantine(repository, quarantine_id, now())
+    async def end(store: Store) -> list[uuid.UUID]:
+        return [
+            each
+            for each in chosen
+            if await store.remove_quarantine(repository, each, now(), find_user())
+        ]
 
-    if not with_store(end):
+    removed = with_store(end)
+    if quarantine_id is not None and not removed:
         raise click.ClickException(f"{repository} has no quarantine {quarantine_id}")
-    click.echo(f"removed {quarantine_id}", err=True)
+    for each in removed:
+        click.echo(f"removed {each}", err=True)
 
 
-@quarantine.command("list")
-@repository_option
-def list_quarantines(repository: RepositoryName) -> None:
-    """List the active quarantines, oldest first."""
-
+def _read_all(
+    repository: RepositoryName,
+) -> Callable[[Store], Awaitable[tuple[Quarantine, ...]]]:
     async def read(store: Store) -> tuple[Quarantine, ...]:
         if await store.find_repository(repository) is None:
             raise click.ClickException(f"the repository {repository} is not known")
         page = await store.list_quarantines(QuarantineQuery(repository, now()), Anchor(), None)
         return page.rows
 
+    return read
+
+
+@quarantine.command()
+@repository_option
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True)
+def changes(repository: RepositoryName, limit: int) -> None:
+    """List who added, changed and ended quarantines, newest first."""
+
+    async def read(store: Store) -> tuple[QuarantineChange, ...]:
+        if await store.find_repository(repository) is None:
+            raise click.ClickException(f"the repository {repository} is not known")
+        page = await store.list_quarantine_changes(repository, now(), Anchor(), limit)
+        return page.rows
+
+    print_table(
+        ("AT", "ACTION", "TEST", "BRANCH", "BY", "ID", "REASON"),
+        (
+            (
+                format_moment(row.key.at),
+                row.action.value,
+                row.test_name,
+                "(all)" if row.branch is None else row.branch,
+                "-" if row.actor is None else f"{row.actor.name} ({row.actor.kind.value})",
+                str(row.quarantine_id),
+                row.reason,
+            )
+            for row in with_store(read)
+        ),
+    )
+
+
+@quarantine.command("list")
+@repository_option
+def list_quarantines(repository: RepositoryName) -> None:
+    """List the active quarantines, oldest first."""
     print_table(
         ("ID", "TEST", "BRANCH", "SOURCE", "CREATED", "EXPIRES", "RECOVERED", "OWNER", "REASON"),
         (
@@ -99,6 +192,6 @@ def list_quarantines(repository: RepositoryName) -> None:
                 row.owner or "-",
                 row.reason,
             )
-            for row in with_store(read)
+            for row in with_store(_read_all(repository))
         ),
     )

@@ -47,6 +47,62 @@ def test_a_test_that_was_never_seen_is_quarantined_with_a_warning(
     assert result.stderr == ""
 
 
+def load(command: Command, folder: Path, *names: str) -> None:
+    cases = "".join(f"<testcase name='{name}'/>" for name in names)
+    (folder / "report.xml").write_text(f"<testsuite>{cases}</testsuite>", encoding="utf-8")
+    run = ("--branch=main", "--commit=c0", "--pipeline=ci", "--job=unit", "--run-id=1")
+    command("ingest", "junit", str(folder / "report.xml"), *ACME, *run)
+
+
+def test_all_tests_that_match_are_shown_and_quarantined_after_a_yes(
+    command: Command, tmp_path: Path
+) -> None:
+    load(command, tmp_path, "login.a", "login.b", "other")
+    glob = ("quarantine", "add", *ACME, "--test-glob", "login.*", "--reason", "flaps")
+    refused = command(*glob, code=1, input=b"n\n")
+    assert refused.stdout == ""
+    assert refused.stderr.startswith("  login.a\n  login.b\nquarantine 2 tests?")
+    assert len(command("quarantine", "list", *ACME).output.splitlines()) == 1
+    added = command(*glob, "--yes").stdout.split()
+    rows = [line.split() for line in command("quarantine", "list", *ACME).output.splitlines()[1:]]
+    assert sorted((row[0], row[1]) for row in rows) == sorted(
+        zip(added, ("login.a", "login.b"), strict=True)
+    )
+    removal = ("quarantine", "remove", *ACME, "--test-glob", "*.b")
+    command(*removal, code=1, input=b"\n")
+    assert command(*removal, input=b"y\n").stderr.endswith(f"removed {added[1]}\n")
+    assert command(*removal, code=1).stderr == "Error: no test matches\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("add", *ACME, "--reason", "x"),
+        ("add", *ACME, "--reason", "x", "--test", "a", "--test-glob", "a"),
+        ("add", *ACME, "--reason", "x", "--test-glob", ""),
+        ("add", *ACME, "--reason", "x", "--test-glob", "*" * 17),
+        ("remove", *ACME),
+        ("remove", *ACME, str(uuid.uuid4()), "--test-glob", "a"),
+    ],
+)
+def test_one_test_or_a_glob_has_to_be_given(command: Command, words: tuple[str, ...]) -> None:
+    command("quarantine", *words, code=2)
+
+
+def test_changes_are_listed_with_the_user_who_made_them(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOGNAME", "mo\x1bna")
+    quarantine_id = add(command)
+    command("quarantine", "remove", *ACME, quarantine_id)
+    rows = [line.split() for line in command("quarantine", "changes", *ACME).output.splitlines()]
+    assert [row[1:5] for row in rows[1:]] == [
+        ["removed", "t", "(all)", "mo\\x1bna"],
+        ["added", "t", "(all)", "mo\\x1bna"],
+    ]
+    assert len(command("quarantine", "changes", *ACME, "--limit", "1").output.splitlines()) == 2
+
+
 def test_the_same_scope_again_prints_the_same_id(command: Command) -> None:
     assert add(command) == add(command) != add(command, "--branch", "main")
 

@@ -1,0 +1,70 @@
+"""What commands that change several tests at once share: the glob, the question, the user."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Sequence
+from typing import Final
+
+import click
+
+from indexing.globs import count_cost
+from indexing.models.paging import Anchor
+from indexing.models.quarantines import Actor, ActorKind
+from indexing.models.tests import IdentityKey, TestQuery, TestSort
+from indexing.names import RepositoryName
+from indexing.store.interface import Store
+from service.cli.output import visible
+from service.schemas.limits import MAX_GLOB_COST, MAX_STARS, MAX_VALUE_LENGTH
+
+_ROWS_A_PAGE: Final = 1_000
+_SHOWN_NAMES: Final = 20
+
+
+def find_user() -> Actor:
+    """The user of this machine who runs the command."""
+    try:
+        return Actor(ActorKind.USER, getpass.getuser())
+    except (KeyError, OSError):
+        # A container may run as a user id without a name.
+        return Actor(ActorKind.USER, "unknown")
+
+
+def read_glob(text: str) -> str:
+    """Return the glob, or raise `click.UsageError` if it exceeds the limits of the search."""
+    if not text or len(text) > MAX_VALUE_LENGTH or text.count("*") > MAX_STARS:
+        raise click.UsageError(
+            f"--test-glob must have 1 to {MAX_VALUE_LENGTH} characters and at most {MAX_STARS} *."
+        )
+    if count_cost(text) > MAX_GLOB_COST:
+        raise click.UsageError("--test-glob has too many wildcards.")
+    return text
+
+
+async def find_tests(store: Store, *, repository: RepositoryName, glob: str) -> list[str]:
+    """The names of all tests that match, each once, in order."""
+    query = TestQuery(repository, (read_glob(glob),), sort=TestSort.TEST_NAME, descending=False)
+    names: dict[str, None] = {}
+    anchor: Anchor[IdentityKey] = Anchor()
+    while True:
+        page = await store.search_tests(query, anchor, _ROWS_A_PAGE)
+        names.update((row.key.test_name, None) for row in page.rows)
+        if not page.has_next:
+            return list(names)
+        anchor = Anchor(page.rows[-1].key)
+
+
+def confirm_names(action: str, names: Sequence[str], *, yes: bool) -> None:
+    """Show the tests, and ask whether to go on; ends the command if the answer is no.
+
+    Raises:
+        click.ClickException: there are none.
+    """
+    if not names:
+        raise click.ClickException("no test matches")
+    for name in names[:_SHOWN_NAMES]:
+        click.echo(f"  {visible(name)}", err=True)
+    if len(names) > _SHOWN_NAMES:
+        click.echo(f"  and {len(names) - _SHOWN_NAMES:,} more", err=True)
+    if not yes:
+        click.confirm(f"{action} {len(names):,} tests?", abort=True, err=True)

@@ -29,7 +29,7 @@ from service.context import (
     OpenApiDocument,
     utc_now,
 )
-from service.handlers import events, operations, quarantines, tests
+from service.handlers import events, operations, quarantine_changes, quarantines, tests
 from service.handlers.respond import without_parameters
 from service.http.operations import Operation
 from service.ingest.limiter import LIMITER, RequestBodyLimiter
@@ -41,7 +41,7 @@ from service.middleware.rate_limit import RATE_LIMIT, RateLimit
 from service.middleware.response_cache import RESPONSE_CACHE, ResponseCache
 from service.middleware.timeout import limit_time
 from service.pagination.cursor import CursorSigner
-from service.routes import READ_ROUTES, WRITE_ROUTES
+from service.routes import CHANGE_ROUTES, INGEST_ROUTES, READ_ROUTES
 
 # Each operation of `service.routes` that reads, and its handler.
 _READ_HANDLERS: Final[Mapping[Operation, Handler]] = {
@@ -50,6 +50,12 @@ _READ_HANDLERS: Final[Mapping[Operation, Handler]] = {
     Operation.TEST: tests.get_test,
     Operation.QUARANTINES: quarantines.list_quarantines,
     Operation.QUARANTINE: quarantines.get_quarantine,
+    Operation.QUARANTINE_CHANGES: quarantine_changes.list_changes,
+}
+# Those that change something by hand.
+_CHANGE_HANDLERS: Final[Mapping[Operation, Handler]] = {
+    Operation.ADD_QUARANTINE: without_parameters(quarantine_changes.add_quarantine),
+    Operation.REMOVE_QUARANTINE: without_parameters(quarantine_changes.remove_quarantine),
 }
 
 
@@ -68,9 +74,12 @@ def create_app(settings: Settings, store: Store, *, clock: Clock = utc_now) -> w
     for route in READ_ROUTES:
         # It serves HEAD as well.
         app.router.add_get(route.path_pattern, _READ_HANDLERS[route.operation])
+    for route in CHANGE_ROUTES:
+        handler = _CHANGE_HANDLERS[route.operation]
+        app.router.add_route(route.method, route.path_pattern, handler)
     if settings.ingest:
-        handlers = _write_handlers()
-        for route in WRITE_ROUTES:
+        handlers = _ingest_handlers()
+        for route in INGEST_ROUTES:
             app.router.add_post(route.path_pattern, handlers[route.operation])
     if settings.metrics:
         from service.handlers.metrics import show_metrics
@@ -82,7 +91,7 @@ def create_app(settings: Settings, store: Store, *, clock: Clock = utc_now) -> w
     return app
 
 
-def _write_handlers() -> Mapping[Operation, Handler]:
+def _ingest_handlers() -> Mapping[Operation, Handler]:
     # They load the schemas of all events, protobuf and an XML parser.
     from service.handlers import sent_events, traces
 

@@ -20,15 +20,17 @@ from service.http.problems import PROBLEM_TYPE, TITLES
 from service.middleware.rate_limit import LIMIT_HEADER, POLICY_HEADER
 from service.middleware.response_cache import PRIVATE
 from service.pagination.links import MAX_LINK_BYTES
-from service.routes import EVENT_MEDIA_TYPES, READ_ROUTES, WRITE_ROUTES, Route
+from service.routes import CHANGE_ROUTES, EVENT_MEDIA_TYPES, INGEST_ROUTES, READ_ROUTES, Route
 from service.schemas.fields import Fragment
 from service.schemas.responses import (
+    AddedQuarantineAnswer,
     EventIntakeAnswer,
     EventPageAnswer,
     HealthAnswer,
     InvalidAnswer,
     ProblemAnswer,
     QuarantineAnswer,
+    QuarantineChangesAnswer,
     QuarantinesAnswer,
     TestDetailAnswer,
     TestPageAnswer,
@@ -53,11 +55,13 @@ _ANSWERS: Final[Mapping[str, type[Schema]]] = {
     # Before the list of them, which would make it a component itself.
     "Quarantine": QuarantineAnswer,
     "Quarantines": QuarantinesAnswer,
+    "QuarantineChanges": QuarantineChangesAnswer,
+    "AddedQuarantine": AddedQuarantineAnswer,
     "Problem": ProblemAnswer,
     "InvalidRequest": InvalidAnswer,
     "Health": HealthAnswer,
 }
-_WRITE_ANSWERS: Final[Mapping[str, type[Schema]]] = {
+_INGEST_ANSWERS: Final[Mapping[str, type[Schema]]] = {
     "EventIntake": EventIntakeAnswer,
     "Trace": TraceAnswer,
 }
@@ -167,11 +171,11 @@ def build_document(public_url: str | None, *, ingest: bool = False) -> bytes:
     )
     for name, header in _HEADERS.items():
         spec.components.header(name, dict(header))
-    answers = {**_ANSWERS, **_WRITE_ANSWERS} if ingest else _ANSWERS
+    answers = {**_ANSWERS, **_INGEST_ANSWERS} if ingest else _ANSWERS
     for name, schema in answers.items():
         spec.components.schema(name, schema=schema)
     _add_events(spec)
-    for route in (*READ_ROUTES, *(WRITE_ROUTES if ingest else ())):
+    for route in (*READ_ROUTES, *CHANGE_ROUTES, *(INGEST_ROUTES if ingest else ())):
         operation = _operation(route, converter)
         spec.path(route.url, operations={route.method: operation})
     for url, page in _operations_pages().items():
@@ -222,7 +226,12 @@ def _operation(route: Route, converter: OpenAPIConverter) -> dict[str, Any]:
         parameters += converter.schema2parameters(route.query, location="query")
         headers.append("Link")
     headers.append(IGNORED_HEADER)
-    answer = _response("Success.", route.answer, _JSON, headers)
+    answer: dict[str, Any] = {
+        "description": "Success.",
+        "headers": _header_references(headers),
+    }
+    if route.answer is not None:
+        answer = _response("Success.", route.answer, _JSON, headers)
     if route.binary_answer is not None:
         answer["content"][route.binary_answer] = {"schema": _BINARY}
     operation: dict[str, Any] = {
@@ -232,11 +241,18 @@ def _operation(route: Route, converter: OpenAPIConverter) -> dict[str, Any]:
         "security": [{"bearer": []}],
     }
     statuses: Sequence[int] = _STATUSES
-    if route.method == "post":
+    if route.method != "get":
         statuses = _WRITE_STATUSES
-        content = {kind: {"schema": dict(_BODIES[kind])} for kind in route.media_types}
+    if route.media_types:
+        content = {
+            kind: {"schema": dict(_BODIES[kind]) if route.body is None else route.body}
+            for kind in route.media_types
+        }
         operation["requestBody"] = {"required": True, "content": content}
-    operation["responses"] = {"200": answer, **_problems(statuses)}
+    if route.body is not None:
+        statuses = (*statuses, 409)
+    successes = {str(status): answer for status in route.statuses}
+    operation["responses"] = {**successes, **_problems(statuses)}
     if route.tagged:
         operation["responses"]["304"] = {
             "description": "Not modified: the cached response is current.",

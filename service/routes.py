@@ -23,7 +23,13 @@ from service.http.path_params import (
     TEST_ID,
     PathParameter,
 )
-from service.schemas.queries import EventsQuery, QuarantinesQuery, TestsQuery
+from service.schemas.bodies import QuarantineBody
+from service.schemas.queries import (
+    EventsQuery,
+    QuarantineChangesQuery,
+    QuarantinesQuery,
+    TestsQuery,
+)
 
 # The media types that events are sent as.
 EVENT_MEDIA_TYPES: Final = ("application/x-ndjson", "text/*")
@@ -42,9 +48,10 @@ def _segment(parameter: re.Match[str]) -> str:
 class Route:
     """One operation. `answer` names a component of the OpenAPI document.
 
-    A response that is `tagged` has an entity tag. `media_types` are those of the request body; an
-    operation that takes one is a POST. `binary_answer` is the media type of a response that is not
-    JSON.
+    A response that is `tagged` has an entity tag. `media_types` are those of the request body, and
+    `body` is the schema of a JSON one. An operation that takes a body is a POST, unless `verb` says
+    otherwise. `statuses` are those of success; 204 has no body. `binary_answer` is the media type
+    of a response that is not JSON.
     """
 
     operation: Operation
@@ -52,16 +59,19 @@ class Route:
     operation_id: str
     summary: str
     path: tuple[PathParameter, ...]
-    answer: str
+    answer: str | None
     query: Schema | None = None
     media_types: tuple[str, ...] = ()
+    body: Schema | None = None
+    verb: str | None = None
+    statuses: tuple[int, ...] = (200,)
     binary_answer: str | None = None
     tagged: bool = False
 
     @property
     def method(self) -> str:
         """The HTTP method in lower case."""
-        return "post" if self.media_types else "get"
+        return self.verb or ("post" if self.media_types else "get")
 
     @property
     def path_pattern(self) -> str:
@@ -132,6 +142,36 @@ GET_QUARANTINE: Final = Route(
     answer="Quarantine",
     tagged=True,
 )
+LIST_QUARANTINE_CHANGES: Final = ListRoute(
+    operation=Operation.QUARANTINE_CHANGES,
+    url="/v1/ci/{owner}/repositories/{repository}/quarantines/changes",
+    operation_id="listQuarantineChanges",
+    summary="List the changes of quarantines, newest first",
+    path=(OWNER, REPOSITORY),
+    answer="QuarantineChanges",
+    query=QuarantineChangesQuery(),
+)
+ADD_QUARANTINE: Final = Route(
+    operation=Operation.ADD_QUARANTINE,
+    url=LIST_QUARANTINES.url,
+    operation_id="addQuarantine",
+    summary="Quarantine a test",
+    path=LIST_QUARANTINES.path,
+    answer="AddedQuarantine",
+    media_types=(JSON,),
+    body=QuarantineBody(),
+    statuses=(200, 201),
+)
+REMOVE_QUARANTINE: Final = Route(
+    operation=Operation.REMOVE_QUARANTINE,
+    url=GET_QUARANTINE.url,
+    operation_id="removeQuarantine",
+    summary="End a quarantine",
+    path=GET_QUARANTINE.path,
+    answer=None,
+    verb="delete",
+    statuses=(204,),
+)
 SEND_EVENTS: Final = Route(
     operation=Operation.SEND_EVENTS,
     url="/v1/repos/{owner}/{repository}/logs",
@@ -155,13 +195,31 @@ SEND_TRACES_ALIAS: Final = replace(
     SEND_TRACES, url="/v1/repos/{owner}/{repository}/ci/traces", operation_id="sendTracesAlias"
 )
 
-READ_ROUTES: Final = (LIST_EVENTS, SEARCH_TESTS, GET_TEST, LIST_QUARANTINES, GET_QUARANTINE)
-WRITE_ROUTES: Final = (SEND_EVENTS, SEND_TRACES, SEND_TRACES_ALIAS)
+# A path is matched in this order, so a word comes before an id.
+READ_ROUTES: Final = (
+    LIST_EVENTS,
+    SEARCH_TESTS,
+    GET_TEST,
+    LIST_QUARANTINES,
+    LIST_QUARANTINE_CHANGES,
+    GET_QUARANTINE,
+)
+# What people do with a key of their own.
+CHANGE_ROUTES: Final = (ADD_QUARANTINE, REMOVE_QUARANTINE)
+# What machines send, where the operator lets it in.
+INGEST_ROUTES: Final = (SEND_EVENTS, SEND_TRACES, SEND_TRACES_ALIAS)
 
 _OTHER: Final = "other"
 _BY_METHOD: Final = {
     "get": [(route.path_expression, route.operation.value) for route in READ_ROUTES],
-    "post": [(route.path_expression, route.operation.value) for route in WRITE_ROUTES],
+    **{
+        method: [
+            (route.path_expression, route.operation.value)
+            for route in (*CHANGE_ROUTES, *INGEST_ROUTES)
+            if route.method == method
+        ]
+        for method in ("post", "delete")
+    },
 }
 
 

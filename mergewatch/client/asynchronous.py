@@ -11,9 +11,23 @@ from uuid import UUID
 
 import orjson
 
-from mergewatch.client.bodies import Event, EventIntake, Quarantine, TestDetail, TestIdentity
+from mergewatch.client.bodies import (
+    AddedQuarantine,
+    Event,
+    EventIntake,
+    Quarantine,
+    QuarantineChange,
+    TestDetail,
+    TestIdentity,
+)
 from mergewatch.client.errors import ForeignServiceError
-from mergewatch.client.filters import EventFilters, QuarantineFilters, TestFilters
+from mergewatch.client.filters import (
+    EventFilters,
+    PageSize,
+    QuarantineFilters,
+    QuarantineOptions,
+    TestFilters,
+)
 from mergewatch.client.links import next_query
 from mergewatch.client.requests import encode_query, events_path, tests_path
 from mergewatch.client.rows import Rows
@@ -69,6 +83,30 @@ class AsyncClient:
         """Return one quarantine in force."""
         path = tests_path(repository, "quarantines", quarantine_id)
         return cast("Quarantine", await self._get(path))
+
+    async def add_quarantine(
+        self, repository: str, test_name: str, reason: str, **options: Unpack[QuarantineOptions]
+    ) -> AddedQuarantine:
+        """Quarantine a test; the same test and branch again changes the quarantine in force."""
+        wanted = {"test_name": test_name, "reason": reason, **options}
+        response = await self._transport.send(
+            "POST",
+            tests_path(repository, "quarantines"),
+            body=orjson.dumps(wanted),
+            headers={"Content-Type": "application/json"},
+        )
+        return cast("AddedQuarantine", self._read(response))
+
+    async def remove_quarantine(self, repository: str, quarantine_id: UUID | str) -> None:
+        """End a quarantine."""
+        path = tests_path(repository, "quarantines", quarantine_id)
+        await self._transport.send("DELETE", path)
+
+    def list_quarantine_changes(
+        self, repository: str, **filters: Unpack[PageSize]
+    ) -> Rows[QuarantineChange]:
+        """Walk the changes of quarantines, newest first."""
+        return self._rows(tests_path(repository, "quarantines", "changes"), "changes", filters)
 
     async def send_events(self, repository: str, lines: bytes) -> EventIntake:
         """Send events of that repository, one JSON object a line. Sending again changes nothing."""

@@ -5,7 +5,7 @@ Times are RFC 3339 text in UTC, ids are UUIDs as text, ratios go from 0 to 1.
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 
 class PullUser(TypedDict):
@@ -59,6 +59,32 @@ class Quarantine(TypedDict):
     created_at: str
     source: Literal["manual", "auto"]
     is_recovered: bool
+
+
+class AddedQuarantine(TypedDict):
+    """`warning` is there if the service knows no result of the test."""
+
+    id: str
+    warning: NotRequired[str]
+
+
+class ChangeActor(TypedDict):
+    type: Literal["key", "user", "rules"]
+    id: str | None
+    name: str
+
+
+class QuarantineChange(TypedDict):
+    """A change of a quarantine, with its values since then; nobody is the actor of an expiry."""
+
+    at: str
+    action: Literal["added", "updated", "removed", "expired", "taken_back"]
+    quarantine_id: str
+    test_name: str
+    branch: str | None
+    reason: str
+    source: Literal["manual", "auto"]
+    actor: ChangeActor | None
 
 
 class Event(TypedDict):

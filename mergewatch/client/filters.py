@@ -8,6 +8,20 @@ from typing import Literal, TypedDict
 from uuid import UUID
 
 
+class PageSize(TypedDict, total=False):
+    """The parameter of every list: the number of rows that one request returns."""
+
+    per_page: int
+
+
+class QuarantineOptions(TypedDict, total=False):
+    """What else a quarantine may have; `branch` may be a glob, and is every branch if left out."""
+
+    branch: str
+    owner: str
+    expires_at: datetime | str
+
+
 class EventFilters(TypedDict, total=False):
     """Without a range, the newest day. Several values of one parameter mean any of them."""
 

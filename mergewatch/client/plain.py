@@ -9,8 +9,22 @@ from typing import Any, Self, TypeVar, Unpack
 from uuid import UUID
 
 from mergewatch.client.asynchronous import AsyncClient
-from mergewatch.client.bodies import Event, EventIntake, Quarantine, TestDetail, TestIdentity
-from mergewatch.client.filters import EventFilters, QuarantineFilters, TestFilters
+from mergewatch.client.bodies import (
+    AddedQuarantine,
+    Event,
+    EventIntake,
+    Quarantine,
+    QuarantineChange,
+    TestDetail,
+    TestIdentity,
+)
+from mergewatch.client.filters import (
+    EventFilters,
+    PageSize,
+    QuarantineFilters,
+    QuarantineOptions,
+    TestFilters,
+)
 from mergewatch.client.rows import Rows
 
 T = TypeVar("T")
@@ -74,6 +88,22 @@ class Client:
     def get_quarantine(self, repository: str, quarantine_id: UUID | str) -> Quarantine:
         """Return one quarantine in force."""
         return self._run(self._client.get_quarantine(repository, quarantine_id))
+
+    def add_quarantine(
+        self, repository: str, test_name: str, reason: str, **options: Unpack[QuarantineOptions]
+    ) -> AddedQuarantine:
+        """Quarantine a test; the same test and branch again changes the quarantine in force."""
+        return self._run(self._client.add_quarantine(repository, test_name, reason, **options))
+
+    def remove_quarantine(self, repository: str, quarantine_id: UUID | str) -> None:
+        """End a quarantine."""
+        self._run(self._client.remove_quarantine(repository, quarantine_id))
+
+    def list_quarantine_changes(
+        self, repository: str, **filters: Unpack[PageSize]
+    ) -> Iterator[QuarantineChange]:
+        """Walk the changes of quarantines, newest first."""
+        return self._walk(self._client.list_quarantine_changes(repository, **filters))
 
     def send_events(self, repository: str, lines: bytes) -> EventIntake:
         """Send events of that repository, one JSON object a line. Sending again changes nothing."""

@@ -17,7 +17,7 @@ from indexing.names import RepositoryName
 from service.auth.api_keys import KEY_PREFIX, is_key
 from service.auth.code_host.decisions import Finding, HostUnavailable
 from service.auth.code_host.tokens import is_token
-from service.auth.principal import Principal
+from service.auth.principal import KeyName, Principal
 from service.http import problems
 
 if TYPE_CHECKING:
@@ -63,7 +63,14 @@ async def authenticate(digest: bytes, directory: KeyDirectory, now: datetime) ->
         raise problems.forbidden()
     if key.revoked_at is not None or (key.expires_at is not None and key.expires_at <= now):
         raise problems.forbidden()
-    return Principal(f"key {key.id}", key.scope, key.owner, key.repository, key.expires_at)
+    return Principal(
+        f"key {key.id}",
+        key.scope,
+        key.owner,
+        key.repository,
+        key.expires_at,
+        KeyName(key.id, key.name),
+    )
 
 
 def require_code_host(code_host: CodeHost | None, token: str) -> CodeHost:

@@ -11,12 +11,16 @@ from service.auth.principal import Principal
 from service.http import problems
 from service.http.operations import Operation
 
-_WRITES: Final = frozenset({Operation.SEND_EVENTS, Operation.SEND_TRACES})
+_INGESTS: Final = frozenset({Operation.SEND_EVENTS, Operation.SEND_TRACES})
+_QUARANTINES: Final = frozenset({Operation.ADD_QUARANTINE, Operation.REMOVE_QUARANTINE})
+_READS: Final = frozenset(Operation) - _INGESTS - _QUARANTINES
 
 # A CI plugin uses one key to send results and to ask what is quarantined.
 OPERATIONS: Final[Mapping[Scope, frozenset[Operation]]] = {
-    Scope.READ: frozenset(Operation) - _WRITES,
-    Scope.INGEST: frozenset({Operation.QUARANTINES, Operation.QUARANTINE}) | _WRITES,
+    Scope.READ: _READS,
+    Scope.INGEST: frozenset({Operation.QUARANTINES, Operation.QUARANTINE}) | _INGESTS,
+    # Whoever quarantines tests has to find them first.
+    Scope.QUARANTINE: _READS | _QUARANTINES,
     Scope.ADMIN: frozenset(Operation),
 }
 

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from indexing.models.keys import Scope
 from indexing.names import RepositoryName
+
+
+class KeyName(NamedTuple):
+    """The application key of a principal, as lists of changes name it."""
+
+    id: str
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +22,7 @@ class Principal:
     """What a credential opens: all repositories of an owner, or one repository.
 
     `name` tells principals apart and opens nothing. After `until` the credential has to be checked
-    again.
+    again. `key` is None for a token of the code host.
     """
 
     name: str
@@ -22,6 +30,7 @@ class Principal:
     owner: str
     repository: str | None = None
     until: datetime | None = None
+    key: KeyName | None = None
 
     def covers(self, name: RepositoryName) -> bool:
         """Whether the credential opens that repository, if it exists."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Where = Literal["path", "query"]
+Where = Literal["path", "query", "body"]
 
 
 @dataclass(frozen=True, slots=True)

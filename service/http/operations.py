@@ -6,12 +6,15 @@ from enum import Enum
 
 
 class Operation(Enum):
-    """Five reads, then the writes."""
+    """The reads, then the writes."""
 
     EVENTS = "events"
     SEARCH = "search"
     TEST = "test"
     QUARANTINES = "quarantines"
     QUARANTINE = "quarantine"
+    QUARANTINE_CHANGES = "quarantine-changes"
     SEND_EVENTS = "send-events"
     SEND_TRACES = "send-traces"
+    ADD_QUARANTINE = "add-quarantine"
+    REMOVE_QUARANTINE = "remove-quarantine"

@@ -107,6 +107,11 @@ def invalid(errors: Sequence[FieldError]) -> Problem:
     return Problem(422, "some parameters are invalid", errors=errors)
 
 
+def conflict(detail: str) -> Problem:
+    """Refuse a change that the present state does not allow."""
+    return Problem(409, detail)
+
+
 def malformed(detail: str) -> Problem:
     """Refuse a body that cannot be read."""
     return Problem(400, detail)

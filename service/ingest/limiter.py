@@ -101,9 +101,13 @@ class RequestBodyLimiter:
         await self._large_workers.close()
 
     @asynccontextmanager
-    async def receive(self, request: web.Request, kinds: Collection[str]) -> AsyncIterator[Body]:
+    async def receive(
+        self, request: web.Request, kinds: Collection[str], max_bytes: int = MAX_BODY_BYTES
+    ) -> AsyncIterator[Body]:
         """Read the body of a request whose media type is one of `kinds`, which may end in `/*`.
 
+        `max_bytes` limits the body as sent. If it is at most `SMALL_BODY_BYTES`, the unpacked body
+        may not be larger than that either.
         The body counts as held, and keeps its slot, until the context is left. Calls to the store
         meanwhile are queued fairly among all tenants.
 
@@ -114,8 +118,8 @@ class RequestBodyLimiter:
         sender = hash_credential(request.headers)
         kind = _check_kind(request, kinds)
         packed = _check_packing(request)
-        if (request.content_length or 0) > MAX_BODY_BYTES:
-            raise _body_too_large()
+        if (request.content_length or 0) > max_bytes:
+            raise _body_too_large(max_bytes)
         pieces: list[bytes] = []
         held = 0
         try:
@@ -123,10 +127,12 @@ class RequestBodyLimiter:
                 pieces.append(piece)
                 held += len(piece)
                 self._held[sender] += len(piece)
-                if held > MAX_BODY_BYTES:
-                    raise _body_too_large()
+                if held > max_bytes:
+                    raise _body_too_large(max_bytes)
                 self._check_held(sender, held)
             content = _find_small_content(pieces, held, packed=packed)
+            if content is None and max_bytes <= SMALL_BODY_BYTES:
+                raise _body_too_large(max_bytes)
             slots = self._large_slots if content is None else self._small_slots
             async with AsyncExitStack() as taken:
                 try:
@@ -206,5 +212,5 @@ def _too_much_at_once() -> problems.Problem:
     return problems.unavailable("too many uploads at once, retry later")
 
 
-def _body_too_large() -> problems.Problem:
-    return problems.too_large(f"the request body is larger than {MAX_BODY_BYTES} bytes")
+def _body_too_large(max_bytes: int) -> problems.Problem:
+    return problems.too_large(f"the request body is larger than {max_bytes} bytes")

@@ -9,7 +9,7 @@ from typing import Final
 
 from indexing.identifiers import derive_identity_id
 from indexing.models.events import EventKey
-from indexing.models.quarantines import QuarantineKey
+from indexing.models.quarantines import QuarantineChangeKey, QuarantineKey
 from indexing.models.tests import IdentityKey
 from indexing.names import RepositoryName
 from indexing.timestamps import from_microseconds, to_microseconds
@@ -95,6 +95,16 @@ def _unpack_quarantine(data: bytes) -> QuarantineKey:
     return QuarantineKey(from_microseconds(microseconds), uuid.UUID(bytes=quarantine_id))
 
 
+def _pack_change(key: QuarantineChangeKey) -> bytes:
+    return _QUARANTINE.pack(to_microseconds(key.at), key.id.bytes)
+
+
+def _unpack_change(data: bytes) -> QuarantineChangeKey:
+    microseconds, change_id = _QUARANTINE.unpack(data)
+    return QuarantineChangeKey(from_microseconds(microseconds), uuid.UUID(bytes=change_id))
+
+
 EVENT_KEYS: Final = KeyCodec(_pack_event, _unpack_event)
 IDENTITY_KEYS: Final = KeyCodec(_pack_identity, _unpack_identity, _shorten_identity)
 QUARANTINE_KEYS: Final = KeyCodec(_pack_quarantine, _unpack_quarantine)
+QUARANTINE_CHANGE_KEYS: Final = KeyCodec(_pack_change, _unpack_change)

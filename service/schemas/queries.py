@@ -234,6 +234,10 @@ class TestsQuery(PagedQuery):
     )
 
 
+class QuarantineChangesQuery(PagedQuery):
+    """The changes of quarantines have no filters."""
+
+
 class QuarantinesQuery(PagedQuery):
     """The filters of the quarantine list, which comes in pages only when asked to."""
 

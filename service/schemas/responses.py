@@ -10,7 +10,7 @@ from marshmallow import EXCLUDE, Schema, fields
 from marshmallow.validate import OneOf, Range
 
 from indexing.models.executions import Conclusion
-from indexing.models.quarantines import QuarantineSource
+from indexing.models.quarantines import ActorKind, ChangeAction, QuarantineSource
 from indexing.models.tests import HealthStatus
 from service.schemas.fields import Fragment, Moment, Ratio, Spelled, text
 
@@ -135,10 +135,44 @@ class QuarantinesAnswer(Answer):
     )
 
 
+class AddedQuarantineAnswer(Answer):
+    """A quarantine that is in force now; `warning` is there if no result of the test is known."""
+
+    id = fields.UUID(required=True)
+    warning = fields.String()
+
+
+class ChangeActorAnswer(Answer):
+    """Who changed a quarantine: a key, a user of a machine, or the rules."""
+
+    type = text(attribute="kind", validate=OneOf([kind.value for kind in ActorKind]))
+    id = text(allow_none=True)
+    name = text()
+
+
+class QuarantineChangeAnswer(Answer):
+    """One change of a quarantine, with its values since then."""
+
+    at = Moment(attribute="key.at")
+    action = text(validate=OneOf([action.value for action in ChangeAction]))
+    quarantine_id = fields.UUID(required=True)
+    test_name = text()
+    branch = text(allow_none=True)
+    reason = text()
+    source = text(validate=OneOf([source.value for source in QuarantineSource]))
+    actor = fields.Nested(ChangeActorAnswer, required=True, allow_none=True)
+
+
+class QuarantineChangesAnswer(PageAnswer):
+    """One page of the changes of quarantines."""
+
+    changes = fields.List(fields.Nested(QuarantineChangeAnswer), required=True, attribute="rows")
+
+
 class FieldErrorAnswer(Answer):
     """One wrong field of a request."""
 
-    where = text(data_key="in", validate=OneOf(["path", "query"]))
+    where = text(data_key="in", validate=OneOf(["path", "query", "body"]))
     field = text()
     detail = text()
 

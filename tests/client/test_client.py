@@ -83,6 +83,19 @@ async def test_quarantines_are_listed_and_read(door: FrontDoor, client: AsyncCli
     assert await client.get_quarantine(REPOSITORY, rows[0]["id"]) == rows[0]
 
 
+async def test_a_quarantine_is_added_and_removed(door: FrontDoor, client: AsyncClient) -> None:
+    added = await client.add_quarantine(
+        REPOSITORY, NAMES[0], "flaps", branch="release/*", owner="mona", expires_at=after(days=9)
+    )
+    assert (await client.get_quarantine(REPOSITORY, added["id"]))["branch"] == "release/*"
+    assert "warning" in await client.add_quarantine(REPOSITORY, "unknown", "x")
+    await client.remove_quarantine(REPOSITORY, added["id"])
+    rows = [row async for row in client.list_quarantine_changes(REPOSITORY, per_page=1)]
+    assert sorted(row["action"] for row in rows) == ["added", "added", "removed"]
+    with pytest.raises(ProblemError, match="404"):
+        await client.remove_quarantine(REPOSITORY, added["id"])
+
+
 async def test_events_are_sent_and_read(client: AsyncClient) -> None:
     events = [make_event(number, pull_request=number % 2) for number in range(3)]
     lines = b"\n".join(bytes(event.body) for event in events) + b"\nno event\n"

@@ -17,6 +17,9 @@ BODIES = {
     "TestIdentity": bodies.TestIdentity,
     "TestDetail": bodies.TestDetail,
     "Quarantine": bodies.Quarantine,
+    "AddedQuarantine": bodies.AddedQuarantine,
+    "ChangeActor": bodies.ChangeActor,
+    "QuarantineChange": bodies.QuarantineChange,
     "LineRefusal": bodies.LineRefusal,
     "EventIntake": bodies.EventIntake,
 }
@@ -24,6 +27,7 @@ LISTS = {
     "listEvents": filters.EventFilters,
     "searchTests": filters.TestFilters,
     "listQuarantines": filters.QuarantineFilters,
+    "listQuarantineChanges": filters.PageSize,
 }
 # Parameters of every list: the client passes the cursor itself.
 OWN = {"cursor"}

@@ -1,0 +1,136 @@
+"""Quarantines that people begin and end, and the list of all changes."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any, Final
+
+import orjson
+from aiohttp import web
+from marshmallow import ValidationError
+
+from indexing.errors import TooManyQuarantinesError
+from indexing.identifiers import derive_test_id
+from indexing.ingest.body_errors import BodyError
+from indexing.models.quarantines import (
+    Actor,
+    ActorKind,
+    QuarantineChange,
+    QuarantineChangeKey,
+    QuarantineRequest,
+)
+from service.auth.principal import Principal
+from service.handlers.admission import admit
+from service.handlers.list_endpoint import ListEndpoint, open_list
+from service.http import problems
+from service.http.field_errors import FieldError
+from service.http.path_params import QUARANTINE_ID
+from service.http.raw_response import respond_whole
+from service.ingest.limiter import LIMITER, SMALL_BODY_BYTES
+from service.middleware.admission_control import ADMISSION_CONTROL
+from service.middleware.response_cache import headers_of
+from service.pagination.page_ends import pack_ends
+from service.pagination.sort_keys import QUARANTINE_CHANGE_KEYS
+from service.routes import ADD_QUARANTINE, LIST_QUARANTINE_CHANGES, REMOVE_QUARANTINE
+from service.schemas.bodies import QuarantineBody
+from service.schemas.compiled import compile_encoder
+from service.schemas.limits import DEFAULT_PER_PAGE
+from service.schemas.responses import AddedQuarantineAnswer, QuarantineChangesAnswer, Rows
+
+LIST: Final = ListEndpoint(LIST_QUARANTINE_CHANGES, QUARANTINE_CHANGE_KEYS)
+
+_BODY: Final = QuarantineBody()
+_ADDED: Final = AddedQuarantineAnswer()
+_encode_page: Final = compile_encoder(QuarantineChangesAnswer)
+
+
+async def list_changes(request: web.Request) -> web.StreamResponse:
+    """GET /v1/ci/{owner}/repositories/{repository}/quarantines/changes."""
+    opened = await open_list(request, LIST)
+    context = opened.context
+    per_page = opened.parameters["per_page"] or DEFAULT_PER_PAGE
+    page = await context.reader.list_quarantine_changes(
+        opened.repository, context.clock(), opened.anchor, per_page
+    )
+    ends = pack_ends(page, _key_of, QUARANTINE_CHANGE_KEYS)
+    headers = headers_of(opened.links(ends), ignored=opened.query.ignored)
+    return respond_whole(request, headers, _encode_page(Rows(page.rows, per_page)))
+
+
+async def add_quarantine(request: web.Request) -> web.Response:
+    """POST /v1/ci/{owner}/repositories/{repository}/quarantines."""
+    admission = await admit(request, ADD_QUARANTINE)
+    request.app[ADMISSION_CONTROL].release_slot(request)
+    context, repository = admission.context, admission.repository
+    async with request.app[LIMITER].receive(
+        request, ADD_QUARANTINE.media_types, SMALL_BODY_BYTES
+    ) as body:
+        now = context.clock()
+        async with aclosing(body.read(_parse)) as values:
+            wanted = _check(await anext(values, None))
+        if wanted.expires_at is not None and wanted.expires_at <= now:
+            raise problems.invalid([FieldError("body", "expires_at", "must be in the future")])
+        try:
+            quarantine, is_new = await context.writer.add_quarantine(
+                repository, replace(wanted, actor=_actor_of(admission.principal)), now
+            )
+        except TooManyQuarantinesError as error:
+            raise problems.conflict(str(error)) from error
+        test_id = derive_test_id(repository, wanted.test_name)
+        is_known = await context.reader.get_test(repository, test_id) is not None
+    answer: dict[str, Any] = {"id": quarantine.key.id}
+    if not is_known:
+        answer["warning"] = "no result of this test is known; check the spelling of its name"
+    place = f"{request.rel_url.raw_path.rstrip('/')}/{quarantine.key.id}"
+    return web.Response(
+        status=201 if is_new else 200,
+        body=orjson.dumps(_ADDED.dump(answer)),
+        content_type="application/json",
+        headers={"Location": f"{context.public_url or ''}{place}"},
+    )
+
+
+async def remove_quarantine(request: web.Request) -> web.Response:
+    """DELETE /v1/ci/{owner}/repositories/{repository}/quarantines/{quarantine_id}."""
+    admission = await admit(request, REMOVE_QUARANTINE)
+    context = admission.context
+    quarantine_id = uuid.UUID(request.match_info[QUARANTINE_ID.name])
+    if not await context.writer.remove_quarantine(
+        admission.repository, quarantine_id, context.clock(), _actor_of(admission.principal)
+    ):
+        raise problems.not_found("quarantine")
+    return web.Response(status=204)
+
+
+def _parse(content: bytes) -> Iterator[Any]:
+    try:
+        yield orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        raise BodyError(f"the request body is not JSON: {error}") from error
+
+
+def _check(value: Any) -> QuarantineRequest:
+    if not isinstance(value, dict):
+        raise problems.malformed("the request body must be a JSON object")
+    try:
+        return QuarantineRequest(**_BODY.load(value))
+    except ValidationError as error:
+        raise problems.invalid(
+            [
+                FieldError("body", str(name), "; ".join(map(str, messages)))
+                for name, messages in error.messages_dict.items()
+            ]
+        ) from error
+
+
+def _actor_of(principal: Principal) -> Actor:
+    if principal.key is None:
+        return Actor(ActorKind.USER, principal.name)
+    return Actor(ActorKind.KEY, principal.key.name, principal.key.id)
+
+
+def _key_of(row: QuarantineChange) -> QuarantineChangeKey:
+    return row.key

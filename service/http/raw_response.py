@@ -73,7 +73,9 @@ class RawResponse(StreamResponse):
 
 
 def _fields(headers: CIMultiDict[str]) -> str:
-    text = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+    text = ""
+    for name, value in headers.items():
+        text += f"{name}: {value}\r\n"
     # A value with a line break in it would be a field of its own.
     if text.count("\r") + text.count("\n") != 2 * len(headers):
         raise ValueError("a header field holds a line break")

@@ -12,6 +12,9 @@ CURSOR_BYTES: Final = 84
 # Where the HTTP parser itself stops. Up to here a connection outlives the refusal.
 MAX_PARSED_BYTES: Final = 64 * 1024
 
+# So many characters take no more bytes than that, whatever they are.
+SHORT_TARGET: Final = MAX_TARGET_BYTES // 4
+
 _CURSOR: Final = "cursor="
 
 

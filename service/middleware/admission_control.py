@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable
-from contextlib import ExitStack
 from http import HTTPStatus
 from typing import Final
 
@@ -24,14 +23,12 @@ from service.http.problems import Problem
 from service.http.raw_response import RawResponse, takes_raw_response, write_head
 from service.http.request_id import REQUEST_ID_HEADER, choose_request_id
 from service.http.response_headers import RESPONSE_HEADERS
-from service.http.targets import is_too_long
+from service.http.targets import SHORT_TARGET, is_too_long
 from service.middleware.fair_queue import FairQueue, OverloadedError
 from service.middleware.layer import Handler
 
 # Pages for monitoring are always answered.
 _EXEMPT: Final = frozenset({"/health/live", "/health/ready", "/metrics"})
-# Where a request keeps its slot.
-_SLOT: Final = RequestKey("slot", ExitStack)
 OVERLOAD_WAIT_SECONDS: Final = 1
 _STATUS: Final = HTTPStatus.SERVICE_UNAVAILABLE
 
@@ -40,6 +37,24 @@ VERIFIED_SECONDS: Final = 3_600.0
 _VERIFIED_MAX_BYTES: Final = 16 * 1024 * 1024
 # The queue of all others: a client that makes up credentials gains nothing by making up more.
 _UNVERIFIED: Final = "unverified"
+
+
+class _Slot:
+    """The slot of an upload, which is released once: early, or with the response."""
+
+    __slots__ = ("_queue", "_tenant")
+
+    def __init__(self, queue: FairQueue, tenant: Hashable) -> None:
+        self._queue: FairQueue | None = queue
+        self._tenant = tenant
+
+    def release(self) -> None:
+        queue, self._queue = self._queue, None
+        if queue is not None:
+            queue.release(self._tenant)
+
+
+_SLOT: Final = RequestKey("slot", _Slot)
 
 
 class AdmissionControl:
@@ -61,11 +76,12 @@ class AdmissionControl:
         queue = self.queue
 
         async def answer(request: BaseRequest) -> StreamResponse:
+            target = request.raw_path
             # Before the target is decoded, parsed or hashed.
-            if is_too_long(request.raw_path):
+            if len(target) > SHORT_TARGET and is_too_long(target):
                 return _refuse(request, problems.target_too_long())
             # An allow-list: the same target can be written in many ways.
-            if request.raw_path in _EXEMPT:
+            if target in _EXEMPT:
                 return await self._answer(handler, request)
             tenant = self._find_tenant(request)
             if not queue.try_acquire(tenant):
@@ -75,11 +91,17 @@ class AdmissionControl:
                     return self._refuse_overload(request)
             # Queues further inside are per tenant too.
             current_tenant.set(tenant)
-            with ExitStack() as slot:
-                slot.callback(queue.release, tenant)
-                if request.method not in READS:
-                    request[_SLOT] = slot
+            if request.method in READS:
+                # The most frequent: no object is made for it.
+                try:
+                    return await self._answer(handler, request)
+                finally:
+                    queue.release(tenant)
+            slot = request[_SLOT] = _Slot(queue, tenant)
+            try:
                 return await self._answer(handler, request)
+            finally:
+                slot.release()
 
         return answer
 
@@ -91,7 +113,7 @@ class AdmissionControl:
         """
         slot = request.get(_SLOT)
         if slot is not None:
-            slot.close()
+            slot.release()
 
     def add_verified(self, request: BaseRequest) -> None:
         """Give a queue of its own to a credential that was verified."""

@@ -56,7 +56,7 @@ from indexing.store.sqlite import (
 from indexing.store.sqlite.connections import Connections
 from indexing.store.sqlite.pace import TRANSACTION_SECONDS, Pace
 from indexing.store.sqlite.search import pages
-from indexing.store.sqlite.search.strategy import choose_strategy
+from indexing.store.sqlite.search.pages import choose_strategy
 
 # Rows in one transaction of long work: some tenths of a second, so that other writers can run.
 _TESTS_A_STEP: Final = 200

@@ -1,10 +1,11 @@
-"""The test search: reads one page in order or by candidates, as `plan` describes."""
+"""The test search: the ways to read a page, in order or by candidates, and which to try first."""
 
 from __future__ import annotations
 
 import sqlite3
 import uuid
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 
@@ -17,9 +18,12 @@ from indexing.store.sqlite.repositories import find_repository_id
 from indexing.store.sqlite.search.plan import (
     EXACT_MATCH,
     ORDERS,
+    Narrowing,
     Sql,
     candidates,
     filter_condition,
+    find_narrowing,
+    is_heavy,
     name_condition,
     name_range,
     prefix_bounds,
@@ -31,6 +35,45 @@ FEW: Final = 400
 
 _KEY_COLUMNS: Final = ("executions_count", "test_name", "pipeline_name", "job_name")
 _EMPTY: Final[Page[TestIdentity]] = Page((), has_previous=False, has_next=False)
+
+
+Plan: TypeAlias = partial[Page[TestIdentity] | None]
+LastPlan: TypeAlias = partial[Page[TestIdentity]]
+
+
+class Strategy(NamedTuple):
+    """Plans for the same page, each of which takes a connection, in the order to try them.
+
+    `last` always applies. `briefly`: the first plan is best when it is short, and useless
+    otherwise. `is_slow`: `last` is the only plan, and it takes too long for the event loop.
+    """
+
+    last: LastPlan
+    plans: tuple[Plan | LastPlan, ...] = ()
+    briefly: bool = False
+    is_slow: bool = False
+
+
+def choose_strategy(query: TestQuery, anchor: Anchor[IdentityKey], limit: int) -> Strategy:
+    """Choose the plans for a page. Nothing is read here.
+
+    Which plan is best shows only in the reading, so all but the last are tried within a budget.
+    """
+    by_candidates = partial(search_candidates, query=query, anchor=anchor, limit=limit)
+    if all(globs.is_literal(pattern) for pattern in query.patterns):
+        return Strategy(by_candidates)
+    if any(is_heavy(pattern) for pattern in query.patterns):
+        return Strategy(by_candidates, is_slow=True)
+    few = partial(search_few, query=query, anchor=anchor, limit=limit)
+    in_order = partial(search_in_order, query=query, anchor=anchor, limit=limit)
+    match find_narrowing(query):
+        case Narrowing.NOTHING:
+            return Strategy(in_order, briefly=True)
+        case Narrowing.RANGES:
+            return Strategy(by_candidates, (few, in_order))
+        case Narrowing.TRIGRAMS:
+            # Intersecting trigrams takes longer than finding a page if many names match.
+            return Strategy(by_candidates, (in_order, few, in_order), briefly=True)
 
 
 def add_functions(connection: sqlite3.Connection) -> None:

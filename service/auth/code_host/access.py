@@ -20,7 +20,7 @@ from service.auth.code_host.decisions import (
 )
 from service.cache.backend import CacheBackend
 from service.cache.lru import Lru
-from service.cache.single_flight import SingleFlight
+from service.cache.session import SingleFlight
 
 # After so many timeouts in a row the host is not asked for a moment.
 MAX_SILENCES: Final = 3

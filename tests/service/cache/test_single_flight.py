@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from service.cache.single_flight import SingleFlight
+from service.cache.session import SingleFlight
 
 
 class Reading:

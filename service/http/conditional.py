@@ -1,4 +1,8 @@
-"""Conditional requests (RFC 9110, section 13.1.2): does the client have the response? Pure."""
+"""Conditional requests (RFC 9110, section 13.1.2): does the client have the response? Pure.
+
+`Request.if_none_match` of aiohttp reads less: only the first of several fields, and no tag after
+what is none. It cannot tell `*` from the tag `"*"` either.
+"""
 
 from __future__ import annotations
 

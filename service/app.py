@@ -6,18 +6,18 @@ sooner. A test lists what such a process does not load.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Final
 
 from aiohttp import web
-from aiohttp.typedefs import Handler
 
 from indexing.store.interface import Store
+from service.cache.backend import CacheBackend
 from service.cache.invalidation import InvalidatingStore
 from service.cache.opening import open_backend
-from service.cache.session import Cache
+from service.cache.reader import CachedReaders
 from service.config.secret import choose_secret
 from service.config.settings import Settings
 from service.context import (
@@ -30,21 +30,23 @@ from service.context import (
     utc_now,
 )
 from service.handlers import events, operations, quarantine_changes, quarantines, tests
-from service.handlers.respond import without_parameters
+from service.handlers.without_parameters import without_parameters
 from service.http.operations import Operation
 from service.ingest.limiter import LIMITER, RequestBodyLimiter
-from service.middleware import layer
 from service.middleware.admission_control import ADMISSION_CONTROL, AdmissionControl
+from service.middleware.authentication import authenticate
+from service.middleware.authorization import authorize
 from service.middleware.cors import Cors
-from service.middleware.errors import handle_errors
+from service.middleware.errors import add_request_id, handle_errors
+from service.middleware.layer import Handler, Layer, RouteHandler, wrap
 from service.middleware.rate_limit import RATE_LIMIT, RateLimit
 from service.middleware.response_cache import RESPONSE_CACHE, ResponseCache
 from service.middleware.timeout import limit_time
 from service.pagination.cursor import CursorSigner
-from service.routes import CHANGE_ROUTES, INGEST_ROUTES, READ_ROUTES
+from service.routes import CHANGE_ROUTES, INGEST_ROUTES, READ_ROUTES, Route
 
 # Each operation of `service.routes` that reads, and its handler.
-_READ_HANDLERS: Final[Mapping[Operation, Handler]] = {
+_READ_HANDLERS: Final[Mapping[Operation, RouteHandler]] = {
     Operation.EVENTS: events.list_events,
     Operation.SEARCH: tests.search_tests,
     Operation.TEST: tests.get_test,
@@ -53,34 +55,32 @@ _READ_HANDLERS: Final[Mapping[Operation, Handler]] = {
     Operation.QUARANTINE_CHANGES: quarantine_changes.list_changes,
 }
 # Those that change something by hand.
-_CHANGE_HANDLERS: Final[Mapping[Operation, Handler]] = {
+_CHANGE_HANDLERS: Final[Mapping[Operation, RouteHandler]] = {
     Operation.ADD_QUARANTINE: without_parameters(quarantine_changes.add_quarantine),
     Operation.REMOVE_QUARANTINE: without_parameters(quarantine_changes.remove_quarantine),
 }
 
 
-# Those that the settings turn on, from the inside out.
-_LAYERS: Final = web.AppKey("layers", list[layer.Layer])
+_LAYERS: Final = web.AppKey("layers", Sequence[Layer])
 
 
 def create_app(settings: Settings, store: Store, *, clock: Clock = utc_now) -> web.Application:
     """The application over a store, which it closes when it is cleaned up itself."""
-    middlewares = [handle_errors(ingest=settings.ingest)]
-    if settings.elasticsearch_url:
-        middlewares.append(limit_time)
-    app = web.Application(middlewares=middlewares)
+    app = web.Application()
     app[LIFECYCLE] = Lifecycle()
+    app[LIMITER] = RequestBodyLimiter()
+    app[ADMISSION_CONTROL] = AdmissionControl()
     app.cleanup_ctx.append(_context(settings, store, clock))
     for route in READ_ROUTES:
         # It serves HEAD as well.
-        app.router.add_get(route.path_pattern, _READ_HANDLERS[route.operation])
+        app.router.add_get(route.path_pattern, _guard(route, _READ_HANDLERS[route.operation]))
     for route in CHANGE_ROUTES:
-        handler = _CHANGE_HANDLERS[route.operation]
+        handler = _guard(route, _CHANGE_HANDLERS[route.operation])
         app.router.add_route(route.method, route.path_pattern, handler)
     if settings.ingest:
         handlers = _ingest_handlers()
         for route in INGEST_ROUTES:
-            app.router.add_post(route.path_pattern, handlers[route.operation])
+            app.router.add_post(route.path_pattern, _guard(route, handlers[route.operation]))
     if settings.metrics:
         from service.handlers.metrics import show_metrics
 
@@ -91,7 +91,7 @@ def create_app(settings: Settings, store: Store, *, clock: Clock = utc_now) -> w
     return app
 
 
-def _ingest_handlers() -> Mapping[Operation, Handler]:
+def _ingest_handlers() -> Mapping[Operation, RouteHandler]:
     # They load the schemas of all events, protobuf and an XML parser.
     from service.handlers import sent_events, traces
 
@@ -110,7 +110,6 @@ def _context(
             identity = await store.get_identity()
             backend = await open_backend(settings, store, identity)
             opened.push_async_callback(backend.close)
-            invalidating = InvalidatingStore(store, backend)
             secret = choose_secret(settings.secret, identity.cursor_secret)
             code_host = None
             if settings.host_api_url is not None:
@@ -118,33 +117,23 @@ def _context(
 
                 code_host = CodeHost.open(settings.host_api_url, secret, backend, clock)
                 opened.push_async_callback(code_host.close)
-            app[LIMITER] = RequestBodyLimiter()
             opened.push_async_callback(app[LIMITER].close)
-            layers: list[layer.Layer] = []
-            rate_limit: RateLimit | None = None
-            if settings.rate_limit is not None:
-                from service.middleware.rate_counters import open_rate_limit
-
-                rate_limit = open_rate_limit(settings.rate_limit, backend)
+            rate_limit = _open_rate_limit(settings, backend)
+            if rate_limit is not None:
                 app[RATE_LIMIT] = rate_limit
-                layers.append(rate_limit)
             app[RESPONSE_CACHE] = ResponseCache(backend, clock, rate_limit)
-            app[ADMISSION_CONTROL] = AdmissionControl()
-            if settings.cors_origins:
-                layers.append(Cors(settings.cors_origins))
             if settings.metrics:
                 from service.middleware.metrics import METRICS, Metrics
 
-                metrics = Metrics(app[RESPONSE_CACHE], app[ADMISSION_CONTROL].queue, backend)
-                metrics.loop_lag.start()
-                opened.callback(metrics.loop_lag.stop)
-                app[METRICS] = metrics
-                layers.append(metrics)
-            app[_LAYERS] = layers
+                queue = app[ADMISSION_CONTROL].queue
+                app[METRICS] = Metrics(app[RESPONSE_CACHE], queue, backend)
+                app[METRICS].loop_lag.start()
+                opened.callback(app[METRICS].loop_lag.stop)
+            app[_LAYERS] = tuple(_list_layers(app, settings))
             app[CONTEXT] = Context(
-                reader=invalidating,
-                writer=invalidating,
-                cache=Cache(backend),
+                reader=store,
+                writer=InvalidatingStore(store, backend),
+                readers=CachedReaders(store, backend),
                 code_host=code_host,
                 clock=clock,
                 cursor_signer=CursorSigner(secret, identity.store_id),
@@ -156,12 +145,43 @@ def _context(
     return run
 
 
-def surround(app: web.Application, handler: layer.Handler) -> layer.Handler:
-    """Put the layers around the application, from the inside out: the cheapest are asked first."""
-    handler = app[ADMISSION_CONTROL].wrap(app[RESPONSE_CACHE].wrap(handler))
-    for around in app[_LAYERS]:
-        handler = around.wrap(handler)
-    return handler
+def _open_rate_limit(settings: Settings, backend: CacheBackend) -> RateLimit | None:
+    if settings.rate_limit is None:
+        return None
+    from service.middleware.rate_counters import open_rate_limit
+
+    return open_rate_limit(settings.rate_limit, backend)
+
+
+def _list_layers(app: web.Application, settings: Settings) -> Iterator[Layer]:
+    """The layers around the router, from the outside in; `_guard` has those inside of it.
+
+    docs/decisions/order-of-layers.md has the reasons for the order.
+    """
+    yield add_request_id
+    if settings.metrics:
+        from service.middleware.metrics import METRICS
+
+        yield app[METRICS].wrap
+    if settings.cors_origins:
+        yield Cors(settings.cors_origins).wrap
+    if settings.rate_limit is not None:
+        yield app[RATE_LIMIT].wrap
+    yield app[ADMISSION_CONTROL].wrap
+    yield app[RESPONSE_CACHE].wrap
+    yield handle_errors(app[LIMITER].attend, ingest=settings.ingest)
+    if settings.elasticsearch_url:
+        yield limit_time
+
+
+def _guard(route: Route, handler: RouteHandler) -> RouteHandler:
+    """The handler of a route with the layers that need to know the route, from the outside in."""
+    return wrap(handler, (authenticate(route), authorize(route)))
+
+
+def surround(app: web.Application, router: Handler) -> Handler:
+    """The application's router with all layers around it."""
+    return wrap(router, app[_LAYERS])
 
 
 def _build_document(settings: Settings) -> bytes:

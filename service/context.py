@@ -1,4 +1,4 @@
-"""What every handler finds in the application. Wired in `service.app`, nowhere else."""
+"""What handlers find: in the application, wired in `service.app`, and on a request, from layers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
+from indexing.names import RepositoryName
 from indexing.store.interface import Reader, Writer
-from service.cache.session import Cache
+from service.auth.principal import Principal
+from service.cache.reader import CachedReader, CachedReaders
+from service.http.field_errors import FieldError
 from service.pagination.cursor import CursorSigner
 
 if TYPE_CHECKING:
@@ -50,11 +53,15 @@ class OpenApiDocument:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What handlers answer with. The layers around them have keys of their own."""
+    """What handlers answer with. The layers around them have keys of their own.
+
+    `reader` is for what is not cached; the authentication layer opens one of `readers` for each
+    request.
+    """
 
     reader: Reader
     writer: Writer
-    cache: Cache
+    readers: CachedReaders
     code_host: CodeHost | None
     clock: Clock
     cursor_signer: CursorSigner
@@ -62,5 +69,21 @@ class Context:
     openapi: OpenApiDocument
 
 
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """The repository that the path names, and what is wrong with the path."""
+
+    repository: RepositoryName
+    errors: tuple[FieldError, ...]
+
+
 CONTEXT: Final = web.AppKey("context", Context)
 LIFECYCLE: Final = web.AppKey("lifecycle", Lifecycle)
+
+# What the layers learn about a request. A token is verified for a repository: with a path that
+# names none, there is no principal. The repository is in its stored spelling.
+REQUEST_ID: Final = web.RequestKey("request_id", str)
+REQUESTED: Final = web.RequestKey("requested", Requested)
+PRINCIPAL: Final = web.RequestKey("principal", Principal)
+READER: Final = web.RequestKey("reader", CachedReader)
+REPOSITORY: Final = web.RequestKey("repository", RepositoryName)

@@ -15,11 +15,11 @@ from marshmallow import Schema, fields
 from indexing.events.alternatives import Alternatives
 from indexing.events.catalogue import CATALOGUE
 from indexing.otlp.requests import JSON, PROTOBUF
-from service.http.ignored_parameters import IGNORED_HEADER, MAX_NAMES, MORE
 from service.http.problems import PROBLEM_TYPE, TITLES
+from service.http.query_string import IGNORED_HEADER, MAX_NAMES, MORE
 from service.middleware.rate_limit import LIMIT_HEADER, POLICY_HEADER
 from service.middleware.response_cache import PRIVATE
-from service.pagination.links import MAX_LINK_BYTES
+from service.pagination.paginator import MAX_LINK_BYTES
 from service.routes import CHANGE_ROUTES, EVENT_MEDIA_TYPES, INGEST_ROUTES, READ_ROUTES, Route
 from service.schemas.fields import Fragment
 from service.schemas.responses import (

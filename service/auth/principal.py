@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import NamedTuple
 
 from indexing.models.keys import Scope
-from indexing.names import RepositoryName
 
 
 class KeyName(NamedTuple):
@@ -31,9 +30,3 @@ class Principal:
     repository: str | None = None
     until: datetime | None = None
     key: KeyName | None = None
-
-    def covers(self, name: RepositoryName) -> bool:
-        """Whether the credential opens that repository, if it exists."""
-        if self.repository is None:
-            return self.owner.lower() == name.owner.lower()
-        return RepositoryName(self.owner, self.repository).key == name.key

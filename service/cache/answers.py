@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from indexing.timestamps import from_microseconds, to_microseconds
-from service.pagination.page_ends import NO_ENDS, Ends
+from service.pagination.cursor import NO_ENDS, Ends
 
 _ETAG_SIZE: Final = 16
 _HEAD: Final = struct.Struct(f">BqqHH{_ETAG_SIZE}s")

@@ -16,7 +16,7 @@ from indexing.timestamps import parse_timestamp
 V = TypeVar("V")
 
 # The names of keys are short: most of the memory goes into the objects around them.
-_KEY_SIZE: Final = 500
+KEY_SIZE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,27 +28,24 @@ class Codec(Generic[V]):
     size: Callable[[V], int]
 
 
-def application_key_codec(digest: bytes) -> Codec[ApplicationKey]:
-    """The codec of the key with that SHA-256, which is left out: the caller knows it."""
-
-    def unpack(data: bytes) -> ApplicationKey:
-        values = orjson.loads(data)
-        return ApplicationKey(
-            id=values["id"],
-            name=values["name"],
-            scope=Scope(values["scope"]),
-            owner=values["owner"],
-            repository=values["repository"],
-            digest=digest,
-            created_at=parse_timestamp(values["created_at"]),
-            expires_at=_moment(values["expires_at"]),
-            revoked_at=_moment(values["revoked_at"]),
-        )
-
-    return Codec(_pack_key, unpack, lambda _: _KEY_SIZE)
+def unpack_key(digest: bytes, data: bytes) -> ApplicationKey:
+    """The application key with that SHA-256 that `pack_key` made these bytes of."""
+    values = orjson.loads(data)
+    return ApplicationKey(
+        id=values["id"],
+        name=values["name"],
+        scope=Scope(values["scope"]),
+        owner=values["owner"],
+        repository=values["repository"],
+        digest=digest,
+        created_at=parse_timestamp(values["created_at"]),
+        expires_at=_moment(values["expires_at"]),
+        revoked_at=_moment(values["revoked_at"]),
+    )
 
 
-def _pack_key(key: ApplicationKey) -> bytes:
+def pack_key(key: ApplicationKey) -> bytes:
+    """An application key as bytes, without its digest: whoever asks for the key knows it."""
     return orjson.dumps(
         {
             "id": key.id,

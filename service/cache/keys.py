@@ -1,10 +1,8 @@
-"""What is cached, under which key, for how long, and what invalidates it. Pure."""
+"""What is cached, for how long, and what invalidates it; `reader.py` makes the keys. Pure."""
 
 from __future__ import annotations
 
-import hashlib
-import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -25,8 +23,6 @@ SEARCH_LIFETIME: Final = 15.0
 
 # After this time nothing from before a write is left, even if the invalidation was lost.
 LONGEST_LIFETIME: Final = LIFETIME + COPY_LIFETIME + RESPONSE_LIFETIME
-
-_DIGEST_SIZE: Final = 16
 
 # Two namespaces beside those of the repositories: of all credentials, and of the whole store.
 CREDENTIALS: Final = "credentials"
@@ -59,37 +55,5 @@ class CacheKey:
     namespaces: tuple[str, ...]
 
 
-def repository_namespace(repository: RepositoryName) -> str:
-    """The namespace of everything about one repository."""
-    return f"repository {repository.key}"
-
-
-def key_of_credential(digest: bytes) -> CacheKey:
-    """Of the application key with that SHA-256. The name does not reveal the digest."""
-    hashed = hashlib.blake2b(digest, digest_size=_DIGEST_SIZE, person=b"credential").hexdigest()
-    return CacheKey(Kind.KEY, f"{Kind.KEY.value}::{hashed}", (CREDENTIALS,))
-
-
-def key_of_repository(name: RepositoryName) -> CacheKey:
-    """Of the stored spelling of a repository. It does not change once the repository is known."""
-    return CacheKey(Kind.REPOSITORY, f"{Kind.REPOSITORY.value}:{name.key}:", (EVERYTHING,))
-
-
-def key_of_test(repository: RepositoryName, test_id: uuid.UUID) -> CacheKey:
-    """Of the detail of a test."""
-    return key_of_answer(Kind.TEST, repository, test_id.bytes)
-
-
-def key_of_quarantine(repository: RepositoryName, quarantine_id: uuid.UUID) -> CacheKey:
-    """Of one quarantine."""
-    return key_of_answer(Kind.QUARANTINE, repository, quarantine_id.bytes)
-
-
-def key_of_answer(kind: Kind, repository: RepositoryName, canonical: bytes) -> CacheKey:
-    """Of an answer about a repository; `canonical` is equal for requests with equal answers."""
-    digest = hashlib.blake2b(canonical, digest_size=_DIGEST_SIZE).hexdigest()
-    return CacheKey(
-        kind,
-        f"{kind.value}:{repository.key}:{digest}",
-        (EVERYTHING, repository_namespace(repository)),
-    )
+# The namespace of everything about one repository.
+repository_namespace: Final[Callable[[RepositoryName], str]] = "repository {0.key}".format

@@ -1,14 +1,21 @@
-"""Reads the store through the cache: each answer is read once, shaped by its schema, and cached.
+"""The cached reader: reads the store once for each answer, shapes it by its schema, and caches it.
 
-Knows no request: access was decided before.
+It has the methods of `Reader` for what is cached, and gives an `Answer` where `Reader` gives rows.
+It owns what is cached under which key. Knows no request: access is decided elsewhere.
+
+To cache another operation, add a `Kind`, and a method that passes `_find` or `_find_page` a read.
 """
 
 from __future__ import annotations
 
+import hashlib
 import uuid
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from dataclasses import fields
 from datetime import datetime
-from typing import Any, Final
+from functools import partial
+from operator import attrgetter
+from typing import Any, Final, TypeVar
 
 import orjson
 
@@ -19,24 +26,19 @@ from indexing.models.tests import IdentityKey, TestIdentity, TestQuery
 from indexing.names import RepositoryName
 from indexing.store.interface import Reader
 from service.cache.answers import Answer, make_answer, pack_answer, unpack_answer
-from service.cache.codecs import REPOSITORY_CODEC, Codec, application_key_codec
-from service.cache.keys import (
-    Kind,
-    key_of_answer,
-    key_of_credential,
-    key_of_quarantine,
-    key_of_repository,
-    key_of_test,
-)
-from service.cache.session import CacheSession
+from service.cache.backend import CacheBackend, Versions
+from service.cache.codecs import KEY_SIZE, REPOSITORY_CODEC, Codec, pack_key, unpack_key
+from service.cache.keys import CREDENTIALS, EVERYTHING, CacheKey, Kind, repository_namespace
+from service.cache.session import Cache, CacheSession
 from service.http import problems
-from service.pagination.cursor import Position
-from service.pagination.page_ends import pack_ends
+from service.http.operations import Operation
+from service.pagination.cursor import KeyCodec
 from service.pagination.sort_keys import (
     IDENTITY_KEYS,
     QUARANTINE_KEYS,
     IdentityPlace,
     IdentityReference,
+    pack_ends,
     place_identity,
 )
 from service.schemas.compiled import compile_encoder
@@ -48,6 +50,10 @@ from service.schemas.responses import (
     TestPageAnswer,
 )
 
+K = TypeVar("K")
+
+Read = Callable[[], Coroutine[Any, Any, Answer | None]]
+
 _encode_test: Final = compile_encoder(TestDetailAnswer)
 _encode_tests: Final = compile_encoder(TestPageAnswer)
 _encode_quarantine: Final = compile_encoder(QuarantineAnswer)
@@ -55,172 +61,238 @@ _encode_quarantines: Final = compile_encoder(QuarantinesAnswer)
 
 _ANSWER_CODEC: Final = Codec(pack_answer, unpack_answer, lambda answer: answer.size)
 
+# The operations whose path names their answer: it is looked up together with the credential.
+_NAMED_BY_PATH: Final[Mapping[Operation, Kind]] = {
+    Operation.TEST: Kind.TEST,
+    Operation.QUARANTINE: Kind.QUARANTINE,
+}
 
-async def find_key(session: CacheSession, reader: Reader, digest: bytes) -> ApplicationKey | None:
-    """The application key with that SHA-256, revoked and expired ones included."""
-
-    async def read() -> ApplicationKey | None:
-        return await reader.find_key(digest)
-
-    return await session.find(key_of_credential(digest), read, application_key_codec(digest))
-
-
-async def find_repository(
-    session: CacheSession, reader: Reader, name: RepositoryName
-) -> RepositoryName | None:
-    """The stored spelling of a known repository."""
-
-    async def read() -> RepositoryName | None:
-        found = await reader.find_repository(name)
-        return None if found is None else found.name
-
-    return await session.find(key_of_repository(name), read, REPOSITORY_CODEC)
+_DIGEST_SIZE: Final = 16
 
 
-async def get_test(
-    session: CacheSession, reader: Reader, repository: RepositoryName, test_id: uuid.UUID
-) -> Answer | None:
-    """The detail of one test of the repository."""
+def filters_of(query: type, *, but: Collection[str] = ()) -> Callable[[Any], tuple[object, ...]]:
+    """What a cache key needs of a query: the values of all its fields.
 
-    async def read() -> Answer | None:
-        found = await reader.get_test(repository, test_id)
-        return None if found is None else make_answer(_encode_test(found))
-
-    return await session.find(key_of_test(repository, test_id), read, _ANSWER_CODEC)
-
-
-async def search_tests(
-    session: CacheSession,
-    reader: Reader,
-    query: TestQuery,
-    position: Position[IdentityPlace],
-    per_page: int,
-) -> Answer:
-    """One page of the test search.
-
-    Raises:
-        Problem: 409 where the row that the page lies beside is gone.
+    The key names the repository already. `but` names fields that do not change the answer.
     """
-    canonical = orjson.dumps(
-        [
-            query.patterns,
-            query.sort,
-            query.descending,
-            query.pipelines,
-            query.pipelines_excluded,
-            query.jobs,
-            query.jobs_excluded,
-            position.backward,
-            per_page,
-        ]
+    left_out = {"repository", *but}
+    names = [field.name for field in fields(query) if field.name not in left_out]
+    read = attrgetter(*names)
+    # Of one name alone it gives no tuple.
+    return read if len(names) > 1 else lambda query: (read(query),)
+
+
+_test_filters: Final = filters_of(TestQuery)
+# An answer knows itself from when to when it is valid.
+_quarantine_filters: Final = filters_of(QuarantineQuery, but={"now"})
+
+
+def key_of_credential(digest: bytes) -> CacheKey:
+    """Of the application key with that SHA-256. The name does not reveal the digest."""
+    hashed = hashlib.blake2b(digest, digest_size=_DIGEST_SIZE, person=b"credential").hexdigest()
+    return CacheKey(Kind.KEY, f"{Kind.KEY.value}::{hashed}", (CREDENTIALS,))
+
+
+def key_of_repository(name: RepositoryName) -> CacheKey:
+    """Of the stored spelling of a repository. It does not change once the repository is known."""
+    return CacheKey(Kind.REPOSITORY, f"{Kind.REPOSITORY.value}:{name.key}:", (EVERYTHING,))
+
+
+def key_of_answer(kind: Kind, repository: RepositoryName, canonical: bytes) -> CacheKey:
+    """Of an answer about a repository; `canonical` is equal for requests with equal answers."""
+    digest = hashlib.blake2b(canonical, digest_size=_DIGEST_SIZE).hexdigest()
+    return CacheKey(
+        kind,
+        f"{kind.value}:{repository.key}:{digest}",
+        (EVERYTHING, repository_namespace(repository)),
     )
-    if position.key is not None:
-        canonical += IDENTITY_KEYS.pack(position.key)
-
-    async def read() -> Answer:
-        key = await _find_identity_key(reader, query.repository, position.key)
-        page = await reader.search_tests(query, Anchor(key, position.backward), per_page)
-        body = _encode_tests(Rows(page.rows, per_page))
-        return make_answer(body, pack_ends(page, _place_of, IDENTITY_KEYS))
-
-    return await _find_some(session, Kind.SEARCH, query.repository, canonical, read)
 
 
-async def list_quarantines(
-    session: CacheSession,
-    reader: Reader,
-    query: QuarantineQuery,
-    anchor: Anchor[QuarantineKey],
-    limit: int | None,
-) -> Answer:
-    """One page of the quarantines in force at `query.now`, or all of them without a limit."""
-    canonical = orjson.dumps([query.branch, query.test_id, query.source, anchor.backward, limit])
-    if anchor.key is not None:
-        canonical += QUARANTINE_KEYS.pack(anchor.key)
+class CachedReaders:
+    """Opens a cached reader for each request; all of them share the cache of the process."""
 
-    async def read() -> Answer:
-        page = await reader.list_quarantines(query, anchor, limit)
-        beside = await _read_neighbours(reader, query, page)
-        return make_answer(
-            _encode_quarantines(Rows(page.rows)),
-            pack_ends(page, _key_of, QUARANTINE_KEYS),
-            query.now,
-            _soonest_end((*page.rows, *beside)),
+    def __init__(self, reader: Reader, backend: CacheBackend) -> None:
+        self._reader = reader
+        self._cache = Cache(backend)
+
+    async def open(
+        self,
+        operation: Operation,
+        digest: bytes | None,
+        repository: RepositoryName | None,
+        item: str | None = None,
+    ) -> CachedReader:
+        """Look up in one call what a request to that operation is going to read.
+
+        `digest` is that of its application key, `item` what its path names in the repository.
+        """
+        namespaces = [CREDENTIALS]
+        keys: list[CacheKey] = []
+        if digest is not None:
+            keys.append(key_of_credential(digest))
+        if repository is not None:
+            namespaces += (EVERYTHING, repository_namespace(repository))
+            keys.append(key_of_repository(repository))
+            if item is not None and operation in _NAMED_BY_PATH:
+                kind = _NAMED_BY_PATH[operation]
+                keys.append(key_of_answer(kind, repository, uuid.UUID(item).bytes))
+        return CachedReader(self._reader, await self._cache.open_session(namespaces, keys))
+
+
+class CachedReader:
+    """The store as one request reads it."""
+
+    __slots__ = ("_reader", "_session")
+
+    def __init__(self, reader: Reader, session: CacheSession) -> None:
+        self._reader = reader
+        self._session = session
+
+    def find_dependencies(
+        self, repository: RepositoryName
+    ) -> tuple[tuple[str, ...], Versions] | None:
+        """The namespaces that a response depends on, from the credential to the body.
+
+        With their versions as they were when the request began; `None` where one is not known.
+        """
+        namespaces = (CREDENTIALS, EVERYTHING, repository_namespace(repository))
+        versions = self._session.versions_of(namespaces)
+        return None if versions is None else (namespaces, versions)
+
+    async def find_key(self, digest: bytes) -> ApplicationKey | None:
+        """The application key with that SHA-256, revoked and expired ones included."""
+        codec = Codec(pack_key, partial(unpack_key, digest), lambda _: KEY_SIZE)
+        return await self._session.find(
+            key_of_credential(digest), lambda: self._reader.find_key(digest), codec
         )
 
-    return await _find_some(
-        session,
-        Kind.QUARANTINES,
-        query.repository,
-        canonical,
-        read,
-        lambda answer: answer.holds_at(query.now),
-    )
+    async def find_repository(self, name: RepositoryName) -> RepositoryName | None:
+        """The stored spelling of a known repository."""
 
+        async def read() -> RepositoryName | None:
+            found = await self._reader.find_repository(name)
+            return None if found is None else found.name
 
-async def get_quarantine(
-    session: CacheSession,
-    reader: Reader,
-    repository: RepositoryName,
-    quarantine_id: uuid.UUID,
-    now: datetime,
-) -> Answer | None:
-    """One quarantine of the repository that is in force at that moment."""
+        return await self._session.find(key_of_repository(name), read, REPOSITORY_CODEC)
 
-    async def read() -> Answer | None:
-        found = await reader.get_quarantine(repository, quarantine_id, now)
+    async def get_test(self, repository: RepositoryName, test_id: uuid.UUID) -> Answer | None:
+        """The detail of one test of the repository."""
+
+        async def read() -> Answer | None:
+            found = await self._reader.get_test(repository, test_id)
+            return None if found is None else make_answer(_encode_test(found))
+
+        return await self._find(Kind.TEST, repository, test_id.bytes, read)
+
+    async def search_tests(
+        self, query: TestQuery, anchor: Anchor[IdentityPlace], limit: int
+    ) -> Answer:
+        """One page of the test search.
+
+        Raises:
+            Problem: 409 where the row that the page lies beside is gone.
+        """
+
+        async def read() -> Answer:
+            key = await self._find_identity_key(query.repository, anchor.key)
+            page = await self._reader.search_tests(query, Anchor(key, anchor.backward), limit)
+            body = _encode_tests(Rows(page.rows, len(page.rows), limit))
+            return make_answer(body, pack_ends(page, _place_of, IDENTITY_KEYS))
+
+        canonical = _canonical(_test_filters(query), anchor, limit, IDENTITY_KEYS)
+        return await self._find_page(Kind.SEARCH, query.repository, canonical, read)
+
+    async def list_quarantines(
+        self, query: QuarantineQuery, anchor: Anchor[QuarantineKey], limit: int | None
+    ) -> Answer:
+        """One page of the quarantines in force at `query.now`, or all of them without a limit."""
+
+        async def read() -> Answer:
+            page = await self._reader.list_quarantines(query, anchor, limit)
+            beside = await self._read_neighbours(query, page)
+            return make_answer(
+                _encode_quarantines(Rows(page.rows, len(page.rows))),
+                pack_ends(page, _key_of, QUARANTINE_KEYS),
+                query.now,
+                _soonest_end((*page.rows, *beside)),
+            )
+
+        canonical = _canonical(_quarantine_filters(query), anchor, limit, QUARANTINE_KEYS)
+        kind = Kind.QUARANTINES
+        return await self._find_page(kind, query.repository, canonical, read, query.now)
+
+    async def get_quarantine(
+        self, repository: RepositoryName, quarantine_id: uuid.UUID, now: datetime
+    ) -> Answer | None:
+        """One quarantine of the repository that is in force at that moment."""
+
+        async def read() -> Answer | None:
+            found = await self._reader.get_quarantine(repository, quarantine_id, now)
+            if found is None:
+                return None
+            return make_answer(_encode_quarantine(found), since=now, until=found.expires_at)
+
+        return await self._find(Kind.QUARANTINE, repository, quarantine_id.bytes, read, now)
+
+    async def _find(
+        self,
+        kind: Kind,
+        repository: RepositoryName,
+        canonical: bytes,
+        read: Read,
+        now: datetime | None = None,
+    ) -> Answer | None:
+        """The cached answer, or what is read; where the answer depends on the time, for `now`."""
+        key = key_of_answer(kind, repository, canonical)
+        if now is None:
+            return await self._session.find(key, read, _ANSWER_CODEC)
+        return await self._session.find(key, read, _ANSWER_CODEC, lambda found: found.holds_at(now))
+
+    async def _find_page(
+        self,
+        kind: Kind,
+        repository: RepositoryName,
+        canonical: bytes,
+        read: Read,
+        now: datetime | None = None,
+    ) -> Answer:
+        found = await self._find(kind, repository, canonical, read, now)
         if found is None:
-            return None
-        return make_answer(_encode_quarantine(found), since=now, until=found.expires_at)
+            raise RuntimeError("a list always has an answer")
+        return found
 
-    return await session.find(
-        key_of_quarantine(repository, quarantine_id),
-        read,
-        _ANSWER_CODEC,
-        lambda answer: answer.holds_at(now),
-    )
+    async def _find_identity_key(
+        self, repository: RepositoryName, place: IdentityPlace | None
+    ) -> IdentityKey | None:
+        if not isinstance(place, IdentityReference):
+            return place
+        found = await self._reader.find_identity(repository, place.identity_id)
+        if found is None:
+            raise problems.stale_cursor()
+        # The count as it was: the next page continues there, not where the row is now.
+        names = (found.test_name, found.pipeline_name, found.job_name)
+        return IdentityKey(place.executions_count, *names)
 
-
-async def _find_some(
-    session: CacheSession,
-    kind: Kind,
-    repository: RepositoryName,
-    canonical: bytes,
-    read: Callable[[], Coroutine[Any, Any, Answer]],
-    holds: Callable[[Answer], bool] = lambda _: True,
-) -> Answer:
-    found = await session.find(
-        key_of_answer(kind, repository, canonical), read, _ANSWER_CODEC, holds
-    )
-    if found is None:
-        raise RuntimeError("a list always has an answer")
-    return found
-
-
-async def _find_identity_key(
-    reader: Reader, repository: RepositoryName, place: IdentityPlace | None
-) -> IdentityKey | None:
-    if not isinstance(place, IdentityReference):
-        return place
-    found = await reader.find_identity(repository, place.identity_id)
-    if found is None:
-        raise problems.stale_cursor()
-    # The count as it was: the next page continues there, not where the row is now.
-    return IdentityKey(place.executions_count, found.test_name, found.pipeline_name, found.job_name)
+    async def _read_neighbours(
+        self, query: QuarantineQuery, page: Page[Quarantine]
+    ) -> tuple[Quarantine, ...]:
+        """The rows beside a page: with the end of one, the page on that side may be gone."""
+        beside: tuple[Quarantine, ...] = ()
+        if page.rows and page.has_previous:
+            before = Anchor(page.rows[0].key, backward=True)
+            beside += (await self._reader.list_quarantines(query, before, 1)).rows
+        if page.rows and page.has_next:
+            after = Anchor(page.rows[-1].key)
+            beside += (await self._reader.list_quarantines(query, after, 1)).rows
+        return beside
 
 
-async def _read_neighbours(
-    reader: Reader, query: QuarantineQuery, page: Page[Quarantine]
-) -> tuple[Quarantine, ...]:
-    """The rows beside a page: with the end of one, the page on that side may be gone."""
-    beside: tuple[Quarantine, ...] = ()
-    if page.rows and page.has_previous:
-        before = Anchor(page.rows[0].key, backward=True)
-        beside += (await reader.list_quarantines(query, before, 1)).rows
-    if page.rows and page.has_next:
-        after = Anchor(page.rows[-1].key)
-        beside += (await reader.list_quarantines(query, after, 1)).rows
-    return beside
+def _canonical(
+    filters: tuple[object, ...], anchor: Anchor[K], limit: int | None, codec: KeyCodec[K]
+) -> bytes:
+    """Equal for requests for the same page of the same list."""
+    shape = orjson.dumps([*filters, anchor.backward, limit])
+    return shape if anchor.key is None else shape + codec.pack(anchor.key)
 
 
 def _soonest_end(rows: Iterable[Quarantine]) -> datetime | None:

@@ -14,8 +14,7 @@ from service.handlers.list_endpoint import ListEndpoint, open_list
 from service.http.raw_response import respond_whole
 from service.middleware.response_cache import headers_of
 from service.pagination.cursor import Window
-from service.pagination.page_ends import pack_ends
-from service.pagination.sort_keys import EVENT_KEYS
+from service.pagination.sort_keys import EVENT_KEYS, pack_ends
 from service.routes import LIST_EVENTS
 from service.schemas.compiled import compile_encoder
 from service.schemas.limits import DEFAULT_PER_PAGE
@@ -31,7 +30,7 @@ _encode_page: Final = compile_encoder(EventPageAnswer)
 
 async def list_events(request: web.Request) -> web.StreamResponse:
     """GET /v1/repos/{owner}/{repository}/logs."""
-    opened = await open_list(request, LIST)
+    opened = open_list(request, LIST)
     context, parameters = opened.context, opened.parameters
     window = opened.position.window or choose_window(
         parameters["received_from"], parameters["received_to"], context.clock()
@@ -42,7 +41,7 @@ async def list_events(request: web.Request) -> web.StreamResponse:
     )
     ends = pack_ends(page, _key_of, EVENT_KEYS)
     headers = headers_of(opened.links(ends, window), ignored=opened.query.ignored)
-    body = _encode_page(Rows([row.body for row in page.rows], per_page))
+    body = _encode_page(Rows([row.body for row in page.rows], len(page.rows), per_page))
     return respond_whole(request, headers, body)
 
 

@@ -1,4 +1,4 @@
-"""The steps that the three lists share: admit the request, read its parameters and its cursor."""
+"""The steps that all lists share: read the parameters and the cursor, and make the links."""
 
 from __future__ import annotations
 
@@ -11,13 +11,9 @@ from multidict import CIMultiDict
 
 from indexing.models.paging import Anchor
 from indexing.names import RepositoryName
-from service.context import Context
-from service.handlers.admission import Admission, admit
-from service.pagination.cursor import Position, Window
-from service.pagination.key_codec import KeyCodec
-from service.pagination.links import links
-from service.pagination.page_ends import Ends
-from service.pagination.paginator import ListQuery, Paginator, start_paginator
+from service.context import CONTEXT, REPOSITORY, Context
+from service.pagination.cursor import Ends, KeyCodec, Position, Window
+from service.pagination.paginator import ListQuery, Paginator, links, start_paginator
 from service.routes import ListRoute
 
 K = TypeVar("K")
@@ -33,36 +29,20 @@ class ListEndpoint(Generic[K]):
 
 @dataclass(frozen=True, slots=True)
 class OpenList(Generic[K]):
-    """An admitted request for a page of a list."""
+    """A request for a page of a list, with its parameters read."""
 
     request: web.Request
-    admission: Admission
+    context: Context
+    repository: RepositoryName
     query: ListQuery
     paginator: Paginator[K]
     position: Position[K]
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        """The parameters."""
-        return self.query.parameters
-
-    @property
-    def context(self) -> Context:
-        """What handlers find in the application."""
-        return self.admission.context
-
-    @property
-    def repository(self) -> RepositoryName:
-        """The repository, in its stored spelling."""
-        return self.admission.repository
-
-    @property
-    def anchor(self) -> Anchor[K]:
-        """Where the page lies, for the store."""
-        return Anchor(self.position.key, self.position.backward)
+    # The parameters, and where the page lies for the store.
+    parameters: Mapping[str, Any]
+    anchor: Anchor[K]
 
     def links(self, ends: Ends[bytes], window: Window | None = None) -> CIMultiDict[str]:
-        """The `Link` header of the page that ends there; raises as `pagination.links` does."""
+        """The `Link` header of the page that ends there; raises as `paginator.links` does."""
         return links(
             self.request,
             self.context.public_url,
@@ -74,19 +54,22 @@ class OpenList(Generic[K]):
         )
 
 
-async def open_list(request: web.Request, endpoint: ListEndpoint[K]) -> OpenList[K]:
-    """Check a request for a page, in the order that `admit` keeps and then `start_paginator`.
+def open_list(request: web.Request, endpoint: ListEndpoint[K]) -> OpenList[K]:
+    """Read what a request for a page asks for.
 
     Raises:
-        Problem: as those do.
+        Problem: as `start_paginator` does.
     """
-    admission = await admit(request, endpoint.route)
+    context, repository = request.app[CONTEXT], request[REPOSITORY]
     query, paginator, position = start_paginator(
         endpoint.route.query,
         request.rel_url.raw_query_string,
-        admission.context.cursor_signer,
+        context.cursor_signer,
         endpoint.route.operation,
-        admission.repository,
+        repository,
         endpoint.keys,
     )
-    return OpenList(request, admission, query, paginator, position)
+    anchor = Anchor(position.key, position.backward)
+    return OpenList(
+        request, context, repository, query, paginator, position, query.parameters, anchor
+    )

@@ -23,18 +23,16 @@ from indexing.models.quarantines import (
     QuarantineRequest,
 )
 from service.auth.principal import Principal
-from service.handlers.admission import admit
+from service.context import CONTEXT, PRINCIPAL, REPOSITORY
 from service.handlers.list_endpoint import ListEndpoint, open_list
 from service.http import problems
 from service.http.field_errors import FieldError
 from service.http.path_params import QUARANTINE_ID
 from service.http.raw_response import respond_whole
 from service.ingest.limiter import LIMITER, SMALL_BODY_BYTES
-from service.middleware.admission_control import ADMISSION_CONTROL
 from service.middleware.response_cache import headers_of
-from service.pagination.page_ends import pack_ends
-from service.pagination.sort_keys import QUARANTINE_CHANGE_KEYS
-from service.routes import ADD_QUARANTINE, LIST_QUARANTINE_CHANGES, REMOVE_QUARANTINE
+from service.pagination.sort_keys import QUARANTINE_CHANGE_KEYS, pack_ends
+from service.routes import ADD_QUARANTINE, LIST_QUARANTINE_CHANGES
 from service.schemas.bodies import QuarantineBody
 from service.schemas.compiled import compile_encoder
 from service.schemas.limits import DEFAULT_PER_PAGE
@@ -49,7 +47,7 @@ _encode_page: Final = compile_encoder(QuarantineChangesAnswer)
 
 async def list_changes(request: web.Request) -> web.StreamResponse:
     """GET /v1/ci/{owner}/repositories/{repository}/quarantines/changes."""
-    opened = await open_list(request, LIST)
+    opened = open_list(request, LIST)
     context = opened.context
     per_page = opened.parameters["per_page"] or DEFAULT_PER_PAGE
     page = await context.reader.list_quarantine_changes(
@@ -57,14 +55,12 @@ async def list_changes(request: web.Request) -> web.StreamResponse:
     )
     ends = pack_ends(page, _key_of, QUARANTINE_CHANGE_KEYS)
     headers = headers_of(opened.links(ends), ignored=opened.query.ignored)
-    return respond_whole(request, headers, _encode_page(Rows(page.rows, per_page)))
+    return respond_whole(request, headers, _encode_page(Rows(page.rows, len(page.rows), per_page)))
 
 
 async def add_quarantine(request: web.Request) -> web.Response:
     """POST /v1/ci/{owner}/repositories/{repository}/quarantines."""
-    admission = await admit(request, ADD_QUARANTINE)
-    request.app[ADMISSION_CONTROL].release_slot(request)
-    context, repository = admission.context, admission.repository
+    context, repository = request.app[CONTEXT], request[REPOSITORY]
     async with request.app[LIMITER].receive(
         request, ADD_QUARANTINE.media_types, SMALL_BODY_BYTES
     ) as body:
@@ -75,7 +71,7 @@ async def add_quarantine(request: web.Request) -> web.Response:
             raise problems.invalid([FieldError("body", "expires_at", "must be in the future")])
         try:
             quarantine, is_new = await context.writer.add_quarantine(
-                repository, replace(wanted, actor=_actor_of(admission.principal)), now
+                repository, replace(wanted, actor=_actor_of(request[PRINCIPAL])), now
             )
         except TooManyQuarantinesError as error:
             raise problems.conflict(str(error)) from error
@@ -95,11 +91,10 @@ async def add_quarantine(request: web.Request) -> web.Response:
 
 async def remove_quarantine(request: web.Request) -> web.Response:
     """DELETE /v1/ci/{owner}/repositories/{repository}/quarantines/{quarantine_id}."""
-    admission = await admit(request, REMOVE_QUARANTINE)
-    context = admission.context
+    context = request.app[CONTEXT]
     quarantine_id = uuid.UUID(request.match_info[QUARANTINE_ID.name])
     if not await context.writer.remove_quarantine(
-        admission.repository, quarantine_id, context.clock(), _actor_of(admission.principal)
+        request[REPOSITORY], quarantine_id, context.clock(), _actor_of(request[PRINCIPAL])
     ):
         raise problems.not_found("quarantine")
     return web.Response(status=204)

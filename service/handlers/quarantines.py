@@ -11,15 +11,14 @@ from aiohttp import web
 
 from indexing.models.quarantines import QuarantineQuery, QuarantineSource
 from indexing.names import RepositoryName
-from service.cache import reader as cached_reader
-from service.cache.keys import key_of_quarantine
-from service.handlers.admission import admit
+from service.context import CONTEXT, READER, REPOSITORY
 from service.handlers.list_endpoint import ListEndpoint, open_list
-from service.handlers.respond import find_ignored, respond
+from service.handlers.without_parameters import find_ignored
 from service.http import problems
 from service.http.path_params import QUARANTINE_ID
+from service.middleware.response_cache import respond
 from service.pagination.sort_keys import QUARANTINE_KEYS
-from service.routes import GET_QUARANTINE, LIST_QUARANTINES
+from service.routes import LIST_QUARANTINES
 from service.schemas.limits import DEFAULT_PER_PAGE
 
 LIST: Final = ListEndpoint(LIST_QUARANTINES, QUARANTINE_KEYS)
@@ -30,32 +29,23 @@ async def list_quarantines(request: web.Request) -> web.StreamResponse:
 
     All of them, and without links, unless `per_page` or `cursor` asks for a page.
     """
-    opened = await open_list(request, LIST)
-    context, parameters = opened.context, opened.parameters
+    opened = open_list(request, LIST)
+    parameters = opened.parameters
     limit = parameters["per_page"] or (DEFAULT_PER_PAGE if parameters["cursor"] else None)
-    query = make_query(opened.repository, parameters, context.clock())
-    session = opened.admission.session
-    answer = await cached_reader.list_quarantines(
-        session, context.reader, query, opened.anchor, limit
-    )
+    query = make_query(opened.repository, parameters, opened.context.clock())
+    answer = await request[READER].list_quarantines(query, opened.anchor, limit)
     link = None if limit is None else opened.links(answer.ends)
-    return respond(request, opened.admission, answer, link, ignored=opened.query.ignored)
+    return respond(request, answer, link, ignored=opened.query.ignored)
 
 
 async def get_quarantine(request: web.Request) -> web.StreamResponse:
     """GET /v1/ci/{owner}/repositories/{repository}/quarantines/{quarantine_id}."""
-    admission = await admit(
-        request,
-        GET_QUARANTINE,
-        lambda repository: key_of_quarantine(repository, _id_of(request)),
-    )
-    context = admission.context
-    answer = await cached_reader.get_quarantine(
-        admission.session, context.reader, admission.repository, _id_of(request), context.clock()
-    )
+    quarantine_id = uuid.UUID(request.match_info[QUARANTINE_ID.name])
+    now = request.app[CONTEXT].clock()
+    answer = await request[READER].get_quarantine(request[REPOSITORY], quarantine_id, now)
     if answer is None:
         raise problems.not_found("quarantine")
-    return respond(request, admission, answer, ignored=find_ignored(request))
+    return respond(request, answer, ignored=find_ignored(request))
 
 
 def make_query(
@@ -70,7 +60,3 @@ def make_query(
         test_id=parameters["test_id"],
         source=None if source is None else QuarantineSource(source),
     )
-
-
-def _id_of(request: web.Request) -> uuid.UUID:
-    return uuid.UUID(request.match_info[QUARANTINE_ID.name])

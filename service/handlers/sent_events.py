@@ -18,8 +18,7 @@ from indexing.ingest.bodies import (
 )
 from indexing.ingest.dead_letter import RefusedLine
 from indexing.ingest.events import EventLoad
-from service.context import CONTEXT
-from service.handlers.admission import admit_to_write
+from service.context import CONTEXT, REPOSITORY
 from service.ingest.limiter import LIMITER
 from service.ingest.request_body import Reader
 from service.routes import SEND_EVENTS
@@ -31,7 +30,7 @@ _ANSWER: Final = EventIntakeAnswer()
 async def send_events(request: web.Request) -> web.Response:
     """POST /v1/repos/{owner}/{repository}/logs."""
     context = request.app[CONTEXT]
-    repository = await admit_to_write(request, SEND_EVENTS)
+    repository = request[REPOSITORY]
     refused: list[RefusedLine] = []
 
     def refuse(line: RefusedLine) -> None:

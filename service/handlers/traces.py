@@ -18,8 +18,7 @@ from indexing.ingest.bodies import Rejections, read_spans
 from indexing.ingest.spans import ingest_results
 from indexing.models.executions import Execution, Run
 from indexing.otlp.requests import JSON, PROTOBUF
-from service.context import CONTEXT
-from service.handlers.admission import admit_to_write
+from service.context import CONTEXT, REPOSITORY
 from service.ingest.limiter import LIMITER
 from service.ingest.request_body import Reader
 from service.routes import SEND_TRACES
@@ -31,7 +30,7 @@ _ANSWER: Final = TraceAnswer()
 async def send_traces(request: web.Request) -> web.Response:
     """POST /v1/ci/{owner}/repositories/{repository}/traces, and .../repos/.../ci/traces."""
     context = request.app[CONTEXT]
-    repository = await admit_to_write(request, SEND_TRACES)
+    repository = request[REPOSITORY]
     async with request.app[LIMITER].receive(request, SEND_TRACES.media_types) as body:
         rejections = Rejections(0, "")
         reader: Reader[tuple[Run, Execution] | Rejections] = partial(

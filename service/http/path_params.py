@@ -16,7 +16,6 @@ from indexing.names import (
     check_owner,
     check_repository,
 )
-from service.http.field_errors import FieldError
 
 # Of a UUID that is made from a name with SHA-1 (RFC 9562, section 5.5): its version and variant.
 _VERSION_5: Final = 5
@@ -67,16 +66,3 @@ QUARANTINE_ID: Final = PathParameter(
     read_uuid,
     {"type": "string", "format": "uuid", "pattern": f"^{UUID_PATTERN}$"},
 )
-
-
-def find_path_errors(
-    parameters: tuple[PathParameter, ...], values: Mapping[str, str]
-) -> list[FieldError]:
-    """Check each parameter of a path; names every wrong one."""
-    errors = []
-    for parameter in parameters:
-        try:
-            parameter.check(values[parameter.name])
-        except InvalidValueError as error:
-            errors.append(FieldError("path", parameter.name, str(error)))
-    return errors

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final, NamedTuple
-from urllib.parse import unquote_to_bytes
+from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from marshmallow import Schema, ValidationError, fields
 
@@ -18,6 +18,14 @@ from service.http.field_errors import FieldError
 
 CURSOR_FIELD: Final = "cursor"
 PER_PAGE_FIELD: Final = "per_page"
+
+# Parameters that an operation does not have are listed in a header, never refused.
+IGNORED_HEADER: Final = "X-Ignored-Parameters"
+# Enough to find a mistake; the header must not exceed what clients accept.
+MAX_NAMES: Final = 16
+MAX_NAME_LENGTH: Final = 64
+# In place of the names that are left out. No name looks like this: `*` is percent-encoded.
+MORE: Final = "*"
 
 _NOT_URI: Final = re.compile(r"[^!$&'()*+,\-./0-9:;=?@A-Z_a-z~%]")
 
@@ -99,6 +107,28 @@ def decode(raw_value: str) -> str:
 def encode_raw(raw: str) -> str:
     """Make what was sent safe to be sent back within a URL; what is encoded stays as it is."""
     return _NOT_URI.sub(lambda found: "".join(f"%{byte:02X}" for byte in _raw_bytes(found[0])), raw)
+
+
+def name_ignored(raw_names: Collection[str]) -> str | None:
+    """The value of the header for these raw names; `None` where there is nothing to tell.
+
+    Clients send newer parameters to older services. The header tells them which ones had no effect.
+    Sorted and without repeats. All but letters, digits and `-._~` is percent-encoded.
+    """
+    named: set[str] = set()
+    more = False
+    for raw_name in sorted(raw_names):
+        name = quote_from_bytes(unquote(raw_name), safe="")
+        if not name or name in named:
+            continue
+        if len(name) > MAX_NAME_LENGTH:
+            more = True
+        elif len(named) == MAX_NAMES:
+            more = True
+            break
+        else:
+            named.add(name)
+    return ", ".join([*sorted(named), *([MORE] if more else [])]) or None
 
 
 def unquote(raw: str) -> bytes:

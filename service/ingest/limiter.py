@@ -16,7 +16,7 @@ from aiohttp import web
 from indexing.fairness import FairQueue, current_tenant, take_within
 from indexing.ingest.compression import inflate_small_gzip
 from service.http import problems
-from service.http.credentials import hash_credential
+from service.http.sender import SENDER
 from service.ingest.body_workers.pool import WorkerPool
 from service.ingest.request_body import QUICK_BODY_BYTES, Body, LargeBody, SmallBody
 
@@ -115,7 +115,7 @@ class RequestBodyLimiter:
             Problem: 415 for its kind or packing, 413 for its size, 400 when it does not arrive,
                 503 when too much is held already, or waits to be read.
         """
-        sender = hash_credential(request.headers)
+        sender = request[SENDER]
         kind = _check_kind(request, kinds)
         packed = _check_packing(request)
         if (request.content_length or 0) > max_bytes:

@@ -12,17 +12,15 @@ from typing import Final
 
 from aiohttp import web
 from aiohttp.web import BaseRequest, RequestKey, StreamResponse
-from multidict import CIMultiDict
+from multidict import CIMultiDict, CIMultiDictProxy
 
 from indexing.fairness import current_tenant
 from service.cache.lru import Lru
 from service.http import problems
-from service.http.credentials import hash_credential
 from service.http.methods import READS
-from service.http.problems import Problem
 from service.http.raw_response import RawResponse, takes_raw_response, write_head
-from service.http.request_id import REQUEST_ID_HEADER, choose_request_id
 from service.http.response_headers import RESPONSE_HEADERS
+from service.http.sender import SENDER
 from service.http.targets import SHORT_TARGET, is_too_long
 from service.middleware.fair_queue import FairQueue, OverloadedError
 from service.middleware.layer import Handler
@@ -79,10 +77,10 @@ class AdmissionControl:
             target = request.raw_path
             # Before the target is decoded, parsed or hashed.
             if len(target) > SHORT_TARGET and is_too_long(target):
-                return _refuse(request, problems.target_too_long())
+                return problems.response(problems.target_too_long())
             # An allow-list: the same target can be written in many ways.
             if target in _EXEMPT:
-                return await self._answer(handler, request)
+                return await handler(request)
             tenant = self._find_tenant(request)
             if not queue.try_acquire(tenant):
                 try:
@@ -94,12 +92,13 @@ class AdmissionControl:
             if request.method in READS:
                 # The most frequent: no object is made for it.
                 try:
-                    return await self._answer(handler, request)
+                    return await handler(request)
                 finally:
                     queue.release(tenant)
             slot = request[_SLOT] = _Slot(queue, tenant)
+            request[SENDER] = _hash_credential(request.headers)
             try:
-                return await self._answer(handler, request)
+                return await handler(request)
             finally:
                 slot.release()
 
@@ -117,33 +116,26 @@ class AdmissionControl:
 
     def add_verified(self, request: BaseRequest) -> None:
         """Give a queue of its own to a credential that was verified."""
-        tenant = hash_credential(request.headers)
+        tenant = _hash_credential(request.headers)
         self._verified.keep(tenant, tenant, 0, time.monotonic() + VERIFIED_SECONDS)
 
     def _find_tenant(self, request: BaseRequest) -> Hashable:
         """The tenant whose queue the request waits in."""
-        tenant = hash_credential(request.headers)
+        tenant = _hash_credential(request.headers)
         return _UNVERIFIED if self._verified.find(tenant) is None else tenant
 
-    async def _answer(self, handler: Handler, request: BaseRequest) -> StreamResponse:
-        try:
-            return await handler(request)
-        except Problem as problem:
-            return _refuse(request, problem)
-
     def _refuse_overload(self, request: BaseRequest) -> StreamResponse:
-        if not takes_raw_response(request):
-            return _refuse(request, self._overload)
-        return _with_request_id(request, RawResponse(self._head, self._body, _STATUS))
+        if takes_raw_response(request):
+            return RawResponse(self._head, self._body, _STATUS)
+        return problems.response(self._overload)
 
 
 ADMISSION_CONTROL: Final = web.AppKey("admission_control", AdmissionControl)
 
 
-def _refuse(request: BaseRequest, problem: Problem) -> StreamResponse:
-    return _with_request_id(request, problems.response(problem))
+def _hash_credential(headers: CIMultiDictProxy[str]) -> int:
+    """A number that tells credentials apart in this process, valid or not.
 
-
-def _with_request_id(request: BaseRequest, response: StreamResponse) -> StreamResponse:
-    response.headers[REQUEST_ID_HEADER] = choose_request_id(request.headers)
-    return response
+    Nothing of the credential can be made of it.
+    """
+    return hash(headers.get("Authorization", "").rstrip(" ").rpartition(" ")[2])

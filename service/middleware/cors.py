@@ -11,8 +11,8 @@ from typing import Final
 from aiohttp import web
 from aiohttp.web import BaseRequest, StreamResponse
 
-from service.http.ignored_parameters import IGNORED_HEADER
-from service.http.request_id import REQUEST_ID_HEADER, choose_request_id
+from service.http.query_string import IGNORED_HEADER
+from service.middleware.errors import REQUEST_ID_HEADER
 from service.middleware.layer import Handler
 
 ANY: Final = "*"
@@ -51,7 +51,6 @@ class Cors:
             asks = "Access-Control-Request-Method" in request.headers
             if request.method == "OPTIONS" and allowed is not None and asks:
                 response: StreamResponse = web.Response(status=204, headers=_PREFLIGHT)
-                response.headers[REQUEST_ID_HEADER] = choose_request_id(request.headers)
             else:
                 response = await handler(request)
             self._add_headers(response, allowed)

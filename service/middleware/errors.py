@@ -1,74 +1,138 @@
-"""The error middleware: gives each request its id, and turns every error into a problem."""
+"""The request id, and the two layers that turn errors into problems.
+
+The outermost layer gives each request an id and stamps it on the response, and is the last resort.
+The inner layer answers what handlers raise, so that metrics and CORS in between see a response.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+import re
+import secrets
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from typing import Any, Final, TypeAlias
 
 import structlog
 from aiohttp import web
-from aiohttp.typedefs import Handler, Middleware
+from aiohttp.web import BaseRequest, StreamResponse
 
 from indexing.errors import StaleKeyError, StoreUnavailableError
+from service import logs
+from service.context import REQUEST_ID
 from service.http import problems
 from service.http.methods import READS
 from service.http.operations import Operation
 from service.http.problems import Problem
-from service.http.request_id import REQUEST_ID_HEADER, choose_request_id
-from service.ingest.limiter import LIMITER
-from service.logs import request_id
+from service.middleware.layer import Handler, Layer
 from service.routes import name_operation
 
+REQUEST_ID_HEADER: Final = "X-Request-Id"
+# UUIDs, ULIDs and trace ids. An underscore is left out, so that no application key passes.
+_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9.\-]{1,64}")
+
+
+_LENGTH: Final = 32
+# One call for many random bytes costs as much as a call for a few.
+_MADE_AT_ONCE: Final = 256
+
 _INGEST_IS_OFF: Final = "ingest over HTTP is off: the operator can set MERGEWATCH_INGEST=true"
+# Of a path that no operation has, and of one whose operations have other methods.
+_UNROUTED: Final = frozenset({404, 405})
+
+# Runs work to its end, even if whoever waits for it goes away.
+Attend: TypeAlias = Callable[[Coroutine[Any, Any, StreamResponse]], Awaitable[StreamResponse]]
 
 _log = structlog.get_logger(__name__)
 
 
-def handle_errors(*, ingest: bool) -> Middleware:
-    """A middleware that answers with the handler's response, or with the problem that it raised.
+def _make_ids() -> Iterator[str]:
+    while True:
+        text = secrets.token_hex(_MADE_AT_ONCE * _LENGTH // 2)
+        for start in range(0, len(text), _LENGTH):
+            yield text[start : start + _LENGTH]
 
-    With `ingest`, results and events are taken over HTTP.
+
+# A worker that is forked before it answers anything begins with random bytes of its own.
+_ids: Final = _make_ids()
+
+
+def add_request_id(handler: Handler) -> Handler:
+    """Put the id on the request, into its log lines, and on the response."""
+
+    async def answer(request: BaseRequest) -> StreamResponse:
+        current = request[REQUEST_ID] = choose_request_id(request.headers)
+        logs.request_id.set(current)
+        try:
+            response = await handler(request)
+        except Exception:  # noqa: BLE001 - whatever it was, the client gets a problem
+            _log.exception("unhandled error", method=request.method)
+            response = problems.response(problems.generic(500))
+        response.headers[REQUEST_ID_HEADER] = current
+        return response
+
+    return answer
+
+
+def handle_errors(attend: Attend, *, ingest: bool) -> Layer:
+    """A layer that answers with the handler's response, or with the problem that it raised.
+
+    `attend` runs an upload to its end. With `ingest`, results and events are taken over HTTP.
     """
 
-    @web.middleware
-    async def error_middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if request.method in READS:
-            return await _answer(request, handler, ingest=ingest)
-        # What is sent in is processed to the end, even if its sender goes away meanwhile.
-        return await request.app[LIMITER].attend(_answer(request, handler, ingest=ingest))
+    def around(handler: Handler) -> Handler:
+        async def answer_any(request: BaseRequest) -> StreamResponse:
+            if request.method in READS:
+                return await answer(request)
+            # What is sent in is processed to the end, even if its sender goes away meanwhile.
+            return await attend(answer(request))
 
-    return error_middleware
+        async def answer(request: BaseRequest) -> StreamResponse:
+            try:
+                return await handler(request)
+            except Problem as problem:
+                return problems.response(problem)
+            except StaleKeyError:
+                return problems.response(problems.stale_cursor())
+            except StoreUnavailableError as error:
+                _log.warning("store unavailable", reason=str(error))
+                detail = "the store is unavailable, retry later"
+                return problems.response(problems.unavailable(detail))
+            except web.HTTPException as error:
+                return problems.response(_explain(request, error, ingest=ingest))
+            except Exception:  # noqa: BLE001 - whatever it was, the client gets a problem
+                # Not the path itself: it may hold a key that somebody pasted.
+                _log.exception("unhandled error", method=request.method, route=_find_route(request))
+                return problems.response(problems.generic(500))
 
+        return answer_any
 
-async def _answer(request: web.Request, handler: Handler, *, ingest: bool) -> web.StreamResponse:
-    current = choose_request_id(request.headers)
-    request_id.set(current)
-    try:
-        response = await handler(request)
-    except Problem as problem:
-        response = problems.response(problem)
-    except StaleKeyError:
-        response = problems.response(problems.stale_cursor())
-    except StoreUnavailableError as error:
-        _log.warning("store unavailable", reason=str(error))
-        response = problems.response(problems.unavailable("the store is unavailable, retry later"))
-    except web.HTTPException as error:
-        response = problems.response(_explain(request, error, ingest=ingest))
-    except Exception:  # noqa: BLE001 - whatever it was, the client gets a problem
-        # Not the path itself: it may hold a key that somebody pasted.
-        resource = request.match_info.route.resource
-        route = None if resource is None else resource.canonical
-        _log.exception("unhandled error", method=request.method, route=route)
-        response = problems.response(problems.generic(500))
-    response.headers[REQUEST_ID_HEADER] = current
-    return response
+    return around
 
 
-def _explain(request: web.Request, error: web.HTTPException, *, ingest: bool) -> Problem:
+def _find_route(request: BaseRequest) -> str | None:
+    """The path of the request's route, with its parameters unfilled."""
+    resource = request.match_info.route.resource if isinstance(request, web.Request) else None
+    return None if resource is None else resource.canonical
+
+
+def _explain(request: BaseRequest, error: web.HTTPException, *, ingest: bool) -> Problem:
     """The problem of a request that no route accepts."""
     problem = problems.from_http_exception(error)
-    if not ingest and name_operation(request.method, request.raw_path) in (
-        Operation.SEND_EVENTS.value,
-        Operation.SEND_TRACES.value,
+    if (
+        not ingest
+        and error.status in _UNROUTED
+        and name_operation(request.method, request.raw_path)
+        in (Operation.SEND_EVENTS.value, Operation.SEND_TRACES.value)
     ):
         problem.detail = _INGEST_IS_OFF
     return problem
+
+
+def choose_request_id(headers: Mapping[str, str]) -> str:
+    """The client's own id if it is well-formed, otherwise a new one."""
+    given = headers.get(REQUEST_ID_HEADER)
+    if given is None or not _REQUEST_ID.fullmatch(given):
+        return next(_ids)
+    # Ids are logged: one that is the credential itself, whatever form that has, is none.
+    if headers.get("Authorization", "").strip().rpartition(" ")[2] == given:
+        return next(_ids)
+    return given

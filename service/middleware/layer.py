@@ -1,17 +1,26 @@
-"""The types of a layer of middleware and of the handler that it wraps."""
+"""The types of a layer and of the handler that it wraps, and what puts layers around a handler."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias, TypeVar
 
+from aiohttp import web
 from aiohttp.web import BaseRequest, StreamResponse
 
-Handler = Callable[[BaseRequest], Awaitable[StreamResponse]]
+# What answers any request, and what answers a request of one route.
+Handler: TypeAlias = Callable[[BaseRequest], Awaitable[StreamResponse]]
+RouteHandler: TypeAlias = Callable[[web.Request], Awaitable[StreamResponse]]
+
+# One concern of every request. It knows only the handler that it wraps.
+Layer: TypeAlias = Callable[[Handler], Handler]
+RouteLayer: TypeAlias = Callable[[RouteHandler], RouteHandler]
+
+H = TypeVar("H")
 
 
-class Layer(Protocol):
-    """One concern of every request. It knows only the handler that it wraps."""
-
-    def wrap(self, handler: Handler) -> Handler:
-        """Return the handler with this layer around it."""
+def wrap(handler: H, layers: Sequence[Callable[[H], H]]) -> H:
+    """Put layers around a handler, of which the first is the outermost."""
+    for layer in reversed(layers):
+        handler = layer(handler)
+    return handler

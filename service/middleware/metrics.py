@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, Protocol
 
 from aiohttp import web
 from aiohttp.web import BaseRequest, StreamResponse
@@ -16,10 +16,8 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from service.cache.backend import CacheBackend
-from service.middleware.fair_queue import FairQueue
 from service.middleware.layer import Handler
 from service.middleware.loop_lag import LoopLag
-from service.middleware.response_cache import ResponseCache
 from service.routes import name_operation
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -30,11 +28,27 @@ _BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0
 _LAG_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 
 
+class CountsHits(Protocol):
+    """The response cache."""
+
+    hits: int
+
+
+class CountsRequests(Protocol):
+    """The queue of admission control."""
+
+    refused: int
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait."""
+
+
 class Metrics:
     """The metrics of one process."""
 
     def __init__(
-        self, response_cache: ResponseCache, queue: FairQueue, backend: CacheBackend
+        self, response_cache: CountsHits, queue: CountsRequests, backend: CacheBackend
     ) -> None:
         self._registry = CollectorRegistry()
         self._lag = Histogram(
@@ -85,7 +99,9 @@ METRICS: Final = web.AppKey("metrics", Metrics)
 class _Process(Collector):
     """Metrics that other parts of the process count themselves."""
 
-    def __init__(self, response_cache: ResponseCache, queue: FairQueue, loop_lag: LoopLag) -> None:
+    def __init__(
+        self, response_cache: CountsHits, queue: CountsRequests, loop_lag: LoopLag
+    ) -> None:
         self._response_cache = response_cache
         self._queue = queue
         self._loop_lag = loop_lag

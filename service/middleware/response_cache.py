@@ -20,15 +20,18 @@ from aiohttp import web
 from aiohttp.web import BaseRequest, StreamResponse
 from multidict import CIMultiDict
 
-from service.cache.answers import Answer
+from service.auth.principal import Principal
+from service.cache.answers import Answer, tag_of
 from service.cache.backend import CacheBackend, Versions
 from service.cache.keys import RESPONSE_LIFETIME
 from service.cache.lru import Lru
+from service.context import PRINCIPAL, READER, REPOSITORY
+from service.http import problems
 from service.http.conditional import is_known
-from service.http.ignored_parameters import IGNORED_HEADER
 from service.http.methods import READS
+from service.http.problems import Problem
+from service.http.query_string import IGNORED_HEADER
 from service.http.raw_response import RawResponse, respond_whole, takes_raw_response, write_head
-from service.http.request_id import REQUEST_ID_HEADER, choose_request_id
 from service.http.response_headers import RESPONSE_HEADERS
 from service.middleware.layer import Handler
 from service.middleware.rate_limit import RateLimit
@@ -48,25 +51,42 @@ _OF_NOT_MODIFIED: Final = frozenset({*PRIVATE, "ETag", "Link", IGNORED_HEADER, *
 _SECRET_SIZE: Final = 16
 
 
+@dataclass(frozen=True, slots=True)
+class Cacheable:
+    """An answer that was just made, and the headers that it is sent with."""
+
+    answer: Answer
+    headers: CIMultiDict[str]
+
+
+# What a handler learns for this layer.
+_CACHEABLE: Final = web.RequestKey("cacheable", Cacheable)
+
+
 @dataclass(slots=True)
 class _CachedResponse:
     answer: Answer
     headers: CIMultiDict[str]
     namespaces: tuple[str, ...]
     versions: Versions
-    principal: str
-    until: datetime | None
+    principal: Principal
     # Encoded on the first hit: most responses are never repeated.
     head: bytes | None = None
     not_modified: bytes | None = None
 
+    @property
+    def is_timeless(self) -> bool:
+        answer, until = self.answer, self.principal.until
+        return until is None and answer.until is None and answer.since is None
+
     def holds_at(self, now: datetime) -> bool:
-        return self.answer.holds_at(now) and (self.until is None or now < self.until)
+        until = self.principal.until
+        return self.answer.holds_at(now) and (until is None or now < until)
 
     def make_response(self, request: BaseRequest) -> StreamResponse:
         if not takes_raw_response(request):
-            return make_response(request, self.answer, self.headers)
-        if _is_known(request, self.headers):
+            return _make_response(request, self.answer, self.headers)
+        if "If-None-Match" in request.headers and _is_known(request, self.headers):
             if self.not_modified is None:
                 kept = _headers_of_not_modified(self.headers)
                 self.not_modified = write_head(kept, None, HTTPStatus.NOT_MODIFIED)
@@ -103,35 +123,31 @@ class ResponseCache:
             if (
                 cached is None
                 or await self._backend.read_versions(cached.namespaces) != cached.versions
-                or not cached.holds_at(self._clock())
+                or not (cached.is_timeless or cached.holds_at(self._clock()))
             ):
-                return await handler(request)
+                response = await handler(request)
+                made = request.get(_CACHEABLE)
+                if name is not None and made is not None:
+                    self._keep(name, request, made)
+                return response
             if self._rate_limit is not None:
-                await self._rate_limit.spend(request, cached.principal)
+                try:
+                    await self._rate_limit.spend(request, cached.principal.name)
+                except Problem as problem:
+                    return problems.response(problem)
             self.hits += 1
-            response = cached.make_response(request)
-            response.headers[REQUEST_ID_HEADER] = choose_request_id(request.headers)
-            return response
+            return cached.make_response(request)
 
         return answer
 
-    def keep(
-        self,
-        request: web.Request,
-        answer: Answer,
-        headers: CIMultiDict[str],
-        *,
-        namespaces: tuple[str, ...],
-        versions: Versions,
-        principal: str,
-        until: datetime | None,
-    ) -> None:
-        """Cache the response of an answer that was just made."""
-        name = self._name_of(request)
-        if name is not None:
-            cached = _CachedResponse(answer, headers, namespaces, versions, principal, until)
-            size = answer.size + sum(len(name) + len(value) for name, value in headers.items())
-            self._responses.keep(name, cached, size, time.monotonic() + RESPONSE_LIFETIME)
+    def _keep(self, name: bytes, request: BaseRequest, made: Cacheable) -> None:
+        dependencies = request[READER].find_dependencies(request[REPOSITORY])
+        if dependencies is None:
+            return
+        cached = _CachedResponse(made.answer, made.headers, *dependencies, request[PRINCIPAL])
+        fields = sum(len(name) + len(value) for name, value in made.headers.items())
+        deadline = time.monotonic() + RESPONSE_LIFETIME
+        self._responses.keep(name, cached, made.answer.size + fields, deadline)
 
     def _name_of(self, request: BaseRequest) -> bytes | None:
         """The name of a cached response: all of a request that its answer depends on."""
@@ -153,7 +169,24 @@ class ResponseCache:
 RESPONSE_CACHE: Final = web.AppKey("response_cache", ResponseCache)
 
 
-def make_response(
+def respond(
+    request: BaseRequest,
+    answer: Answer,
+    links: CIMultiDict[str] | None = None,
+    *,
+    ignored: str | None,
+) -> StreamResponse:
+    """The last step of a handler: the response of its answer, which this layer then caches.
+
+    `ignored` names parameters without effect.
+    """
+    etag = tag_of(answer, () if links is None else links.values())
+    headers = headers_of(links, etag=etag, ignored=ignored)
+    request[_CACHEABLE] = Cacheable(answer, headers)
+    return _make_response(request, answer, headers)
+
+
+def _make_response(
     request: BaseRequest, answer: Answer, headers: CIMultiDict[str]
 ) -> StreamResponse:
     """The response of an answer with its headers, or 304 where the client already has it."""

@@ -11,14 +11,15 @@ import binascii
 import hashlib
 import hmac
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Final, Generic, TypeVar
 
 from indexing.errors import MergewatchError
+from indexing.names import RepositoryName
 from indexing.timestamps import from_microseconds, to_microseconds
-from service.pagination.key_codec import KeyCodec
 from service.schemas.limits import CURSOR_MAX_LENGTH
 
 K = TypeVar("K")
@@ -47,6 +48,18 @@ class OtherStoreError(MergewatchError):
 
 
 @dataclass(frozen=True, slots=True)
+class KeyCodec(Generic[K]):
+    """How the sort keys of one list become bytes and come back.
+
+    `shorten` gives the shortest bytes that stand for the same row of that repository.
+    """
+
+    pack: Callable[[K], bytes]
+    unpack: Callable[[bytes], K]
+    shorten: Callable[[RepositoryName, bytes], bytes] = lambda _, packed: packed
+
+
+@dataclass(frozen=True, slots=True)
 class Window:
     """The time range of the event log, which the first page fixes for all others."""
 
@@ -61,6 +74,20 @@ class Position(Generic[K]):
     key: K | None = None
     backward: bool = False
     window: Window | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ends(Generic[K]):
+    """The sort keys of the first and last row of a page, and whether there are more rows beyond."""
+
+    first: K | None = None
+    last: K | None = None
+    has_previous: bool = False
+    has_next: bool = False
+
+
+# Of an answer that is not a page of a list.
+NO_ENDS: Final[Ends[bytes]] = Ends()
 
 
 @dataclass(frozen=True)

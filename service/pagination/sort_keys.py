@@ -1,20 +1,24 @@
-"""The sort keys of the rows of each list, as bytes in a cursor. Pure."""
+"""The sort keys of the rows of each list as bytes, in a cursor or at the ends of a page. Pure."""
 
 from __future__ import annotations
 
 import struct
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from indexing.identifiers import derive_identity_id
 from indexing.models.events import EventKey
+from indexing.models.paging import Page
 from indexing.models.quarantines import QuarantineChangeKey, QuarantineKey
 from indexing.models.tests import IdentityKey
 from indexing.names import RepositoryName
 from indexing.timestamps import from_microseconds, to_microseconds
-from service.pagination.cursor import KEY_MAX_SIZE
-from service.pagination.key_codec import KeyCodec
+from service.pagination.cursor import KEY_MAX_SIZE, Ends, KeyCodec
+
+K = TypeVar("K")
+R = TypeVar("R")
 
 _EVENT: Final = struct.Struct(">qQ")
 _QUARANTINE: Final = struct.Struct(">q16s")
@@ -108,3 +112,11 @@ EVENT_KEYS: Final = KeyCodec(_pack_event, _unpack_event)
 IDENTITY_KEYS: Final = KeyCodec(_pack_identity, _unpack_identity, _shorten_identity)
 QUARANTINE_KEYS: Final = KeyCodec(_pack_quarantine, _unpack_quarantine)
 QUARANTINE_CHANGE_KEYS: Final = KeyCodec(_pack_change, _unpack_change)
+
+
+def pack_ends(page: Page[R], place_of: Callable[[R], K], codec: KeyCodec[K]) -> Ends[bytes]:
+    """The ends of a page, with packed sort keys."""
+    if not page.rows:
+        return Ends(None, None, page.has_previous, page.has_next)
+    first, last = codec.pack(place_of(page.rows[0])), codec.pack(place_of(page.rows[-1]))
+    return Ends(first, last, page.has_previous, page.has_next)

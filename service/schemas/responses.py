@@ -26,15 +26,11 @@ class Answer(Schema):
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What a page is made of: its rows and the page size in effect."""
+    """What a page is made of: its rows, how many these are, and the page size in effect."""
 
     rows: Sequence[Any]
+    size: int
     per_page: int | None = None
-
-    @property
-    def size(self) -> int:
-        """How many rows this page has."""
-        return len(self.rows)
 
 
 class PageAnswer(Answer):

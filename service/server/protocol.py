@@ -9,14 +9,15 @@ from typing import Any, Final
 
 import structlog
 from aiohttp.http_exceptions import LineTooLong
-from aiohttp.web import BaseRequest, HTTPException, RequestHandler, Server, StreamResponse
+from aiohttp.web import BaseRequest, RequestHandler, Server, StreamResponse
 
 from service.context import Lifecycle
 from service.http import problems
 from service.http.raw_response import RawResponse
-from service.http.request_id import REQUEST_ID_HEADER, choose_request_id
 from service.http.response_headers import RESPONSE_HEADERS, SENTINEL_HEADER
 from service.http.targets import MAX_PARSED_BYTES
+from service.middleware.errors import add_request_id
+from service.middleware.layer import Handler
 
 # How long the head of a request may take, from its first byte or from the start of the connection:
 # clients that send a byte a minute could otherwise hold all connections.
@@ -115,6 +116,10 @@ class Connection(RequestHandler):
         if self._wire is not None:
             self._wire.abort()
 
+    def _make_error_handler(self, err_info: Any) -> Handler:
+        """What answers a request that could not be read: no other layer sees it."""
+        return add_request_id(super()._make_error_handler(err_info))
+
     def handle_error(
         self,
         request: BaseRequest,
@@ -123,34 +128,28 @@ class Connection(RequestHandler):
         message: str | None = None,  # noqa: ARG002 - it quotes what was sent
     ) -> StreamResponse:
         """Answer a request that could not be read, or whose handler failed; then close."""
-        current = choose_request_id({})
         if status < 500:
             self._refused_bytes = 0
             # The parser's error names the limit: that of a header field is another one.
             if isinstance(exc, LineTooLong) and exc.args[1] == MAX_PARSED_BYTES:
                 status = HTTPStatus.REQUEST_URI_TOO_LONG
             # Anybody can cause these: no log line at the usual levels.
-            _log.debug("malformed request", reason=type(exc).__name__, request_id=current)
+            _log.debug("malformed request", reason=type(exc).__name__)
         else:
-            _log.error("unhandled error", exc_info=exc, request_id=current)
+            _log.error("unhandled error", exc_info=exc)
         if request.writer.output_size > 0:
             raise ConnectionError("the response has already begun")
         response = problems.response(problems.generic(status))
-        response.headers[REQUEST_ID_HEADER] = current
         response.force_close()
         return response
 
     def finish_response(
         self, request: BaseRequest, resp: StreamResponse, start_time: float | None
     ) -> Coroutine[Any, Any, tuple[StreamResponse, bool]]:
-        """Send the response; an error of aiohttp's own becomes a problem first."""
+        """Send the response, with the headers that every response has."""
         # Cached responses are the most frequent, and have their headers already.
-        if type(resp) is not RawResponse:
-            if isinstance(resp, HTTPException):
-                resp = problems.response(problems.from_http_exception(resp))
-                resp.headers[REQUEST_ID_HEADER] = choose_request_id(request.headers)
-            if SENTINEL_HEADER not in resp.headers:
-                resp.headers.update(RESPONSE_HEADERS)
+        if type(resp) is not RawResponse and SENTINEL_HEADER not in resp.headers:
+            resp.headers.update(RESPONSE_HEADERS)
         if self._lifecycle.stopping:
             # The client is told not to reuse the connection.
             resp.force_close()

@@ -31,15 +31,14 @@ from indexing.models.tests import (
 from indexing.names import RepositoryName, parse_repository
 from indexing.store.interface import Store
 from indexing.timestamps import parse_timestamp
-from service.cache import reader as cached_reader
 from service.cache.answers import Answer
 from service.cache.backend import CacheBackend
 from service.cache.invalidation import InvalidatingStore
-from service.cache.keys import CREDENTIALS, EVERYTHING, repository_namespace
 from service.cache.opening import open_backend
-from service.cache.session import Cache, CacheSession
+from service.cache.reader import CachedReaders
 from service.config.settings import Settings
-from service.pagination.cursor import Position
+from service.http.operations import Operation
+from service.pagination.sort_keys import IdentityPlace
 
 
 class CachedStore(InvalidatingStore):
@@ -48,54 +47,41 @@ class CachedStore(InvalidatingStore):
     def __init__(self, store: Store, backend: CacheBackend) -> None:
         super().__init__(store, backend)
         self._backend = backend
-        self._cache = Cache(backend)
+        self._readers = CachedReaders(store, backend)
 
     async def close(self) -> None:
         await self._backend.close()
         await super().close()
 
-    async def _open_session(self, repository: RepositoryName | None = None) -> CacheSession:
-        namespaces = [CREDENTIALS, EVERYTHING]
-        if repository is not None:
-            namespaces.append(repository_namespace(repository))
-        return await self._cache.open_session(namespaces, ())
-
     async def find_key(self, digest: bytes) -> ApplicationKey | None:
-        first = await cached_reader.find_key(await self._open_session(), self._store, digest)
-        again = await cached_reader.find_key(await self._open_session(), self._store, digest)
+        async def ask() -> ApplicationKey | None:
+            return await (await self._readers.open(Operation.TEST, digest, None)).find_key(digest)
+
+        first, again = await ask(), await ask()
         assert first == again
         return again
 
     async def find_repository(self, name: RepositoryName) -> Repository | None:
-        await cached_reader.find_repository(await self._open_session(), self._store, name)
-        kept = await cached_reader.find_repository(await self._open_session(), self._store, name)
+        for _ in range(2):
+            reader = await self._readers.open(Operation.SEARCH, None, name)
+            kept = await reader.find_repository(name)
         stored = await self._store.find_repository(name)
         assert kept == (stored and stored.name)
         return stored
 
     async def get_test(self, repository: RepositoryName, test_id: uuid.UUID) -> TestDetail | None:
-        await cached_reader.get_test(
-            await self._open_session(repository), self._store, repository, test_id
-        )
-        kept = await cached_reader.get_test(
-            await self._open_session(repository), self._store, repository, test_id
-        )
+        for _ in range(2):
+            reader = await self._readers.open(Operation.TEST, None, repository, str(test_id))
+            kept = await reader.get_test(repository, test_id)
         return None if kept is None else _detail_of(orjson.loads(kept.body))
 
     async def search_tests(
         self, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
     ) -> Page[TestIdentity]:
-        async def ask() -> Answer:
-            return await cached_reader.search_tests(
-                await self._open_session(query.repository),
-                self._store,
-                query,
-                Position(anchor.key, anchor.backward),
-                limit,
-            )
-
-        await ask()
-        kept = await ask()
+        place: Anchor[IdentityPlace] = Anchor(anchor.key, anchor.backward)
+        for _ in range(2):
+            reader = await self._readers.open(Operation.SEARCH, None, query.repository)
+            kept = await reader.search_tests(query, place, limit)
         # Bodies have no counts, so one more search reads them.
         stored = await self._store.search_tests(query, anchor, limit)
         shown = [_names_of(row) for row in _rows(kept, "tests")]
@@ -108,13 +94,9 @@ class CachedStore(InvalidatingStore):
     async def list_quarantines(
         self, query: QuarantineQuery, anchor: Anchor[QuarantineKey], limit: int | None
     ) -> Page[Quarantine]:
-        async def ask() -> Answer:
-            return await cached_reader.list_quarantines(
-                await self._open_session(query.repository), self._store, query, anchor, limit
-            )
-
-        await ask()
-        kept = await ask()
+        for _ in range(2):
+            reader = await self._readers.open(Operation.QUARANTINES, None, query.repository)
+            kept = await reader.list_quarantines(query, anchor, limit)
         rows = [
             await self._quarantine_of(query.repository, row, query.now)
             for row in _rows(kept, "quarantined_tests")
@@ -124,14 +106,10 @@ class CachedStore(InvalidatingStore):
     async def get_quarantine(
         self, repository: RepositoryName, quarantine_id: uuid.UUID, now: datetime
     ) -> Quarantine | None:
-        async def ask() -> Answer | None:
-            session = await self._open_session(repository)
-            return await cached_reader.get_quarantine(
-                session, self._store, repository, quarantine_id, now
-            )
-
-        await ask()
-        kept = await ask()
+        for _ in range(2):
+            item = str(quarantine_id)
+            reader = await self._readers.open(Operation.QUARANTINE, None, repository, item)
+            kept = await reader.get_quarantine(repository, quarantine_id, now)
         if kept is None:
             return None
         return await self._quarantine_of(repository, orjson.loads(kept.body), now)

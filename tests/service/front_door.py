@@ -21,9 +21,10 @@ from multidict import CIMultiDictProxy
 from yarl import URL
 
 from indexing.models.keys import Scope
-from indexing.store.interface import Store
+from indexing.store.interface import Reader, Store
 from service.auth.api_keys import make_key
 from service.config.settings import Settings
+from service.context import CONTEXT
 from tests.builders import NOON
 
 ROOT = Path(__file__).parents[2]
@@ -94,6 +95,11 @@ class FrontDoor:
     @property
     def app(self) -> web.Application:
         return self.runner.app
+
+    @property
+    def reader(self) -> Reader:
+        """The store itself; `store` invalidates the cache of what is written through it."""
+        return self.app[CONTEXT].reader
 
     async def command(self, *words: str) -> str:
         """Run a command in another process over the same store; return its output."""
@@ -185,8 +191,8 @@ class Held:
 def hold_up(
     door: FrontDoor, monkeypatch: pytest.MonkeyPatch, method: str = "find_repository"
 ) -> Held:
-    """Make all calls of that store method wait."""
-    held, call = Held(), getattr(door.store, method)
+    """Make all calls of that store method wait, those of the cache too."""
+    held, call = Held(), getattr(door.reader, method)
 
     async def call_slowly(*about: Any, **rest: Any) -> Any:
         held.arrived.set()
@@ -196,5 +202,5 @@ def hold_up(
         finally:
             held.ended.set()
 
-    monkeypatch.setattr(door.store, method, call_slowly)
+    monkeypatch.setattr(door.reader, method, call_slowly)
     return held

@@ -118,7 +118,7 @@ async def test_what_one_replica_keeps_another_gives_without_reading_the_store(
         raise AssertionError("the store was read")
 
     for name in ("find_key", "find_repository", "get_test", "search_tests", "list_quarantines"):
-        monkeypatch.setattr(replica.store, name, fail)
+        monkeypatch.setattr(replica.reader, name, fail)
     await assert_right(replica, right)
 
 

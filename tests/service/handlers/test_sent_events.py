@@ -224,7 +224,7 @@ async def test_an_error_that_nobody_waits_for_is_told_as_any_other(
     async def fail(*_: object) -> None:
         raise StoreUnavailableError("database is locked")
 
-    monkeypatch.setattr(open_.store, "write_events", fail)
+    monkeypatch.setattr(open_.reader, "write_events", fail)
     held = hold_up(open_, monkeypatch, "write_events")
     await go_away(open_, held)
     held.released.set()

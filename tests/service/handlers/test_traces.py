@@ -269,7 +269,7 @@ async def test_a_store_that_cannot_write_is_a_503_and_what_is_sent_again_lands(
 
     body = write(make_request([make_span("a")]), PROTOBUF)
     with monkeypatch.context() as patched:
-        patched.setattr(open_.store, "refresh_tests", fail)
+        patched.setattr(open_.reader, "refresh_tests", fail)
         answer = await open_.post(TRACES, body, PROTOBUF)
         assert_refused(answer, 503)
         assert int(answer.headers["Retry-After"]) > 0

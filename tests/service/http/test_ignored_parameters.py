@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from indexing.models.keys import Scope
 from indexing.models.quarantines import QuarantineRequest
 from service.config.settings import Settings
-from service.http.ignored_parameters import MAX_NAME_LENGTH, MAX_NAMES, MORE, name_ignored
-from service.http.query_string import unquote
+from service.http.query_string import MAX_NAME_LENGTH, MAX_NAMES, MORE, name_ignored, unquote
 from tests.builders import WIDGETS, after, load_names
 from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, QUARANTINES, SEARCH, TESTS, FrontDoor

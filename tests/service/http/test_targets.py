@@ -13,8 +13,7 @@ import orjson
 import pytest
 
 from service.config.settings import Settings
-from service.http.ignored_parameters import name_ignored
-from service.http.query_string import load, split
+from service.http.query_string import load, name_ignored, split
 from service.http.targets import CURSOR_BYTES, MAX_PARSED_BYTES, MAX_TARGET_BYTES, is_too_long
 from service.middleware.admission_control import ADMISSION_CONTROL
 from service.middleware.response_cache import RESPONSE_CACHE

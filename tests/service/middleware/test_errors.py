@@ -132,7 +132,7 @@ def break_store(door: FrontDoor, monkeypatch: pytest.MonkeyPatch, error: Excepti
         raise error
 
     for name in ("find_repository", "ping"):
-        monkeypatch.setattr(door.store, name, fail)
+        monkeypatch.setattr(door.reader, name, fail)
 
 
 async def test_a_store_that_cannot_answer_is_a_503_that_says_when_to_come_back(

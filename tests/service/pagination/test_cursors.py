@@ -16,6 +16,7 @@ from indexing.models.tests import IdentityKey
 from service.pagination.cursor import (
     CursorSigner,
     InvalidCursorError,
+    KeyCodec,
     OtherStoreError,
     Position,
     Window,
@@ -23,7 +24,6 @@ from service.pagination.cursor import (
     scope_of,
     write_cursor,
 )
-from service.pagination.key_codec import KeyCodec
 from service.pagination.sort_keys import (
     EVENT_KEYS,
     IDENTITY_KEYS,

@@ -104,13 +104,13 @@ def test_a_test_detail_is_encoded_as_its_schema_dumps_it(detail: TestDetail) -> 
 
 @given(st.lists(identities, max_size=3), st.integers(1, 100))
 def test_a_search_page_is_encoded_as_its_schema_dumps_it(rows: list[Row], per_page: int) -> None:
-    page = Rows(rows, per_page)
+    page = Rows(rows, len(rows), per_page)
     assert compile_encoder(TestPageAnswer)(page) == dump(TestPageAnswer, page)
 
 
 @given(st.lists(quarantines, max_size=3))
 def test_quarantines_are_encoded_as_their_schemas_dump_them(rows: list[Quarantine]) -> None:
-    page = Rows(rows)
+    page = Rows(rows, len(rows))
     assert compile_encoder(QuarantinesAnswer)(page) == dump(QuarantinesAnswer, page)
     for row in rows:
         assert compile_encoder(QuarantineAnswer)(row) == dump(QuarantineAnswer, row)
@@ -118,7 +118,7 @@ def test_quarantines_are_encoded_as_their_schemas_dump_them(rows: list[Quarantin
 
 @given(st.lists(st.dictionaries(texts, texts, max_size=2).map(orjson.dumps), max_size=3))
 def test_events_are_put_into_their_page_as_the_text_that_is_stored(bodies: list[bytes]) -> None:
-    page = Rows(bodies, 10)
+    page = Rows(bodies, len(bodies), 10)
     assert compile_encoder(EventPageAnswer)(page) == dump(EventPageAnswer, page)
 
 

@@ -1,0 +1,28 @@
+"""How operations without parameters answer a request that has some: they name all of them."""
+
+from __future__ import annotations
+
+from aiohttp import web
+from aiohttp.web import StreamResponse
+
+from service.http.query_string import IGNORED_HEADER, name_ignored, split
+from service.middleware.layer import RouteHandler
+
+
+def find_ignored(request: web.Request) -> str | None:
+    """The header that names all parameters of a request, where its operation has none."""
+    raw_query = request.rel_url.raw_query_string
+    return name_ignored(split(raw_query, ())[1]) if raw_query else None
+
+
+def without_parameters(handler: RouteHandler) -> RouteHandler:
+    """A handler that names in its answer all parameters of the request."""
+
+    async def answer(request: web.Request) -> StreamResponse:
+        response = await handler(request)
+        ignored = find_ignored(request)
+        if ignored is not None:
+            response.headers[IGNORED_HEADER] = ignored
+        return response
+
+    return answer

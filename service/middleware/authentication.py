@@ -1,0 +1,171 @@
+"""The authentication layer: who sends a request, by an application key or a token of the code host.
+
+It looks up in one call of the cache all that the request is going to read. No credential is kept,
+logged or put into an error.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from aiohttp import web
+from aiohttp.web import StreamResponse
+from multidict import CIMultiDictProxy
+
+from indexing.errors import InvalidValueError
+from indexing.models.keys import ApplicationKey, Scope
+from indexing.names import RepositoryName
+from service.auth.api_keys import KEY_PREFIX, digest_key, is_key
+from service.auth.code_host.decisions import Finding, HostUnavailable
+from service.auth.code_host.tokens import is_token
+from service.auth.principal import KeyName, Principal
+from service.context import CONTEXT, PRINCIPAL, READER, REQUESTED, Requested
+from service.http import problems
+from service.http.field_errors import FieldError
+from service.http.path_params import PathParameter
+from service.middleware.layer import RouteHandler, RouteLayer
+from service.middleware.rate_limit import RATE_LIMIT
+from service.routes import Route
+
+if TYPE_CHECKING:
+    from service.auth.code_host.access import CodeHost
+
+# RFC 9110, section 11.4: the scheme's case does not matter, one or more spaces follow it.
+_BEARER: Final = re.compile(r"bearer +([^ ]+) *", re.IGNORECASE)
+
+# No owner has an empty name, so whoever has this one sees nothing.
+_NO_OWNER: Final = ""
+
+
+def authenticate(route: Route) -> RouteLayer:
+    """A layer that refuses a request to that route unless its credential is valid.
+
+    Path errors are reported later, but nothing is looked up for a path that has some.
+    """
+
+    def around(handler: RouteHandler) -> RouteHandler:
+        async def answer(request: web.Request) -> StreamResponse:
+            context = request.app[CONTEXT]
+            bearer = _read_bearer(request.headers)
+            errors = _find_path_errors(route.path, request.match_info)
+            owner, name, *rest = [request.match_info[parameter.name] for parameter in route.path]
+            repository = RepositoryName(owner, name)
+            request[REQUESTED] = Requested(repository, errors)
+            digest = digest_key(bearer) if is_key(bearer) else None
+            if digest is None:
+                code_host = _require_code_host(context.code_host, bearer)
+                if not errors:
+                    request[PRINCIPAL] = await _verify_token(request, code_host, bearer, repository)
+            item = rest[0] if rest else None
+            reader = await context.readers.open(
+                route.operation, digest, None if errors else repository, item
+            )
+            request[READER] = reader
+            if digest is not None:
+                principal = _identify(await reader.find_key(digest), digest, context.clock())
+                request[PRINCIPAL] = principal
+                rate_limit = request.app.get(RATE_LIMIT)
+                if rate_limit is not None:
+                    await rate_limit.spend(request, principal.name)
+            return await handler(request)
+
+        return answer
+
+    return around
+
+
+def _find_path_errors(
+    parameters: tuple[PathParameter, ...], values: Mapping[str, str]
+) -> tuple[FieldError, ...]:
+    """What is wrong with the parameters in a path, each of them."""
+    errors = []
+    for parameter in parameters:
+        try:
+            parameter.check(values[parameter.name])
+        except InvalidValueError as error:
+            errors.append(FieldError("path", parameter.name, str(error)))
+    return tuple(errors)
+
+
+def _read_bearer(headers: CIMultiDictProxy[str]) -> str:
+    """The one credential that a request carries.
+
+    Raises:
+        Problem: 403 when it carries none, or more than one, or a mistyped application key.
+    """
+    values = headers.getall("Authorization", ())
+    match = _BEARER.fullmatch(values[0]) if len(values) == 1 else None
+    # A mistyped key is recognised by its checksum: the store is not asked, and no other host is
+    # shown what is almost a key.
+    if match is None or (match[1].startswith(KEY_PREFIX) and not is_key(match[1])):
+        raise problems.forbidden()
+    return match[1]
+
+
+def _identify(key: ApplicationKey | None, digest: bytes, now: datetime) -> Principal:
+    """The principal whose key has that digest.
+
+    Raises:
+        Problem: 403 when the key is not valid, the same for every reason.
+    """
+    if key is None or not hmac.compare_digest(key.digest, digest):
+        raise problems.forbidden()
+    if key.revoked_at is not None or (key.expires_at is not None and key.expires_at <= now):
+        raise problems.forbidden()
+    return Principal(
+        f"key {key.id}",
+        key.scope,
+        key.owner,
+        key.repository,
+        key.expires_at,
+        KeyName(key.id, key.name),
+    )
+
+
+def _require_code_host(code_host: CodeHost | None, token: str) -> CodeHost:
+    """The code host that may have issued the token.
+
+    Raises:
+        Problem: 403 where none is configured, or it issues no such token.
+    """
+    if code_host is None or not is_token(token):
+        raise problems.forbidden()
+    return code_host
+
+
+async def _verify_token(
+    request: web.Request, code_host: CodeHost, token: str, repository: RepositoryName
+) -> Principal:
+    """The principal that holds the token. A token that the host does not know is not counted."""
+    rate_limit = request.app.get(RATE_LIMIT)
+    name = f"token {code_host.identify(token)}"
+    if rate_limit is None:
+        return await _ask_code_host(code_host, token, repository, name)
+    # Before the host is asked: that costs more than a response.
+    await rate_limit.require_some(request, name)
+    principal = await _ask_code_host(code_host, token, repository, name)
+    await rate_limit.spend(request, principal.name)
+    return principal
+
+
+async def _ask_code_host(
+    code_host: CodeHost, token: str, repository: RepositoryName, name: str
+) -> Principal:
+    """The principal of that name, for that repository alone.
+
+    Raises:
+        Problem: 403 where the host does not know the token, 503 where it cannot say.
+    """
+    decision = await code_host.check(token, repository)
+    if isinstance(decision, HostUnavailable):
+        detail = "the code host is unavailable, so access cannot be checked; retry later"
+        raise problems.unavailable(detail, decision.seconds)
+    if decision.finding is Finding.BAD_CREDENTIAL:
+        raise problems.forbidden()
+    if decision.finding is Finding.HIDDEN:
+        return Principal(name, Scope.READ, _NO_OWNER)
+    return Principal(name, Scope.READ, repository.owner, repository.name, decision.until)

@@ -264,7 +264,7 @@ async def test_a_test_that_was_only_ever_skipped_is_found(store: Store) -> None:
 async def test_the_count_is_of_the_window_and_a_silent_job_stays_in_the_list(store: Store) -> None:
     for days in (0, 1, 2):
         await load_names(store, ["t"], make_run(str(days), job="old"), at=after(days=days))
-    await load_names(store, ["t"], make_run("new", job="new"), at=after(days=31.5))
+    await load_names(store, ["t"], make_run("new", job="new"), at=after(days=31))
     page = await store.search_tests(ask(), Anchor(), 10)
     assert [(r.key.job_name, r.key.executions_count) for r in page.rows] == [
         ("old", 1),

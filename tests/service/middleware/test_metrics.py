@@ -14,7 +14,7 @@ from service.config.settings import Settings
 from service.middleware.loop_lag import INTERVAL_SECONDS
 from service.routes import name_operation
 from tests.service.conftest import open_door
-from tests.service.front_door import LOGS, Answer, FrontDoor, operations
+from tests.service.front_door import A_TEST_ID, LOGS, QUARANTINES, Answer, FrontDoor, operations
 
 NAMES = tuple(operations())
 
@@ -70,7 +70,14 @@ async def test_hits_of_the_response_cache_are_counted(counted: FrontDoor) -> Non
 def test_an_operation_is_known_by_its_path(name: str) -> None:
     assert name_operation("GET", operations()[name]) == name
     assert name_operation("HEAD", operations()[name] + "?a=/b") == name
-    assert name_operation("DELETE", operations()[name]) == "other"
+    assert name_operation("PUT", operations()[name]) == "other"
+
+
+def test_what_is_changed_has_names_of_its_own() -> None:
+    assert name_operation("POST", QUARANTINES) == "add-quarantine"
+    assert name_operation("DELETE", f"{QUARANTINES}/{A_TEST_ID}") == "remove-quarantine"
+    assert name_operation("GET", f"{QUARANTINES}/changes") == "quarantine-changes"
+    assert name_operation("DELETE", LOGS) == "other"
 
 
 def test_what_is_sent_in_has_names_of_its_own() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from indexing.identifiers import derive_identity_id, derive_junit_execution_id
-from indexing.models.events import EventKey, StoredEvent
+from indexing.models.events import EventKey, Outcome, StoredEvent
 from indexing.models.executions import Conclusion, Execution, PullRequest, Run
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
@@ -37,6 +37,7 @@ def make_event(
     pull_request: int | None = None,
     base_ref: str | None = None,
     trigger: str = "rule",
+    outcome: Outcome = Outcome.NEUTRAL,
     metadata: dict[str, Any] | None = None,
 ) -> StoredEvent:
     body = {
@@ -55,6 +56,8 @@ def make_event(
         type=event_type,
         pull_request=pull_request,
         base_ref=base_ref,
+        trigger=trigger,
+        outcome=outcome,
         body=orjson.dumps(body),
     )
 

@@ -171,5 +171,7 @@ class EventMaker:
             type=template.type,
             pull_request=template.pull_request,
             base_ref=template.base_ref,
+            trigger=template.trigger,
+            outcome=template.outcome,
             body=beginning.encode() + self._rests[at],
         )

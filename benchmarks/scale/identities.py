@@ -11,7 +11,7 @@ from typing import Final
 import orjson
 
 from indexing.identifiers import derive_identity_id, derive_junit_execution_id
-from indexing.models.events import EventKey, StoredEvent
+from indexing.models.events import EventKey, Outcome, StoredEvent
 from indexing.models.executions import Conclusion, Execution, Run
 from indexing.names import RepositoryName
 from indexing.timestamps import from_microseconds, to_microseconds
@@ -112,5 +112,7 @@ def events_of(repository: RepositoryName, count: int) -> Iterator[StoredEvent]:
             type="action.merge",
             pull_request=number % 500 + 1,
             base_ref="main",
+            trigger="merge queue",
+            outcome=Outcome.SUCCESS,
             body=orjson.dumps(body),
         )

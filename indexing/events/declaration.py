@@ -1,4 +1,4 @@
-"""Declares one event type: its name, and the schemas of its metadata and its envelope."""
+"""Declares one event type: its name, its outcome, the schemas of its metadata and envelope."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from marshmallow import Schema, fields
 
 from indexing.events.envelope import Envelope
 from indexing.events.fields import OneOf, Part
+from indexing.events.outcomes import OutcomeRule
 from indexing.events.schema import OpenSchema
 
 
@@ -20,8 +21,11 @@ class EventType:
     `action.queue.checks_end` has `ActionQueueChecksEndMetadata` and `ActionQueueChecksEndEvent`.
     """
 
-    def __init__(self, name: str, members: Mapping[str, fields.Field[Any]]) -> None:
+    def __init__(
+        self, name: str, outcome: OutcomeRule, members: Mapping[str, fields.Field[Any]]
+    ) -> None:
         self.name: Final = name
+        self.outcome: Final = outcome
         self._members = members
         self._stem = "".join(word.capitalize() for word in name.replace(".", "_").split("_"))
 
@@ -40,6 +44,6 @@ class EventType:
         return Envelope.from_dict(members, name=f"{self._stem}Event")
 
 
-def declare(event_type: str, /, **members: fields.Field[Any]) -> EventType:
+def declare(event_type: str, outcome: OutcomeRule, /, **members: fields.Field[Any]) -> EventType:
     """Declare the event type of that name; its metadata has these members, in this order."""
-    return EventType(event_type, members)
+    return EventType(event_type, outcome, members)

@@ -23,8 +23,9 @@ from indexing.events.json_text import (
     find_bad_text,
     show,
 )
+from indexing.events.outcomes import decide_outcome
 from indexing.identifiers import derive_event_id
-from indexing.models.events import EventKey, StoredEvent
+from indexing.models.events import EventKey, Outcome, StoredEvent
 from indexing.names import RepositoryName, parse_repository
 from indexing.timestamps import parse_timestamp
 
@@ -62,6 +63,8 @@ class ParsedEvent:
     type: str
     pull_request: int | None
     base_ref: str | None
+    trigger: str
+    outcome: Outcome
     body: bytes
 
     def finish(self, repository: RepositoryName) -> StoredEvent:
@@ -75,6 +78,8 @@ class ParsedEvent:
             type=self.type,
             pull_request=self.pull_request,
             base_ref=self.base_ref,
+            trigger=self.trigger,
+            outcome=self.outcome,
             body=body,
         )
 
@@ -119,6 +124,8 @@ def parse_event(line: bytes) -> ParsedEvent:
         type=envelope["type"],
         pull_request=envelope["pull_request"],
         base_ref=envelope["base_ref"],
+        trigger=envelope["trigger"],
+        outcome=decide_outcome(CATALOGUE[envelope["type"]].outcome, envelope["metadata"]),
         body=encode(envelope),
     )
 

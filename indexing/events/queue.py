@@ -19,6 +19,7 @@ from indexing.events.fields import (
     Timestamp,
     Uuid,
 )
+from indexing.events.outcomes import CONCLUSIONS, FAILURE, NEUTRAL, PENDING, SUCCESS, By
 
 # Why the checks of a batch were aborted.
 ABORT_CODES: Final = (
@@ -55,9 +56,27 @@ ABORT_CODES: Final = (
     "CHECKS_RETRIED",
 )
 
+# Checks that were aborted for now are run again.
+_CHECKS_END: Final = By(
+    "aborted",
+    {
+        True: By("abort_status", {"DEFINITIVE": FAILURE, "REEMBARKED": PENDING}),
+        False: By("speculative_check_pull_request.checks_conclusion", CONCLUSIONS),
+    },
+)
+# A bisection is to find what broke the batch; it may end without, and be given up.
+_BISECTION_END: Final = By(
+    "culprit_found",
+    {
+        True: SUCCESS,
+        False: By("max_failure_resolution_reached", {True: FAILURE, False: NEUTRAL}),
+    },
+)
+
 QUEUE_EVENTS: Final = (
     declare(
         "action.queue.enter",
+        PENDING,
         queue_name=Text(),
         branch=Text(),
         queued_at=Timestamp(),
@@ -67,6 +86,7 @@ QUEUE_EVENTS: Final = (
     ),
     declare(
         "action.queue.leave",
+        By("merged", {True: SUCCESS, False: FAILURE}),
         reason=Text(),
         merged=Boolean(),
         queue_name=Text(),
@@ -82,6 +102,7 @@ QUEUE_EVENTS: Final = (
     ),
     declare(
         "action.queue.merged",
+        SUCCESS,
         branch=Text(),
         partition_names=Strings(),
         queue_name=Text(),
@@ -91,6 +112,7 @@ QUEUE_EVENTS: Final = (
     ),
     declare(
         "action.queue.change",
+        NEUTRAL,
         queue_name=Text(),
         partition_name=Text(),
         priority_rule_name=Text(allow_none=True),
@@ -98,12 +120,14 @@ QUEUE_EVENTS: Final = (
     ),
     declare(
         "action.queue.checks.change",
+        NEUTRAL,
         queue_name=Text(),
         partition_name=Text(),
         running_checks=Integer(),
     ),
     declare(
         "action.queue.checks_start",
+        PENDING,
         branch=Text(),
         partition_name=Text(allow_none=True),
         priority_rule_name=Text(allow_none=True),
@@ -115,6 +139,7 @@ QUEUE_EVENTS: Final = (
     ),
     declare(
         "action.queue.checks_not_started",
+        FAILURE,
         branch=Text(),
         partition_name=Text(allow_none=True),
         priority_rule_name=Text(allow_none=True),
@@ -125,6 +150,7 @@ QUEUE_EVENTS: Final = (
     ),
     declare(
         "action.queue.checks_end",
+        _CHECKS_END,
         aborted=Boolean(),
         abort_code=OneOf(*ABORT_CODES, allow_none=True),
         abort_reason=Text(allow_none=True),
@@ -141,6 +167,7 @@ QUEUE_EVENTS: Final = (
     ),
     declare(
         "action.queue.batch_bisection_start",
+        PENDING,
         queue_name=Text(),
         partition_name=Text(),
         priority_rule_name=Text(allow_none=True),
@@ -154,6 +181,7 @@ QUEUE_EVENTS: Final = (
     ),
     declare(
         "action.queue.batch_bisection_end",
+        _BISECTION_END,
         queue_name=Text(),
         partition_name=Text(),
         priority_rule_name=Text(allow_none=True),

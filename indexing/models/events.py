@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from enum import Enum
+from typing import Final, NamedTuple
 
 from indexing.names import RepositoryName
 from indexing.timestamps import from_microseconds
+
+# A longer trigger is stored in the event alone: no filter finds it, and no facet counts it.
+MAX_TRIGGER_LENGTH: Final = 255
+
+
+class Outcome(Enum):
+    """What became of what an event reports."""
+
+    SUCCESS = "success"
+    FAILURE = "failure"
+    PENDING = "pending"
+    NEUTRAL = "neutral"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -31,7 +44,14 @@ class StoredEvent:
     type: str
     pull_request: int | None
     base_ref: str | None
+    trigger: str
+    outcome: Outcome
     body: bytes
+
+    @property
+    def searchable_trigger(self) -> str | None:
+        """The trigger, unless it is too long for an index."""
+        return self.trigger if len(self.trigger) <= MAX_TRIGGER_LENGTH else None
 
 
 class EventRow(NamedTuple):
@@ -54,6 +74,9 @@ class EventRow(NamedTuple):
 class EventQuery:
     """The filters of an event list; an empty tuple or `None` does not filter.
 
+    An event that is both asked for and excluded is left out. One without a pull request is of none
+    of the excluded ones.
+
     `received_from` is included in the range, `received_to` is not. Order: newest first, by
     `(received_at, id)` descending.
     """
@@ -64,3 +87,9 @@ class EventQuery:
     pull_requests: tuple[int, ...] = ()
     base_ref: str | None = None
     event_types: tuple[str, ...] = ()
+    triggers: tuple[str, ...] = ()
+    outcomes: tuple[Outcome, ...] = ()
+    event_types_excluded: tuple[str, ...] = ()
+    triggers_excluded: tuple[str, ...] = ()
+    outcomes_excluded: tuple[Outcome, ...] = ()
+    pull_requests_excluded: tuple[int, ...] = ()

@@ -7,6 +7,8 @@ from datetime import datetime
 from typing import Literal, TypedDict
 from uuid import UUID
 
+Outcome = Literal["success", "failure", "pending", "neutral"]
+
 
 class PageSize(TypedDict, total=False):
     """The parameter of every list: the number of rows that one request returns."""
@@ -28,6 +30,12 @@ class EventFilters(TypedDict, total=False):
     pull_request: int | Sequence[int]
     base_ref: str
     event_type: str | Sequence[str]
+    trigger: str | Sequence[str]
+    outcome: Outcome | Sequence[Outcome]
+    not_event_type: str | Sequence[str]
+    not_trigger: str | Sequence[str]
+    not_outcome: Outcome | Sequence[Outcome]
+    not_pull_request: int | Sequence[int]
     received_from: datetime | str
     received_to: datetime | str
     per_page: int

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from indexing.models.events import EventKey, EventQuery, EventRow
+from indexing.models.events import EventKey, EventQuery, EventRow, Outcome
 from indexing.names import RepositoryName
 from service.handlers.list_endpoint import ListEndpoint, open_list
 from service.http.raw_response import respond_whole
@@ -66,6 +66,12 @@ def make_query(
         pull_requests=parameters["pull_request"],
         base_ref=parameters["base_ref"],
         event_types=parameters["event_type"],
+        triggers=parameters["trigger"],
+        outcomes=tuple(map(Outcome, parameters["outcome"])),
+        event_types_excluded=parameters["not_event_type"],
+        triggers_excluded=parameters["not_trigger"],
+        outcomes_excluded=tuple(map(Outcome, parameters["not_outcome"])),
+        pull_requests_excluded=parameters["not_pull_request"],
     )
 
 

@@ -14,6 +14,7 @@ from indexing.errors import InvalidValueError
 from indexing.events.catalogue import EVENT_TYPES
 from indexing.globs import count_cost
 from indexing.identifiers import MAX_INTEGER, read_uuid
+from indexing.models.events import MAX_TRIGGER_LENGTH, Outcome
 from indexing.models.quarantines import QuarantineSource
 from indexing.models.tests import TestSort
 from indexing.timestamps import parse_timestamp
@@ -147,11 +148,15 @@ def _says(text: str) -> dict[str, str]:
     return {"description": text}
 
 
-class PagedQuery(Schema):
-    """What every list that comes in pages takes."""
+class Query(Schema):
+    """What all queries share: parameters that an operation does not have are left out."""
 
     class Meta:
         unknown = EXCLUDE
+
+
+class PagedQuery(Query):
+    """What every list that comes in pages takes."""
 
     cursor = Text(
         low=1,
@@ -167,8 +172,16 @@ class PagedQuery(Schema):
     )
 
 
-class EventsQuery(PagedQuery):
-    """The filters of the event log."""
+def _event_types() -> Choice:
+    return Choice(*sorted(EVENT_TYPES), named=f"the {len(EVENT_TYPES)} event types")
+
+
+def _outcomes() -> Choice:
+    return Choice(*(outcome.value for outcome in Outcome))
+
+
+class EventFilters(Query):
+    """The filters of the event log, for its pages and for what is counted of it."""
 
     pull_request = AnyOf(
         Number(0, MAX_INTEGER),
@@ -182,9 +195,35 @@ class EventsQuery(PagedQuery):
         metadata=_says("Events of pull requests to this base ref."),
     )
     event_type = AnyOf(
-        Choice(*sorted(EVENT_TYPES), named=f"the {len(EVENT_TYPES)} event types"),
+        _event_types(), load_default=tuple, metadata=_says("Events of any of these types.")
+    )
+    trigger = AnyOf(
+        Text(high=MAX_TRIGGER_LENGTH),
         load_default=tuple,
-        metadata=_says("Events of any of these types."),
+        metadata=_says("Events with any of these triggers."),
+    )
+    outcome = AnyOf(
+        _outcomes(), load_default=tuple, metadata=_says("Events with any of these outcomes.")
+    )
+    not_event_type = AnyOf(
+        _event_types(),
+        load_default=tuple,
+        metadata=_says("Not of these types, even if also included."),
+    )
+    not_trigger = AnyOf(
+        Text(high=MAX_TRIGGER_LENGTH),
+        load_default=tuple,
+        metadata=_says("Not with these triggers, even if also included."),
+    )
+    not_outcome = AnyOf(
+        _outcomes(),
+        load_default=tuple,
+        metadata=_says("Not with these outcomes, even if also included."),
+    )
+    not_pull_request = AnyOf(
+        Number(0, MAX_INTEGER),
+        load_default=tuple,
+        metadata=_says("Not of these pull requests, even if also included."),
     )
     received_from = Moment(
         load_default=_absent,
@@ -201,6 +240,10 @@ class EventsQuery(PagedQuery):
         end: datetime | None = data.get("received_to")
         if start is not None and end is not None and start > end:
             raise ValidationError("must not be after received_to", "received_from")
+
+
+class EventsQuery(PagedQuery, EventFilters):
+    """A page of the event log."""
 
 
 class TestsQuery(PagedQuery):

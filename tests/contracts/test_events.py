@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from indexing.errors import StaleKeyError, UnknownRepositoryError
-from indexing.models.events import EventKey, EventQuery, EventRow, StoredEvent
+from indexing.models.events import EventKey, EventQuery, EventRow, Outcome, StoredEvent
 from indexing.models.paging import Anchor, Page
 from indexing.names import RepositoryName
 from indexing.store.interface import EventOutcome, Store
@@ -94,6 +94,9 @@ async def test_repositories_do_not_see_each_other_and_case_does_not_matter(store
     assert await ids(store, ask(repository=RepositoryName("no", "body"))) == []
 
 
+# Too long for an index.
+LONG = "t" * 256
+
 FILTERS: list[tuple[dict[str, Any], list[int]]] = [
     ({}, [8, 7, 6, 5, 4, 3, 2, 1]),
     ({"pull_requests": (7,)}, [8, 5, 3, 1]),
@@ -110,25 +113,63 @@ FILTERS: list[tuple[dict[str, Any], list[int]]] = [
         {"pull_requests": (7,), "event_types": ("action.rebase",), "base_ref": "release"},
         [3],
     ),
+    ({"triggers": ("rule",)}, [7, 5, 3, 1]),
+    ({"triggers": ("rule", "")}, [8, 7, 5, 3, 1]),
+    ({"triggers": (LONG,)}, []),
+    ({"triggers_excluded": ("rule",)}, [8, 6, 4, 2]),
+    ({"triggers_excluded": ("rule", "")}, [6, 4, 2]),
+    ({"triggers": ("rule",), "triggers_excluded": ("rule",)}, []),
+    ({"outcomes": (Outcome.FAILURE,)}, [7, 2]),
+    ({"outcomes": (Outcome.FAILURE, Outcome.SUCCESS)}, [7, 6, 3, 2]),
+    ({"outcomes_excluded": (Outcome.FAILURE, Outcome.NEUTRAL)}, [6, 5, 3, 1]),
+    ({"outcomes_excluded": tuple(Outcome)}, []),
+    ({"outcomes": (Outcome.FAILURE,), "outcomes_excluded": (Outcome.FAILURE,)}, []),
+    ({"event_types_excluded": ("action.merge",)}, [8, 6, 4, 3]),
+    (
+        {
+            "event_types": ("action.merge", "action.squash"),
+            "event_types_excluded": ("action.merge",),
+        },
+        [8],
+    ),
+    ({"pull_requests_excluded": (7,)}, [7, 6, 4, 2]),
+    ({"pull_requests": (7, 8), "pull_requests_excluded": (7,)}, [6, 2]),
+    (
+        {
+            "outcomes_excluded": (Outcome.FAILURE,),
+            "event_types_excluded": ("action.squash",),
+            "triggers_excluded": ("rule",),
+            "pull_requests_excluded": (8,),
+            "base_ref": "release",
+        },
+        [4],
+    ),
 ]
 
 
 async def test_filters_combine(store: Store) -> None:
     rows = [
-        (1, "action.merge", 7, "main"),
-        (2, "action.merge", 8, "main"),
-        (3, "action.rebase", 7, "release"),
-        (4, "action.rebase", None, "release"),
-        (5, "action.merge", 7, "release"),
-        (6, "action.rebase", 8, "main"),
-        (7, "action.merge", None, None),
-        (8, "action.squash", 7, "main"),
+        (1, "action.merge", 7, "main", "rule", Outcome.PENDING),
+        (2, "action.merge", 8, "main", "person", Outcome.FAILURE),
+        (3, "action.rebase", 7, "release", "rule", Outcome.SUCCESS),
+        (4, "action.rebase", None, "release", LONG, Outcome.NEUTRAL),
+        (5, "action.merge", 7, "release", "rule", Outcome.PENDING),
+        (6, "action.rebase", 8, "main", "Rule", Outcome.SUCCESS),
+        (7, "action.merge", None, None, "rule", Outcome.FAILURE),
+        (8, "action.squash", 7, "main", "", Outcome.NEUTRAL),
     ]
     await write(
         store,
         *(
-            make_event(n, event_type=kind, pull_request=pull, base_ref=base)
-            for n, kind, pull, base in rows
+            make_event(
+                n,
+                event_type=kind,
+                pull_request=pull,
+                base_ref=base,
+                trigger=trigger,
+                outcome=outcome,
+            )
+            for n, kind, pull, base, trigger, outcome in rows
         ),
     )
     for filters, expected in FILTERS:
@@ -137,7 +178,15 @@ async def test_filters_combine(store: Store) -> None:
 
 @pytest.mark.parametrize("limit", [1, 2, 7, 100])
 @pytest.mark.parametrize(
-    "filters", [{}, {"pull_requests": (1, 2)}, {"event_types": ("action.rebase",)}], ids=str
+    "filters",
+    [
+        {},
+        {"pull_requests": (1, 2)},
+        {"event_types": ("action.rebase",)},
+        {"outcomes": (Outcome.NEUTRAL,)},
+        {"triggers_excluded": ("person",)},
+    ],
+    ids=str,
 )
 async def test_a_walk_meets_every_row_once_while_others_are_written(
     store: Store, limit: int, filters: dict[str, Any]

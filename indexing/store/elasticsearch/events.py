@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from indexing.errors import StaleKeyError
 from indexing.identifiers import derive_event_row_id
@@ -15,16 +15,16 @@ from indexing.store.elasticsearch.client import paging
 from indexing.store.elasticsearch.client.bulk import Operation
 from indexing.store.elasticsearch.client.connection import WRITING, Document
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
+from indexing.store.elasticsearch.event_query import TIME, make_query, slices_of
 from indexing.store.elasticsearch.indices.retention import Retention
-from indexing.store.elasticsearch.indices.slices import slice_of, slices_between
+from indexing.store.elasticsearch.indices.slices import slice_of
 from indexing.store.elasticsearch.repositories import read_known
 from indexing.store.interface import EventOutcome
 from indexing.timestamps import to_microseconds
 
 _log = logging.getLogger(__name__)
 
-_TIME: Final = "received_at"
-_ORDER: Final = (_TIME, "id")
+_ORDER: Final = (TIME, "id")
 
 
 async def write_events(cluster: Cluster, events: Sequence[StoredEvent]) -> list[EventOutcome]:
@@ -62,7 +62,7 @@ async def _compare(
     retention: Retention,
 ) -> EventOutcome:
     """Return the outcome for an event whose id exists; write it if retention dropped that one."""
-    if stored is not None and not retention.is_dropped(stored.source, _TIME):
+    if stored is not None and not retention.is_dropped(stored.source, TIME):
         same = stored.source["body"] == event.body.decode()
         return EventOutcome.UNCHANGED if same else EventOutcome.CONFLICT
     # Retention has dropped the stored event: readers do not see it, so this one is new.
@@ -87,11 +87,13 @@ def _operation_of(cluster: Cluster, event: StoredEvent, epoch: int) -> Operation
         routing,
         {
             "repository_id": routing,
-            _TIME: to_microseconds(event.key.received_at),
+            TIME: to_microseconds(event.key.received_at),
             "id": event.key.id,
             "type": event.type,
             "pull_request": event.pull_request,
             "base_ref": event.base_ref,
+            "trigger": event.searchable_trigger,
+            "outcome": event.outcome.value,
             "epoch": epoch,
             "body": event.body.decode(),
         },
@@ -117,9 +119,9 @@ async def list_events(
     page, there = await paging.read_page(
         cluster.connection,
         paging.List(
-            index=_slices(cluster, query),
+            index=slices_of(cluster, query),
             routing=routing_of(query.repository),
-            query=_query_of(query, retention),
+            query=make_query(query, retention),
             order=_ORDER,
             ascending=False,
             fields=("body",),
@@ -135,34 +137,6 @@ async def list_events(
     if beside is not None and not there and retention.reaches(beside.values[0]):
         raise StaleKeyError("retention dropped the event that this page was to continue from")
     return page
-
-
-def _slices(cluster: Cluster, query: EventQuery) -> str:
-    """Return the indices that hold the time range, because a search queries all that it names."""
-    names = slices_between(query.received_from, query.received_to)
-    if names is None:
-        return cluster.layout.events
-    # As patterns, because a month without events has no index.
-    return ",".join(cluster.layout.events_of(f"{name}*") for name in names)
-
-
-def _query_of(query: EventQuery, retention: Retention) -> dict[str, Any]:
-    start = to_microseconds(query.received_from)
-    window = {"gte": start, "lt": to_microseconds(query.received_to)}
-    filters: list[dict[str, Any]] = [
-        {"term": {"repository_id": routing_of(query.repository)}},
-        {"range": {_TIME: window}},
-    ]
-    if query.pull_requests:
-        filters.append({"terms": {"pull_request": list(query.pull_requests)}})
-    if query.event_types:
-        filters.append({"terms": {"type": list(query.event_types)}})
-    if query.base_ref is not None:
-        filters.append({"term": {"base_ref": query.base_ref}})
-    found: dict[str, Any] = {"filter": filters}
-    if retention.reaches(start):
-        found["must_not"] = retention.hidden(_TIME)
-    return {"bool": found}
 
 
 def _row_of(hit: paging.Hit) -> EventRow:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from indexing.errors import UnknownRepositoryError
-from indexing.models.events import EventKey, StoredEvent
+from indexing.models.events import EventKey, Outcome, StoredEvent
 from indexing.models.repositories import Repository
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client.connection import ConflictError, Document
@@ -159,6 +159,7 @@ def _announcement_source(event: StoredEvent) -> dict[str, Any]:
         "received_at": to_microseconds(event.key.received_at),
         "id": event.key.id,
         "type": event.type,
+        "trigger": event.trigger,
         "body": event.body.decode(),
     }
 
@@ -171,5 +172,8 @@ def _announcement_of(name: RepositoryName, source: Mapping[str, Any]) -> StoredE
         type=source["type"],
         pull_request=None,
         base_ref=None,
+        # An earlier release left it out of this document.
+        trigger=source.get("trigger", "CLI"),
+        outcome=Outcome.NEUTRAL,
         body=source["body"].encode(),
     )

@@ -6,6 +6,7 @@ from typing import Final
 
 import orjson
 
+from indexing.models.events import Outcome
 from indexing.models.executions import Conclusion, PullRequest
 
 # An index over every execution contains the conclusion: small numbers keep it narrow.
@@ -15,6 +16,14 @@ CONCLUSION_NUMBERS: Final = {
     Conclusion.SKIPPED: 2,
 }
 CONCLUSIONS: Final = {number: conclusion for conclusion, number in CONCLUSION_NUMBERS.items()}
+
+OUTCOME_NUMBERS: Final = {
+    Outcome.SUCCESS: 0,
+    Outcome.FAILURE: 1,
+    Outcome.PENDING: 2,
+    Outcome.NEUTRAL: 3,
+}
+OUTCOMES: Final = {number: outcome for outcome, number in OUTCOME_NUMBERS.items()}
 
 
 def text_of_pull(pull: PullRequest | None) -> str:

@@ -10,6 +10,8 @@ from indexing.errors import StaleKeyError
 from indexing.models.events import EventKey, EventQuery, EventRow, StoredEvent
 from indexing.models.paging import Anchor, Page
 from indexing.store.interface import EventOutcome
+from indexing.store.sqlite.columns import OUTCOME_NUMBERS
+from indexing.store.sqlite.event_plan import INDEXES, EventPlan, make_plan
 from indexing.store.sqlite.keyset import Slice, read_page
 from indexing.store.sqlite.repositories import find_repository_id, require_repository_id
 from indexing.timestamps import to_microseconds
@@ -18,6 +20,8 @@ from indexing.timestamps import to_microseconds
 PRUNED_BEFORE: Final = "events_pruned_before"
 
 _ORDER: Final = ("received_at", "id")
+# One more than a plan takes.
+_MOST_VALUES: Final = 102
 # Read as bytes: the driver would decode text only for it to be encoded again.
 _ROW: Final = "received_at, id, CAST(body AS BLOB)"
 
@@ -43,9 +47,18 @@ def _write_event(
     key = (repository_id, to_microseconds(event.key.received_at), event.key.id)
     body = event.body.decode()
     done = connection.execute(
-        "INSERT INTO events (repository_id, received_at, id, type, pull_request, base_ref, body)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (repository_id, received_at, id) DO NOTHING",
-        (*key, event.type, event.pull_request, event.base_ref, body),
+        "INSERT INTO events (repository_id, received_at, id, type, pull_request, base_ref, body,"
+        " triggered_by, outcome) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (repository_id, received_at, id) DO NOTHING",
+        (
+            *key,
+            event.type,
+            event.pull_request,
+            event.base_ref,
+            body,
+            event.searchable_trigger,
+            OUTCOME_NUMBERS[event.outcome],
+        ),
     )
     if done.rowcount:
         return EventOutcome.WRITTEN
@@ -56,16 +69,29 @@ def _write_event(
 
 
 def list_events(
-    connection: sqlite3.Connection, query: EventQuery, anchor: Anchor[EventKey], limit: int
+    connection: sqlite3.Connection,
+    query: EventQuery,
+    anchor: Anchor[EventKey],
+    limit: int,
+    *,
+    by_complement: bool = False,
 ) -> Page[EventRow]:
+    """Read one page.
+
+    With `by_complement`, a filter that leaves values out reads all others, one by one: this is best
+    where most rows are left out.
+    """
     repository_id = find_repository_id(connection, query.repository)
     if repository_id is None:
         return Page((), has_previous=False, has_next=False)
     if anchor.key is not None:
         _check_not_pruned(connection, repository_id, anchor.key)
+    plan = make_plan(query)
+    if by_complement:
+        plan = _complement(connection, repository_id, plan)
 
     def fetch(rows: Slice) -> list[EventRow]:
-        sql, parameters = _select(query, repository_id, rows)
+        sql, parameters = _select(query, plan, repository_id, rows)
         return list(map(EventRow._make, connection.execute(sql, parameters)))
 
     return read_page(
@@ -73,25 +99,46 @@ def list_events(
     )
 
 
-def _select(query: EventQuery, repository_id: int, rows: Slice) -> tuple[str, list[Any]]:
-    """Build one ordered index read for each value of the narrowest filter, merged.
+def _complement(connection: sqlite3.Connection, repository_id: int, plan: EventPlan) -> EventPlan:
+    column = plan.excluded_column
+    if column is None:
+        return plan
+    # One look-up for each value that there is.
+    index = INDEXES[column]
+    of_repository = f"FROM events INDEXED BY {index} WHERE repository_id = ?1"
+    values = connection.execute(
+        f"WITH RECURSIVE found (value) AS (SELECT min({column}) {of_repository} UNION ALL"
+        f" SELECT (SELECT min({column}) {of_repository} AND {column} > value) FROM found"
+        f" WHERE value IS NOT NULL LIMIT {_MOST_VALUES})"
+        " SELECT value FROM found",
+        (repository_id,),
+    )
+    # The last one is null, and so are the triggers that are too long.
+    return plan.by_complement([value for (value,) in values]) or plan
+
+
+def _select(
+    query: EventQuery, plan: EventPlan, repository_id: int, rows: Slice
+) -> tuple[str, list[Any]]:
+    """Build one ordered index read for each value of the plan, merged.
 
     An index gives the right order for a single value only. So several values take one read each,
     and SQLite merges what is already in order; no read goes further than the page. Bodies are
     joined last, because a merge copies its rows.
     """
-    column, values, index = _narrowest(query)
     within, within_values = _range(query, rows)
-    rest, rest_values = _conditions(query, without=column)
     one = (
-        f"FROM events INDEXED BY {index}"
-        f" WHERE repository_id = ?{f' AND {column} = ?' if column else ''}"
-        f"{within}{rest} {rows.limited_order}"
+        f"FROM events INDEXED BY {plan.index}"
+        f" WHERE repository_id = ?{f' AND {plan.column} {plan.sign} ?' if plan.column else ''}"
+        f"{within}{plan.condition} {rows.limited_order}"
     )
-    common = [*within_values, *rest_values]
-    # A repeated value must not repeat its rows.
-    each: list[tuple[Any, ...]] = [(value,) for value in dict.fromkeys(values)] or [()]
+    each: list[tuple[Any, ...]] = [(value,) for value in plan.values]
+    if plan.column is None:
+        each = [()]
+    common = [*within_values, *plan.parameters]
     parameters = [p for value in each for p in (repository_id, *value, *common)]
+    if not each:
+        return f"SELECT {_ROW} FROM events WHERE 0", []
     if len(each) == 1:
         return f"SELECT {_ROW} {one}", parameters
     keys = f"SELECT * FROM (SELECT row_id, {', '.join(_ORDER)} {one})"
@@ -122,29 +169,6 @@ def _range(query: EventQuery, rows: Slice) -> tuple[str, list[Any]]:
         return after + beyond_key, [start, *rows.parameters]
     # The whole range lies beyond the key.
     return after + before, [start, end]
-
-
-def _narrowest(query: EventQuery) -> tuple[str | None, Sequence[Any], str]:
-    """The filter to look up by: a pull request has few events, a type some, a branch many."""
-    if query.pull_requests:
-        return "pull_request", query.pull_requests, "events_by_pull_request"
-    if query.event_types:
-        return "type", query.event_types, "events_by_type"
-    if query.base_ref is not None:
-        return "base_ref", (query.base_ref,), "events_by_base_ref"
-    return None, (), "events_by_time"
-
-
-def _conditions(query: EventQuery, *, without: str | None) -> tuple[str, list[Any]]:
-    sql = ""
-    values: list[Any] = []
-    if query.event_types and without != "type":
-        sql += f" AND type IN ({', '.join('?' * len(query.event_types))})"
-        values += query.event_types
-    if query.base_ref is not None and without != "base_ref":
-        sql += " AND base_ref = ?"
-        values.append(query.base_ref)
-    return sql, values
 
 
 def _check_not_pruned(connection: sqlite3.Connection, repository_id: int, key: EventKey) -> None:

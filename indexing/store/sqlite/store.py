@@ -54,6 +54,7 @@ from indexing.store.sqlite import (
     tests,
 )
 from indexing.store.sqlite.connections import Connections
+from indexing.store.sqlite.event_plan import make_plan
 from indexing.store.sqlite.pace import TRANSACTION_SECONDS, Pace
 from indexing.store.sqlite.search import pages
 from indexing.store.sqlite.search.pages import choose_strategy
@@ -127,9 +128,10 @@ class SqliteStore(Store):
     async def list_events(
         self, query: EventQuery, anchor: Anchor[EventKey], limit: int
     ) -> Page[EventRow]:
-        return await self._connections.read(
-            partial(events.list_events, query=query, anchor=anchor, limit=limit)
-        )
+        read = partial(events.list_events, query=query, anchor=anchor, limit=limit)
+        if make_plan(query).excluded_column is None:
+            return await self._connections.read(read)
+        return await self._connections.read_by_plans((read,), partial(read, by_complement=True))
 
     async def write_events(self, batch: Sequence[StoredEvent]) -> Sequence[EventOutcome]:
         outcomes = await self._connections.write_rows(batch, events.write_events, self._events_pace)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from indexing.models.events import Outcome
 from indexing.timestamps import format_timestamp
 from service.handlers.events import DEFAULT_RANGE, choose_window
 from tests.builders import NOON, after, make_event
@@ -61,6 +62,37 @@ async def test_repeated_filters_mean_any_of_them_and_different_ones_all(door: Fr
     both = "pull_request=0&pull_request=3&base_ref=main&event_type=action.merge"
     assert await ids(door, both) == [23, 13, 5]
     assert await ids(door, both + "&event_type=action.rebase") == [23, 15, 13, 5, 3]
+
+
+async def test_filters_by_trigger_and_outcome_include_and_leave_out(door: FrontDoor) -> None:
+    await door.store.write_events(
+        [
+            make_event(100, after(minutes=20), trigger="a b", outcome=Outcome.FAILURE),
+            make_event(101, after(minutes=21), trigger="c", outcome=Outcome.PENDING),
+            make_event(102, after(minutes=22), trigger="c", outcome=Outcome.FAILURE),
+        ]
+    )
+    assert await ids(door, "outcome=failure&outcome=pending") == [102, 101, 100]
+    assert await ids(door, "outcome=failure&outcome=pending&not_trigger=c") == [100]
+    assert await ids(door, "trigger=a+b&trigger=c&not_outcome=failure") == [101]
+    assert await ids(door, "not_outcome=neutral&not_event_type=action.rebase") == []
+    assert await ids(door, "not_pull_request=0&not_pull_request=1&per_page=4") == [
+        102,
+        101,
+        100,
+        24,
+    ]
+    answer = await door.get(
+        f"{LOGS}?outcome=good&not_outcome=bad&trigger={'t' * 256}&not_event_type=x"
+        "&not_pull_request=-1"
+    )
+    assert [field for _, field in answer.wrong_fields] == [
+        "not_event_type",
+        "not_outcome",
+        "not_pull_request",
+        "outcome",
+        "trigger",
+    ]
 
 
 async def test_the_range_takes_its_beginning_and_not_its_end(door: FrontDoor) -> None:
@@ -145,6 +177,8 @@ async def test_filters_may_be_spelled_differently_on_the_way(door: FrontDoor) ->
         "pull_request=1",
         "base_ref=main",
         "event_type=action.merge",
+        "trigger=rule",
+        "not_outcome=failure",
         "received_to=2026-09-02T00:00:00Z",
         "received_from=2026-09-01T00:00:00Z",
     ],

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 # Increase it with every change of a mapping or of a field's meaning; `upgrade` says how to migrate
 # indices of an earlier version.
-LAYOUT_VERSION: Final = 2
+LAYOUT_VERSION: Final = 3
 
 # Increase it with every change of a template, and so with every change of the layout.
-TEMPLATES_VERSION: Final = 3
+TEMPLATES_VERSION: Final = 4
 
 # Older servers lack features that this backend uses, or respond differently.
 MIN_SERVER_MAJOR: Final = 9
@@ -74,6 +74,8 @@ EVENTS_MAPPING: Final = {
     "type": _KEYWORD,
     "pull_request": _LONG,
     "base_ref": _BASE_REF,
+    "trigger": _KEYWORD,
+    "outcome": _KEYWORD,
     "epoch": _LONG,
 }
 

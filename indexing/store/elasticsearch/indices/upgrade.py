@@ -6,19 +6,21 @@ old one's name. `COPIES` lists what each version needs beyond new fields. During
 work as before; writes to an index that is being copied wait or fail as "unavailable".
 
 Three kinds are never copied. The identities are derived, so `rebuild` fills a new generation.
-Slices of events and executions only get new fields, under new names; retention removes older
-slices. The control index, which holds the lease, only gets new fields too.
+Slices of events and executions only get new fields, under new names; `FILLS` lists what fills them
+in older rows, and retention removes older slices. The control index, which holds the lease, only
+gets new fields too.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from indexing.errors import StoreError
 from indexing.store.elasticsearch.client.connection import WRITING, Connection
 from indexing.store.elasticsearch.indices.control import Control, read_layout_version
+from indexing.store.elasticsearch.indices.event_fields import fill_outcomes
 from indexing.store.elasticsearch.indices.generations import copy_index, drop_leftovers
 from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION, Layout
 from indexing.store.elasticsearch.indices.lease import hold_lease
@@ -29,6 +31,11 @@ Change = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 # By target version: the fixed indices to copy, by kind, each with its change.
 COPIES: Final[dict[int, dict[str, Change]]] = {}
+
+Fill = Callable[[Connection, Layout, Callable[[], Awaitable[None]]], Awaitable[None]]
+
+# By target version: what fills new fields in rows that are stored already.
+FILLS: Final[dict[int, Fill]] = {3: fill_outcomes}
 
 _log = logging.getLogger(__name__)
 
@@ -66,8 +73,14 @@ async def upgrade(connection: Connection, layout: Layout) -> None:
                 if kind in COPIES.get(version, {})
             ]
             await copy_index(connection, layout, kind, changes, LAYOUT_VERSION, lease.renew)
+        fills = [FILLS[n] for n in range(found + 1, LAYOUT_VERSION + 1) if n in FILLS]
+        for fill in fills:
+            await fill(connection, layout, lease.renew)
         await lease.renew()
         await Control(connection, layout).set_version()
+        # Processes of the earlier release have written meanwhile; now they have stopped.
+        for fill in fills:
+            await fill(connection, layout, lease.renew)
         await drop_leftovers(connection, layout)
         _log.warning("upgraded the indices to version %d", LAYOUT_VERSION)
 

@@ -25,6 +25,7 @@ from indexing.store.sqlite.migrations import (
     version_4,
     version_5,
     version_6,
+    version_7,
 )
 
 Migration = Callable[[sqlite3.Connection], None]
@@ -36,4 +37,5 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     version_4.migrate,
     version_5.migrate,
     version_6.migrate,
+    version_7.migrate,
 )

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from indexing.models.events import EventKey, EventQuery, StoredEvent
+from indexing.models.events import EventKey, EventQuery, Outcome, StoredEvent
 from indexing.models.paging import Anchor
 from indexing.names import RepositoryName
 from indexing.store.sqlite.events import list_events, write_events
@@ -36,7 +36,16 @@ def log() -> Iterator[sqlite3.Connection]:
     write_events(
         connection,
         [
-            StoredEvent(REPOSITORY, key_of(number), "action.merge", 7, "main", b"{}")
+            StoredEvent(
+                REPOSITORY,
+                key_of(number),
+                "action.merge",
+                7,
+                "main",
+                "rule",
+                Outcome.SUCCESS,
+                b"{}",
+            )
             for number in range(COUNT)
         ],
     )
@@ -44,7 +53,13 @@ def log() -> Iterator[sqlite3.Connection]:
     connection.close()
 
 
-def steps_of(connection: sqlite3.Connection, query: EventQuery, anchor: Anchor[EventKey]) -> int:
+def steps_of(
+    connection: sqlite3.Connection,
+    query: EventQuery,
+    anchor: Anchor[EventKey],
+    *,
+    by_complement: bool = False,
+) -> int:
     steps = 0
 
     def count() -> int:
@@ -54,7 +69,7 @@ def steps_of(connection: sqlite3.Connection, query: EventQuery, anchor: Anchor[E
 
     connection.set_progress_handler(count, 1)
     try:
-        assert list_events(connection, query, anchor, 10).rows
+        assert list_events(connection, query, anchor, 10, by_complement=by_complement).rows
     finally:
         connection.set_progress_handler(None, 0)
     return steps
@@ -69,6 +84,12 @@ def steps_of(connection: sqlite3.Connection, query: EventQuery, anchor: Anchor[E
         replace(ALL, event_types=("action.merge",)),
         replace(ALL, base_ref="main"),
         replace(ALL, pull_requests=(7,)),
+        replace(ALL, triggers=("rule",)),
+        replace(ALL, outcomes=(Outcome.SUCCESS,)),
+        replace(ALL, event_types_excluded=("action.squash",)),
+        replace(ALL, triggers_excluded=("person",)),
+        replace(ALL, outcomes_excluded=(Outcome.FAILURE,)),
+        replace(ALL, pull_requests_excluded=(8,)),
     ],
 )
 def test_a_page_costs_what_the_first_one_does_however_deep_it_lies(
@@ -76,6 +97,40 @@ def test_a_page_costs_what_the_first_one_does_however_deep_it_lies(
 ) -> None:
     first = steps_of(log, query, Anchor())
     assert steps_of(log, query, Anchor(key_of(number), backward)) < 3 * first
+
+
+@pytest.mark.parametrize(
+    "query",
+    [replace(ALL, event_types_excluded=("common",)), replace(ALL, triggers_excluded=("t",))],
+)
+def test_rare_rows_among_many_that_are_left_out_cost_what_they_cost_alone(
+    query: EventQuery,
+) -> None:
+    costs = {}
+    for common in (200, 4_000):
+        connection = sqlite3.connect(":memory:", isolation_level=None)
+        ensure_schema(connection)
+        ensure_repository(connection, REPOSITORY)
+        rare = range(0, common, common // 40)
+        write_events(
+            connection,
+            [
+                StoredEvent(
+                    REPOSITORY,
+                    key_of(number),
+                    "rare" if number in rare else "common",
+                    None,
+                    None,
+                    "x" * 300 if number in rare else "t",
+                    Outcome.SUCCESS,
+                    b"{}",
+                )
+                for number in range(common)
+            ],
+        )
+        costs[common] = steps_of(connection, query, Anchor(), by_complement=True)
+        connection.close()
+    assert costs[4_000] < 2 * costs[200]
 
 
 @pytest.mark.parametrize("backward", [False, True])

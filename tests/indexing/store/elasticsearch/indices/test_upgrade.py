@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
+import orjson
 import pytest
 
 from indexing.errors import StoreError, StoreUnavailableError, StoreVersionError
+from indexing.models.events import EventQuery, Outcome
 from indexing.models.paging import Anchor
 from indexing.models.quarantines import QuarantineQuery, QuarantineRequest, QuarantineSource
 from indexing.names import RepositoryName
@@ -27,13 +30,14 @@ from indexing.store.elasticsearch.indices import (
 )
 from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION, TEMPLATES_VERSION, Layout
 from indexing.store.elasticsearch.store import ElasticsearchStore
-from tests.builders import NOON, WIDGETS, load_names, make_event
+from tests.builders import NOON, WIDGETS, after, load_names, make_event
 from tests.indexing.store.elasticsearch.inspection import ask, event_ids, names, open_at
 from tests.whole_state import read_all
 
 pytestmark = pytest.mark.fresh_indices
 
 NEXT = LAYOUT_VERSION + 1
+EVERY_EVENT = EventQuery(WIDGETS, NOON, after(days=1))
 # An existing field can never be changed to this.
 STORED = {"type": "keyword", "store": True}
 
@@ -101,6 +105,44 @@ async def test_new_fields_are_added_to_every_index_and_to_later_ones(
     assert [line for line in after_it if line in before] == [
         line for line in before if not line.startswith("events ")
     ]
+
+
+async def test_events_of_an_earlier_release_get_their_trigger_and_outcome(
+    elasticsearch_place: ElasticsearchPlace, of_version: Callable[[int], None]
+) -> None:
+    of_version(2)
+    store = await open_at(elasticsearch_place)
+    await store.ensure_repository(WIDGETS)
+    kinds = ["action.queue.leave", "action.merge", "command.queue"]
+    await store.write_events(
+        [
+            make_event(
+                n, event_type=kinds[n % 3], trigger="r" * (n + 1), metadata={"merged": False}
+            )
+            for n in range(300)
+        ]
+    )
+    index = f"{elasticsearch_place.prefix}-events-2026-09"
+    found = await ask(store, "GET", f"/{index}/_search?size=300")
+    lines = []
+    for hit in found["hits"]["hits"]:
+        source = {k: v for k, v in hit["_source"].items() if k not in ("trigger", "outcome")}
+        about = {"_index": index, "_id": hit["_id"], "routing": hit["_routing"]}
+        lines += [orjson.dumps({"index": about}), orjson.dumps(source)]
+    await ask(store, "POST", "/_bulk?refresh=true", b"\n".join([*lines, b""]))
+    await store.close()
+    of_version(3)
+    upgraded = await open_at(elasticsearch_place)
+    for outcome, kind in zip(
+        (Outcome.FAILURE, Outcome.SUCCESS, Outcome.NEUTRAL), kinds, strict=True
+    ):
+        query = replace(EVERY_EVENT, outcomes=(outcome,))
+        rows = (await upgraded.list_events(query, Anchor(), 300)).rows
+        assert {orjson.loads(row.body)["type"] for row in rows} == {kind}
+        assert len(rows) == 100
+    query = replace(EVERY_EVENT, triggers=("r" * 255, "r" * 256))
+    assert [row.id for row in (await upgraded.list_events(query, Anchor(), 9)).rows] == [254]
+    await upgraded.close()
 
 
 async def test_of_processes_that_start_together_one_upgrades(

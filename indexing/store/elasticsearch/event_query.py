@@ -1,0 +1,55 @@
+"""The query of the event log: what it matches, and in which slices it looks."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from indexing.models.events import EventQuery
+from indexing.store.elasticsearch.cluster import Cluster, routing_of
+from indexing.store.elasticsearch.indices.retention import Retention
+from indexing.store.elasticsearch.indices.slices import slices_between
+from indexing.timestamps import to_microseconds
+
+TIME: Final = "received_at"
+
+
+def slices_of(cluster: Cluster, query: EventQuery) -> str:
+    """Return the indices that hold the time range, because a search queries all that it names."""
+    names = slices_between(query.received_from, query.received_to)
+    if names is None:
+        return cluster.layout.events
+    # As patterns, because a month without events has no index.
+    return ",".join(cluster.layout.events_of(f"{name}*") for name in names)
+
+
+def make_query(query: EventQuery, retention: Retention) -> dict[str, Any]:
+    """Return the query for the events that retention has not dropped."""
+    start = to_microseconds(query.received_from)
+    window = {"gte": start, "lt": to_microseconds(query.received_to)}
+    filters: list[dict[str, Any]] = [
+        {"term": {"repository_id": routing_of(query.repository)}},
+        {"range": {TIME: window}},
+    ]
+    excluded = []
+    for field, values, left_out in (
+        ("pull_request", query.pull_requests, query.pull_requests_excluded),
+        ("type", query.event_types, query.event_types_excluded),
+        ("trigger", query.triggers, query.triggers_excluded),
+        (
+            "outcome",
+            [each.value for each in query.outcomes],
+            [each.value for each in query.outcomes_excluded],
+        ),
+    ):
+        if values:
+            filters.append({"terms": {field: list(values)}})
+        if left_out:
+            excluded.append({"terms": {field: list(left_out)}})
+    if query.base_ref is not None:
+        filters.append({"term": {"base_ref": query.base_ref}})
+    found: dict[str, Any] = {"filter": filters}
+    if retention.reaches(start):
+        excluded += retention.hidden(TIME)
+    if excluded:
+        found["must_not"] = excluded
+    return {"bool": found}

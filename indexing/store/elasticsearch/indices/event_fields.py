@@ -1,0 +1,64 @@
+"""Fills the fields of events that an earlier release has stored without them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import orjson
+
+from indexing.models.events import MAX_TRIGGER_LENGTH
+from indexing.store.elasticsearch.client import bulk
+from indexing.store.elasticsearch.client.bulk import Operation
+from indexing.store.elasticsearch.client.connection import Connection, Version
+from indexing.store.elasticsearch.client.scanning import scan
+from indexing.store.elasticsearch.indices.layout import Layout
+
+_EVENTS_A_PAGE: Final = 1_000
+
+
+async def fill_outcomes(
+    connection: Connection, layout: Layout, renew: Callable[[], Awaitable[None]]
+) -> None:
+    """Fill trigger and outcome of each event without an outcome; a repeated call does the rest.
+
+    `renew` is called after each page.
+    """
+    await connection.refresh(layout.events)
+    body = {
+        "size": _EVENTS_A_PAGE,
+        "query": {"bool": {"must_not": [{"exists": {"field": "outcome"}}]}},
+        "sort": [{"received_at": "desc"}, {"id": "desc"}, {"repository_id": "desc"}],
+        "seq_no_primary_term": True,
+    }
+    async for hits in scan(connection, layout.events, body):
+        operations = [
+            Operation(
+                "index",
+                hit["_index"],
+                hit["_id"],
+                hit["_routing"],
+                {**hit["_source"], **_fields_of(hit["_source"])},
+                Version(hit["_seq_no"], hit["_primary_term"]).parameters,
+            )
+            for hit in hits
+        ]
+        # Retention may delete a slice meanwhile.
+        await bulk.send(connection, operations, visible=False, may_be_gone=True)
+        await renew()
+    await connection.refresh(layout.events)
+
+
+def _fields_of(source: Mapping[str, Any]) -> dict[str, Any]:
+    # It builds the schemas of all events, and an upgrade is rare.
+    from indexing.events.catalogue import CATALOGUE
+    from indexing.events.outcomes import NEUTRAL, decide_outcome
+
+    event = orjson.loads(source["body"])
+    declared = CATALOGUE.get(source["type"])
+    outcome = NEUTRAL if declared is None else decide_outcome(declared.outcome, event["metadata"])
+    trigger = event["trigger"]
+    return {
+        "trigger": trigger if len(trigger) <= MAX_TRIGGER_LENGTH else None,
+        "outcome": outcome.value,
+    }

@@ -1,0 +1,143 @@
+"""Plans a read of the event log: which index it uses, and what is left to check. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import orjson
+
+from indexing.models.events import EventQuery, Outcome
+from indexing.store.sqlite.columns import OUTCOME_NUMBERS
+
+PULL_REQUEST: Final = "pull_request"
+TYPE: Final = "type"
+TRIGGER: Final = "triggered_by"
+BASE_REF: Final = "base_ref"
+OUTCOME: Final = "outcome"
+
+# Each index goes on in the order of the log. Those with few rows a value come first: a pull request
+# has few events, a type some, a branch and an outcome many.
+INDEXES: Final = {
+    PULL_REQUEST: "events_by_pull_request",
+    TYPE: "events_by_type",
+    TRIGGER: "events_by_trigger",
+    BASE_REF: "events_by_base_ref",
+    OUTCOME: "events_by_outcome",
+}
+BY_TIME: Final = "events_by_time"
+
+# A page reads from the index once for each value.
+_MOST_READS: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Restriction:
+    """What a query says about one column: the only values, or the values that are left out."""
+
+    column: str
+    values: tuple[Any, ...]
+    excluded: bool = False
+
+    @property
+    def condition(self) -> str:
+        """SQL with one parameter, however many values there are."""
+        these = "(SELECT value FROM json_each(?))"
+        if not self.excluded:
+            return f" AND {self.column} IN {these}"
+        return f" AND ({self.column} IS NULL OR {self.column} NOT IN {these})"
+
+    @property
+    def parameter(self) -> str:
+        """The parameter of `condition`."""
+        return orjson.dumps(self.values).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class EventPlan:
+    """Reads `index` once for each of `values` of `column`, or once, and checks the `rest`."""
+
+    index: str
+    column: str | None = None
+    values: tuple[Any, ...] = ()
+    rest: tuple[Restriction, ...] = ()
+
+    @property
+    def sign(self) -> str:
+        """The operator that finds a value: a trigger may be null, and null equals nothing."""
+        return "IS" if self.column == TRIGGER else "="
+
+    @property
+    def condition(self) -> str:
+        """SQL for the rest."""
+        return "".join(each.condition for each in self.rest)
+
+    @property
+    def parameters(self) -> list[str]:
+        """The parameters of `condition`."""
+        return [each.parameter for each in self.rest]
+
+    @property
+    def excluded_column(self) -> str | None:
+        """A column with few values, most of whose rows may be left out by this plan."""
+        if self.column is None:
+            for each in self.rest:
+                if each.excluded and each.column in (TYPE, TRIGGER):
+                    return each.column
+        return None
+
+    def by_complement(self, values: Sequence[Any]) -> EventPlan | None:
+        """Return the plan that reads all other values; `values` are all that the log has.
+
+        `None` if they are too many.
+        """
+        column = self.excluded_column
+        if column is None or len(values) > _MOST_READS:
+            return None
+        left_out = {v for each in self.rest if each.column == column for v in each.values}
+        return replace(
+            self,
+            index=INDEXES[column],
+            column=column,
+            values=tuple(value for value in values if value not in left_out),
+            rest=tuple(each for each in self.rest if each.column != column),
+        )
+
+
+def make_plan(query: EventQuery) -> EventPlan:
+    """Plan a query: by the filter that leaves the fewest rows, or by time."""
+    restrictions = restrictions_of(query)
+    for column, index in INDEXES.items():
+        for each in restrictions:
+            if each.column == column and not each.excluded:
+                rest = tuple(other for other in restrictions if other is not each)
+                return EventPlan(index, column, each.values, rest)
+    return EventPlan(BY_TIME, rest=restrictions)
+
+
+def restrictions_of(query: EventQuery) -> tuple[Restriction, ...]:
+    """What a query says about each column."""
+    base_refs = () if query.base_ref is None else (query.base_ref,)
+    found = [
+        *_restrict(PULL_REQUEST, query.pull_requests, query.pull_requests_excluded),
+        *_restrict(TYPE, query.event_types, query.event_types_excluded),
+        *_restrict(TRIGGER, query.triggers, query.triggers_excluded),
+        *_restrict(BASE_REF, base_refs, ()),
+    ]
+    if query.outcomes or query.outcomes_excluded:
+        # There are four: what is left out is what the others are.
+        some = query.outcomes or tuple(Outcome)
+        kept = [OUTCOME_NUMBERS[each] for each in some if each not in query.outcomes_excluded]
+        found.append(Restriction(OUTCOME, tuple(dict.fromkeys(kept))))
+    return tuple(found)
+
+
+def _restrict(
+    column: str, values: Sequence[Any], excluded: Sequence[Any]
+) -> tuple[Restriction, ...]:
+    if values:
+        # A repeated value must not repeat its rows.
+        kept = dict.fromkeys(value for value in values if value not in excluded)
+        return (Restriction(column, tuple(kept)),)
+    return (Restriction(column, tuple(excluded), excluded=True),) if excluded else ()

@@ -24,6 +24,8 @@ from tests.places import Place
 TESTS = tuple(f"suite.test_{number:02}" for number in range(25))
 EVENTS = 40
 _WARM = 20
+# A range whose bars do not move with the time.
+_ALL_TIME = "received_from=2000-01-01T00:00:00Z&received_to=2100-01-01T00:00:00Z"
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Stock:
         ci = f"/v1/ci/{name.owner}/repositories/{name.name}"
         return {
             "events": f"/v1/repos/{name.owner}/{name.name}/logs?per_page=5",
+            "event-aggregate": f"/v1/repos/{name.owner}/{name.name}/logs/aggregate?{_ALL_TIME}",
             "search": f"{ci}/search/tests?test_name=*_1*&sort=test_name",
             "test": f"{ci}/tests/{ids.test_id}",
             "quarantines": f"{ci}/quarantines",

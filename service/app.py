@@ -29,7 +29,14 @@ from service.context import (
     OpenApiDocument,
     utc_now,
 )
-from service.handlers import events, operations, quarantine_changes, quarantines, tests
+from service.handlers import (
+    event_aggregate,
+    events,
+    operations,
+    quarantine_changes,
+    quarantines,
+    tests,
+)
 from service.handlers.without_parameters import without_parameters
 from service.http.operations import Operation
 from service.ingest.limiter import LIMITER, RequestBodyLimiter
@@ -48,6 +55,7 @@ from service.routes import CHANGE_ROUTES, INGEST_ROUTES, READ_ROUTES, Route
 # Each operation of `service.routes` that reads, and its handler.
 _READ_HANDLERS: Final[Mapping[Operation, RouteHandler]] = {
     Operation.EVENTS: events.list_events,
+    Operation.EVENT_AGGREGATE: event_aggregate.aggregate_events,
     Operation.SEARCH: tests.search_tests,
     Operation.TEST: tests.get_test,
     Operation.QUARANTINES: quarantines.list_quarantines,

@@ -20,10 +20,18 @@ from service.http.query_string import IGNORED_HEADER, MAX_NAMES, MORE
 from service.middleware.rate_limit import LIMIT_HEADER, POLICY_HEADER
 from service.middleware.response_cache import PRIVATE
 from service.pagination.paginator import MAX_LINK_BYTES
-from service.routes import CHANGE_ROUTES, EVENT_MEDIA_TYPES, INGEST_ROUTES, READ_ROUTES, Route
+from service.routes import (
+    CHANGE_ROUTES,
+    EVENT_MEDIA_TYPES,
+    INGEST_ROUTES,
+    READ_ROUTES,
+    ListRoute,
+    Route,
+)
 from service.schemas.fields import Fragment
 from service.schemas.responses import (
     AddedQuarantineAnswer,
+    EventAggregateAnswer,
     EventIntakeAnswer,
     EventPageAnswer,
     HealthAnswer,
@@ -50,6 +58,7 @@ _BODIES: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 _ANSWERS: Final[Mapping[str, type[Schema]]] = {
+    "EventAggregate": EventAggregateAnswer,
     "TestPage": TestPageAnswer,
     "TestDetail": TestDetailAnswer,
     # Before the list of them, which would make it a component itself.
@@ -207,33 +216,16 @@ def _add_events(spec: APISpec) -> None:
 
 
 def _operation(route: Route, converter: OpenAPIConverter) -> dict[str, Any]:
-    parameters: list[dict[str, Any]] = [
-        {
-            "in": "path",
-            "name": parameter.name,
-            "required": True,
-            "schema": dict(parameter.schema),
-        }
-        for parameter in route.path
-    ]
+    parameters = _parameters(route, converter)
     headers = [*_EVERYWHERE]
     if route.method == "get":
         headers += PRIVATE
     if route.tagged:
         headers.append("ETag")
-        parameters.append(dict(_IF_NONE_MATCH))
-    if route.query is not None:
-        parameters += converter.schema2parameters(route.query, location="query")
+    if isinstance(route, ListRoute):
         headers.append("Link")
     headers.append(IGNORED_HEADER)
-    answer: dict[str, Any] = {
-        "description": "Success.",
-        "headers": _header_references(headers),
-    }
-    if route.answer is not None:
-        answer = _response("Success.", route.answer, _JSON, headers)
-    if route.binary_answer is not None:
-        answer["content"][route.binary_answer] = {"schema": _BINARY}
+    answer = _answer(route, headers)
     operation: dict[str, Any] = {
         "operationId": route.operation_id,
         "summary": route.summary,
@@ -259,6 +251,35 @@ def _operation(route: Route, converter: OpenAPIConverter) -> dict[str, Any]:
             "headers": _header_references(headers),
         }
     return operation
+
+
+def _parameters(route: Route, converter: OpenAPIConverter) -> list[dict[str, Any]]:
+    parameters: list[dict[str, Any]] = [
+        {
+            "in": "path",
+            "name": parameter.name,
+            "required": True,
+            "schema": dict(parameter.schema),
+        }
+        for parameter in route.path
+    ]
+    if route.tagged:
+        parameters.append(dict(_IF_NONE_MATCH))
+    if route.query is not None:
+        parameters += converter.schema2parameters(route.query, location="query")
+    return parameters
+
+
+def _answer(route: Route, headers: Sequence[str]) -> dict[str, Any]:
+    answer: dict[str, Any] = {
+        "description": "Success.",
+        "headers": _header_references(headers),
+    }
+    if route.answer is not None:
+        answer = _response("Success.", route.answer, _JSON, headers)
+    if route.binary_answer is not None:
+        answer["content"][route.binary_answer] = {"schema": _BINARY}
+    return answer
 
 
 def _problems(statuses: Sequence[int]) -> dict[str, Any]:

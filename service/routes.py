@@ -25,6 +25,7 @@ from service.http.path_params import (
 )
 from service.schemas.bodies import QuarantineBody
 from service.schemas.queries import (
+    EventAggregateQuery,
     EventsQuery,
     QuarantineChangesQuery,
     QuarantinesQuery,
@@ -103,6 +104,15 @@ LIST_EVENTS: Final = ListRoute(
     path=(OWNER, REPOSITORY),
     answer="EventPage",
     query=EventsQuery(),
+)
+AGGREGATE_EVENTS: Final = Route(
+    operation=Operation.EVENT_AGGREGATE,
+    url="/v1/repos/{owner}/{repository}/logs/aggregate",
+    operation_id="aggregateEvents",
+    summary="Count the events log: in all, over time, and by value",
+    path=(OWNER, REPOSITORY),
+    answer="EventAggregate",
+    query=EventAggregateQuery(),
 )
 SEARCH_TESTS: Final = ListRoute(
     operation=Operation.SEARCH,
@@ -198,6 +208,7 @@ SEND_TRACES_ALIAS: Final = replace(
 # A path is matched in this order, so a word comes before an id.
 READ_ROUTES: Final = (
     LIST_EVENTS,
+    AGGREGATE_EVENTS,
     SEARCH_TESTS,
     GET_TEST,
     LIST_QUARANTINES,

@@ -16,6 +16,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Protocol
 
+from indexing.models.event_aggregates import Bars, EventAggregate
 from indexing.models.events import EventKey, EventQuery, EventRow, StoredEvent
 from indexing.models.executions import Execution, Run
 from indexing.models.keys import ApplicationKey
@@ -149,6 +150,16 @@ class Reader(Protocol):
 
         Raises:
             StaleKeyError: retention has removed the row of the anchor.
+        """
+
+    async def aggregate_events(self, query: EventQuery, bars: Bars) -> EventAggregate:
+        """Count the events of the log that match; all zero for an unknown repository.
+
+        Equal to counting the rows of `list_events`. `bars` are those of the query's range
+        (`indexing.models.event_aggregates.choose_bars`).
+
+        Raises:
+            StoreUnavailableError: counting takes too long.
         """
 
     async def search_tests(

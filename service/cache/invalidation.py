@@ -17,6 +17,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from typing import Protocol
 
+from indexing.models.event_aggregates import Bars, EventAggregate
 from indexing.models.events import EventKey, EventQuery, EventRow, StoredEvent
 from indexing.models.executions import Execution, Run
 from indexing.models.keys import ApplicationKey
@@ -186,6 +187,9 @@ class InvalidatingStore(Store):
         self, query: EventQuery, anchor: Anchor[EventKey], limit: int
     ) -> Page[EventRow]:
         return await self._store.list_events(query, anchor, limit)
+
+    async def aggregate_events(self, query: EventQuery, bars: Bars) -> EventAggregate:
+        return await self._store.aggregate_events(query, bars)
 
     async def search_tests(
         self, query: TestQuery, anchor: Anchor[IdentityKey], limit: int

@@ -9,6 +9,7 @@ class Operation(Enum):
     """The reads, then the writes."""
 
     EVENTS = "events"
+    EVENT_AGGREGATE = "event-aggregate"
     SEARCH = "search"
     TEST = "test"
     QUARANTINES = "quarantines"

@@ -242,6 +242,10 @@ class EventFilters(Query):
             raise ValidationError("must not be after received_to", "received_from")
 
 
+class EventAggregateQuery(EventFilters):
+    """What is counted of the event log."""
+
+
 class EventsQuery(PagedQuery, EventFilters):
     """A page of the event log."""
 

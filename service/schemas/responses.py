@@ -46,6 +46,40 @@ class EventPageAnswer(PageAnswer):
     events = fields.List(Fragment("Event"), required=True, attribute="rows")
 
 
+class BarAnswer(Answer):
+    """One bar of a histogram."""
+
+    start = Moment()
+    end = Moment()
+    count = fields.Integer(required=True)
+
+
+class TextFacetAnswer(Answer):
+    """One value of a facet, and how many events have it."""
+
+    value = text()
+    count = fields.Integer(required=True)
+
+
+class NumberFacetAnswer(Answer):
+    """One number of a facet, and how many events have it."""
+
+    value = fields.Integer(required=True)
+    count = fields.Integer(required=True)
+
+
+class EventAggregateAnswer(Answer):
+    """The counts of the events that match."""
+
+    total = fields.Integer(required=True)
+    interval_size_seconds = fields.Float(required=True)
+    histogram = fields.List(fields.Nested(BarAnswer), required=True)
+    by_event_type = fields.List(fields.Nested(TextFacetAnswer), required=True)
+    by_outcome = fields.List(fields.Nested(TextFacetAnswer), required=True)
+    by_trigger = fields.List(fields.Nested(TextFacetAnswer), required=True)
+    by_pull_request = fields.List(fields.Nested(NumberFacetAnswer), required=True)
+
+
 class TestIdentityAnswer(Answer):
     """One (test, pipeline, job)."""
 

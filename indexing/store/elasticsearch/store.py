@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from indexing.models.event_aggregates import Bars, EventAggregate
 from indexing.models.events import EventKey, EventQuery, EventRow, StoredEvent
 from indexing.models.executions import Execution, Run
 from indexing.models.keys import ApplicationKey
@@ -26,6 +27,7 @@ from indexing.models.selections import ExecutionSelection, SelectionExtent
 from indexing.models.tests import IdentityKey, TestDetail, TestIdentity, TestQuery
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch import (
+    event_counts,
     events,
     executions,
     keys,
@@ -130,6 +132,9 @@ class ElasticsearchStore(Store):
         self, query: EventQuery, anchor: Anchor[EventKey], limit: int
     ) -> Page[EventRow]:
         return await events.list_events(self._cluster, query, anchor, limit)
+
+    async def aggregate_events(self, query: EventQuery, bars: Bars) -> EventAggregate:
+        return await event_counts.aggregate_events(self._cluster, query, bars)
 
     async def write_events(self, batch: Sequence[StoredEvent]) -> Sequence[EventOutcome]:
         return await events.write_events(self._cluster, batch)

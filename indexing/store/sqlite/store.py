@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from indexing.models.event_aggregates import Bars, EventAggregate
 from indexing.models.events import EventKey, EventQuery, EventRow, StoredEvent
 from indexing.models.executions import Execution, Run, group_by_run
 from indexing.models.keys import ApplicationKey
@@ -41,6 +42,7 @@ from indexing.store.interface import (
     StoreStatus,
 )
 from indexing.store.sqlite import (
+    event_counts,
     events,
     executions,
     keys,
@@ -132,6 +134,11 @@ class SqliteStore(Store):
         if make_plan(query).excluded_column is None:
             return await self._connections.read(read)
         return await self._connections.read_by_plans((read,), partial(read, by_complement=True))
+
+    async def aggregate_events(self, query: EventQuery, bars: Bars) -> EventAggregate:
+        return await self._connections.read_slowly(
+            partial(event_counts.aggregate_events, query=query, bars=bars)
+        )
 
     async def write_events(self, batch: Sequence[StoredEvent]) -> Sequence[EventOutcome]:
         outcomes = await self._connections.write_rows(batch, events.write_events, self._events_pace)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from indexing.models.events import Outcome
 from indexing.timestamps import format_timestamp
-from service.handlers.events import DEFAULT_RANGE, choose_window
+from service.handlers.event_query import DEFAULT_RANGE, choose_window
 from tests.builders import NOON, after, make_event
 from tests.service.front_door import LOGS, FrontDoor
 

@@ -1,0 +1,312 @@
+"""Counts the event log: by the hour and the day from kept counts, the rest from the events.
+
+Triggers of the tables keep the counts (`migrations/version_7.py`), so they are always exact.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from indexing.models.event_aggregates import (
+    MAX_FACET_VALUES,
+    Bars,
+    EventAggregate,
+    FacetValue,
+    rank,
+)
+from indexing.models.events import EventQuery, Outcome
+from indexing.store.sqlite.columns import OUTCOMES
+from indexing.store.sqlite.event_plan import (
+    OUTCOME,
+    PULL_REQUEST,
+    TRIGGER,
+    TYPE,
+    EventPlan,
+    Restriction,
+    make_plan,
+    restrictions_of,
+)
+from indexing.store.sqlite.repositories import find_repository_id
+from indexing.timestamps import to_microseconds
+
+_HOUR: Final = 3_600_000_000
+_DAY: Final = 24 * _HOUR
+
+# In place of null in the key of the kept counts; no text has it.
+_NONE: Final = "\0"
+_FACETS: Final = (TYPE, OUTCOME, TRIGGER)
+
+Span = tuple[int, int]
+
+
+@dataclass(slots=True)
+class _Counts:
+    """Counts by bar, and by the value of each facet but the pull requests."""
+
+    bars: Counter[int] = field(default_factory=Counter)
+    facets: dict[str, Counter[Any]] = field(
+        default_factory=lambda: {name: Counter() for name in _FACETS}
+    )
+
+    def subtract(self, other: _Counts) -> None:
+        self.bars.subtract(other.bars)
+        for name, counts in other.facets.items():
+            self.facets[name].subtract(counts)
+
+
+def aggregate_events(
+    connection: sqlite3.Connection, query: EventQuery, bars: Bars
+) -> EventAggregate:
+    repository_id = find_repository_id(connection, query.repository)
+    counts = _Counts()
+    pull_requests: tuple[FacetValue[int], ...] = ()
+    if repository_id is not None and query.received_from < query.received_to:
+        log = _Log(connection, repository_id, bars)
+        if query.pull_requests:
+            counts = log.count_rows(query)
+        elif query.pull_requests_excluded:
+            # What is left out is little: it is counted and taken off.
+            counts = log.count(replace(query, pull_requests_excluded=()))
+            left_out = replace(
+                query, pull_requests=query.pull_requests_excluded, pull_requests_excluded=()
+            )
+            counts.subtract(log.count_rows(left_out))
+        else:
+            counts = log.count(query)
+        pull_requests = log.rank_pull_requests(query)
+    facets = {name: +found for name, found in counts.facets.items()}
+    facets[TRIGGER].pop(None, None)
+    return EventAggregate(
+        total=counts.bars.total(),
+        histogram=tuple(counts.bars[bars.first + number] for number in range(bars.count)),
+        by_event_type=rank(facets[TYPE]),
+        by_outcome=rank({OUTCOMES[each].value: n for each, n in facets[OUTCOME].items()}),
+        by_trigger=rank(facets[TRIGGER]),
+        by_pull_request=pull_requests,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Log:
+    """The log of one repository."""
+
+    connection: sqlite3.Connection
+    repository_id: int
+    bars: Bars
+
+    def count(self, query: EventQuery) -> _Counts:
+        """Count what matches a query without a restriction of pull requests."""
+        counts = _Counts()
+        whole = _whole(query)
+        restrictions = restrictions_of(query)
+        for span, part in _split(whole, (_DAY, _HOUR)):
+            if span is None:
+                self._add_rows(counts.facets, query, part)
+            else:
+                self._add_kept(counts.facets, restrictions, span, part)
+        fitting = tuple(span for span in (_DAY, _HOUR) if self.bars.size % span == 0)
+        for span, part in _split(whole, fitting):
+            if span is None:
+                self._add_bars(counts.bars, query, part)
+            else:
+                self._add_kept_bars(counts.bars, restrictions, span, part)
+        return counts
+
+    def count_rows(self, query: EventQuery) -> _Counts:
+        """Count what matches any query, from the events alone."""
+        counts = _Counts()
+        whole = _whole(query)
+        self._add_rows(counts.facets, query, whole)
+        self._add_bars(counts.bars, query, whole)
+        return counts
+
+    def rank_pull_requests(self, query: EventQuery) -> tuple[FacetValue[int], ...]:
+        """The facet of the pull requests: their counts are kept for whole days."""
+        pieces: list[_Piece] = []
+        rest = self._complement(query)
+        if rest is None:
+            pieces += self._pull_rows(query, _whole(query), 1)
+        else:
+            pieces += self._kept_pulls(query)
+            for each in rest:
+                pieces += self._pull_rows(each, _whole(each), -1)
+        if not pieces:
+            return ()
+        counted = " UNION ALL ".join(piece.sql for piece in pieces)
+        rows = self.connection.execute(
+            f"SELECT pull_request, sum(n) AS total FROM ({counted})"
+            " WHERE pull_request IS NOT NULL GROUP BY 1 HAVING total > 0"
+            f" ORDER BY total DESC, 1 LIMIT {MAX_FACET_VALUES}",
+            [parameter for piece in pieces for parameter in piece.parameters],
+        )
+        return tuple(FacetValue(value, count) for value, count in rows)
+
+    def _complement(self, query: EventQuery) -> list[EventQuery] | None:
+        """The queries for all that kept counts have too much; `None` if that is the most of it.
+
+        Counts by pull request are kept of all events, so a filter takes off what it leaves out.
+        """
+        restrictions = restrictions_of(query)
+        others = [each for each in restrictions if each.column != PULL_REQUEST]
+        if query.pull_requests or len(others) > 1:
+            return None
+        if not others:
+            return []
+        every = _every(query)
+        left_out = replace(
+            every,
+            event_types=query.event_types_excluded if not query.event_types else (),
+            triggers=query.triggers_excluded if not query.triggers else (),
+        )
+        if others[0].column == OUTCOME:
+            outcomes = set(query.outcomes or Outcome) - set(query.outcomes_excluded)
+            left_out = replace(
+                every, outcomes=tuple(each for each in Outcome if each not in outcomes)
+            )
+            if len(outcomes) == len(Outcome):
+                return []
+        if left_out == every:
+            return None
+        uncounted = replace(left_out, pull_requests_excluded=())
+        most = self.count(replace(every, pull_requests_excluded=())).bars.total()
+        return [left_out] if self.count(uncounted).bars.total() * 2 < most else None
+
+    def _kept_pulls(self, query: EventQuery) -> Iterator[_Piece]:
+        # The index of the outcomes has the pull requests, that of the times does not.
+        every = replace(_every(query), outcomes=tuple(Outcome))
+        restrictions = restrictions_of(_every(query))
+        conditions = "".join(each.condition for each in restrictions)
+        for span, part in _split(_whole(query), (_DAY,)):
+            if span is None:
+                yield from self._pull_rows(every, part, 1)
+            else:
+                yield _Piece(
+                    "SELECT pull_request, count AS n FROM event_pull_counts"
+                    f" WHERE repository_id = ? AND start >= ? AND start < ?{conditions}",
+                    (self.repository_id, *part, *(each.parameter for each in restrictions)),
+                )
+
+    def _pull_rows(self, query: EventQuery, part: Span, sign: int) -> Iterator[_Piece]:
+        plan = make_plan(query)
+        found = f" AND {plan.column} {plan.sign} ?" if plan.column else ""
+        for one in _each(plan):
+            yield _Piece(
+                f"SELECT pull_request, {sign} AS n FROM events INDEXED BY {plan.index} WHERE"
+                f" repository_id = ?{found} AND received_at >= ? AND received_at < ?"
+                f"{plan.condition}",
+                (self.repository_id, *one, *part, *plan.parameters),
+            )
+
+    def _add_rows(self, facets: dict[str, Counter[Any]], query: EventQuery, part: Span) -> None:
+        for *values, count in self._group_rows(query, part, ", ".join(_FACETS), "1, 2, 3"):
+            for name, value in zip(_FACETS, values, strict=True):
+                facets[name][value] += count
+
+    def _add_bars(self, bars: Counter[int], query: EventQuery, part: Span) -> None:
+        number_of = _floor("received_at", self.bars.size)
+        for number, count in self._group_rows(query, part, number_of, "1"):
+            bars[number] += count
+
+    def _group_rows(
+        self, query: EventQuery, part: Span, values: str, grouped_by: str
+    ) -> Iterator[tuple[Any, ...]]:
+        plan = make_plan(query)
+        sql = (
+            f"SELECT {values}, count(*) FROM events INDEXED BY {plan.index}"
+            " WHERE repository_id = ?"
+            f"{f' AND {plan.column} {plan.sign} ?' if plan.column else ''}"
+            f" AND received_at >= ? AND received_at < ?{plan.condition}"
+            f" GROUP BY {grouped_by}"
+        )
+        for one in _each(plan):
+            yield from self.connection.execute(
+                sql, (self.repository_id, *one, *part, *plan.parameters)
+            )
+
+    def _add_kept(
+        self,
+        facets: dict[str, Counter[Any]],
+        restrictions: Sequence[Restriction],
+        span: int,
+        part: Span,
+    ) -> None:
+        columns = ", ".join(_FACETS)
+        rows = self._kept(f"{columns}, sum(count)", restrictions, span, part, columns)
+        for *values, count in rows:
+            for name, value in zip(_FACETS, values, strict=True):
+                facets[name][None if value == _NONE else value] += count
+
+    def _add_kept_bars(
+        self, bars: Counter[int], restrictions: Sequence[Restriction], span: int, part: Span
+    ) -> None:
+        number = _floor("start", self.bars.size)
+        for bar, count in self._kept(f"{number}, sum(count)", restrictions, span, part, "1"):
+            bars[bar] += count
+
+    def _kept(
+        self,
+        what: str,
+        restrictions: Sequence[Restriction],
+        span: int,
+        part: Span,
+        grouped_by: str,
+    ) -> sqlite3.Cursor:
+        conditions = "".join(each.condition for each in restrictions)
+        return self.connection.execute(
+            f"SELECT {what} FROM event_counts WHERE repository_id = ? AND span = ?"
+            f" AND start >= ? AND start < ?{conditions} GROUP BY {grouped_by}",
+            (self.repository_id, span, *part, *(each.parameter for each in restrictions)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A part of a query."""
+
+    sql: str
+    parameters: tuple[Any, ...]
+
+
+def _whole(query: EventQuery) -> Span:
+    return to_microseconds(query.received_from), to_microseconds(query.received_to)
+
+
+def _each(plan: EventPlan) -> list[tuple[Any, ...]]:
+    return [()] if plan.column is None else [(value,) for value in plan.values]
+
+
+def _every(query: EventQuery) -> EventQuery:
+    """The query without its filters but that of excluded pull requests."""
+    return EventQuery(
+        query.repository,
+        query.received_from,
+        query.received_to,
+        pull_requests_excluded=query.pull_requests_excluded,
+    )
+
+
+def _split(whole: Span, spans: Sequence[int]) -> Iterator[tuple[int | None, Span]]:
+    """Cut a range into whole spans, the longest first, and what is left at its ends."""
+    start, end = whole
+    if start >= end:
+        return
+    if not spans:
+        yield None, whole
+        return
+    span = spans[0]
+    first, last = -(-start // span) * span, end // span * span
+    if first >= last:
+        yield from _split(whole, spans[1:])
+        return
+    yield from _split((start, first), spans[1:])
+    yield span, (first, last)
+    yield from _split((last, end), spans[1:])
+
+
+def _floor(column: str, size: int) -> str:
+    """SQL for the number of the bar of a moment, which may be before 1970."""
+    return f"({column} / {size} - ({column} % {size} < 0))"

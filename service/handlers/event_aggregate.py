@@ -1,0 +1,80 @@
+"""Counts of the event log, for dashboards: a histogram and facets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from aiohttp import web
+
+from indexing.models.event_aggregates import Bars, EventAggregate, FacetValue, choose_bars
+from service.context import CONTEXT, REPOSITORY
+from service.handlers.event_query import choose_window, make_query
+from service.handlers.parameters import read_parameters
+from service.http.raw_response import respond_whole
+from service.middleware.response_cache import headers_of
+from service.schemas.compiled import compile_encoder
+from service.schemas.queries import EventAggregateQuery
+from service.schemas.responses import EventAggregateAnswer
+
+_QUERY: Final = EventAggregateQuery()
+_encode: Final = compile_encoder(EventAggregateAnswer)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bar:
+    start: datetime
+    end: datetime
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """What the answer is made of."""
+
+    found: EventAggregate
+    bars: Bars
+
+    @property
+    def total(self) -> int:
+        return self.found.total
+
+    @property
+    def interval_size_seconds(self) -> float:
+        return self.bars.seconds
+
+    @property
+    def histogram(self) -> Sequence[_Bar]:
+        return [
+            _Bar(*self.bars.bounds(number), count)
+            for number, count in enumerate(self.found.histogram)
+        ]
+
+    @property
+    def by_event_type(self) -> Sequence[FacetValue[str]]:
+        return self.found.by_event_type
+
+    @property
+    def by_outcome(self) -> Sequence[FacetValue[str]]:
+        return self.found.by_outcome
+
+    @property
+    def by_trigger(self) -> Sequence[FacetValue[str]]:
+        return self.found.by_trigger
+
+    @property
+    def by_pull_request(self) -> Sequence[FacetValue[int]]:
+        return self.found.by_pull_request
+
+
+async def aggregate_events(request: web.Request) -> web.StreamResponse:
+    """GET /v1/repos/{owner}/{repository}/logs/aggregate."""
+    parameters, ignored = read_parameters(request, _QUERY)
+    context = request.app[CONTEXT]
+    window = choose_window(parameters["received_from"], parameters["received_to"], context.clock())
+    query = make_query(request[REPOSITORY], parameters, window)
+    bars = choose_bars(query.received_from, query.received_to)
+    found = await context.reader.aggregate_events(query, bars)
+    return respond_whole(request, headers_of(ignored=ignored), _encode(_Counted(found, bars)))

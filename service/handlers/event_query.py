@@ -1,0 +1,44 @@
+"""From checked parameters to the store's query of the event log. Knows no request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from indexing.models.events import EventQuery, Outcome
+from indexing.names import RepositoryName
+from service.pagination.cursor import Window
+
+DEFAULT_RANGE: Final = timedelta(days=1)
+_BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
+
+
+def choose_window(start: datetime | None, end: datetime | None, now: datetime) -> Window:
+    """The range of the log that is asked for; what is not given is filled in."""
+    if end is None:
+        # A range that begins in the future alone is an empty one.
+        end = now if start is None else max(now, start)
+    if start is None:
+        start = end - DEFAULT_RANGE if end - _BEGINNING >= DEFAULT_RANGE else _BEGINNING
+    return Window(start, end)
+
+
+def make_query(
+    repository: RepositoryName, parameters: Mapping[str, Any], window: Window
+) -> EventQuery:
+    """The store's query of checked parameters."""
+    return EventQuery(
+        repository=repository,
+        received_from=window.received_from,
+        received_to=window.received_to,
+        pull_requests=parameters["pull_request"],
+        base_ref=parameters["base_ref"],
+        event_types=parameters["event_type"],
+        triggers=parameters["trigger"],
+        outcomes=tuple(map(Outcome, parameters["outcome"])),
+        event_types_excluded=parameters["not_event_type"],
+        triggers_excluded=parameters["not_trigger"],
+        outcomes_excluded=tuple(map(Outcome, parameters["not_outcome"])),
+        pull_requests_excluded=parameters["not_pull_request"],
+    )

@@ -1,0 +1,25 @@
+"""Reads the query parameters of an operation that has no pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from aiohttp import web
+from marshmallow import Schema
+
+from service.http import problems
+from service.http.query_string import load, name_ignored, split
+
+
+def read_parameters(request: web.Request, schema: Schema) -> tuple[Mapping[str, Any], str | None]:
+    """The parameters of an operation, and the header that names all others.
+
+    Raises:
+        Problem: 422 that names every wrong parameter.
+    """
+    pieces, unknown = split(request.rel_url.raw_query_string, schema.load_fields)
+    parameters, errors = load(schema, pieces)
+    if errors:
+        raise problems.invalid(errors)
+    return parameters, name_ignored(unknown)

@@ -1,0 +1,169 @@
+"""The counts of the event log: equal to counting its rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from indexing.models.event_aggregates import choose_bars
+from indexing.models.events import EventQuery, Outcome, StoredEvent
+from indexing.models.paging import Anchor
+from indexing.names import RepositoryName
+from indexing.store.interface import Store
+from tests.builders import GADGETS, NOON, WIDGETS, after, make_event
+
+KINDS = ("action.merge", "action.rebase", "action.squash")
+TRIGGERS = ("rule", "Rule", "", "ünïcode 🧪", "\uffff", "t" * 255, "t" * 256)
+BASES = (None, "main", "release")
+# Two and a half days around midnight, so that whole days and hours lie in it and beside it.
+START, END = after(hours=-30), after(hours=31)
+
+moments = st.integers(0, 61 * 3600 * 1_000_000).map(
+    lambda microseconds: START + timedelta(microseconds=microseconds)
+)
+# Whole hours and days are where kept counts begin and end.
+bounds = moments | st.integers(0, 61).map(lambda hours: START + timedelta(hours=hours))
+events = st.builds(
+    make_event,
+    st.integers(0, 1_000),
+    moments,
+    event_type=st.sampled_from(KINDS),
+    pull_request=st.none() | st.integers(1, 6),
+    base_ref=st.sampled_from(BASES),
+    trigger=st.sampled_from(TRIGGERS),
+    outcome=st.sampled_from(Outcome),
+)
+
+
+def some(values: Iterable[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
+    return st.just(()) | st.lists(st.sampled_from([*values]), max_size=3).map(tuple)
+
+
+filters = st.fixed_dictionaries(
+    {
+        "pull_requests": some(range(1, 7)),
+        "base_ref": st.sampled_from(BASES),
+        "event_types": some(KINDS),
+        "triggers": some(TRIGGERS),
+        "outcomes": some(Outcome),
+        "event_types_excluded": some(KINDS),
+        "triggers_excluded": some(TRIGGERS),
+        "outcomes_excluded": some(Outcome),
+        "pull_requests_excluded": some(range(1, 7)),
+    }
+)
+
+
+# What the examples of a property have written so far.
+known: list[StoredEvent] = []
+
+
+async def write(store: Store, batch: Iterable[StoredEvent]) -> None:
+    batch = list(batch)
+    for name in {event.repository for event in batch} | {WIDGETS}:
+        await store.ensure_repository(name)
+    if batch:
+        await store.write_events(batch)
+
+
+async def check(store: Store, query: EventQuery, known: Iterable[StoredEvent]) -> None:
+    """Compare the counts with those of the rows of a walk."""
+    keys = set()
+    anchor: Any = Anchor()
+    while True:
+        page = await store.list_events(query, anchor, 1_000)
+        keys |= {row.key for row in page.rows}
+        if not page.has_next:
+            break
+        anchor = Anchor(page.rows[-1].key)
+    rows = [each for each in known if each.key in keys]
+    bars = choose_bars(query.received_from, query.received_to)
+    found = await store.aggregate_events(query, bars)
+    assert found.total == len(rows) == len(keys)
+    assert len(found.histogram) == bars.count
+    for number, count in enumerate(found.histogram):
+        start, end = bars.bounds(number)
+        assert count == sum(start <= row.key.received_at < end for row in rows)
+    assert sum(found.histogram) == len(rows)
+
+    def facet(values: Iterable[Any]) -> list[tuple[Any, int]]:
+        counted = Counter(value for value in values if value is not None)
+        return sorted(counted.items(), key=lambda each: (-each[1], each[0]))[:100]
+
+    for facet_found, values in (
+        (found.by_event_type, [row.type for row in rows]),
+        (found.by_outcome, [row.outcome.value for row in rows]),
+        (found.by_trigger, [row.searchable_trigger for row in rows]),
+        (found.by_pull_request, [row.pull_request for row in rows]),
+    ):
+        pairs: Iterable[Any] = facet_found
+        assert [(each.value, each.count) for each in pairs] == facet(values)
+
+
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(st.lists(events, max_size=40), st.lists(st.tuples(filters, bounds, bounds), max_size=6))
+async def test_the_counts_are_those_of_the_walked_rows(
+    store: Store,
+    batch: list[StoredEvent],
+    asked: list[tuple[dict[str, Any], datetime, datetime]],
+) -> None:
+    known.extend(each for each in batch if each.key not in {k.key for k in known})
+    await write(store, batch)
+    for filters_, one, other in asked:
+        query = EventQuery(WIDGETS, min(one, other), max(one, other), **filters_)
+        await check(store, query, known)
+
+
+@pytest.fixture(autouse=True)
+def nothing_known(store: Store) -> None:
+    known.clear()
+
+
+async def test_what_retention_dropped_is_not_counted(store: Store) -> None:
+    rows = [
+        make_event(n, START + timedelta(minutes=7 * n), pull_request=n % 9, trigger=f"t{n % 3}")
+        for n in range(500)
+    ]
+    await write(store, rows)
+    before = rows[210].key.received_at
+    await store.prune(before, NOON)
+    left = [row for row in rows if row.key.received_at >= before]
+    await check(store, EventQuery(WIDGETS, START - timedelta(days=9), END), left)
+    await write(store, rows[:50])
+    await check(store, EventQuery(WIDGETS, START - timedelta(days=9), END), [*rows[:50], *left])
+
+
+async def test_a_facet_has_its_hundred_most_frequent_values(store: Store) -> None:
+    rows = [
+        make_event(n, START + timedelta(hours=n % 60), pull_request=n % 150, trigger=f"t{n % 130}")
+        for n in range(400)
+    ]
+    await write(store, rows)
+    await check(store, EventQuery(WIDGETS, START, END), rows)
+    await check(store, EventQuery(WIDGETS, START, END, triggers_excluded=("t1",)), rows)
+
+
+async def test_events_of_many_years_are_counted(store: Store) -> None:
+    rows = [make_event(n, NOON.replace(year=2001 + n, month=n % 12 + 1)) for n in range(25)]
+    await write(store, rows)
+    first, last = datetime.min.replace(tzinfo=NOON.tzinfo), datetime.max.replace(tzinfo=NOON.tzinfo)
+    await check(store, EventQuery(WIDGETS, first, last), rows)
+    await check(store, EventQuery(WIDGETS, NOON, NOON), rows)
+
+
+async def test_another_repository_is_not_counted(store: Store) -> None:
+    await write(store, [make_event(1), make_event(1, repository=GADGETS), make_event(2)])
+    bars = choose_bars(START, END)
+    for name, total in ((GADGETS, 1), (WIDGETS, 2), (RepositoryName("no", "body"), 0)):
+        found = await store.aggregate_events(EventQuery(name, START, END), bars)
+        assert (found.total, sum(found.histogram)) == (total, total)

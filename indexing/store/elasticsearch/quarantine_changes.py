@@ -65,7 +65,8 @@ async def complete(cluster: Cluster, slots: Sequence[QuarantineSlot]) -> None:
         for slot in current
         if slot.unlisted
     ]
-    await bulk.send(cluster.connection, [writing(cluster, slot) for slot in cleared], visible=False)
+    # Visible, because the next ruling finds slots by a search, and its write checks their versions.
+    await bulk.send(cluster.connection, [writing(cluster, slot) for slot in cleared], visible=True)
 
 
 async def list_changes(

@@ -20,7 +20,7 @@ OPTIONAL = {
     "MERGEWATCH_METRICS=true": ("prometheus_client",),
     "MERGEWATCH_HOST_API_URL=http://127.0.0.1:1": ("service.auth.code_host.client",),
 }
-NEVER = ("apispec", "redis", "elastic_transport")
+NEVER = ("apispec", "redis", "elastic_transport", "elasticsearch")
 
 # Runs `mergewatch serve`, checks its readiness, and prints the modules loaded.
 CODE = """

@@ -1,8 +1,8 @@
 """Requests to Elasticsearch: connections, timeouts, retries and error translation.
 
 Every response of the cluster passes through this module, and no exception of the driver leaves it.
-It uses the transport of the official client directly. The transport handles nodes, failover and
-connections; the client's layer above it costs more than a small request.
+The official client handles nodes, failover and connections. Requests that may be repeated later
+because of their status are repeated here, since the client would do so without a pause.
 """
 
 from __future__ import annotations
@@ -15,10 +15,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-import elastic_transport
 import orjson
-from elastic_transport import AsyncTransport, JsonSerializer, NodeConfig
+from elastic_transport import AsyncTransport, NodeConfig, TransportApiResponse
 from elastic_transport.client_utils import url_to_node_config
+from elasticsearch import (
+    ApiError,
+    AsyncElasticsearch,
+    OrjsonSerializer,
+    SerializationError,
+    TransportError,
+)
 
 from indexing.errors import StoreUnavailableError
 from indexing.store.elasticsearch.client.failures import (
@@ -33,16 +39,20 @@ from indexing.store.elasticsearch.client.failures import TooComplexError as TooC
 from indexing.store.elasticsearch.client.shared_refreshes import SharedRefreshes
 from indexing.store.elasticsearch.client.write_priority import WritePriority
 
-_JSON: Final = "application/vnd.elasticsearch+json"
-_NDJSON: Final = "application/vnd.elasticsearch+x-ndjson"
-# Request responses in the format of version 9 from any server; the newest still support it.
-_COMPATIBLE: Final = ";compatible-with=9"
+# The client adds its own major version, so that a newer server answers in the same format.
+_JSON: Final = "application/json"
+_NDJSON: Final = "application/x-ndjson"
+_VENDOR_JSON: Final = "application/vnd.elasticsearch+json"
+_VENDOR_NDJSON: Final = "application/vnd.elasticsearch+x-ndjson"
 
 # A node has fewer search threads than this, so excess requests queue there and not here.
 _CONNECTIONS_PER_NODE: Final = 64
 
 # A pattern may match no index. Closed indices are included, so that they raise an error.
 _WILDCARDS: Final = "open,closed"
+_COMPLETE: Final = "?" + urlencode(
+    {"allow_partial_search_results": "false", "expand_wildcards": _WILDCARDS}
+)
 
 _MISSING: Final = 404
 
@@ -93,11 +103,15 @@ class Version:
         return {"if_seq_no": self.seq_no, "if_primary_term": self.primary_term}
 
 
-class _Serializer(JsonSerializer):
-    mimetype = _JSON
+class _Transport(AsyncTransport):
+    """Drops deprecation warnings: the client walks the stack for each one, which is slow."""
 
-    def loads(self, data: bytes) -> Any:
-        return orjson.loads(data) if data else None
+    async def perform_request(  # type: ignore[override]
+        self, method: str, target: str, **options: Any
+    ) -> TransportApiResponse:
+        response = await super().perform_request(method, target, **options)
+        response.meta.headers.pop("warning", None)
+        return response
 
 
 class Connection:
@@ -110,27 +124,36 @@ class Connection:
         self.write_priority = WritePriority()
         self._refreshes = SharedRefreshes(self._refresh)
         self.reading = READING_AMONG_SEVERAL if several else READING
-        # At least one retry: the server may have closed a kept-alive connection.
-        self._repetitions = max(1, len(nodes) - 1)
-        self._transport = AsyncTransport(
-            nodes,
-            serializers={
-                mimetype: _Serializer() for mimetype in (_JSON, _NDJSON, "application/json")
-            },
-            retry_on_timeout=several,
-            retry_on_status=(),
-            # Retrying a dead node is cheap: it either answers or refuses the connection at once.
-            max_dead_node_backoff=1.0,
-            meta_header=False,
+        self._client = AsyncElasticsearch(
+            # Given node configurations, the client sends the credentials of one URL to all nodes.
+            _transport=_Transport(
+                nodes,
+                serializers=dict.fromkeys(
+                    (_JSON, _VENDOR_JSON, _VENDOR_NDJSON), OrjsonSerializer()
+                ),
+                # At least one retry: the server may have closed a kept-alive connection.
+                max_retries=max(1, len(nodes) - 1),
+                retry_on_timeout=several,
+                retry_on_status=(),
+                # Retrying a dead node is cheap: it answers or refuses the connection at once.
+                max_dead_node_backoff=1.0,
+                meta_header=False,
+            ),
+            api_key=api_key or None,
+            headers={"accept": _JSON},
         )
-        authorization = {"authorization": f"ApiKey {api_key}"} if api_key else {}
-        self._asking = authorization | {"accept": _JSON + _COMPATIBLE}
-        self._sending = self._asking | {"content-type": _JSON + _COMPATIBLE}
-        self._sending_lines = self._asking | {"content-type": _NDJSON + _COMPATIBLE}
+        # By type of the body and timeout. Copying a client costs more than a small request.
+        self._clients = {
+            (kind, patience.attempt): self._client.options(
+                headers={"content-type": kind} if kind else {}, request_timeout=patience.attempt
+            )
+            for kind in (None, _JSON, _NDJSON)
+            for patience in (self.reading, WRITING)
+        }
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._transport.close()
+        await self._client.close()
 
     async def request(
         self,
@@ -143,47 +166,24 @@ class Connection:
     ) -> Any:
         """Send one request and return the decoded response.
 
-        Transient errors are retried within `patience` (default: that of reads). Statuses in `allow`
-        are returned and not raised.
+        A body of bytes is sent as lines of JSON. Transient errors are retried within `patience`
+        (default: that of reads). Statuses in `allow` are returned and not raised.
 
         Raises:
             ConflictError: 409.
             StoreUnavailableError: no response in time, or an error that a retry may resolve.
             StoreError: any other error.
         """
-        if isinstance(body, bytes):
-            headers = self._sending_lines
-        elif body is not None:
-            headers = self._sending
-            body = orjson.dumps(body)
-        else:
-            headers = self._asking
-        return await self._repeat(method, target, headers, body, patience or self.reading, allow)
-
-    async def _repeat(
-        self,
-        method: str,
-        target: str,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        patience: Patience,
-        allow: Collection[int],
-    ) -> Any:
+        patience = patience or self.reading
+        kind = _NDJSON if isinstance(body, bytes) else None if body is None else _JSON
+        client = self._clients[kind, patience.attempt]
         pause = _FIRST_PAUSE
         status = 0
         answer: Any = None
         try:
             async with asyncio.timeout(patience.whole):
                 while True:
-                    meta, answer = await self._transport.perform_request(
-                        method,
-                        target,
-                        headers=headers,
-                        body=body,
-                        request_timeout=patience.attempt,
-                        max_retries=self._repetitions,
-                    )
-                    status = meta.status
+                    status, answer = await _perform(client, method, target, body)
                     if status in allow or not is_passing(status, _failure_in(answer)):
                         break
                     await asyncio.sleep(pause)
@@ -192,16 +192,22 @@ class Connection:
             told = f"answers {status} ({describe(_failure_in(answer))})"
             what = told if status else "does not answer"
             raise StoreUnavailableError(f"{self._name} {what}") from error
-        except elastic_transport.SerializationError as error:
-            raise StoreUnavailableError(f"{self._name} gives no readable answer") from error
-        except elastic_transport.TransportError as error:
+        except SerializationError as error:
+            raise self._unreadable() from error
+        except TransportError as error:
             # Its text contains the URL, which may hold a password.
             raise StoreUnavailableError(
                 f"{self._name} cannot be reached ({type(error).__name__})"
             ) from error
-        if status < 300 or status in allow:
-            return answer
-        raise error_of(status, answer)
+        if status >= 300 and status not in allow:
+            raise error_of(status, answer)
+        if isinstance(answer, str):
+            # A page of text, of a proxy for example.
+            raise self._unreadable()
+        return answer
+
+    def _unreadable(self) -> StoreUnavailableError:
+        return StoreUnavailableError(f"{self._name} gives no readable answer")
 
     async def get(
         self, index: str, document: str, *, routing: str | None = None
@@ -278,12 +284,10 @@ class Connection:
         Raises:
             TooComplexError: the engine refuses a pattern of the query.
         """
-        query = _query(
-            routing=routing,
-            allow_partial_search_results="false",
-            expand_wildcards=_WILDCARDS,
-        )
-        answer = await self.request("POST", f"/{index}/_search" + query, body, patience=patience)
+        target = f"/{index}/_search{_COMPLETE}"
+        if routing is not None:
+            target += f"&routing={quote(routing, safe='')}"
+        answer = await self.request("POST", target, body, patience=patience)
         return _checked(answer)
 
     async def search_both(
@@ -330,6 +334,18 @@ def _node_of(url: str) -> NodeConfig:
     # Trust the certificates of this machine and those that SSL_CERT_FILE adds.
     context = ssl.create_default_context() if node.scheme == "https" else None
     return node.replace(connections_per_node=_CONNECTIONS_PER_NODE, ssl_context=context)
+
+
+async def _perform(
+    client: AsyncElasticsearch, method: str, target: str, body: Any
+) -> tuple[int, Any]:
+    """Send one request; return the status and the decoded body, whatever they are."""
+    try:
+        response = await client.perform_request(method, target, body=body)
+    except ApiError as error:
+        # A server behind a proxy may lack the header that names the product: that is no error.
+        return error.meta.status, error.body
+    return response.meta.status, response.body
 
 
 def _query(**parameters: Any) -> str:

@@ -1,0 +1,188 @@
+"""Responses that no healthy node gives, and what is sent to a node, over a stand-in for it."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+import pytest
+from aiohttp import web
+from pytest_aiohttp.plugin import AiohttpServer
+from yarl import URL
+
+from indexing.errors import StoreError, StoreUnavailableError
+from indexing.store.elasticsearch.client.connection import ConflictError, Connection
+
+PASSWORD: Final = "hunter2"
+EMPTY: Final = b'{"timed_out": false, "_shards": {"failed": 0}, "hits": {"hits": []}}'
+
+Handler = Callable[[web.Request], Awaitable[web.Response]]
+
+
+def _json(body: bytes, status: int = 200, **headers: str) -> web.Response:
+    return web.Response(
+        status=status, body=body, content_type="application/json", headers=headers or None
+    )
+
+
+def _failure(status: int, kind: str) -> web.Response:
+    return _json(b'{"error": {"type": "%s", "reason": "why"}}' % kind.encode(), status)
+
+
+class Nodes:
+    """Stand-ins that answer every request as a test tells them to, and what they were sent."""
+
+    def __init__(self, start: AiohttpServer) -> None:
+        self._start = start
+        self.handler: Handler | None = None
+        self.asked: list[tuple[URL, web.Request]] = []
+
+    def say(self, *responses: Callable[[], web.Response]) -> None:
+        """Give these responses in turn, and the last one for good."""
+        waiting = list(responses)
+
+        async def answer(_: web.Request) -> web.Response:
+            return (waiting.pop(0) if len(waiting) > 1 else waiting[0])()
+
+        self.handler = answer
+
+    @asynccontextmanager
+    async def connect(
+        self, *users: str | None, api_key: str | None = None
+    ) -> AsyncIterator[Connection]:
+        """Connect to one node for each user, whose password is in the URL."""
+        urls = []
+        for user in users or (None,):
+            application = web.Application()
+            application.router.add_route("*", "/{path:.*}", self._answer)
+            address = (await self._start(application)).make_url("/")
+            urls.append(address.with_user(user).with_password(user and PASSWORD))
+        connection = Connection([str(url) for url in urls], api_key)
+        try:
+            yield connection
+        finally:
+            await connection.close()
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        self.asked.append((request.url, request))
+        assert self.handler is not None
+        return await self.handler(request)
+
+
+@pytest.fixture
+def nodes(aiohttp_server: AiohttpServer) -> Nodes:
+    return Nodes(aiohttp_server)
+
+
+async def test_a_response_that_does_not_name_the_product_is_used(nodes: Nodes) -> None:
+    nodes.say(lambda: _json(EMPTY))
+    async with nodes.connect() as connection:
+        for _ in range(2):
+            assert (await connection.search("events", {}))["hits"] == {"hits": []}
+
+
+async def test_deprecation_warnings_of_the_cluster_are_dropped(nodes: Nodes) -> None:
+    # pytest raises every warning.
+    nodes.say(lambda: _json(EMPTY, Warning='299 Elasticsearch-9.0.0 "deprecated"'))
+    async with nodes.connect() as connection:
+        assert (await connection.search("events", {}))["hits"] == {"hits": []}
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        lambda: web.Response(body=b"<html>a proxy</html>", content_type="text/html"),
+        lambda: web.Response(body=b"\xff\xfe", content_type="application/octet-stream"),
+        lambda: _json(b'{"hits": '),
+    ],
+    ids=["a page", "bytes", "half a document"],
+)
+async def test_what_no_node_says_means_unavailable(
+    nodes: Nodes, response: Callable[[], web.Response]
+) -> None:
+    nodes.say(response)
+    async with nodes.connect() as connection:
+        with pytest.raises(StoreUnavailableError, match="gives no readable answer"):
+            await connection.search("events", {})
+
+
+async def test_a_passing_failure_is_repeated(nodes: Nodes) -> None:
+    nodes.say(
+        lambda: _failure(503, "no_master"),
+        lambda: web.Response(body=b"<html>a proxy</html>", content_type="text/html", status=502),
+        lambda: _json(EMPTY),
+    )
+    async with nodes.connect() as connection:
+        assert (await connection.search("events", {}))["hits"] == {"hits": []}
+    assert len(nodes.asked) == 3
+
+
+async def test_a_lasting_failure_is_told_with_its_reason_and_not_repeated(nodes: Nodes) -> None:
+    nodes.say(lambda: _failure(400, "parsing_exception"))
+    async with nodes.connect() as connection:
+        with pytest.raises(StoreError, match="answers 400 \\(parsing_exception: why\\)"):
+            await connection.search("events", {})
+    assert len(nodes.asked) == 1
+
+
+async def test_a_status_that_the_caller_allows_is_no_failure(nodes: Nodes) -> None:
+    nodes.say(lambda: _failure(409, "version_conflict"))
+    async with nodes.connect() as connection:
+        answer = await connection.request("DELETE", "/events/_doc/1", allow={409})
+        assert answer["error"]["type"] == "version_conflict"
+        with pytest.raises(ConflictError):
+            await connection.request("DELETE", "/events/_doc/1")
+
+
+async def test_the_format_of_one_version_is_asked_for(nodes: Nodes) -> None:
+    nodes.say(lambda: _json(b"{}"))
+    async with nodes.connect() as connection:
+        await connection.request("GET", "/")
+        await connection.request("PUT", "/events", {"settings": {}})
+        await connection.request("POST", "/_bulk", b"{}\n")
+    asked, sent, sent_lines = (request for _, request in nodes.asked)
+    vendor, version = "application/vnd.elasticsearch+", "compatible-with=9"
+    assert "Content-Type" not in asked.headers
+    for request, header, kind in (
+        (asked, "Accept", "json"),
+        (sent, "Accept", "json"),
+        (sent, "Content-Type", "json"),
+        (sent_lines, "Accept", "json"),
+        (sent_lines, "Content-Type", "x-ndjson"),
+    ):
+        media, _, parameter = request.headers[header].partition(";")
+        assert (media, parameter.strip()) == (vendor + kind, version)
+
+
+async def test_each_node_gets_the_credentials_of_its_own_url(nodes: Nodes) -> None:
+    nodes.say(lambda: _json(b"{}"))
+    users = {"Basic " + base64.b64encode(f"{name}:{PASSWORD}".encode()).decode() for name in "ab"}
+    async with nodes.connect("a", "b", None) as connection:
+        for _ in range(6):
+            await connection.request("GET", "/")
+    sent = {(url.port, request.headers.get("Authorization")) for url, request in nodes.asked}
+    assert len(sent) == 3
+    assert {header for _, header in sent} == users | {None}
+
+
+async def test_an_api_key_goes_to_every_node_and_into_no_message(nodes: Nodes) -> None:
+    nodes.say(lambda: _failure(401, "security_exception"))
+    async with nodes.connect("a", None, api_key="c2VjcmV0") as connection:
+        for _ in range(2):
+            with pytest.raises(StoreUnavailableError) as raised:
+                await connection.request("GET", "/")
+            assert "c2VjcmV0" not in str(raised.value)
+            assert PASSWORD not in str(raised.value)
+    assert {request.headers["Authorization"] for _, request in nodes.asked} == {"ApiKey c2VjcmV0"}
+
+
+async def test_a_node_that_is_gone_is_named_without_its_password() -> None:
+    connection = Connection([f"http://user:{PASSWORD}@127.0.0.1:1"])
+    try:
+        with pytest.raises(StoreUnavailableError) as raised:
+            await connection.request("GET", "/")
+    finally:
+        await connection.close()
+    assert str(raised.value) == "Elasticsearch at 127.0.0.1:1 cannot be reached (ConnectionError)"

@@ -18,15 +18,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from redis.asyncio.connection import AbstractConnection
-
 from service.cache.redis_connector import (
     FULL,
     LIMIT_SECONDS,
     Command,
+    RedisClient,
     RedisConnector,
-    read_reply,
-    time_limit,
+    TimeLimit,
 )
 from service.cache.redis_failures import Reason, explain, find_reason, is_refusal
 
@@ -72,7 +70,7 @@ class RedisConnection:
     def __init__(self, url: str, probe_key: bytes = b"mergewatch:probe") -> None:
         """`probe_key` begins the names of keys that every new connection is tried with."""
         self._connector = RedisConnector(url, probe_key)
-        self._connection: AbstractConnection | None = None
+        self._client: RedisClient | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._failures = 0
         self._rest_until = 0.0
@@ -93,12 +91,12 @@ class RedisConnection:
     @property
     def is_usable(self) -> bool:
         """Whether values can be read and written."""
-        return self._connection is not None and not self._is_full
+        return self._client is not None and not self._is_full
 
     @property
     def is_refused(self) -> bool:
         """Whether a server is there that refuses what the cache needs: waiting is no use."""
-        return self._connection is None and self._reason is not None and is_refusal(self._reason)
+        return self._client is None and self._reason is not None and is_refusal(self._reason)
 
     @property
     def failures(self) -> Mapping[Reason, int]:
@@ -122,15 +120,15 @@ class RedisConnection:
 
     async def connect(self) -> bool:
         """Try to have a connection, once, whatever rest is due; tells whether there is one."""
-        if self._connection is None and not self._closed:
+        if self._client is None and not self._closed:
             if self._connecting is None:
                 self._connecting = asyncio.create_task(self._connect())
             await asyncio.wait([self._connecting])
-        return self._connection is not None
+        return self._client is not None
 
     async def get(self, keys: Keys) -> Values | None:
         """The values of these keys; nothing when Redis does not tell in time."""
-        if self._connection is None:
+        if self._client is None:
             self._look_for_redis()
             return None
         waiter: asyncio.Future[Values | None] = asyncio.get_running_loop().create_future()
@@ -144,7 +142,7 @@ class RedisConnection:
 
     async def order(self, commands: Sequence[Command]) -> Replies | None:
         """The replies to these commands, `None` for a refused one; nothing when none came."""
-        if self._connection is None:
+        if self._client is None:
             self._look_for_redis()
             return None
         waiter: asyncio.Future[Replies | None] = asyncio.get_running_loop().create_future()
@@ -155,7 +153,7 @@ class RedisConnection:
     def write(self, command: Command, size: int) -> None:
         """Send a command of about that size when there is room, and do not wait for its reply."""
         if (
-            self._connection is not None
+            self._client is not None
             and len(self._writes) < MAX_WAITING_WRITES
             and self._waiting_bytes + size <= MAX_WAITING_BYTES
         ):
@@ -219,15 +217,12 @@ class RedisConnection:
 
     async def _converse(self, commands: Sequence[Command], began: float) -> Replies | None:
         """Send the commands and read their replies; nothing, and no connection, if that fails."""
-        connection = self._connection
-        if connection is None:
+        client = self._client
+        if client is None:
             return None
         try:
-            async with time_limit(LIMIT_SECONDS - (time.monotonic() - began)):
-                await connection.send_packed_command(
-                    connection.pack_commands(commands), check_health=False
-                )
-                replies = [await read_reply(connection) for _ in commands]
+            async with TimeLimit(LIMIT_SECONDS - (time.monotonic() - began)):
+                replies = await client.execute(commands)
         except Exception as error:  # noqa: BLE001 - whatever it was, it is a miss
             await self._fail(error)
             return None
@@ -243,11 +238,11 @@ class RedisConnection:
 
     async def _connect(self) -> None:
         try:
-            connection, replies = await self._connector.connect()
+            client, replies = await self._connector.connect()
         except Exception as error:  # noqa: BLE001 - whatever it was, there is no connection
             self._note_failure(error)
         else:
-            self._connection = connection
+            self._client = client
             self._reason = None
             _log.info("redis connected")
             self._note_full(replies)
@@ -296,9 +291,9 @@ class RedisConnection:
         _log.log(level, explain(reason, self._connector.address), extra=about)
 
     async def _drop_connection(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            await connection.disconnect(nowait=True)
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
 
     def _refuse_all(self) -> None:
         _refuse((*self._gets.values(), *(order[1] for order in self._orders)))

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
+from types import TracebackType
 from typing import Any, Final
 
-from redis.asyncio.connection import (
-    AbstractConnection,
-    Connection,
-    UnixDomainSocketConnection,
-    parse_url,
-)
+from redis.asyncio import ConnectionPool, Redis
+from redis.asyncio.connection import AbstractConnection, parse_url
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import ResponseError
 
 from service.cache.redis_failures import Reason, find_new_node, find_reason, is_about_one_key
@@ -43,15 +40,75 @@ FULL: Final = object()
 Command = tuple[bytes | str | int, ...]
 
 
+class _OneConnection(ConnectionPool):
+    """The one connection of a client, which is never replaced in passing.
+
+    Another pool would connect again within a request, to a server that nobody has tried, and look
+    for data on the socket before each command, which costs as much as a look-up.
+    """
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self._one: AbstractConnection = self.connection_class(**self.connection_kwargs)
+
+    async def connect(self) -> None:
+        await self._one.connect()
+
+    async def get_connection(self, *_: object, **__: object) -> AbstractConnection:
+        if not self._one.is_connected:
+            raise RedisConnectionError("the connection is closed")
+        return self._one
+
+    async def release(self, connection: AbstractConnection) -> None:
+        """Keep it: there is one user at a time."""
+
+    async def aclose(self) -> None:
+        await self._one.disconnect(nowait=True)
+
+
+class RedisClient:
+    """A client with one connection, which gives replies as they are."""
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        self._pool = _OneConnection(**arguments)
+        self._client = Redis(connection_pool=self._pool)
+        self._client.response_callbacks.clear()
+
+    async def connect(self) -> None:
+        await self._pool.connect()
+
+    async def close(self) -> None:
+        await self._pool.aclose()
+
+    async def execute(self, commands: Sequence[Command]) -> list[Any]:
+        """Send the commands at once and return their replies.
+
+        A reply is `None` if the value of the key does not fit the command, and `FULL` if there is
+        no memory left.
+
+        Raises:
+            Exception: the connection is of no use any more.
+        """
+        if len(commands) == 1:
+            # A pipeline costs twice as much, and most look-ups are one MGET.
+            try:
+                return [await self._client.execute_command(*commands[0])]
+            except ResponseError as error:
+                return [_reply_of(error)]
+        pipeline = self._client.pipeline(transaction=False)
+        for command in commands:
+            pipeline.execute_command(*command)
+        return [_reply_of(reply) for reply in await pipeline.execute(raise_on_error=False)]
+
+
 class RedisConnector:
     """Finds the server behind a URL. The URL is in no message and no `repr`."""
 
     def __init__(self, url: str, probe_key: bytes) -> None:
-        given: dict[str, Any] = dict(parse_url(url))
-        self._kind: type[AbstractConnection] = given.pop("connection_class", Connection)
         # Without these: two answers that nobody reads, and a minute of retries on a silent host.
-        self._arguments = given | {
+        self._arguments: dict[str, Any] = parse_url(url) | {
             "driver_info": None,
+            "decode_responses": False,
             "protocol": 2,
             "retry": Retry(NoBackoff(), 0),
             "socket_timeout": None,
@@ -73,41 +130,41 @@ class RedisConnector:
 
     def follow(self, error: Exception) -> bool:
         """Turn to the node that the error points to, if it does."""
-        if issubclass(self._kind, UnixDomainSocketConnection):
-            return False
         arguments = self._arguments | self._node
+        if "path" in arguments:
+            return False
         node = find_new_node(error, str(arguments.get("host", "localhost")))
         if node is not None:
             self._node = {"host": node[0], "port": node[1]}
         return node is not None
 
-    async def connect(self) -> tuple[AbstractConnection, list[Any]]:
-        """A connection that serves all commands of the cache, and the replies to the probe.
+    async def connect(self) -> tuple[RedisClient, list[Any]]:
+        """A client that may use all commands of the cache, and the replies to the probe.
 
         Raises:
             Exception: there is none; the next attempt begins at the URL.
         """
         redirects = 0
         while True:
-            connection = self._kind(**self._arguments | self._node)
+            client = RedisClient(self._arguments | self._node)
             try:
                 async with asyncio.timeout(CONNECT_SECONDS):
-                    await connection.connect()
-                async with time_limit(LIMIT_SECONDS):
-                    return connection, await self._probe(connection)
+                    await client.connect()
+                async with TimeLimit(LIMIT_SECONDS):
+                    return client, await client.execute(self._probe())
             except Exception as error:
-                await connection.disconnect(nowait=True)
+                await client.close()
                 redirects += 1
                 if redirects > MAX_REDIRECTS or not self.follow(error):
                     self._node = {}
                     raise
             except BaseException:
-                await connection.disconnect(nowait=True)
+                await client.close()
                 raise
 
-    async def _probe(self, connection: AbstractConnection) -> list[Any]:
+    def _probe(self) -> list[Command]:
         key = self._probe_key
-        commands: list[Command] = [
+        return [
             ("SET", key, 0, "PX", _PROBE_MILLISECONDS, "NX"),
             ("INCRBY", key, 1),
             ("PEXPIRE", key, _PROBE_MILLISECONDS),
@@ -116,36 +173,39 @@ class RedisConnector:
             ("MGET", key),
             ("DEL", key),
         ]
-        await connection.send_packed_command(connection.pack_commands(commands), check_health=False)
-        return [await read_reply(connection) for _ in commands]
 
 
-async def read_reply(connection: AbstractConnection) -> Any:
-    """One reply; nothing where the key's value does not fit the command, `FULL` without memory.
-
-    Raises:
-        Exception: the connection is of no use any more.
-    """
-    try:
-        return await connection.read_response(disable_decoding=True)
-    except ResponseError as error:
-        if find_reason(error) is Reason.OOM:
-            return FULL
-        if is_about_one_key(error):
-            return None
-        raise
+def _reply_of(reply: Any) -> Any:
+    if not isinstance(reply, ResponseError):
+        return reply
+    if find_reason(reply) is Reason.OOM:
+        return FULL
+    if is_about_one_key(reply):
+        return None
+    raise reply
 
 
-@asynccontextmanager
-async def time_limit(seconds: float) -> AsyncIterator[None]:
-    """Limit the time of what is within."""
-    loop = asyncio.get_running_loop()
-    async with asyncio.timeout(None) as limit:
-        timer = loop.call_later(
-            max(0.0, seconds - GRACE_SECONDS),
-            lambda: limit.reschedule(loop.time() + GRACE_SECONDS),
+class TimeLimit:
+    """Limits the time of what is within. A generator in its place would cost more."""
+
+    __slots__ = ("_limit", "_seconds", "_timer")
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = max(0.0, seconds - GRACE_SECONDS)
+        self._limit = asyncio.timeout(None)
+
+    async def __aenter__(self) -> None:
+        await self._limit.__aenter__()
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(
+            self._seconds, lambda: self._limit.reschedule(loop.time() + GRACE_SECONDS)
         )
-        try:
-            yield
-        finally:
-            timer.cancel()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._timer.cancel()
+        await self._limit.__aexit__(kind, error, trace)

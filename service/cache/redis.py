@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from typing import Final, TypeGuard, cast
 
 from service.cache.backend import (
@@ -37,13 +37,6 @@ _MAX_KEPT_KEYS: Final = 10_000
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Pending:
-    """An invalidation that Redis has not confirmed, and until when it matters. No two are equal."""
-
-    until: float
-
-
 def key_prefix(store_id: str) -> str:
     """The prefix of all keys of one store.
 
@@ -62,12 +55,12 @@ class RedisBackend(CacheBackend):
         self._signer = signer
         self._prefix = key_prefix(store_id)
         self._keys: dict[tuple[str, ...], tuple[bytes, ...]] = {}
-        # Invalidations by namespace that Redis has not confirmed.
-        self._pending: dict[str, _Pending] = {}
+        # The namespaces whose invalidation Redis has not confirmed, and until when it matters.
+        self._pending: dict[str, float] = {}
         self._sending: asyncio.Task[None] | None = None
+        # Set while a writer has nothing to wait for: Redis has confirmed all, or refuses.
+        self._settled = asyncio.Event()
         self._patient = True
-        # Set once Redis refuses the pending commands, so that no writer waits for them.
-        self._refused: asyncio.Future[None] | None = None
 
     @property
     def status(self) -> SharedStatus:
@@ -134,11 +127,11 @@ class RedisBackend(CacheBackend):
         return replies[1], replies[2] / 1000
 
     async def invalidate(self, namespaces: Iterable[str]) -> None:
-        pending = _Pending(time.monotonic() + LONGEST_LIFETIME)
-        self._pending.update(dict.fromkeys(namespaces, pending))
+        until = time.monotonic() + LONGEST_LIFETIME
+        self._pending.update(dict.fromkeys(namespaces, until))
         if self._sending is None:
-            self._refused = asyncio.get_running_loop().create_future()
-            self._sending = asyncio.create_task(self._send_pending(self._refused))
+            self._settled.clear()
+            self._sending = asyncio.create_task(self._send_pending())
         if self._patient:
             await self._wait_for_redis()
 
@@ -152,13 +145,10 @@ class RedisBackend(CacheBackend):
 
     async def _wait_for_redis(self) -> None:
         """Wait until Redis has confirmed all invalidations, at most `INVALIDATE_SECONDS`."""
-        sending, refused = self._sending, self._refused
-        if sending is None or refused is None:
-            return
-        await asyncio.wait(
-            [sending, refused], timeout=INVALIDATE_SECONDS, return_when=asyncio.FIRST_COMPLETED
-        )
-        if not sending.done() and self._patient:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(INVALIDATE_SECONDS):
+                await self._settled.wait()
+        if self._pending and self._patient:
             # A long import does not wait at each of its steps.
             self._patient = False
             _log.warning(
@@ -166,37 +156,32 @@ class RedisBackend(CacheBackend):
                 extra={"seconds": LONGEST_LIFETIME},
             )
 
-    async def _send_pending(self, refused: asyncio.Future[None]) -> None:
-        """Send the pending invalidations until Redis has them or every older value has expired.
-
-        `refused` is set as soon as a new connection shows that Redis refuses the commands.
-        """
+    async def _send_pending(self) -> None:
+        """Send the pending invalidations until Redis has them or every older value has expired."""
         try:
             while self._pending:
                 pending = dict(self._pending)
                 if await self._redis.connect():
-                    replies = await self._redis.order(
-                        [self._drop_version(name) for name in pending]
-                    )
-                    if replies is not None and all(reply is not None for reply in replies):
+                    replies = await self._redis.order([self._drop_versions(pending)])
+                    if replies is not None and None not in replies:
                         self._remove_pending(pending)
                         continue
-                elif self._redis.is_refused and not refused.done():
-                    refused.set_result(None)
+                elif self._redis.is_refused:
+                    # A new connection has shown it: waiting is no use.
+                    self._settled.set()
                 now = time.monotonic()
-                self._remove_pending(
-                    {name: each for name, each in pending.items() if each.until <= now}
-                )
+                self._remove_pending({each: end for each, end in pending.items() if end <= now})
                 if self._pending:
                     await asyncio.sleep(_RETRY_SECONDS)
             self._patient = True
         finally:
             self._sending = None
+            self._settled.set()
 
-    def _remove_pending(self, done: Mapping[str, _Pending]) -> None:
-        for name, pending in done.items():
-            # A namespace that changed again in the meantime stays pending.
-            if self._pending.get(name) is pending:
+    def _remove_pending(self, done: Mapping[str, float]) -> None:
+        for name, until in done.items():
+            # A namespace that changed again in the meantime stays pending: its time is another.
+            if self._pending.get(name) == until:
                 del self._pending[name]
 
     async def _make_versions(self, names: Sequence[str], *condition: str) -> dict[str, bytes]:
@@ -210,9 +195,9 @@ class RedisBackend(CacheBackend):
         held = zip(names, replies[1::2], strict=True)
         return {name: version for name, version in held if _is_version(version)}
 
-    def _drop_version(self, name: str) -> Command:
+    def _drop_versions(self, names: Iterable[str]) -> Command:
         # The next reader makes a new one. Unlike SET, DEL also works when Redis is full.
-        return ("DEL", self._namespace_key(name))
+        return ("DEL", *map(self._namespace_key, names))
 
     def _set_version(self, name: str, *condition: str) -> Command:
         return (

@@ -90,31 +90,6 @@ class FairQueue:
                 del self._waiting[tenant]
 
 
-class TenantSemaphores:
-    """A semaphore for each tenant: each may hold at most `limit` slots at a time."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._semaphores: dict[Hashable, asyncio.Semaphore] = {}
-        self._users: Counter[Hashable] = Counter()
-
-    def __len__(self) -> int:
-        return len(self._semaphores)
-
-    @asynccontextmanager
-    async def take(self, tenant: Hashable) -> AsyncIterator[None]:
-        """Wait for a slot of that tenant and hold it until the context exits."""
-        semaphore = self._semaphores.setdefault(tenant, asyncio.Semaphore(self._limit))
-        self._users[tenant] += 1
-        try:
-            async with semaphore:
-                yield
-        finally:
-            self._users[tenant] -= 1
-            if not self._users[tenant]:
-                del self._users[tenant], self._semaphores[tenant]
-
-
 @asynccontextmanager
 async def take_within(
     seconds: float, *slots: AbstractAsyncContextManager[None]

@@ -68,6 +68,12 @@ async def test_a_waiter_that_gives_up_leaves_nothing_behind() -> None:
         pass
 
 
+async def test_only_waiting_is_limited_in_time() -> None:
+    queue = FairQueue(1)
+    async with take_within(0.01, queue.take("one")):
+        await asyncio.sleep(0.02)
+
+
 async def test_a_slot_that_comes_as_its_waiter_goes_away_is_not_lost() -> None:
     queue = FairQueue(1)
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from indexing.errors import StoreError, StoreUnavailableError
-from indexing.fairness import FairQueue, TenantSemaphores, current_tenant, take_within
+from indexing.fairness import FairQueue, current_tenant, take_within
 from indexing.store.sqlite.pace import Pace
 from indexing.store.sqlite.repositories import ReadingConnection
 from indexing.store.sqlite.schema import ensure_schema, read_version, require_version
@@ -47,8 +47,9 @@ SLOW_READ_SECONDS: Final = 5.0
 
 # The smallest machine has two cores; a slow read uses one core.
 SLOW_READERS: Final = 2
-# Queued slow reads of one tenant: a new read waits for at most this many of any other tenant.
-SLOW_READS_OF_ONE: Final = 4
+# The slow reads that run or wait for a thread, so that none is idle while the event loop is busy.
+# All others take turns by tenant: a new read waits for these, and for one of each other tenant.
+SLOW_READS_AT_ONCE: Final = 2 * SLOW_READERS
 # This gives slow reads a tenth of the event loop's share of a core that both use.
 SLOW_NICENESS: Final = 10
 
@@ -88,9 +89,8 @@ class Connections:
         self._path = path
         self._quick = _connect(path, READER_BUSY_SECONDS, ReadingConnection)
         self._quick.execute("PRAGMA query_only = ON")
-        self._loop_lock = asyncio.Lock()
-        self._loop_slots = TenantSemaphores(1)
-        self._slow_slots = TenantSemaphores(SLOW_READS_OF_ONE)
+        self._loop_slots = FairQueue(1)
+        self._slow_slots = FairQueue(SLOW_READS_AT_ONCE)
         self._write_slots = FairQueue(1)
         self._slow = ThreadPoolExecutor(SLOW_READERS, "sqlite-reader", _give_way)
         self._writing = ThreadPoolExecutor(1, "sqlite-writer")
@@ -151,7 +151,7 @@ class Connections:
             for plan in others:
                 # Slow attempts run one at a time, with quick reads in between, so many searches at
                 # once do not delay other requests.
-                async with self._loop_slots.take(current_tenant.get()), self._loop_lock:
+                async with self._loop_slots.take(current_tenant.get()):
                     result = self._try(plan, INLINE_STEPS)
                     if result is not None:
                         return result

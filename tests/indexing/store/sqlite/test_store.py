@@ -26,7 +26,7 @@ from indexing.models.tests import TestQuery, TestSort
 from indexing.names import RepositoryName
 from indexing.store import open_store
 from indexing.store.interface import Store
-from indexing.store.sqlite.connections import SLOW_READERS, SLOW_READS_OF_ONE, Connections
+from indexing.store.sqlite.connections import SLOW_READERS, SLOW_READS_AT_ONCE, Connections
 from indexing.store.sqlite.search.pages import search_candidates, search_in_order
 from indexing.store.sqlite.search.plan import upper_bound
 from indexing.store.sqlite.slow_read import ReadInterruptedError
@@ -183,7 +183,7 @@ async def test_slow_reads_of_one_keep_another_waiting_for_a_few_only(tmp_path: P
     go_on.set()
     await asyncio.gather(other, *flood)
     # A thread may take one up before another reports that it has.
-    assert begun.index("other") <= SLOW_READS_OF_ONE + SLOW_READERS
+    assert begun.index("other") <= SLOW_READS_AT_ONCE + SLOW_READERS
     await connections.close()
 
 
@@ -192,7 +192,7 @@ async def test_closing_does_not_wait_for_slow_reads(tmp_path: Path) -> None:
     # More than the queue for threads holds.
     readings = [
         asyncio.create_task(connections.read(lambda c: c.execute(ENDLESS).fetchone()))
-        for _ in range(SLOW_READS_OF_ONE + 3)
+        for _ in range(SLOW_READS_AT_ONCE + 3)
     ]
     await asyncio.sleep(0)
     await connections.close()

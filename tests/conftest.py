@@ -7,6 +7,7 @@ To save the start, an environment variable may name a server that already runs:
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,12 @@ pytest_plugins = ["tests.quick"]
 # The machine may have other work: the time of an example says nothing about the code.
 settings.register_profile("mergewatch", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("mergewatch")
+
+
+def pytest_collection_finish() -> None:
+    """Exempt modules and collected tests, which all stay, from every later garbage collection."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

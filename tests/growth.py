@@ -68,7 +68,6 @@ def _seconds_of(work: Callable[[], object], times: int) -> float:
 @contextmanager
 def _no_garbage_collection() -> Iterator[None]:
     """Disable garbage collection: its time depends on what all tests before left in memory."""
-    gc.collect()
     gc.disable()
     try:
         yield

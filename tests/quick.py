@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -94,18 +95,36 @@ def pytest_runtest_protocol() -> Iterator[None]:
         _GUARD.running = False
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Skip a test that failed because it may not start a process: it is not a quick one."""
-    report = yield
-    if report.failed and call.excinfo is not None:
-        error = call.excinfo.value
+@contextmanager
+def _skipping() -> Iterator[None]:
+    """Skip a test that failed because it may not start a process: it is not a quick one.
+
+    Skipping here instead of in the report saves the traceback, which takes most of a second.
+    """
+    try:
+        yield
+    except Exception as error:
         if _GUARD.refused:
             # The tests that share a fixture all get the error of its first failure.
             error.add_note(SKIPPED)
         if SKIPPED in getattr(error, "__notes__", ()):
-            report.outcome = "skipped"
-            report.longrepr = (str(item.path), 0, SKIPPED)
-    return report
+            raise pytest.skip.Exception(SKIPPED, _use_item_location=True) from None
+        raise
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup() -> Generator[None]:
+    with _skipping():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call() -> Generator[None]:
+    with _skipping():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown() -> Generator[None]:
+    with _skipping():
+        return (yield)

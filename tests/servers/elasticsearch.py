@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import http.client
 import json
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from tests.servers.jars import elasticsearch_home
+from tests.servers.jars import CACHE, elasticsearch_home
 from tests.servers.jdk import find_java
 from tests.servers.launcher import MAIN, compile_launcher
 from tests.servers.ports import HOST, reserve
@@ -62,10 +65,12 @@ class Node(Server):
         quick_start: bool = True,
         settings: Mapping[str, object] | None = None,
         port: int | None = None,
+        classes_to: Path | None = None,
     ) -> None:
         """`quick_start` disables the second compiler: good for tests, wrong for measurements.
 
-        `port` is the HTTP port; another one is used if it is taken.
+        `port` is the HTTP port; another one is used if it is taken. `classes_to` is where the node
+        archives the classes that it loaded when it stops, instead of using such an archive.
         """
         super().__init__()
         self.folder = folder
@@ -76,6 +81,7 @@ class Node(Server):
         self._heap = heap
         self._quick_start = quick_start
         self._settings = dict(settings or {})
+        self._classes_to = classes_to
 
     @property
     def url(self) -> str:
@@ -88,7 +94,12 @@ class Node(Server):
 
     def launch(self) -> ServerProcess:
         home, java = elasticsearch_home(), find_java()
-        launched = [f"--class-path={compile_launcher(java, home)}", MAIN]
+        jar = compile_launcher(java, home)
+        if self._classes_to is None:
+            classes = f"-XX:SharedArchiveFile={archive_classes(java, jar)}"
+        else:
+            classes = f"-XX:ArchiveClassesAtExit={self._classes_to}"
+        launched = [classes, f"--class-path={jar}", MAIN]
         config = self.folder / "config"
         config.mkdir(parents=True, exist_ok=True)
         (config / "log4j2.properties").write_text(LOGGING, encoding="utf-8")
@@ -162,6 +173,34 @@ class Node(Server):
             *_COLLECTOR,
             *(["-XX:TieredStopAtLevel=1"] if self._quick_start else []),
         ]
+
+
+def archive_classes(java: Path, jar: Path, cache: Path = CACHE) -> Path:
+    """The archive of the classes that a node loads, created if missing; takes half a minute.
+
+    A node that maps the archive starts with half the CPU time. A JVM of another version ignores it.
+    """
+    version = hashlib.sha256(f"{java.resolve()}\n{jar.resolve()}".encode())
+    release = java.resolve().parents[1] / "release"
+    if release.is_file():
+        version.update(release.read_bytes())
+    archive = cache / f"classes-{version.hexdigest()[:16]}.jsa"
+    with (cache / "archive.lock").open("w") as lock:
+        # Two sessions may both try to create it first.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not archive.is_file():
+            with tempfile.TemporaryDirectory(dir=cache) as folder:
+                made = Path(folder, archive.name)
+                with Node(Path(folder), classes_to=made) as node:
+                    # A document and a search load what most tests use.
+                    node.ask("/made/_doc/1?refresh=true", "PUT", {"a": 1})
+                    node.ask("/made/_search")
+                if made.is_file():
+                    made.rename(archive)
+                else:
+                    # A JVM that cannot archive: without this, each start would try again.
+                    archive.touch()
+    return archive
 
 
 class Cluster:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
@@ -26,6 +27,7 @@ class JdkMissingError(RuntimeError):
     """The machine has no JDK of the required release."""
 
 
+@functools.cache
 def find_java() -> Path:
     """Look for `java` in `JAVA_HOME`, on the path, then in the system's JVM folders."""
     return first_of_release(candidates())

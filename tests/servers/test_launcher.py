@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -19,11 +20,12 @@ def java(without_servers: None) -> Path:
 
 def test_it_is_compiled_once(tmp_path: Path, java: Path) -> None:
     home = elasticsearch_home()
-    classes = compile_launcher(java, home, tmp_path)
-    assert classes.joinpath("StartNode.class").is_file()
-    assert [*tmp_path.iterdir()] == [classes]
+    jar = compile_launcher(java, home, tmp_path)
+    with zipfile.ZipFile(jar) as packed:
+        assert "StartNode.class" in packed.namelist()
+    assert [*tmp_path.iterdir()] == [jar]
     # The compiler is no longer needed.
-    assert compile_launcher(Path("nowhere"), home, tmp_path) == classes
+    assert compile_launcher(Path("nowhere"), home, tmp_path) == jar
 
 
 def test_what_does_not_compile_says_why_and_is_not_kept(

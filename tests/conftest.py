@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 
 from indexing.store import ElasticsearchPlace
 from tests.servers.elasticsearch import Node
-from tests.servers.folder import server_folder
+from tests.servers.folder import memory, server_folder
 from tests.servers.indices import Indices
 from tests.servers.redis import Redis
 
@@ -26,6 +26,10 @@ pytest_plugins = ["tests.quick"]
 # The machine may have other work: the time of an example says nothing about the code.
 settings.register_profile("mergewatch", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("mergewatch")
+
+# `tmp_path` too is in memory if possible, unless the environment or `--basetemp` says otherwise.
+if folder := memory():
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(folder))
 
 
 def pytest_collection_finish() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import http
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,7 @@ from tests.faults.clients import Clients, clients_of
 from tests.faults.serving import serving
 from tests.faults.stock import EVENTS_PAGE, TARGETS, fill
 from tests.servers.elasticsearch import Cluster, Node
+from tests.servers.folder import server_folder
 
 PREFIX = "three"
 
@@ -66,7 +66,7 @@ def count_nodes(asked: Node) -> int | None:
 @pytest.fixture(scope="module")
 def three() -> Iterator[Three]:
     with (
-        tempfile.TemporaryDirectory(prefix="mergewatch-three-") as folder,
+        server_folder() as folder,
         Cluster(Path(folder), heap="256m") as cluster,
     ):
         key = asyncio.run(fill(ElasticsearchPlace(tuple(cluster.urls), PREFIX)))

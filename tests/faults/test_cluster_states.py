@@ -10,7 +10,6 @@ import asyncio
 import http
 import itertools
 import re
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -40,6 +39,7 @@ from tests.builders import NOON, WIDGETS, after, load_names, make_executions, ma
 from tests.faults.serving import serving
 from tests.places import settings_of
 from tests.servers.elasticsearch import Node
+from tests.servers.folder import server_folder
 from tests.service.front_door import LOGS, SEARCH
 
 _PREFIXES = (f"states-{number}" for number in itertools.count())
@@ -108,7 +108,7 @@ class Place:
 def small_node() -> Iterator[Node]:
     settings = {"thread_pool.search.size": 64}
     with (
-        tempfile.TemporaryDirectory(prefix="mergewatch-states-") as folder,
+        server_folder() as folder,
         Node(Path(folder), heap="256m", settings=settings) as node,
     ):
         yield node

@@ -1,4 +1,4 @@
-"""The data folder of a server that lives for one test run."""
+"""Folders for data that lives for one test run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a new folder of this user is ma
 ENOUGH_BYTES: Final = 2 * 2**30
 
 
+def memory() -> Path | None:
+    """A file system in memory, if there is room: each commit of a store waits for a disk."""
+    has_room = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= ENOUGH_BYTES
+    return MEMORY if has_room else None
+
+
 def server_folder() -> tempfile.TemporaryDirectory[str]:
-    """A new folder, in memory if there is room: a node waits for the disk at every write."""
-    in_memory = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= ENOUGH_BYTES
-    return tempfile.TemporaryDirectory(prefix="mergewatch-", dir=MEMORY if in_memory else None)
+    """A new folder, in memory if possible."""
+    return tempfile.TemporaryDirectory(prefix="mergewatch-", dir=memory())

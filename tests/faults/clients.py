@@ -26,6 +26,8 @@ IN_TIME = 2.0
 # limits wait as long as a write does: ten times as long, or longer.
 BUSY_FACTOR = 4
 BUSY_ROUND_TRIPS = 50
+# Clients rest for so many round trips between two requests under load.
+REST_ROUND_TRIPS = 5
 # No client waits longer than this, however late the response is.
 PATIENCE = 60.0
 
@@ -166,7 +168,7 @@ class Clients:
             while not over.is_set():
                 await self.check(target, seen)
                 # Leave CPU time to the server that recovers.
-                await asyncio.sleep(self.round_trip)
+                await asyncio.sleep(REST_ROUND_TRIPS * self.round_trip)
 
         async with asyncio.TaskGroup() as tasks:
             for target in self.first:

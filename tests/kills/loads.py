@@ -16,7 +16,8 @@ from indexing.timestamps import format_timestamp
 from tests.builders import GADGETS, NOON, WIDGETS
 from tests.service.real_runs import REGRESSION
 
-EVENTS = 12_000
+# Six batches.
+EVENTS = 6_000
 # Enough reports for a test to be broken, and few enough to load many times.
 REPORTS = 5
 
@@ -39,7 +40,7 @@ def make_events(folder: Path) -> Load:
         for number in range(EVENTS):
             event = {
                 "id": number,
-                "received_at": format_timestamp(NOON - timedelta(minutes=number * 10)),
+                "received_at": format_timestamp(NOON - timedelta(minutes=number * 20)),
                 "trigger": "rule",
                 "repository": str(WIDGETS if number % 3 else GADGETS),
                 "pull_request": number % 100 + 1,

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers.elasticsearch import Cluster, Node
+from tests.servers.elasticsearch import Node
 from tests.servers.jars import JarsMissingError, elasticsearch_home
 from tests.servers.process import ServerError
 
 
-@pytest.fixture
-def node(tmp_path: Path) -> Iterator[Node]:
-    with Node(tmp_path) as started:
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    with Node(tmp_path_factory.mktemp("node")) as started:
         yield started
 
 
@@ -47,23 +47,6 @@ def test_a_node_that_cannot_start_says_why(tmp_path: Path) -> None:
         node.start()
     assert not node.alive
     node.release()
-
-
-def test_two_of_three_nodes_go_on_without_the_master_and_take_it_back(tmp_path: Path) -> None:
-    with Cluster(tmp_path) as cluster:
-        everything = {"settings": {"number_of_shards": 2, "number_of_replicas": 2}}
-        first = cluster.nodes[0]
-        first.ask("/made", "PUT", everything)
-        first.wait_for("green", 3)
-        first.ask("/made/_doc/1?refresh=true", "PUT", {"a": 1})
-        master = cluster.elected()
-        master.kill()
-        others = [node for node in cluster.nodes if node is not master]
-        for node in others:
-            node.wait_for("yellow", 2)
-            assert count(node) == 1
-        master.restart()
-        assert count(master) == 1
 
 
 def test_one_node_serves_the_tests_of_a_session(elasticsearch_url: str) -> None:

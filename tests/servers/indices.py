@@ -80,9 +80,7 @@ class Indices:
         """Reset it to a new store, by deleting only documents if that is enough."""
         self._wait_for_writes()
         if self._forms and self._keep_unchanged():
-            self._delete_documents()
-            path = f"/{self._layout.control}/_create/{STORE_DOCUMENT}?refresh=true"
-            self._ask("PUT", path, json.dumps(new_state(FIRST_GENERATION)))
+            self._replace_documents()
         else:
             self.drop()
             self._create()
@@ -156,8 +154,8 @@ class Indices:
                 raise IndicesError("the writes of the test before do not end")
             time.sleep(POLL)
 
-    def _delete_documents(self) -> None:
-        """Delete every document and check that none is left.
+    def _replace_documents(self) -> None:
+        """Delete every document, and write those of a new store, in one request if it is enough.
 
         Raises:
             IndicesError: something else writes to these indices.
@@ -165,11 +163,18 @@ class Indices:
         prefix = self._layout.prefix
         self._ask("POST", f"/{prefix}-*/_refresh")
         search = f"/{prefix}-*/_search?size={PAGE}&_source=false&filter_path=hits.hits"
-        while hits := self._ask("POST", search, '{"sort":"_doc"}').get("hits", {}).get("hits"):
-            lines = [json.dumps({"delete": _place_of(hit)}) for hit in hits]
-            done = self._ask("POST", "/_bulk?refresh=true", "\n".join([*lines, ""]))
-            results = {item["delete"].get("result") for item in done["items"]}
-            if results != {"deleted"}:
+        more = True
+        while more:
+            hits = self._ask("POST", search, '{"sort":"_doc"}').get("hits", {}).get("hits", [])
+            more = len(hits) == PAGE
+            lines: list[object] = [{"delete": _place_of(hit)} for hit in hits]
+            if not more:
+                state = {"_index": self._layout.control, "_id": STORE_DOCUMENT}
+                lines += [{"create": state}, new_state(FIRST_GENERATION)]
+            body = "\n".join([*map(json.dumps, lines), ""])
+            done = self._ask("POST", "/_bulk?refresh=true", body)
+            results = {result.get("result") for item in done["items"] for result in item.values()}
+            if not results <= {"deleted", "created"}:
                 raise IndicesError(f"documents could not be deleted: {results}")
 
     def _ask(

@@ -21,6 +21,12 @@ STACKS = {
     "elasticsearch, cached in redis": ("elasticsearch_place", "in redis"),
 }
 
+# For contracts that no cache changes: it holds none of their answers (the event log), or knows
+# nothing of what it holds (what a pattern matches). Each store, and one cache that passes it on.
+on_stores_and_one_cache = pytest.mark.parametrize(
+    "store", ["sqlite", "sqlite, cached in process", "elasticsearch"], indirect=True
+)
+
 # The attribute in which Hypothesis keeps a test's settings; they cannot be parametrised.
 SETTINGS = "_hypothesis_internal_use_settings"
 

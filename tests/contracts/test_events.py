@@ -14,7 +14,10 @@ from indexing.models.paging import Anchor, Page
 from indexing.names import RepositoryName
 from indexing.store.interface import EventOutcome, Store
 from tests.builders import FOREIGN, GADGETS, NOON, WIDGETS, after, make_event
+from tests.contracts.conftest import on_stores_and_one_cache
 from tests.contracts.walking import walk_backwards, walk_forwards
+
+pytestmark = on_stores_and_one_cache
 
 
 def ask(**filters: Any) -> EventQuery:
@@ -193,7 +196,7 @@ async def test_a_walk_meets_every_row_once_while_others_are_written(
 ) -> None:
     random_ = random.Random(limit)
     # Many events at one time, and pairs around it.
-    moments = [NOON] * 16 + [after(seconds=random_.randrange(10)) for _ in range(16)]
+    moments = [NOON] * 10 + [after(seconds=random_.randrange(6)) for _ in range(10)]
     events = [
         make_event(n, at, pull_request=random_.choice([1, 2, 3])) for n, at in enumerate(moments)
     ]

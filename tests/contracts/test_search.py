@@ -27,6 +27,7 @@ from tests.builders import (
     make_executions,
     make_run,
 )
+from tests.contracts.conftest import on_stores_and_one_cache
 from tests.contracts.walking import walk_backwards, walk_forwards
 
 # Each Hypothesis example gets a new repository; all are in one store.
@@ -90,6 +91,7 @@ MANY_NAMES_PATTERNS = [
 
 
 @pytest.mark.slow
+@on_stores_and_one_cache
 async def test_globs_over_thousands_of_names_agree_with_the_oracle(store: Store) -> None:
     stored = [f"suite.test_{n:04}" for n in range(1_500)]
     stored += ["suite.test_rare", "rare[0]", "caféée", "one", "two", "suite.test_x1y2z3"]
@@ -291,6 +293,7 @@ async def test_a_job_that_only_skipped_long_ago_is_in_the_list(store: Store) -> 
     ]
 
 
+@on_stores_and_one_cache
 @pytest.mark.parametrize(
     "pattern",
     [
@@ -322,6 +325,7 @@ EXPENSIVE = {
 }
 
 
+@on_stores_and_one_cache
 @pytest.mark.parametrize("kind", EXPENSIVE)
 async def test_the_most_expensive_patterns_are_answered_as_the_oracle_says(
     store: Store, kind: str

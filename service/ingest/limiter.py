@@ -39,11 +39,12 @@ HELD_FOR_SMALL_BYTES: Final = 16 * 1024 * 1024
 BODY_SECONDS: Final = 60.0
 
 # Bodies being read and written: one credential has half of the slots. A large one takes several
-# times its size in a worker process, and there are two cores; small ones mostly wait for the store.
+# times its size in a worker process, and there are two cores. Small ones mostly wait for the store,
+# and a cluster writes those that wait together by one request.
 LARGE_AT_ONCE: Final = 2
 LARGE_AT_ONCE_OF_ONE: Final = 1
-SMALL_AT_ONCE: Final = 16
-SMALL_AT_ONCE_OF_ONE: Final = 8
+SMALL_AT_ONCE: Final = 64
+SMALL_AT_ONCE_OF_ONE: Final = 32
 # How long a body that has arrived may wait for a slot: exporters of spans give up after ten.
 SLOT_SECONDS: Final = 5.0
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from indexing.store.elasticsearch.client.connection import ConflictError
 from indexing.store.elasticsearch.cluster import Cluster
-from indexing.store.elasticsearch.events import write_events
+from indexing.store.elasticsearch.event_writing import write_events
 from indexing.store.elasticsearch.repositories import (
     StoredRepository,
     make_known,

@@ -158,7 +158,7 @@ async def _store(
     cluster: Cluster, operations: Mapping[int, Operation], count: int
 ) -> list[Outcome | None]:
     """Store the new ones of `count` executions; None for those that exist already."""
-    sent = await cluster.slices.send(list(operations.values()), visible=False)
+    sent = await cluster.slices.send(list(operations.values()))
     outcomes = dict(zip(operations, sent, strict=True))
     return [outcomes.get(number) for number in range(count)]
 

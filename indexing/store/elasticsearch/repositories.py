@@ -66,18 +66,32 @@ async def read_repository(cluster: Cluster, name: RepositoryName) -> StoredRepos
     """Read the document of a repository; raises `UnknownRepositoryError` if there is none."""
     found = await cluster.connection.get(cluster.layout.control, document_id(name))
     if found is None:
-        raise UnknownRepositoryError(f"the repository {name} is not known")
+        raise unknown_repository(name)
     return stored_of(found)
 
 
 async def read_known(cluster: Cluster, names: Sequence[RepositoryName]) -> State:
     """Return the state of the store; raises `UnknownRepositoryError` if a repository is unknown."""
+    state, unknown = await find_unknown(cluster, names)
+    for name in names:
+        if name.key in unknown:
+            raise unknown_repository(name)
+    return state
+
+
+async def find_unknown(
+    cluster: Cluster, names: Sequence[RepositoryName]
+) -> tuple[State, frozenset[str]]:
+    """Return the state of the store, and the keys of those repositories that are unknown."""
     places = [(cluster.layout.control, document_id(name), None) for name in names]
     state, found = await cluster.control.read_with(places)
-    for name, document in zip(names, found, strict=True):
-        if document is None:
-            raise UnknownRepositoryError(f"the repository {name} is not known")
-    return state
+    unknown = [name.key for name, there in zip(names, found, strict=True) if there is None]
+    return state, frozenset(unknown)
+
+
+def unknown_repository(name: RepositoryName) -> UnknownRepositoryError:
+    """Return the error for a repository that nobody registered."""
+    return UnknownRepositoryError(f"the repository {name} is not known")
 
 
 async def ensure_repository(cluster: Cluster, name: RepositoryName) -> Repository:

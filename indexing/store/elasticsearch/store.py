@@ -42,6 +42,7 @@ from indexing.store.elasticsearch import (
 from indexing.store.elasticsearch.client.connection import Connection
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived import refresh
+from indexing.store.elasticsearch.event_writing import EventWriter
 from indexing.store.elasticsearch.indices.cluster_settings import warn_of_settings
 from indexing.store.elasticsearch.indices.control import Control
 from indexing.store.elasticsearch.indices.layout import Layout
@@ -65,6 +66,7 @@ class ElasticsearchStore(Store):
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
+        self._events = EventWriter(cluster)
 
     @classmethod
     async def open(
@@ -137,7 +139,7 @@ class ElasticsearchStore(Store):
         return await event_counts.aggregate_events(self._cluster, query, bars)
 
     async def write_events(self, batch: Sequence[StoredEvent]) -> Sequence[EventOutcome]:
-        return await events.write_events(self._cluster, batch)
+        return await self._events.write(batch)
 
     async def search_tests(
         self, query: TestQuery, anchor: Anchor[IdentityKey], limit: int

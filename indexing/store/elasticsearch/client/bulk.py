@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import orjson
 
-from indexing.errors import StoreUnavailableError
+from indexing.errors import StoreError, StoreUnavailableError
 from indexing.fairness import current_tenant
 from indexing.pauses import Pause
 from indexing.store.elasticsearch.client.connection import WRITING, Connection
@@ -95,6 +95,17 @@ class Outcome:
         return self.error is not None and type_of(self.error) == INDEX_GONE
 
     @property
+    def failed(self) -> bool:
+        """Whether it failed, and not because the document existed or had changed."""
+        return self.error is not None and not self.conflicts
+
+    def failure(self, operation: Operation) -> StoreError:
+        """Return the error to raise for a failed operation."""
+        if is_passing(self.status, self.error):
+            return StoreUnavailableError(f"Elasticsearch puts off documents ({self.reason})")
+        return error_of_write(operation.index, self.status, self.error or {})
+
+    @property
     def reason(self) -> str:
         """The reason that the cluster gives for the failure."""
         return describe(self.error)
@@ -105,43 +116,54 @@ async def send(
     operations: Sequence[Operation],
     *,
     visible: bool,
-    may_refuse: bool = False,
     may_be_gone: bool = False,
 ) -> list[Outcome]:
     """Execute the operations in order; return one outcome for each.
 
     With `visible`, every search that begins afterwards sees them. A call that was interrupted has
-    executed some of them; repeating it executes the rest. With `may_refuse`, a document that the
-    index cannot hold is returned as an outcome instead of raised; with `may_be_gone`, so is a
-    missing index.
+    executed some of them; repeating it executes the rest. With `may_be_gone`, a missing index is
+    returned as an outcome instead of raised.
 
     Raises:
         StoreUnavailableError: the cluster keeps deferring some of them, or an index accepts none.
         StoreError: an index cannot hold one of them.
     """
-    pieces = await _cut(operations)
-    outcomes: list[Outcome] = []
-    for piece in pieces:
-        if len(operations) > SMALL_WRITE:
-            await connection.write_priority.give_way()
-        outcomes += await _send_piece(connection, piece, visible=visible and len(pieces) == 1)
+    outcomes = await send_each(connection, operations)
     for operation, outcome in zip(operations, outcomes, strict=True):
-        if outcome.error is None or outcome.conflicts:
-            continue
-        expected = (may_refuse and outcome.refused) or (may_be_gone and outcome.index_gone)
-        if not expected:
-            raise error_of_write(operation.index, outcome.status, outcome.error)
-    if visible and len(pieces) > 1:
-        # One refresh for all pieces: each refresh costs the index a segment.
-        touched = sorted({operation.index for operation in operations})
-        # The index names are part of the request line, which a server limits to 4,096 bytes.
-        for start in range(0, len(touched), _INDICES_A_REQUEST):
-            await connection.refresh(",".join(touched[start : start + _INDICES_A_REQUEST]))
+        if outcome.failed and not (may_be_gone and outcome.index_gone):
+            raise outcome.failure(operation)
+    if visible:
+        await make_visible(connection, operations)
     return outcomes
 
 
+async def send_each(connection: Connection, operations: Sequence[Operation]) -> list[Outcome]:
+    """Execute the operations in order; return one outcome for each, failures included.
+
+    Raises:
+        StoreUnavailableError: the cluster does not answer.
+    """
+    outcomes: list[Outcome] = []
+    for piece in await _cut(operations):
+        if len(operations) > SMALL_WRITE:
+            await connection.write_priority.give_way()
+        outcomes += await _send_piece(connection, piece)
+    return outcomes
+
+
+async def make_visible(connection: Connection, operations: Iterable[Operation]) -> None:
+    """Make the operations visible to every search that begins afterwards.
+
+    Concurrent callers share a refresh, because each one costs the index a segment.
+    """
+    touched = sorted({operation.index for operation in operations})
+    # The index names are part of the request line, which a server limits to 4,096 bytes.
+    for start in range(0, len(touched), _INDICES_A_REQUEST):
+        await connection.refresh(",".join(touched[start : start + _INDICES_A_REQUEST]))
+
+
 async def _send_piece(
-    connection: Connection, piece: Sequence[tuple[Operation, bytes]], *, visible: bool
+    connection: Connection, piece: Sequence[tuple[Operation, bytes]]
 ) -> list[Outcome]:
     """Send one piece; retry the documents that the cluster defers, until a write times out."""
     outcomes: dict[int, Outcome] = {}
@@ -151,7 +173,7 @@ async def _send_piece(
     while waiting:
         answer = await connection.request(
             "POST",
-            "/_bulk?refresh=true" if visible else "/_bulk",
+            "/_bulk",
             b"".join(piece[number][1] for number in waiting),
             patience=WRITING,
         )
@@ -161,10 +183,7 @@ async def _send_piece(
         waiting = [n for n in waiting if is_passing(outcomes[n].status, outcomes[n].error)]
         if waiting:
             if time.monotonic() > deadline:
-                raise StoreUnavailableError(
-                    f"Elasticsearch puts off {len(waiting)} documents of {len(piece)}"
-                    f" ({outcomes[waiting[0]].reason})"
-                )
+                break
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
     return [outcomes[number] for number in range(len(piece))]

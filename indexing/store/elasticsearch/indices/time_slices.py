@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from indexing.errors import StoreUnavailableError
+from indexing.errors import StoreError, StoreUnavailableError
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation, Outcome
 from indexing.store.elasticsearch.client.connection import WRITING, Connection
@@ -51,50 +51,78 @@ class TimeSlices:
         Raises:
             StoreUnavailableError: the cluster cannot create one.
         """
+        for failure in (await self._create_missing(indices)).values():
+            raise failure
+
+    async def _create_missing(self, indices: Iterable[str]) -> dict[str, StoreError]:
+        """Create the slices that are not in the cache; return an error for each that is missing."""
         missing = sorted(set(indices) - self._known)
         if missing:
             # A slice gets its mapping from them, and restoring a snapshot does not restore them.
             await ensure_templates(self._connection, self._layout)
+        failures: dict[str, StoreError] = {}
         for start in range(0, len(missing), _CREATED_AT_ONCE):
             some = missing[start : start + _CREATED_AT_ONCE]
-            await self._create(some)
-            self._known.update(some)
+            # Wait for all of them, so that no request is left running.
+            ended = await asyncio.gather(
+                *(create_index(self._connection, name) for name in some), return_exceptions=True
+            )
+            for name, failure in zip(some, ended, strict=True):
+                if isinstance(failure, StoreError):
+                    failures[name] = failure
+                elif isinstance(failure, BaseException):
+                    raise failure
+                else:
+                    self._known.add(name)
+            if failures:
+                # Another attempt would fail too, maybe after a minute.
+                last = failures[max(failures)]
+                return dict.fromkeys(missing[start:], last) | failures
+        return {}
 
-    async def _create(self, names: Sequence[str]) -> None:
-        # Wait for all of them before raising a failure, so that no request is left running.
-        ended = await asyncio.gather(
-            *(create_index(self._connection, name) for name in names), return_exceptions=True
-        )
-        for failure in ended:
-            if isinstance(failure, BaseException):
-                raise failure
-
-    async def send(
-        self, operations: Sequence[Operation], *, visible: bool, may_refuse: bool = False
-    ) -> list[Outcome]:
-        """Execute operations on slices; create missing slices first.
-
-        Outcomes and errors are those of `bulk.send`.
+    async def send(self, operations: Sequence[Operation]) -> list[Outcome]:
+        """Execute operations on slices, none of them visible yet; create missing slices first.
 
         Raises:
-            StoreUnavailableError: the cluster cannot create a slice.
+            StoreUnavailableError: the cluster cannot create a slice, or an index accepts nothing.
+            StoreError: an index cannot hold a document.
         """
-        outcomes: dict[int, Outcome] = {}
+        outcomes: list[Outcome] = []
+        for operation, outcome in zip(operations, await self.send_each(operations), strict=True):
+            if isinstance(outcome, StoreError):
+                raise outcome
+            if outcome.failed:
+                raise outcome.failure(operation)
+            outcomes.append(outcome)
+        return outcomes
+
+    async def send_each(self, operations: Sequence[Operation]) -> list[Outcome | StoreError]:
+        """Do the same, but return failures, so that those of one slice leave the others.
+
+        Raises:
+            StoreUnavailableError: the cluster does not answer.
+        """
+        outcomes: dict[int, Outcome | StoreError] = {}
         waiting = list(range(len(operations)))
         for _ in range(_ATTEMPTS):
-            await self.ensure(operations[number].index for number in waiting)
-            sent = await bulk.send(
-                self._connection,
-                [operations[number] for number in waiting],
-                visible=visible,
-                may_refuse=may_refuse,
-                may_be_gone=True,
-            )
-            outcomes.update(zip(waiting, sent, strict=True))
-            waiting = [number for number in waiting if outcomes[number].index_gone]
+            failures = await self._create_missing(operations[n].index for n in waiting)
+            outcomes |= {
+                n: failures[operations[n].index] for n in waiting if operations[n].index in failures
+            }
+            waiting = [number for number in waiting if number not in outcomes]
+            sent = await bulk.send_each(self._connection, [operations[n] for n in waiting])
+            gone = [n for n, outcome in zip(waiting, sent, strict=True) if outcome.index_gone]
+            outcomes |= {
+                n: outcome
+                for n, outcome in zip(waiting, sent, strict=True)
+                if not outcome.index_gone
+            }
+            waiting = gone
             if not waiting:
-                return [outcomes[number] for number in range(len(operations))]
+                break
             self._known -= {operations[number].index for number in waiting}
-        raise StoreUnavailableError(
-            f"the index {operations[waiting[0]].index} is deleted as often as it is created"
-        )
+        for number in waiting:
+            outcomes[number] = StoreUnavailableError(
+                f"the index {operations[number].index} is deleted as often as it is created"
+            )
+        return [outcomes[number] for number in range(len(operations))]

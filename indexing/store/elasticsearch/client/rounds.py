@@ -1,0 +1,100 @@
+"""Combines concurrent small calls into few large ones (group commit).
+
+A cluster answers a request for one document hardly sooner than one for a hundred. Works on one
+event loop only; calls of other processes are not combined.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar, cast
+
+from indexing.errors import StoreError
+from indexing.fairness import current_tenant
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+# Does the work of all these calls; returns the result or the error of each, in order.
+Work = Callable[[Sequence[T]], Awaitable[Sequence[R | StoreError]]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Call(Generic[T, R]):
+    """A call that waits for a round; equal to itself only."""
+
+    item: T
+    size: int
+    result: asyncio.Future[R]
+
+
+class Rounds(Generic[T, R]):
+    """Takes all calls that wait as one round; those that arrive meanwhile make the next one.
+
+    The first call starts at once, so a single caller waits for nobody. A round has calls of at most
+    `most` in total, in the order of their arrival, and at least one. Holds nothing but the calls
+    that wait, so its memory is bounded by whoever limits them.
+    """
+
+    def __init__(self, work: Work[T, R], *, most: int, at_once: int) -> None:
+        self._work = work
+        self._most = most
+        self._at_once = at_once
+        self._waiting: deque[_Call[T, R]] = deque()
+        self._workers: set[asyncio.Task[None]] = set()
+
+    async def run(self, item: T, size: int) -> R:
+        """Return the result of this call, or raise its error; cancelling it leaves the others."""
+        call: _Call[T, R] = _Call(item, size, asyncio.get_running_loop().create_future())
+        self._waiting.append(call)
+        if len(self._workers) < self._at_once:
+            worker = asyncio.create_task(self._run())
+            self._workers.add(worker)
+        return await call.result
+
+    async def _run(self) -> None:
+        # A round belongs to all of its callers, not to the one that happened to start the worker.
+        current_tenant.set(self)
+        calls: list[_Call[T, R]] = []
+        try:
+            while calls := self._take():
+                await self._run_round(calls)
+        finally:
+            # Nobody may wait for a result that never comes.
+            for call in calls:
+                call.result.cancel()
+            # At once, not when the task is done: a call in between would find no worker.
+            self._workers.discard(cast("asyncio.Task[None]", asyncio.current_task()))
+
+    async def _run_round(self, calls: Sequence[_Call[T, R]]) -> None:
+        try:
+            results = await self._work([call.item for call in calls])
+        except Exception as error:  # noqa: BLE001 - it goes to all who wait for it
+            for call in calls:
+                if not call.result.done():
+                    call.result.set_exception(error)
+            return
+        for call, result in zip(calls, results, strict=True):
+            if call.result.done():
+                continue
+            if isinstance(result, StoreError):
+                call.result.set_exception(result)
+            else:
+                call.result.set_result(result)
+
+    def _take(self) -> list[_Call[T, R]]:
+        """Remove and return the calls of the next round, without those that were cancelled."""
+        taken: list[_Call[T, R]] = []
+        size = 0
+        while self._waiting:
+            call = self._waiting[0]
+            if not call.result.done():
+                size += call.size
+                if taken and size > self._most:
+                    break
+                taken.append(call)
+            self._waiting.popleft()
+        return taken

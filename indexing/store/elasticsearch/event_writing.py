@@ -1,0 +1,177 @@
+"""Writes the event log: concurrent small batches share one bulk request and one refresh.
+
+A round writes what all waiting calls bring, and answers each of them once its events are durable
+and visible. So a call's promise is the same as without rounds.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from indexing.errors import StoreError
+from indexing.models.events import StoredEvent
+from indexing.store.elasticsearch.client import bulk
+from indexing.store.elasticsearch.client.bulk import Operation, Outcome
+from indexing.store.elasticsearch.client.connection import WRITING, Document
+from indexing.store.elasticsearch.client.rounds import Rounds
+from indexing.store.elasticsearch.client.write_priority import SMALL_WRITE
+from indexing.store.elasticsearch.cluster import Cluster, routing_of
+from indexing.store.elasticsearch.event_query import TIME
+from indexing.store.elasticsearch.events import document_id
+from indexing.store.elasticsearch.indices.retention import Retention
+from indexing.store.elasticsearch.indices.slices import slice_of
+from indexing.store.elasticsearch.repositories import find_unknown, unknown_repository
+from indexing.store.interface import EventOutcome
+from indexing.timestamps import to_microseconds
+
+# While one round is made visible, the next one is written.
+_ROUNDS_AT_ONCE: Final = 2
+# A larger batch is written alone. Events have no limit of their own below that of a request.
+_SMALL_BYTES: Final = 64 * 1024
+
+_log = logging.getLogger(__name__)
+
+
+class EventWriter:
+    """Writes batches of events; combines small ones of concurrent calls."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._rounds: Rounds[Sequence[StoredEvent], list[EventOutcome]] = Rounds(
+            partial(_write_calls, cluster), most=SMALL_WRITE, at_once=_ROUNDS_AT_ONCE
+        )
+
+    async def write(self, events: Sequence[StoredEvent]) -> list[EventOutcome]:
+        size = sum(len(event.body) for event in events)
+        if len(events) > SMALL_WRITE or size > _SMALL_BYTES:
+            return await write_events(self._cluster, events)
+        return await self._rounds.run(events, max(1, len(events)))
+
+
+async def write_events(cluster: Cluster, events: Sequence[StoredEvent]) -> list[EventOutcome]:
+    (result,) = await _write_calls(cluster, [events])
+    if isinstance(result, StoreError):
+        raise result
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """An event, its write, and what came of it."""
+
+    event: StoredEvent
+    operation: Operation
+    outcome: Outcome | StoreError
+
+
+async def _write_calls(
+    cluster: Cluster, calls: Sequence[Sequence[StoredEvent]]
+) -> list[list[EventOutcome] | StoreError]:
+    """Write the batches of several calls by one bulk request and one refresh.
+
+    Returns the outcomes or the error of each call: what fails in one does not fail another.
+    """
+    names = {event.repository.key: event.repository for events in calls for event in events}
+    state, unknown = await find_unknown(cluster, list(names.values()))
+    results: dict[int, list[EventOutcome] | StoreError] = {}
+    for number, events in enumerate(calls):
+        missing = next((e.repository for e in events if e.repository.key in unknown), None)
+        if missing is not None:
+            results[number] = unknown_repository(missing)
+    taken = [number for number in range(len(calls)) if number not in results]
+    sent = await _send(cluster, [event for n in taken for event in calls[n]], state.retention)
+    remaining = iter(sent)
+    for number in taken:
+        own = [next(remaining) for _ in calls[number]]
+        try:
+            results[number] = await _outcomes_of(cluster, own, state.retention)
+        except StoreError as error:
+            results[number] = error
+    return [results[number] for number in range(len(calls))]
+
+
+async def _send(
+    cluster: Cluster, events: Sequence[StoredEvent], retention: Retention
+) -> list[_Sent]:
+    operations = [_operation_of(cluster, event, retention.epoch) for event in events]
+    outcomes = await cluster.slices.send_each(operations)
+    sent = list(map(_Sent, events, operations, outcomes))
+    refused = [o for o in outcomes if isinstance(o, Outcome) and o.refused]
+    if refused:
+        _log.warning("%d events are refused, the first one: %s", len(refused), refused[0].reason)
+    # Those that exist already may not be visible yet: another call has just written them.
+    there = [s.operation for s in sent if isinstance(s.outcome, Outcome) and not s.outcome.failed]
+    await bulk.make_visible(cluster.connection, there)
+    return sent
+
+
+async def _outcomes_of(
+    cluster: Cluster, sent: Sequence[_Sent], retention: Retention
+) -> list[EventOutcome]:
+    """Return the outcomes of one call, or raise its first failure."""
+    for each in sent:
+        if isinstance(each.outcome, StoreError):
+            raise each.outcome
+        if each.outcome.failed and not each.outcome.refused:
+            raise each.outcome.failure(each.operation)
+    existing = [
+        each for each in sent if isinstance(each.outcome, Outcome) and each.outcome.conflicts
+    ]
+    stored = await cluster.connection.get_many(
+        [(each.operation.index, each.operation.id, each.operation.routing) for each in existing],
+        patience=WRITING,
+    )
+    found = {each.operation.id: document for each, document in zip(existing, stored, strict=True)}
+    outcomes: list[EventOutcome] = []
+    for each in sent:
+        if isinstance(each.outcome, Outcome) and each.outcome.done:
+            outcomes.append(EventOutcome.WRITTEN)
+        elif isinstance(each.outcome, Outcome) and each.outcome.conflicts:
+            outcomes.append(await _compare(cluster, each, found[each.operation.id], retention))
+        else:
+            outcomes.append(EventOutcome.REFUSED)
+    return outcomes
+
+
+async def _compare(
+    cluster: Cluster, sent: _Sent, stored: Document | None, retention: Retention
+) -> EventOutcome:
+    """Return the outcome for an event whose id exists; write it if retention dropped that one."""
+    if stored is not None and not retention.is_dropped(stored.source, TIME):
+        same = stored.source["body"] == sent.event.body.decode()
+        return EventOutcome.UNCHANGED if same else EventOutcome.CONFLICT
+    # Retention has dropped the stored event: readers do not see it, so this one is new.
+    again = replace(
+        sent.operation,
+        action="index" if stored else "create",
+        guard=stored.version.parameters if stored else None,
+    )
+    (done,) = await cluster.slices.send([again])
+    await bulk.make_visible(cluster.connection, [again])
+    return EventOutcome.WRITTEN if done.done else EventOutcome.CONFLICT
+
+
+def _operation_of(cluster: Cluster, event: StoredEvent, epoch: int) -> Operation:
+    routing = routing_of(event.repository)
+    return Operation(
+        "create",
+        cluster.layout.events_of(slice_of(event.key.received_at)),
+        document_id(event.repository, event.key),
+        routing,
+        {
+            "repository_id": routing,
+            TIME: to_microseconds(event.key.received_at),
+            "id": event.key.id,
+            "type": event.type,
+            "pull_request": event.pull_request,
+            "base_ref": event.base_ref,
+            "trigger": event.searchable_trigger,
+            "outcome": event.outcome.value,
+            "epoch": epoch,
+            "body": event.body.decode(),
+        },
+    )

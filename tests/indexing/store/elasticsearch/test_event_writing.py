@@ -1,0 +1,134 @@
+"""Small writes of events share requests, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from indexing.errors import StoreUnavailableError, UnknownRepositoryError
+from indexing.names import RepositoryName
+from indexing.store import ElasticsearchPlace
+from indexing.store.elasticsearch.client.connection import Connection
+from indexing.store.elasticsearch.store import ElasticsearchStore
+from indexing.store.interface import EventOutcome
+from tests.builders import WIDGETS, after, make_event
+from tests.indexing.store.elasticsearch.inspection import ask, cluster_of, event_ids
+
+
+@pytest.fixture
+def requests(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each kind of request was sent."""
+    sent: Counter[str] = Counter()
+    request = Connection.request
+
+    async def count(self: Connection, method: str, target: str, *args: Any, **more: Any) -> Any:
+        sent[target.partition("?")[0].rpartition("/")[2]] += 1
+        return await request(self, method, target, *args, **more)
+
+    monkeypatch.setattr(Connection, "request", count)
+    return sent
+
+
+async def test_concurrent_calls_share_requests_and_each_event_is_visible_at_its_answer(
+    store: ElasticsearchStore, requests: Counter[str]
+) -> None:
+    await store.ensure_repository(WIDGETS)
+    await store.write_events([make_event(1_000)])
+    requests.clear()
+
+    async def write(number: int) -> None:
+        assert await store.write_events([make_event(number)]) == [EventOutcome.WRITTEN]
+        assert number in await event_ids(store)
+
+    await asyncio.gather(*(write(number) for number in range(40)))
+    assert requests["_bulk"] <= 10
+    assert requests["_refresh"] <= 10
+
+
+async def test_events_of_calls_at_once_keep_their_own_outcomes(store: ElasticsearchStore) -> None:
+    await store.ensure_repository(WIDGETS)
+    await store.write_events([make_event(1)])
+    elsewhere = make_event(9, repository=RepositoryName("nobody", "knows"))
+    written, unchanged, conflict, unknown, twice = await asyncio.gather(
+        store.write_events([make_event(2), make_event(3)]),
+        store.write_events([make_event(1)]),
+        store.write_events([make_event(1, base_ref="other"), make_event(4)]),
+        store.write_events([make_event(5), elsewhere]),
+        store.write_events([make_event(2)]),
+        return_exceptions=True,
+    )
+    assert [unchanged, conflict] == [
+        [EventOutcome.UNCHANGED],
+        [EventOutcome.CONFLICT, EventOutcome.WRITTEN],
+    ]
+    assert isinstance(written, list)
+    assert isinstance(twice, list)
+    assert Counter([*written, *twice]) == {EventOutcome.WRITTEN: 2, EventOutcome.UNCHANGED: 1}
+    assert isinstance(unknown, UnknownRepositoryError)
+    assert await event_ids(store) == [4, 3, 2, 1]
+
+
+@pytest.mark.fresh_indices
+async def test_a_month_that_takes_nothing_fails_its_own_calls_only(
+    store: ElasticsearchStore,
+) -> None:
+    await store.ensure_repository(WIDGETS)
+    blocked = make_event(1)
+    open_ = make_event(2, after(days=-60))
+    await store.write_events([blocked, open_])
+    index = cluster_of(store).layout.events_of(f"{blocked.key.received_at:%Y-%m}")
+    await ask(store, "PUT", f"/{index}/_settings", {"index.blocks.write": True})
+    failed, written = await asyncio.gather(
+        store.write_events([make_event(3)]),
+        store.write_events([make_event(4, after(days=-60))]),
+        return_exceptions=True,
+    )
+    assert isinstance(failed, StoreUnavailableError)
+    assert written == [EventOutcome.WRITTEN]
+
+
+_WRITER = """
+import asyncio, os, sys
+from indexing.names import RepositoryName
+from tests.builders import WIDGETS, make_event
+from tests.indexing.store.elasticsearch.inspection import open_at
+from indexing.store import ElasticsearchPlace
+
+async def main():
+    store = await open_at(ElasticsearchPlace((sys.argv[1],), sys.argv[2]))
+    await store.ensure_repository(WIDGETS)
+
+    async def write(number):
+        await store.write_events([make_event(number)])
+        print(number, flush=True)
+
+    await asyncio.gather(*(write(number) for number in range(300)))
+
+asyncio.run(main())
+"""
+
+
+async def test_a_killed_process_has_lost_nothing_that_it_had_answered(
+    store: ElasticsearchStore, elasticsearch_place: ElasticsearchPlace
+) -> None:
+    writer = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        _WRITER,
+        elasticsearch_place.urls[0],
+        elasticsearch_place.prefix,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert writer.stdout is not None
+    answered = {int(await writer.stdout.readline()) for _ in range(50)}
+    writer.kill()
+    answered |= {int(line) async for line in writer.stdout if line.endswith(b"\n")}
+    await writer.wait()
+    page = await cluster_of(store).connection.search(
+        cluster_of(store).layout.events, {"size": 1_000, "_source": ["id"]}
+    )
+    assert answered <= {hit["_source"]["id"] for hit in page["hits"]["hits"]}

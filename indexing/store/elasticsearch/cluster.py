@@ -15,13 +15,18 @@ from indexing.store.elasticsearch.indices.time_slices import TimeSlices
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """One installation in one cluster: its connection, layout and shared state."""
+    """One installation in one cluster: its connection, layout and shared state.
+
+    `unread` are indices that only the holder of this object fills and nobody reads yet: its writes
+    there need no refresh.
+    """
 
     connection: Connection
     layout: Layout
     control: Control
     slices: TimeSlices
     searches: SearchQueue = field(default_factory=SearchQueue)
+    unread: frozenset[str] = frozenset()
 
 
 def routing_of(repository: RepositoryName) -> str:

@@ -19,6 +19,7 @@ from indexing.store.elasticsearch.derived import dirty_markers
 from indexing.store.elasticsearch.derived.observation_clauses import TIME
 from indexing.store.elasticsearch.derived.refresh import refresh_tests
 from indexing.store.elasticsearch.indices.control import State, advance, read_layout_version
+from indexing.store.elasticsearch.indices.filling import WHILE_FILLING, restore_settings
 from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION
 from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.store.elasticsearch.indices.setup import create_index
@@ -80,7 +81,7 @@ async def rebuild(cluster: Cluster, now: datetime, progress: Steps | None) -> in
     """Fill a new generation of the identity index while readers use the old one; then swap them."""
     generation = uuid.uuid4().hex[:12]
     index = cluster.layout.identities_of(generation)
-    await create_index(cluster.connection, index)
+    await create_index(cluster.connection, index, {"settings": WHILE_FILLING})
     read = await _read_generation(cluster)
 
     def begin(state: State) -> State:
@@ -90,7 +91,8 @@ async def rebuild(cluster: Cluster, now: datetime, progress: Steps | None) -> in
     await cluster.control.change(begin)
     for routing in await list_repositories(cluster):
         await dirty_markers.mark_repository(cluster, routing)
-    count = await refresh_tests(cluster, now, progress)
+    count = await refresh_tests(replace(cluster, unread=frozenset({index})), now, progress)
+    await restore_settings(cluster.connection, index)
     await cluster.connection.refresh(index)
     await _swap(cluster, generation)
     return count

@@ -23,7 +23,7 @@ from indexing.identifiers import derive_identity_id
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.announcements import write_announcement
 from indexing.store.elasticsearch.client import bulk
-from indexing.store.elasticsearch.client.bulk import Operation
+from indexing.store.elasticsearch.client.bulk import Operation, Outcome
 from indexing.store.elasticsearch.client.concurrency import run_both, started
 from indexing.store.elasticsearch.client.connection import Document
 from indexing.store.elasticsearch.client.write_priority import SMALL_WRITE
@@ -263,13 +263,20 @@ class _Step:
         # A conflict here means that the row already has a newer external version. A missing index
         # may mean that a rebuild has ended and deleted the older generation.
         written, ruled = await run_both(
-            bulk.send(self.cluster.connection, rows, visible=True, may_be_gone=True),
+            self._write_rows(rows),
             rule_tests(self.cluster, self.rules, [test for test, _ in stored]),
         )
         gone = {row.index for row, outcome in zip(rows, written, strict=True) if outcome.index_gone}
         await self._check_retired(gone)
         done = {test.test_id for test, _ in stored}
         return ruled | {test.test_id for test in judged if test.test_id not in done}
+
+    async def _write_rows(self, rows: Sequence[Operation]) -> list[Outcome]:
+        connection = self.cluster.connection
+        outcomes = await bulk.send(connection, rows, visible=False, may_be_gone=True)
+        unread = self.cluster.unread
+        await bulk.make_visible(connection, (row for row in rows if row.index not in unread))
+        return outcomes
 
     async def _check_retired(self, indices: Collection[str]) -> None:
         """Raise `StoreUnavailableError` if one of these generations should still be there."""

@@ -10,6 +10,7 @@ from indexing.errors import StoreUnavailableError, StoreVersionError
 from indexing.store.elasticsearch.client.connection import WRITING, ConflictError, Connection
 from indexing.store.elasticsearch.client.failures import describe, type_of
 from indexing.store.elasticsearch.indices.control import STORE_DOCUMENT, new_state, version_error
+from indexing.store.elasticsearch.indices.filling import restore_settings
 from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION, MIN_SERVER_MAJOR, Layout
 from indexing.store.elasticsearch.indices.templates import choose_replicas, ensure_templates
 from indexing.store.elasticsearch.indices.upgrade import upgrade
@@ -36,6 +37,9 @@ async def ensure_layout(connection: Connection, layout: Layout) -> None:
             raise version_error(document["version"])
         # Restoring a snapshot brings back the indices but not the templates.
         await ensure_templates(connection, layout)
+        if document["building"] is not None:
+            # Its rebuild may have been killed: writes to it must not depend on a single node.
+            await restore_settings(connection, layout.identities_of(document["building"]))
         return
     # Templates come first, because new indices are created from them. The store document comes
     # last, because it marks the layout as complete.
@@ -83,12 +87,13 @@ async def create_index(
     Raises:
         StoreUnavailableError: the cluster has no room for it, or forbids it.
     """
-    replicas = await choose_replicas(connection, name)
-    if replicas:
-        body = {**(body or {}), "settings": replicas}
+    body = dict(body or {})
+    settings = await choose_replicas(connection, name) | body.pop("settings", {})
+    if settings:
+        body["settings"] = settings
     try:
         answer = await connection.request(
-            "PUT", f"/{name}", body or {}, allow={_BAD_REQUEST}, patience=WRITING
+            "PUT", f"/{name}", body, allow={_BAD_REQUEST}, patience=WRITING
         )
     except StoreUnavailableError as failure:
         raise StoreUnavailableError(f"the index {name} cannot be created: {failure}") from failure

@@ -49,9 +49,19 @@ async def choose_replicas(connection: Connection, index: str) -> dict[str, Any]:
 
     Empty if a template sets the number of replicas, so that `@custom` wins.
     """
-    resolved = await resolve(connection, index)
-    given = dict(_flatten(resolved.get("settings", {})))
+    given = await _read_settings(connection, index)
     return {} if any(name in given for name in _REPLICAS) else dict(_DEFAULT_REPLICAS)
+
+
+async def choose_settings(connection: Connection, index: str) -> dict[str, Any]:
+    """Return all settings that a new index of that name gets, those of its templates included."""
+    given = await _read_settings(connection, index)
+    return given if any(name in given for name in _REPLICAS) else given | _DEFAULT_REPLICAS
+
+
+async def _read_settings(connection: Connection, index: str) -> dict[str, Any]:
+    resolved = await resolve(connection, index)
+    return dict(_flatten(resolved.get("settings", {})))
 
 
 async def resolve(connection: Connection, index: str) -> dict[str, Any]:

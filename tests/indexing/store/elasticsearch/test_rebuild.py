@@ -7,9 +7,16 @@ import asyncio
 import pytest
 
 from indexing.errors import StoreError
+from indexing.store import ElasticsearchPlace
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from tests.builders import NOON, load_names, make_run
-from tests.indexing.store.elasticsearch.inspection import indices_of, names
+from tests.indexing.store.elasticsearch.inspection import (
+    ask,
+    cluster_of,
+    indices_of,
+    names,
+    open_at,
+)
 
 pytestmark = pytest.mark.fresh_indices
 
@@ -74,3 +81,44 @@ async def test_of_two_rebuilds_at_once_the_later_one_wins(
     # A step in progress may have left something of a deleted generation.
     assert await store.rebuild(NOON) == 100
     assert len(await indices_of(store, "identities")) == 1
+
+
+async def settings_of_generations(store: ElasticsearchStore) -> list[dict[str, str]]:
+    pattern = cluster_of(store).layout.identities_of("*")
+    target = f"/{pattern}/_settings?flat_settings=true&include_defaults=true"
+    found = await ask(store, "GET", target)
+    wanted = ("index.refresh_interval", "index.auto_expand_replicas")
+    return [
+        {name: (index["defaults"] | index["settings"])[name] for name in wanted}
+        for index in found.values()
+    ]
+
+
+async def test_a_rebuilt_index_has_the_settings_of_a_new_one(store: ElasticsearchStore) -> None:
+    await load_names(store, ["t"])
+    before = await settings_of_generations(store)
+    await store.rebuild(NOON)
+    assert await settings_of_generations(store) == before
+
+
+async def test_the_settings_of_a_killed_rebuild_are_put_back_when_the_store_is_opened(
+    store: ElasticsearchStore, elasticsearch_place: ElasticsearchPlace
+) -> None:
+    await load_names(store, [f"t{n}" for n in range(100)])
+    (normal,) = await settings_of_generations(store)
+
+    def stop(_: int) -> None:
+        raise KilledError
+
+    with pytest.raises(KilledError):
+        await store.rebuild(NOON, stop)
+    left = await settings_of_generations(store)
+    assert len(left) == 2
+    assert any(each["index.refresh_interval"] == "-1" for each in left)
+    opened = await open_at(elasticsearch_place)
+    await opened.close()
+    assert await settings_of_generations(store) == [normal, normal]
+
+
+class KilledError(Exception):
+    """Stands for a kill."""

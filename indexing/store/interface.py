@@ -119,10 +119,11 @@ class Reader(Protocol):
         """Return the permanent identity of this store."""
 
     def revision(self) -> Hashable | None:
-        """Return a value that changes with every commit of any process; cheap and without waiting.
+        """Return a value that changes with every commit of another process; cheap, without waiting.
 
         None if the store cannot tell. Data read after taking a revision is at least as new as that
-        revision.
+        revision. The value may change without a reason; it does if a call of this process was
+        cancelled, as nobody knows what it has changed.
         """
 
     async def ping(self) -> None:

@@ -15,7 +15,7 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,6 +23,7 @@ from typing import Any, Final, TypeVar
 
 from indexing.errors import StoreError, StoreUnavailableError
 from indexing.fairness import FairQueue, current_tenant, take_within
+from indexing.store.sqlite.own_writes import OwnWrites
 from indexing.store.sqlite.pace import Pace
 from indexing.store.sqlite.repositories import ReadingConnection
 from indexing.store.sqlite.schema import ensure_schema, read_version, require_version
@@ -89,6 +90,7 @@ class Connections:
         self._path = path
         self._quick = _connect(path, READER_BUSY_SECONDS, ReadingConnection)
         self._quick.execute("PRAGMA query_only = ON")
+        self._own_writes = OwnWrites(self._quick)
         self._loop_slots = FairQueue(1)
         self._slow_slots = FairQueue(SLOW_READS_AT_ONCE)
         self._write_slots = FairQueue(1)
@@ -116,15 +118,14 @@ class Connections:
                 connection.close()
             return cls(path)
 
-    def revision(self) -> int:
-        """Return a number that changes when any other connection commits, in any process."""
+    def revision(self) -> Hashable:
+        """Return a value that changes when another process commits."""
         # Every cached read asks for it, and entering a context manager takes as long as the query.
         try:
-            number: int = self._quick.execute("PRAGMA data_version").fetchone()[0]
+            return self._own_writes.revision()
         except sqlite3.Error:
             with translated_errors(self._path):
                 raise
-        return number
 
     async def read(self, work: Work[T]) -> T:
         """Run a read on the event loop; one that takes too long there runs in a thread."""
@@ -191,22 +192,26 @@ class Connections:
         Raises:
             StoreVersionError: another release has upgraded the file since it was opened.
         """
+        abandoned = threading.Event()
 
         def transaction(connection: sqlite3.Connection) -> T:
-            connection.execute("BEGIN IMMEDIATE")
             try:
-                require_version(connection)
-                result = work(connection)
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
-            return result
+                with self._own_writes.transaction(connection):
+                    require_version(connection)
+                    return work(connection)
+            finally:
+                if abandoned.is_set():
+                    self._own_writes.disown()
 
         async with self._write_slots.take(current_tenant.get()):
             with translated_errors(self._path):
-                return await self._in_thread(self._writing, transaction, WRITER_BUSY_SECONDS)
+                try:
+                    return await self._in_thread(self._writing, transaction, WRITER_BUSY_SECONDS)
+                except asyncio.CancelledError:
+                    # The transaction goes on, and the caller no longer knows how it ends.
+                    abandoned.set()
+                    self._own_writes.disown()
+                    raise
 
     async def write_rows(
         self,

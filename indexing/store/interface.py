@@ -16,6 +16,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Protocol
 
+from indexing.models.changes import Changed
 from indexing.models.event_aggregates import Bars, EventAggregate
 from indexing.models.events import EventKey, EventQuery, EventRow, StoredEvent
 from indexing.models.executions import Execution, Run
@@ -264,10 +265,14 @@ class Writer(Protocol):
         now: datetime,
         progress: Steps | None = None,
         repository: RepositoryName | None = None,
+        changed: Changed | None = None,
     ) -> int:
         """Recompute the derived data of every stale test from its executions.
 
         With `repository`, only the stale tests there, so that no tenant waits for another.
+
+        `changed` is called after each step with what the step changed in answers. Only a call that
+        ends without an error has told all of its changes.
 
         First and last failure and success outlive the executions behind them. The call works in
         atomic steps; the next call finishes what a killed one left stale. Returns the number of

@@ -3,20 +3,24 @@
 Each call writes first and invalidates after, however it ended: one that failed or was cancelled
 may have committed. Which calls change which answers:
 
-- settings, executions, refreshed tests and quarantines: the answers of their repository, or of all
-  where a call goes over all of them;
+- settings and removals: the answers of their repository, or of all where a call goes over all;
+- refreshed tests: those that the store names as changed; all answers of their repository if the
+  call failed, as it may have changed more than it told;
+- quarantines: the quarantines of their repository;
 - keys: the cached credentials;
-- events and new repositories: none, for neither the event log nor absent values are cached.
+- events, executions and new repositories: none. Neither the event log nor absent values are cached,
+  and executions show once their tests are refreshed.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Hashable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
-from typing import Protocol
+from typing import Final, Protocol
 
+from indexing.models.changes import AnswerChanges, Changed
 from indexing.models.event_aggregates import Bars, EventAggregate
 from indexing.models.events import EventKey, EventQuery, EventRow, StoredEvent
 from indexing.models.executions import Execution, Run
@@ -47,7 +51,17 @@ from indexing.store.interface import (
     StoreIdentity,
     StoreStatus,
 )
-from service.cache.keys import CREDENTIALS, EVERYTHING, repository_namespace
+from service.cache.keys import (
+    CREDENTIALS,
+    EVERYTHING,
+    quarantines_namespace,
+    repository_namespace,
+    search_namespace,
+    test_namespace,
+)
+
+# More changed tests than this are invalidated as a whole: each one is a command to Redis.
+_MAX_NAMESPACES: Final = 2_000
 
 
 class Invalidator(Protocol):
@@ -63,6 +77,8 @@ class InvalidatingStore(Store):
     def __init__(self, store: Store, invalidator: Invalidator) -> None:
         self._store = store
         self._invalidator = invalidator
+        # By repository: the namespaces that refreshes in progress have changed so far.
+        self._told: dict[str, dict[str, None]] = {}
 
     @asynccontextmanager
     async def _invalidating(self, namespace: str) -> AsyncIterator[None]:
@@ -85,23 +101,41 @@ class InvalidatingStore(Store):
     async def write_executions(
         self, repository: RepositoryName, run: Run, executions: Sequence[Execution]
     ) -> ExecutionCount:
-        async with self._changing(repository):
-            return await self._store.write_executions(repository, run, executions)
+        return await self._store.write_executions(repository, run, executions)
 
     async def write_results(
         self, repository: RepositoryName, results: Mapping[Run, Sequence[Execution]]
     ) -> ExecutionCount:
-        async with self._changing(repository):
-            return await self._store.write_results(repository, results)
+        return await self._store.write_results(repository, results)
 
     async def refresh_tests(
         self,
         now: datetime,
         progress: Steps | None = None,
         repository: RepositoryName | None = None,
+        changed: Changed | None = None,
     ) -> int:
-        async with self._changing(repository):
-            return await self._store.refresh_tests(now, progress, repository)
+        if repository is None:
+            async with self._changing(None):
+                return await self._store.refresh_tests(now, progress, None, changed)
+
+        def note(changes: AnswerChanges) -> None:
+            told = self._told.setdefault(repository.key, {})
+            told.update(dict.fromkeys(_namespaces_of(changes)))
+            if changed is not None:
+                changed(changes)
+
+        is_told = False
+        try:
+            count = await self._store.refresh_tests(now, progress, repository, note)
+            is_told = True
+        finally:
+            # Another call may still go on and have refreshed the tests of this one.
+            namespaces = self._told.pop(repository.key, {})
+            if not is_told or len(namespaces) > _MAX_NAMESPACES:
+                namespaces = dict.fromkeys([repository_namespace(repository)])
+            await self._invalidator.invalidate(namespaces)
+        return count
 
     async def remove_executions(
         self, selection: ExecutionSelection, now: datetime, progress: Steps | None = None
@@ -122,7 +156,7 @@ class InvalidatingStore(Store):
     async def add_quarantine(
         self, repository: RepositoryName, request: QuarantineRequest, now: datetime
     ) -> AddedQuarantine:
-        async with self._changing(repository):
+        async with self._invalidating(quarantines_namespace(repository)):
             return await self._store.add_quarantine(repository, request, now)
 
     async def remove_quarantine(
@@ -132,7 +166,7 @@ class InvalidatingStore(Store):
         now: datetime,
         actor: Actor = UNKNOWN,
     ) -> bool:
-        async with self._changing(repository):
+        async with self._invalidating(quarantines_namespace(repository)):
             return await self._store.remove_quarantine(repository, quarantine_id, now, actor)
 
     async def add_key(self, key: ApplicationKey) -> None:
@@ -228,3 +262,15 @@ class InvalidatingStore(Store):
 
     async def close(self) -> None:
         await self._store.close()
+
+
+def _namespaces_of(changes: AnswerChanges) -> Iterator[str]:
+    repository = changes.repository
+    if changes.everything:
+        yield repository_namespace(repository)
+    if changes.search:
+        yield search_namespace(repository)
+    if changes.quarantines:
+        yield quarantines_namespace(repository)
+    for test_id in changes.tests:
+        yield test_namespace(repository, test_id.bytes)

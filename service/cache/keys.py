@@ -55,5 +55,27 @@ class CacheKey:
     namespaces: tuple[str, ...]
 
 
+# Of a test id: 65,536 namespaces, so one refreshed test hardly ever invalidates another, and no
+# number of tests needs more versions.
+_TEST_DIGITS: Final = 4
+
 # The namespace of everything about one repository.
 repository_namespace: Final[Callable[[RepositoryName], str]] = "repository {0.key}".format
+# Of the pages of its test search, and of its quarantines.
+search_namespace: Final[Callable[[RepositoryName], str]] = "search {0.key}".format
+quarantines_namespace: Final[Callable[[RepositoryName], str]] = "quarantines {0.key}".format
+
+
+def test_namespace(repository: RepositoryName, test_id: bytes) -> str:
+    """The namespace of some tests of a repository: those whose ids begin alike."""
+    return f"tests {repository.key} {test_id.hex()[:_TEST_DIGITS]}"
+
+
+def namespaces_of(kind: Kind, repository: RepositoryName) -> tuple[str, ...]:
+    """The namespaces of all answers of that kind about a repository; not those of one test."""
+    common = (EVERYTHING, repository_namespace(repository))
+    if kind is Kind.SEARCH:
+        return (*common, search_namespace(repository))
+    if kind in (Kind.QUARANTINE, Kind.QUARANTINES):
+        return (*common, quarantines_namespace(repository))
+    return common

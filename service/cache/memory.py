@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Final
 
 from indexing.errors import StoreError
 from service.cache.backend import CacheBackend, Snapshot, Versions, make_version
 from service.cache.keys import LIFETIME
+
+# Each is some 200 bytes. Beyond that everything is read again once.
+_MAX_VERSIONS: Final = 100_000
 
 Revision = Callable[[], Hashable | None]
 
@@ -56,6 +60,8 @@ class MemoryBackend(CacheBackend):
     async def invalidate(self, namespaces: Iterable[str]) -> None:
         for namespace in namespaces:
             self._versions[namespace] = make_version()
+        if len(self._versions) > _MAX_VERSIONS:
+            self._invalidate_all()
 
     async def close(self) -> None:
         """There is nothing to release."""
@@ -77,8 +83,11 @@ class MemoryBackend(CacheBackend):
             revision = object()
         if revision != self._seen:
             self._seen = revision
-            self._first = make_version()
-            self._versions.clear()
+            self._invalidate_all()
+
+    def _invalidate_all(self) -> None:
+        self._first = make_version()
+        self._versions.clear()
 
     def _expire(self) -> None:
         self._is_fresh = False

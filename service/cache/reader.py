@@ -28,7 +28,14 @@ from indexing.store.interface import Reader
 from service.cache.answers import Answer, make_answer, pack_answer, unpack_answer
 from service.cache.backend import CacheBackend, Versions
 from service.cache.codecs import KEY_SIZE, REPOSITORY_CODEC, Codec, pack_key, unpack_key
-from service.cache.keys import CREDENTIALS, EVERYTHING, CacheKey, Kind, repository_namespace
+from service.cache.keys import (
+    CREDENTIALS,
+    EVERYTHING,
+    CacheKey,
+    Kind,
+    namespaces_of,
+    test_namespace,
+)
 from service.cache.session import Cache, CacheSession
 from service.http import problems
 from service.http.operations import Operation
@@ -67,6 +74,11 @@ _NAMED_BY_PATH: Final[Mapping[Operation, Kind]] = {
     Operation.QUARANTINE: Kind.QUARANTINE,
 }
 
+_KINDS_OF_LISTS: Final[Mapping[Operation, Kind]] = {
+    Operation.SEARCH: Kind.SEARCH,
+    Operation.QUARANTINES: Kind.QUARANTINES,
+}
+
 _DIGEST_SIZE: Final = 16
 
 
@@ -101,11 +113,10 @@ def key_of_repository(name: RepositoryName) -> CacheKey:
 def key_of_answer(kind: Kind, repository: RepositoryName, canonical: bytes) -> CacheKey:
     """Of an answer about a repository; `canonical` is equal for requests with equal answers."""
     digest = hashlib.blake2b(canonical, digest_size=_DIGEST_SIZE).hexdigest()
-    return CacheKey(
-        kind,
-        f"{kind.value}:{repository.key}:{digest}",
-        (EVERYTHING, repository_namespace(repository)),
-    )
+    namespaces = namespaces_of(kind, repository)
+    if kind is Kind.TEST:
+        namespaces += (test_namespace(repository, canonical),)
+    return CacheKey(kind, f"{kind.value}:{repository.key}:{digest}", namespaces)
 
 
 class CachedReaders:
@@ -131,12 +142,15 @@ class CachedReaders:
         if digest is not None:
             keys.append(key_of_credential(digest))
         if repository is not None:
-            namespaces += (EVERYTHING, repository_namespace(repository))
+            if operation in _KINDS_OF_LISTS:
+                namespaces += namespaces_of(_KINDS_OF_LISTS[operation], repository)
             keys.append(key_of_repository(repository))
             if item is not None and operation in _NAMED_BY_PATH:
                 kind = _NAMED_BY_PATH[operation]
                 keys.append(key_of_answer(kind, repository, uuid.UUID(item).bytes))
-        return CachedReader(self._reader, await self._cache.open_session(namespaces, keys))
+        namespaces += (namespace for key in keys for namespace in key.namespaces)
+        session = await self._cache.open_session(list(dict.fromkeys(namespaces)), keys)
+        return CachedReader(self._reader, session)
 
 
 class CachedReader:
@@ -148,14 +162,12 @@ class CachedReader:
         self._reader = reader
         self._session = session
 
-    def find_dependencies(
-        self, repository: RepositoryName
-    ) -> tuple[tuple[str, ...], Versions] | None:
+    def find_dependencies(self) -> tuple[tuple[str, ...], Versions] | None:
         """The namespaces that a response depends on, from the credential to the body.
 
         With their versions as they were when the request began; `None` where one is not known.
         """
-        namespaces = (CREDENTIALS, EVERYTHING, repository_namespace(repository))
+        namespaces = tuple(dict.fromkeys((CREDENTIALS, *self._session.used_namespaces)))
         versions = self._session.versions_of(namespaces)
         return None if versions is None else (namespaces, versions)
 

@@ -17,7 +17,13 @@ from service.cache.backend import (
     Versions,
     make_version,
 )
-from service.cache.keys import COPY_LIFETIME, FORMAT, LONGEST_LIFETIME
+from service.cache.keys import (
+    COPY_LIFETIME,
+    CREDENTIALS,
+    EVERYTHING,
+    FORMAT,
+    LONGEST_LIFETIME,
+)
 from service.cache.redis_connection import RedisConnection
 from service.cache.redis_connector import Command
 from service.cache.redis_failures import Reason
@@ -31,7 +37,10 @@ _VERSION_SECONDS: Final = 24 * 60 * 60
 INVALIDATE_SECONDS: Final = 1.0
 _RETRY_SECONDS: Final = 0.1
 
-# One entry for each repository with cached responses.
+# Beyond that, everything is invalidated at once.
+_MAX_PENDING: Final = 10_000
+
+# One entry for each test or list with cached responses.
 _MAX_KEPT_KEYS: Final = 10_000
 
 _log = logging.getLogger(__name__)
@@ -129,6 +138,11 @@ class RedisBackend(CacheBackend):
     async def invalidate(self, namespaces: Iterable[str]) -> None:
         until = time.monotonic() + LONGEST_LIFETIME
         self._pending.update(dict.fromkeys(namespaces, until))
+        if not self._pending:
+            return
+        if len(self._pending) > _MAX_PENDING:
+            # All but the credentials' depend on this one too.
+            self._pending = dict.fromkeys((CREDENTIALS, EVERYTHING), until)
         if self._sending is None:
             self._settled.clear()
             self._sending = asyncio.create_task(self._send_pending())

@@ -177,13 +177,19 @@ def _always(_value: object) -> bool:
 class CacheSession:
     """The cache as one request sees it, under the versions as they were when it began."""
 
-    __slots__ = ("_cache", "_looked_up", "_values", "_versions")
+    __slots__ = ("_cache", "_looked_up", "_used", "_values", "_versions")
 
     def __init__(self, cache: Cache, snapshot: Snapshot, looked_up: Sequence[str]) -> None:
         self._cache = cache
         self._versions: dict[str, bytes] = dict(snapshot.versions)
         self._values: Mapping[str, bytes] = snapshot.values
         self._looked_up = frozenset(looked_up)
+        self._used: dict[str, None] = {}
+
+    @property
+    def used_namespaces(self) -> tuple[str, ...]:
+        """The namespaces of all values that the request has asked for."""
+        return tuple(self._used)
 
     def versions_of(self, namespaces: Sequence[str]) -> Versions | None:
         """The versions as they were when the request began; `None` where one is not known."""
@@ -206,6 +212,7 @@ class CacheSession:
         Raises:
             Whatever `read` raises, for all who wait for it.
         """
+        self._used.update(dict.fromkeys(key.namespaces))
         versions = self.versions_of(key.namespaces)
         if versions is None:
             versions = await self._ensure_versions(key.namespaces)

@@ -25,7 +25,7 @@ from service.cache.answers import Answer, tag_of
 from service.cache.backend import CacheBackend, Versions
 from service.cache.keys import RESPONSE_LIFETIME
 from service.cache.lru import Lru
-from service.context import PRINCIPAL, READER, REPOSITORY
+from service.context import PRINCIPAL, READER
 from service.http import problems
 from service.http.conditional import is_known
 from service.http.methods import READS
@@ -141,7 +141,7 @@ class ResponseCache:
         return answer
 
     def _keep(self, name: bytes, request: BaseRequest, made: Cacheable) -> None:
-        dependencies = request[READER].find_dependencies(request[REPOSITORY])
+        dependencies = request[READER].find_dependencies()
         if dependencies is None:
             return
         cached = _CachedResponse(made.answer, made.headers, *dependencies, request[PRINCIPAL])

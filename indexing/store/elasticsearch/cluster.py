@@ -11,6 +11,7 @@ from indexing.store.elasticsearch.client.search_queue import SearchQueue
 from indexing.store.elasticsearch.indices.control import Control
 from indexing.store.elasticsearch.indices.layout import Layout
 from indexing.store.elasticsearch.indices.time_slices import TimeSlices
+from indexing.store.elasticsearch.indices.turns import Turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class Cluster:
     layout: Layout
     control: Control
     slices: TimeSlices
+    turns: Turns
     searches: SearchQueue = field(default_factory=SearchQueue)
     unread: frozenset[str] = frozenset()
 

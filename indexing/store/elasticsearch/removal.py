@@ -33,7 +33,8 @@ from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.derived import dirty_markers
 from indexing.store.elasticsearch.derived.dirty_markers import FollowUp
 from indexing.store.elasticsearch.derived.observation_clauses import TIME
-from indexing.store.elasticsearch.derived.refresh import refresh_tests, row_id_of
+from indexing.store.elasticsearch.derived.refresh import refresh_tests
+from indexing.store.elasticsearch.derived.results import row_id_of
 from indexing.store.elasticsearch.maintenance import list_repositories
 from indexing.store.elasticsearch.quarantine_slots import (
     QuarantineSlot,

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from indexing.models.changes import Changed
 from indexing.models.event_aggregates import Bars, EventAggregate
 from indexing.models.events import EventKey, EventQuery, EventRow, StoredEvent
 from indexing.models.executions import Execution, Run
@@ -48,6 +49,7 @@ from indexing.store.elasticsearch.indices.control import Control
 from indexing.store.elasticsearch.indices.layout import Layout
 from indexing.store.elasticsearch.indices.setup import ensure_layout
 from indexing.store.elasticsearch.indices.time_slices import TimeSlices
+from indexing.store.elasticsearch.indices.turns import Turns
 from indexing.store.elasticsearch.search import pages
 from indexing.store.interface import (
     EventOutcome,
@@ -87,7 +89,8 @@ class ElasticsearchStore(Store):
             await connection.close()
             raise
         control = Control(connection, layout)
-        return cls(Cluster(connection, layout, control, TimeSlices(connection, layout)))
+        slices, turns = TimeSlices(connection, layout), Turns(connection, layout)
+        return cls(Cluster(connection, layout, control, slices, turns))
 
     async def close(self) -> None:
         await self._cluster.connection.close()
@@ -169,8 +172,9 @@ class ElasticsearchStore(Store):
         now: datetime,
         progress: Steps | None = None,
         repository: RepositoryName | None = None,
+        changed: Changed | None = None,
     ) -> int:
-        return await refresh.refresh_tests(self._cluster, now, progress, repository)
+        return await refresh.refresh_tests(self._cluster, now, progress, repository, changed)
 
     async def measure_executions(self, selection: ExecutionSelection) -> SelectionExtent:
         return await removal.measure_executions(self._cluster, selection)

@@ -31,7 +31,8 @@ class StoredTest:
 
     `branch` is the default branch that `health` was derived from; first and last failure and
     success are invalid for another branch. `identities` are the (pipeline, job) pairs of its rows
-    in the identity index.
+    in the identity index, those of deleted rows included. `counts` are the executions of each row,
+    None for a deleted one; an identity is missing if its row may be any.
     """
 
     test_name: str
@@ -39,6 +40,7 @@ class StoredTest:
     health: TestHealth = field(default_factory=TestHealth)
     metadata: TestMetadata = field(default_factory=TestMetadata)
     identities: tuple[tuple[str, str], ...] = ()
+    counts: Mapping[tuple[str, str], int | None] = field(default_factory=dict)
 
     def bounds_on(self, branch: str) -> TestHealth:
         """Return the health; without first and last failure and success if of another branch."""
@@ -108,6 +110,7 @@ def source_of(test: StoredTest, test_id: str, routing: str) -> dict[str, Any]:
         "last_success_at": microseconds_or_none(health.last_success_at),
         "metadata": {name: getattr(test.metadata, name) for name in METADATA_FIELDS},
         "identities": test.identities,
+        "counts": [[*identity, count] for identity, count in test.counts.items()],
     }
 
 
@@ -129,4 +132,6 @@ def test_of(source: Mapping[str, Any]) -> StoredTest:
         ),
         TestMetadata(**source["metadata"]),
         tuple((pipeline, job) for pipeline, job in source["identities"]),
+        # Earlier releases did not keep them.
+        {(pipeline, job): count for pipeline, job, count in source.get("counts", ())},
     )

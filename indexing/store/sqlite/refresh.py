@@ -18,11 +18,13 @@ from indexing.health.observations import Judgement, Observation
 from indexing.health.preceding import find_open_jobs
 from indexing.health.rules import is_recovered, judge
 from indexing.health.window import window_start
+from indexing.models.changes import AnswerChanges
 from indexing.models.executions import Conclusion
 from indexing.models.tests import METADATA_FIELDS, TestMetadata
 from indexing.names import RepositoryName
 from indexing.quarantine.decision import Standing, find_evidence
 from indexing.quarantine.ruling import Conditions
+from indexing.store.sqlite.answers import noted
 from indexing.store.sqlite.auto_quarantine import apply_rules
 from indexing.store.sqlite.columns import (
     CONCLUSION_NUMBERS,
@@ -57,12 +59,13 @@ def refresh_some(
     now: datetime,
     repository: RepositoryName | None,
     seconds: float,
-) -> tuple[int, bool]:
+) -> tuple[int, bool, list[AnswerChanges]]:
     """Refresh the first `limit` stale tests, of one repository or of all.
 
-    Returns the number of tests, and whether more may be stale. Starts no further test once the time
-    limit in seconds is over.
+    Returns the number of tests, whether more may be stale, and what changed in answers. Starts no
+    further test once the time limit in seconds is over.
     """
+    changes: list[AnswerChanges] = []
     deadline = time.monotonic() + seconds
     within = "" if repository is None else " WHERE r.key = ?"
     stale = [
@@ -74,11 +77,12 @@ def refresh_some(
         )
     ]
     for done, test in enumerate(stale, start=1):
-        _refresh(connection, test, to_microseconds(now))
+        with noted(connection, test, changes):
+            _refresh(connection, test, to_microseconds(now))
         connection.execute("DELETE FROM stale_tests WHERE test = ?", (test,))
         if time.monotonic() > deadline:
-            return done, True
-    return len(stale), len(stale) == limit
+            return done, True, changes
+    return len(stale), len(stale) == limit, changes
 
 
 def find_last_evidence(connection: sqlite3.Connection, test_id: bytes) -> int | None:

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from indexing.models.changes import Changed
 from indexing.models.event_aggregates import Bars, EventAggregate
 from indexing.models.events import EventKey, EventQuery, EventRow, StoredEvent
 from indexing.models.executions import Execution, Run, group_by_run
@@ -190,6 +191,7 @@ class SqliteStore(Store):
         now: datetime,
         progress: Steps | None = None,
         repository: RepositoryName | None = None,
+        changed: Changed | None = None,
     ) -> int:
         step = partial(
             refresh.refresh_some,
@@ -200,8 +202,11 @@ class SqliteStore(Store):
         )
         total, more = 0, True
         while more:
-            done, more = await self._connections.write(step)
+            done, more, changes = await self._connections.write(step)
             total += done
+            if changed is not None:
+                for change in changes:
+                    changed(change)
             if progress is not None and done:
                 progress(total)
         return total

@@ -373,3 +373,57 @@ async def test_a_slow_reader_does_not_put_back_what_was_there_before(
     assert await slow == []
     for each in (door, replica, door):
         assert await listed(each) == [made]
+
+
+async def load(door: FrontDoor, run_id: str, name: str, hours: int) -> None:
+    run = make_run(run_id)
+    made = make_executions(run, [(name, Conclusion.PASSED)], after(hours=hours))
+    await door.store.write_executions(WIDGETS, run, made)
+    await door.store.refresh_tests(NOON, repository=WIDGETS)
+
+
+async def test_a_load_leaves_what_it_does_not_change(door: FrontDoor, reads: list[str]) -> None:
+    await load_names(door.store, ["hinge", "latch"])
+    quarantine = await add(door)
+    targets = (HINGE, QUARANTINES, f"{QUARANTINES}/{quarantine}")
+    for target in targets:
+        await door.get(target)
+    search = f"{SEARCH}?test_name=*"
+    await door.get(search)
+    reads.clear()
+    await load(door, "n1", "latch", 1)
+    for target in targets:
+        assert (await door.get(target)).status == 200
+    assert reads == []
+    # The test that has run most often is first.
+    assert (await door.get(search)).json["tests"][0]["test_name"] == "latch"
+    # Its own detail has changed.
+    await load(door, "n2", "hinge", 2)
+    assert (await door.get(HINGE)).json["last_success_at"] == "2026-09-01T14:00:00Z"
+
+
+async def test_results_that_are_loaded_again_invalidate_nothing(
+    door: FrontDoor, reads: list[str]
+) -> None:
+    await load(door, "n1", "hinge", 1)
+    search = f"{SEARCH}?test_name=*"
+    before = [(await door.get(target)).body for target in (HINGE, search)]
+    reads.clear()
+    await load(door, "n1", "hinge", 1)
+    assert [(await door.get(target)).body for target in (HINGE, search)] == before
+    assert reads == []
+
+
+async def test_a_quarantine_leaves_the_answers_about_tests(
+    door: FrontDoor, reads: list[str]
+) -> None:
+    await load_names(door.store, ["hinge"])
+    search = f"{SEARCH}?test_name=*"
+    for target in (HINGE, search):
+        await door.get(target)
+    reads.clear()
+    made = await add(door)
+    for target in (HINGE, search):
+        await door.get(target)
+    assert reads == []
+    assert await listed(door) == [made]

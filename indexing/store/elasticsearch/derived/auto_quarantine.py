@@ -58,10 +58,13 @@ class Rules:
     now: datetime
 
 
-async def rule_tests(cluster: Cluster, rules: Rules, tests: Sequence[Judged]) -> frozenset[str]:
+async def rule_tests(
+    cluster: Cluster, rules: Rules, tests: Sequence[Judged]
+) -> tuple[frozenset[str], bool]:
     """Begin, reword and withdraw automatic quarantines; judge the recovery of every quarantine.
 
-    Returns the ids of the tests whose slots changed concurrently; they need another pass.
+    Returns the ids of the tests whose slots changed concurrently, which need another pass, and
+    whether anything was written.
     """
     routing = rules.executions.routing
     slots = {
@@ -93,11 +96,12 @@ async def rule_tests(cluster: Cluster, rules: Rules, tests: Sequence[Judged]) ->
     )
     done = [slot for slot, outcome in zip(written, outcomes, strict=True) if outcome.done]
     await quarantine_changes.complete(cluster, done)
-    return frozenset(
+    again = frozenset(
         str(slot.test_id)
         for slot, outcome in zip(written, outcomes, strict=True)
         if not outcome.done
     )
+    return again, bool(written)
 
 
 async def _apply(

@@ -8,18 +8,25 @@ external version, so an older result never overwrites a newer one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+import uuid
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Collection,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import ExitStack, aclosing, nullcontext
+from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from itertools import groupby
 from typing import Final
 
 from indexing.errors import StoreError, StoreUnavailableError
 from indexing.health.observations import Observation
-from indexing.health.rules import judge
-from indexing.identifiers import derive_identity_id
+from indexing.models.changes import AnswerChanges, Changed
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.announcements import write_announcement
 from indexing.store.elasticsearch.client import bulk
@@ -32,10 +39,10 @@ from indexing.store.elasticsearch.derived import dirty_markers, observations
 from indexing.store.elasticsearch.derived.auto_quarantine import Judged, Rules, rule_tests
 from indexing.store.elasticsearch.derived.dirty_markers import DirtyMarker
 from indexing.store.elasticsearch.derived.observation_clauses import JobSummaries
+from indexing.store.elasticsearch.derived.results import Result, judge_document
 from indexing.store.elasticsearch.derived.runs import judge_runs
+from indexing.store.elasticsearch.indices.turns import Turn
 from indexing.store.elasticsearch.repositories import document_routed, stored_of
-from indexing.store.elasticsearch.search.query import key_of
-from indexing.store.elasticsearch.tests import StoredTest, source_of, test_of
 from indexing.store.interface import Steps
 
 # How many tests one step takes, and how many executions it holds in memory at once.
@@ -48,27 +55,52 @@ async def refresh_tests(
     now: datetime,
     progress: Steps | None = None,
     repository: RepositoryName | None = None,
+    changed: Changed | None = None,
 ) -> int:
-    with ExitStack() as going_first:
-        if repository is not None:
+    report = _Report(progress, changed)
+    if repository is None:
+        with ExitStack() as going_first:
+            return await _refresh(cluster, now, report, None, None, going_first)
+    routing = routing_of(repository)
+    async with cluster.turns.take(routing) as turn:
+        with ExitStack() as going_first:
             # Small until the markers turn out to name many tests.
             going_first.enter_context(cluster.connection.write_priority.small_write())
-        return await _refresh(cluster, now, progress, repository, going_first)
+            count = await _refresh(cluster, now, report, routing, turn, going_first)
+        if changed is not None and turn.met_others:
+            changed(AnswerChanges(repository, everything=True))
+        return count
+
+
+@dataclass(frozen=True, slots=True)
+class _Report:
+    """Whom to tell what a refresh does."""
+
+    progress: Steps | None
+    changed: Changed | None
+
+    def tell(self, total: int, done: _Done) -> None:
+        if self.changed is not None and done.changes is not None:
+            self.changed(done.changes)
+        if self.progress is not None and done.tests:
+            self.progress(total)
 
 
 async def _refresh(
     cluster: Cluster,
     now: datetime,
-    progress: Steps | None,
-    repository: RepositoryName | None,
+    report: _Report,
+    routing: str | None,
+    turn: Turn | None,
     going_first: ExitStack,
 ) -> int:
-    routing = None if repository is None else routing_of(repository)
+    """Refresh one repository, in that turn, or all of them, each in a turn of its own."""
     total = 0
     more = True
     met: set[DirtyMarker] = set()
-    # The markers of one repository are visible as soon as they are written.
-    refresh = routing is None
+    # The markers of one repository are visible as soon as they are written; a refresh that died may
+    # have left older versions.
+    refresh = turn is None or not turn.is_clean
     while more:
         markers, more = await dirty_markers.read_markers(cluster, routing, refresh=refresh)
         # A pass deletes markers without a refresh; the next read must not find them again.
@@ -91,20 +123,26 @@ async def _refresh(
                         await dirty_markers.spell_out(cluster, marker)
                         more = True
                 left: set[str] = set()
-                async for done in _refresh_repository(cluster, place, named, now, searchable):
-                    left |= done.again
-                    total += done.tests
-                    more |= done.turned or bool(done.again)
-                    if done.turned:
-                        met.difference_update(named)
-                    if progress is not None and done.tests:
-                        progress(total)
-                finished = [
-                    marker
-                    for marker in named
-                    if marker.tests is not None and left.isdisjoint(marker.tests)
-                ]
-                await dirty_markers.drop_markers(cluster, finished)
+                own = cluster.turns.take(place) if turn is None else nullcontext(turn)
+                async with (
+                    own as held,
+                    aclosing(
+                        _refresh_repository(cluster, place, named, now, searchable, held)
+                    ) as steps,
+                ):
+                    async for done in steps:
+                        left |= done.again
+                        total += done.tests
+                        more |= done.turned or bool(done.again)
+                        if done.turned:
+                            met.difference_update(named)
+                        report.tell(total, done)
+                    finished = [
+                        marker
+                        for marker in named
+                        if marker.tests is not None and left.isdisjoint(marker.tests)
+                    ]
+                    await dirty_markers.drop_markers(cluster, finished)
     return total
 
 
@@ -123,6 +161,7 @@ class _Done:
     tests: int = 0
     again: frozenset[str] = frozenset()
     turned: bool = False
+    changes: AnswerChanges | None = None
 
 
 async def _refresh_repository(
@@ -131,7 +170,8 @@ async def _refresh_repository(
     markers: Sequence[DirtyMarker],
     now: datetime,
     searchable: Awaitable[None],
-) -> AsyncIterator[_Done]:
+    turn: Turn,
+) -> AsyncGenerator[_Done]:
     """Compute the tests that the markers name; every search waits for `searchable`.
 
     Judges runs before it reads anything that depends on their judgement.
@@ -144,7 +184,7 @@ async def _refresh_repository(
             removed.setdefault(test, set()).add(moment)
     for start in range(0, max(len(tests), 1), _TESTS_A_STEP):
         some = tests[start : start + _TESTS_A_STEP]
-        beginning = _Step.begin(cluster, routing, some, now, removed, searchable)
+        beginning = _Step.begin(cluster, routing, some, now, removed, searchable, turn)
         if start == 0:
             turned, step = await run_both(judge_runs(cluster, routing, runs, searchable), beginning)
             if turned:
@@ -168,6 +208,7 @@ class _Step:
     summaries: JobSummaries
     # Moments of removed executions, by test.
     removed: Mapping[str, Collection[int]]
+    turn: Turn
 
     @classmethod
     async def begin(
@@ -178,6 +219,7 @@ class _Step:
         now: datetime,
         removed: Mapping[str, Collection[int]],
         searchable: Awaitable[None],
+        turn: Turn,
     ) -> _Step:
         """Read everything that judging needs, except the executions themselves.
 
@@ -201,7 +243,7 @@ class _Step:
         await searchable
         await _give_way(cluster, len(documents))
         summaries = await observations.read_job_summaries(cluster, observed, list(documents))
-        return cls(cluster, rules, state.generations, documents, summaries, removed)
+        return cls(cluster, rules, state.generations, documents, summaries, removed, turn)
 
     async def run(self) -> AsyncIterator[_Done]:
         documents, summaries = self.documents, self.summaries
@@ -210,7 +252,8 @@ class _Step:
             here = {test: summaries[test] for test in portion if test in summaries}
             seen = await observations.read_observations(self.cluster, self.rules.executions, here)
             judged = await asyncio.to_thread(self._judge_all, portion, seen, here)
-            yield _Done(len(portion), await self._store(judged))
+            again, changes = await self._store(judged)
+            yield _Done(len(portion), again, changes=changes)
 
     def _judge_all(
         self,
@@ -220,7 +263,7 @@ class _Step:
     ) -> list[Judged]:
         """Judge all tests. Pure; takes long enough to block the event loop."""
         return [
-            _judge(
+            judge_document(
                 self.documents[test],
                 seen.get(test, []),
                 summaries.get(test, {}),
@@ -230,46 +273,51 @@ class _Step:
             for test in tests
         ]
 
-    async def _store(self, judged: Sequence[Judged]) -> frozenset[str]:
-        """Write results; return the tests that another process has written since they were read."""
-        routing = self.rules.executions.routing
-        documents = self.documents
-        operations = [
-            Operation(
-                "index",
-                self.cluster.layout.tests,
-                test.test_id,
-                routing,
-                source_of(
-                    _derived(test, self.rules, test_of(documents[test.test_id].source)),
-                    test.test_id,
-                    routing,
-                ),
-                documents[test.test_id].version.parameters,
+    async def _store(self, judged: Sequence[Judged]) -> tuple[frozenset[str], AnswerChanges]:
+        """Write what differs from what is stored.
+
+        Returns the tests that another process has written since they were read, and what changed.
+        """
+        layout = self.cluster.layout
+        indices = [layout.identities_of(generation) for generation in self.generations]
+        # After a refresh that failed, rows may lag behind; a new generation may have none yet.
+        whole = not self.turn.is_clean or len(indices) > 1
+        results = [
+            Result.of(
+                test,
+                self.rules,
+                self.documents[test.test_id],
+                whole=whole,
+                is_held=self.turn.is_held,
             )
             for test in judged
         ]
+        changed = [result for result in results if result.is_changed]
+        operations = [result.test_operation(layout.tests) for result in changed]
         outcomes = await bulk.send(self.cluster.connection, operations, visible=False)
-        stored = [
-            (test, outcome.version)
-            for test, outcome in zip(judged, outcomes, strict=True)
-            if outcome.done
-        ]
+        written = list(zip(changed, outcomes, strict=True))
+        conflicts = {result.test.test_id for result, outcome in written if not outcome.done}
+        stored = [(result, outcome.version) for result, outcome in written if outcome.done]
         rows = [
-            row
-            for test, version in stored
-            for row in self._rows(test, test_of(documents[test.test_id].source), version)
+            row for result, version in stored for row in result.row_operations(indices, version)
         ]
         # A conflict here means that the row already has a newer external version. A missing index
         # may mean that a rebuild has ended and deleted the older generation.
-        written, ruled = await run_both(
+        sent, (ruled, quarantines) = await run_both(
             self._write_rows(rows),
-            rule_tests(self.cluster, self.rules, [test for test, _ in stored]),
+            rule_tests(
+                self.cluster, self.rules, [test for test in judged if test.test_id not in conflicts]
+            ),
         )
-        gone = {row.index for row, outcome in zip(rows, written, strict=True) if outcome.index_gone}
+        gone = {row.index for row, outcome in zip(rows, sent, strict=True) if outcome.index_gone}
         await self._check_retired(gone)
-        done = {test.test_id for test, _ in stored}
-        return ruled | {test.test_id for test in judged if test.test_id not in done}
+        changes = AnswerChanges(
+            self.rules.repository.name,
+            frozenset(uuid.UUID(result.test.test_id) for result, _ in stored if result.shows),
+            search=bool(rows),
+            quarantines=quarantines,
+        )
+        return ruled | conflicts, changes
 
     async def _write_rows(self, rows: Sequence[Operation]) -> list[Outcome]:
         connection = self.cluster.connection
@@ -288,39 +336,10 @@ class _Step:
             if index in indices:
                 raise StoreUnavailableError(f"the index {index} is gone from Elasticsearch")
 
-    def _rows(self, test: Judged, before: StoredTest, version: int) -> Iterator[Operation]:
-        """Yield writes of the identity rows that a test has now, and deletes of its former ones."""
-        counts = test.judgement.executions_counts
-        routing = self.rules.executions.routing
-        guard = {"version": version, "version_type": "external_gte"}
-        for pipeline, job in dict.fromkeys([*before.identities, *counts]):
-            name = self.rules.repository.name
-            row_id = row_id_of(name, test.test_name, pipeline, job)
-            source = None
-            if (pipeline, job) in counts:
-                source = {
-                    "repository_id": routing,
-                    "key": key_of(routing, test.test_name),
-                    "test_id": test.test_id,
-                    "test_name": test.test_name,
-                    "pipeline_name": pipeline,
-                    "job_name": job,
-                    "executions_count": counts[pipeline, job],
-                }
-            for generation in self.generations:
-                index = self.cluster.layout.identities_of(generation)
-                action: bulk.Action = "delete" if source is None else "index"
-                yield Operation(action, index, row_id, routing, source, guard)
-
 
 async def _give_way(cluster: Cluster, tests: int) -> None:
     if tests > SMALL_WRITE:
         await cluster.connection.write_priority.give_way()
-
-
-def row_id_of(repository: RepositoryName, test_name: str, pipeline: str, job: str) -> str:
-    """Return the id of an identity row, the same in every generation."""
-    return derive_identity_id(repository, test_name, pipeline, job).hex()
 
 
 def _portions(tests: Sequence[str], summaries: JobSummaries) -> Iterator[list[str]]:
@@ -339,35 +358,3 @@ def _portions(tests: Sequence[str], summaries: JobSummaries) -> Iterator[list[st
         size += executions
     if portion:
         yield portion
-
-
-def _judge(
-    document: Document,
-    seen: Sequence[Observation],
-    jobs: Collection[tuple[str, str]],
-    rules: Rules,
-    removed: Collection[int],
-) -> Judged:
-    test = test_of(document.source).without(removed)
-    judge_test = partial(
-        judge,
-        flaky_detection=rules.repository.flaky_detection,
-        before=test.bounds_on(rules.repository.default_branch),
-    )
-    judgement = judge_test(seen)
-    # A job with only old, skipped executions has no observations, but the search shows it.
-    counts = dict.fromkeys(jobs, 0) | dict(judgement.executions_counts)
-    judgement = replace(judgement, executions_counts=counts)
-    return Judged(document.id, test.test_name, seen, judgement, judge_test)
-
-
-def _derived(test: Judged, rules: Rules, before: StoredTest) -> StoredTest:
-    # Keep former identities: if a kill prevents the delete of a row, the next refresh repeats it.
-    identities = dict.fromkeys([*before.identities, *test.judgement.executions_counts])
-    return StoredTest(
-        test.test_name,
-        rules.repository.default_branch,
-        test.judgement.health,
-        test.judgement.metadata,
-        tuple(identities),
-    )

@@ -31,6 +31,7 @@ from tests.builders import (
 )
 from tests.indexing.store.elasticsearch.inspection import (
     ALL,
+    ask,
     cluster_of,
     event_ids,
     indices_of,
@@ -242,7 +243,7 @@ async def test_a_small_upload_refreshes_few_indices_in_few_requests(
     assert await store.refresh_tests(NOON, repository=WIDGETS) == 1
     # Executions, dirty markers, and search rows.
     assert sum("refresh" in target for target in targets) == 3
-    assert len(targets) <= 20
+    assert len(targets) <= 22
 
 
 async def test_another_process_finds_the_marks_of_a_repository_at_once(
@@ -282,3 +283,47 @@ async def test_a_slice_that_was_deleted_after_it_was_listed_holds_nothing(
     assert [None if each is None else each.source for each in found] == [None, {"kind": "store"}]
     with pytest.raises(StoreUnavailableError):
         await cluster_of(store).connection.get_many(places)
+
+
+async def versions_of(store: ElasticsearchStore) -> list[tuple[str, int]]:
+    """The number of writes of each test and of each row of the search."""
+    layout = cluster_of(store).layout
+    target = f"/{layout.tests},{layout.identities}/_search?version=true&size=100"
+    found = await ask(store, "GET", target)
+    return sorted((hit["_id"], hit["_version"]) for hit in found["hits"]["hits"])
+
+
+async def test_results_that_are_loaded_again_write_no_test_and_no_row(
+    store: ElasticsearchStore,
+) -> None:
+    await load_names(store, ["a", "b"], make_run("1"))
+    await cluster_of(store).connection.refresh(cluster_of(store).layout.tests)
+    before = await versions_of(store)
+    assert len(before) == 4
+    await load_names(store, ["a", "b"], make_run("1"))
+    await load_names(store, ["c"], make_run("2"))
+    await cluster_of(store).connection.refresh(cluster_of(store).layout.tests)
+    assert set(before) < set(await versions_of(store))
+
+
+async def test_rows_that_a_failed_refresh_left_behind_are_written_by_the_next_one(
+    store: ElasticsearchStore, other: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await load_names(store, ["a"], make_run("1"))
+    connection = cluster_of(store).connection
+    request = connection.request
+
+    async def fail_for_rows(method: str, target: str, body: Any = None, **options: Any) -> Any:
+        if target == "/_bulk" and b"-identities-" in body:
+            raise StoreUnavailableError("down")
+        return await request(method, target, body, **options)
+
+    run = make_run("2")
+    await store.write_executions(WIDGETS, run, make_executions(run, [("a", PASSED)]))
+    with monkeypatch.context() as patched:
+        patched.setattr(connection, "request", fail_for_rows)
+        with pytest.raises(StoreUnavailableError):
+            await store.refresh_tests(NOON, repository=WIDGETS)
+    await other.refresh_tests(NOON, repository=WIDGETS)
+    (row,) = (await store.search_tests(ALL, Anchor(), 10)).rows
+    assert row.key.executions_count == 2

@@ -1,0 +1,135 @@
+"""What a refresh finds for a test, and which writes that takes: only those that differ. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from indexing.health.observations import Observation
+from indexing.health.rules import judge
+from indexing.identifiers import derive_identity_id
+from indexing.names import RepositoryName
+from indexing.store.elasticsearch.client.bulk import Action, Operation
+from indexing.store.elasticsearch.client.connection import Document
+from indexing.store.elasticsearch.derived.auto_quarantine import Judged, Rules
+from indexing.store.elasticsearch.search.query import key_of
+from indexing.store.elasticsearch.tests import StoredTest, source_of, test_of
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A judged test beside its document.
+
+    `whole` to write everything, because rows of the search may lag behind or be missing. `is_held`
+    if this process has the lease: if it dies after writing the test, nothing else would tell that
+    the rows may lag behind.
+    """
+
+    test: Judged
+    rules: Rules
+    document: Document
+    before: StoredTest
+    after: StoredTest
+    whole: bool
+
+    @classmethod
+    def of(
+        cls, test: Judged, rules: Rules, document: Document, *, whole: bool, is_held: bool
+    ) -> Result:
+        before = test_of(document.source)
+        after = _derive(test, rules, before)
+        return cls(
+            test, rules, document, before, after if is_held else replace(after, counts={}), whole
+        )
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether there is anything to write."""
+        return self.whole or self.before != self.after
+
+    @property
+    def shows(self) -> bool:
+        """Whether the detail of the test differs."""
+        before, after = (
+            (test.health, test.metadata, test.branch) for test in (self.before, self.after)
+        )
+        return before != after
+
+    def test_operation(self, index: str) -> Operation:
+        """Return the write of the test's document, over the version that was read."""
+        routing = self.rules.executions.routing
+        source = source_of(self.after, self.test.test_id, routing)
+        guard = self.document.version.parameters
+        return Operation("index", index, self.test.test_id, routing, source, guard)
+
+    def row_operations(self, indices: Collection[str], version: int) -> Iterator[Operation]:
+        """Yield the writes of rows of the search, and the deletes of former ones.
+
+        `version` is that of the test's document.
+        """
+        counts = self.test.judgement.executions_counts
+        routing = self.rules.executions.routing
+        guard = {"version": version, "version_type": "external_gte"}
+        for pipeline, job in self._changed_rows():
+            source = None
+            if (pipeline, job) in counts:
+                source = {
+                    "repository_id": routing,
+                    "key": key_of(routing, self.test.test_name),
+                    "test_id": self.test.test_id,
+                    "test_name": self.test.test_name,
+                    "pipeline_name": pipeline,
+                    "job_name": job,
+                    "executions_count": counts[pipeline, job],
+                }
+            action: Action = "delete" if source is None else "index"
+            row_id = row_id_of(self.rules.repository.name, self.test.test_name, pipeline, job)
+            for index in indices:
+                yield Operation(action, index, row_id, routing, source, guard)
+
+    def _changed_rows(self) -> Iterator[tuple[str, str]]:
+        counts = self.test.judgement.executions_counts
+        before = self.before.counts
+        for identity in self.after.identities:
+            if self.whole or identity not in before or before[identity] != counts.get(identity):
+                yield identity
+
+
+def row_id_of(repository: RepositoryName, test_name: str, pipeline: str, job: str) -> str:
+    """Return the id of an identity row, the same in every generation."""
+    return derive_identity_id(repository, test_name, pipeline, job).hex()
+
+
+def judge_document(
+    document: Document,
+    seen: Sequence[Observation],
+    jobs: Collection[tuple[str, str]],
+    rules: Rules,
+    removed: Collection[int],
+) -> Judged:
+    """Judge the test of a document; `removed` are moments of executions that are gone."""
+    test = test_of(document.source).without(removed)
+    judge_test = partial(
+        judge,
+        flaky_detection=rules.repository.flaky_detection,
+        before=test.bounds_on(rules.repository.default_branch),
+    )
+    judgement = judge_test(seen)
+    # A job with only old, skipped executions has no observations, but the search shows it.
+    counts = dict.fromkeys(jobs, 0) | dict(judgement.executions_counts)
+    judgement = replace(judgement, executions_counts=counts)
+    return Judged(document.id, test.test_name, seen, judgement, judge_test)
+
+
+def _derive(test: Judged, rules: Rules, before: StoredTest) -> StoredTest:
+    # Keep former identities: if a kill prevents the delete of a row, the next refresh repeats it.
+    identities = dict.fromkeys([*before.identities, *test.judgement.executions_counts])
+    return StoredTest(
+        test.test_name,
+        rules.repository.default_branch,
+        test.judgement.health,
+        test.judgement.metadata,
+        tuple(identities),
+        {each: test.judgement.executions_counts.get(each) for each in identities},
+    )

@@ -26,6 +26,7 @@ from benchmarks.parts.growth import measure_growth
 from benchmarks.parts.ingest import measure_ingest
 from benchmarks.parts.memory import measure_memory
 from benchmarks.parts.profiles import measure_profiles
+from benchmarks.parts.small_writes import measure_small_writes
 from benchmarks.parts.throughput import measure_throughput
 from benchmarks.report.publishing import publish
 from benchmarks.requests.operations import Asked
@@ -89,6 +90,11 @@ def _ingest(run: Run) -> dict[str, Any]:
     return {"speeds": tuple(measure_ingest(run.size, stores, run.elasticsearch_url))}
 
 
+def _small_writes(run: Run) -> dict[str, Any]:
+    url = run.elasticsearch_url
+    return {"small_writes": None if url is None else measure_small_writes(url)}
+
+
 async def _open_new(url: str, folder: Path) -> Any:
     # The name of a temporary folder is unique.
     return await open_store(ElasticsearchPlace((url,), f"bench-{folder.name.lower()}"))
@@ -100,6 +106,7 @@ PARTS: Final[dict[str, Callable[[Run], dict[str, Any]]]] = {
     "memory": lambda run: {"memory": measure_memory(run.conditions())},
     "growth": lambda run: {"costs": tuple(measure_growth(run.size, run.load, run.logs))},
     "ingest": _ingest,
+    "small_writes": _small_writes,
     "hottest": lambda run: {"hottest": measure_profiles(run.conditions(), HOTTEST)},
     "reports": lambda _run: {"reports_ratio": asyncio.run(load_reports.measure())},
 }

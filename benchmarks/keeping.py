@@ -15,6 +15,7 @@ from benchmarks.results import (
     ProfiledSubject,
     Results,
     Round,
+    SmallWrites,
     Speed,
     Subject,
 )
@@ -35,6 +36,7 @@ def read_results(path: Path) -> Results:
 def decode(value: dict[str, Any]) -> Results:
     """Convert parsed JSON back into results. Pure."""
     flood, memory = value["flood"], value["memory"]
+    small = value.get("small_writes")
     return Results(
         figures=tuple(_figure(found) for found in value["figures"]),
         flood=flood
@@ -42,6 +44,7 @@ def decode(value: dict[str, Any]) -> Results:
         memory=memory and Memory(memory["requests"], tuple(memory["resident"])),
         costs=tuple(Cost(**found) for found in value["costs"]),
         speeds=tuple(Speed(**found) for found in value["speeds"]),
+        small_writes=small and SmallWrites(**small),
         reports_ratio=value["reports_ratio"],
         hottest=tuple(_look(found) for found in value.get("hottest", ())),
         failures=tuple(value["failures"]),

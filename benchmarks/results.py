@@ -122,6 +122,27 @@ class Speed:
 
 
 @dataclass(frozen=True, slots=True)
+class SmallWrites:
+    """Events in calls of one into Elasticsearch, and documents for each execution.
+
+    `slowest_seconds` is the longest call, at whose end its event is visible. The last two are
+    documents written or deleted for each execution, the first time and when it is loaded again.
+    """
+
+    alone_per_second: float
+    at_once_per_second: float
+    plain_per_second: float
+    slowest_seconds: float
+    written_per_execution: float
+    written_again_per_execution: float
+
+    @property
+    def ratio(self) -> float:
+        """Return the rate of calls at once, relative to that of calls one after the other."""
+        return self.at_once_per_second / self.alone_per_second
+
+
+@dataclass(frozen=True, slots=True)
 class Results:
     """The results of one run; a part that was left out is empty or `None`."""
 
@@ -130,6 +151,7 @@ class Results:
     memory: Memory | None = None
     costs: tuple[Cost, ...] = ()
     speeds: tuple[Speed, ...] = ()
+    small_writes: SmallWrites | None = None
     # The cost of loading the real reports, relative to the least possible.
     reports_ratio: float | None = None
     hottest: tuple[ProfiledSubject, ...] = ()

@@ -19,6 +19,8 @@ FLOOD_RATIO: Final = 3.0
 # The ratio of a process without a leak: the allocator adds and returns a few pages.
 MEMORY_RATIO: Final = 1.05
 REPORTS_RATIO: Final = 3.0
+SMALL_WRITES_RATIO: Final = 5.0
+VISIBLE_SECONDS: Final = 2.0
 
 _SQLITE: Final = name_of(Service.MERGEWATCH, StoreKind.SQLITE, CacheKind.PROCESS)
 _REDIS: Final = name_of(Service.MERGEWATCH, StoreKind.SQLITE, CacheKind.REDIS)
@@ -129,6 +131,21 @@ def all_targets() -> list[Target]:
             REPORTS_RATIO,
             at_least=False,
             figure=lambda results: results.reports_ratio,
+        ),
+        Target(
+            "events in calls of one into Elasticsearch, at once, times one after the other",
+            SMALL_WRITES_RATIO,
+            at_least=True,
+            figure=lambda results: None if (s := results.small_writes) is None else s.ratio,
+        ),
+        Target(
+            "slowest of those calls, at whose end the event is visible",
+            VISIBLE_SECONDS,
+            at_least=False,
+            figure=lambda results: (
+                None if (s := results.small_writes) is None else s.slowest_seconds
+            ),
+            unit=" s",
         ),
     ]
 

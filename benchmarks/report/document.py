@@ -49,6 +49,8 @@ def write_document(
             "## Loading\n\nThe best of three loads each, into a new store.\n\n"
             + tables.speed_table(results.speeds)
         )
+    if results.small_writes:
+        parts.append("## Small writes\n\n" + tables.small_writes_table(results.small_writes))
     if results.hottest:
         parts.append(
             "## Where the time goes\n\nOn the three hottest paths, by py-spy under the same load; "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.requests.operations import BY_NAME, OPERATIONS
-from benchmarks.results import Cost, Figure, Flood, Memory, Results, Speed
+from benchmarks.results import Cost, Figure, Flood, Memory, Results, SmallWrites, Speed
 from benchmarks.targets import Verdict
 
 _MIB = 2**20
@@ -93,6 +93,21 @@ def cost_table(costs: Sequence[Cost]) -> str:
         found = {cost.size: cost for cost in costs if cost.operation == operation}
         rows.append([operation, *(_cost(found.get(size)) for size in sizes)])
     return table(["operation", *(f"{size:,}" for size in sizes)], rows)
+
+
+def small_writes_table(found: SmallWrites) -> str:
+    """Show calls of one event beside the same documents in one bulk, and documents written."""
+    return table(
+        ["into Elasticsearch", "figure"],
+        [
+            ["calls of one event a second, one after the other", f"{found.alone_per_second:,.0f}"],
+            ["calls of one event a second, at once", f"{found.at_once_per_second:,.0f}"],
+            ["the same documents a second, plain bulk", f"{found.plain_per_second:,.0f}"],
+            ["slowest call, until its event is visible", f"{found.slowest_seconds:.2f} s"],
+            ["documents written for each execution", f"{found.written_per_execution:.2f}"],
+            ["the same, loaded again", f"{found.written_again_per_execution:.2f}"],
+        ],
+    )
 
 
 def speed_table(speeds: Sequence[Speed]) -> str:

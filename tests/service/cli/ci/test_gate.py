@@ -278,11 +278,11 @@ async def test_a_summary_that_cannot_be_written_changes_nothing(
     assert "warning: the step summary cannot be written" in result.stderr
 
 
-async def test_ten_thousand_failures_print_a_screenful(gate: Gate) -> None:
+async def test_thousands_of_failures_print_a_screenful(gate: Gate) -> None:
     cases = "".join(
         f"<testcase name='t{number}'><failure>{'x' * 100}</failure></testcase>"
-        for number in range(10_000)
+        for number in range(2_000)
     )
     result = await gate(cases=(cases,), code=1)
     assert len(result.stdout.splitlines()) < 200
-    assert "  and 9,950 more" in result.stdout
+    assert "  and 1,950 more" in result.stdout

@@ -15,7 +15,7 @@ class Observation:
     """One execution of one test on the default branch.
 
     `infrastructure_failure` marks an execution of a run that failed as a whole. `metadata` is the
-    test's metadata in this one execution.
+    test's metadata in this one execution, `duration` its seconds if known.
     """
 
     pipeline_name: str
@@ -27,6 +27,7 @@ class Observation:
     infrastructure_failure: bool
     pull: PullRequest | None
     metadata: TestMetadata
+    duration: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from operator import attrgetter
 from typing import Final
 
 from indexing.health.explanation import explain
+from indexing.health.merging import build_rollup
 from indexing.health.observations import Judgement, Observation
-from indexing.health.preceding import Sequences, find_before
-from indexing.health.sequences import summarise
+from indexing.health.rollups import Rollup, find_newest
+from indexing.health.sequences import SequenceState
 from indexing.health.status import find_worst
 from indexing.health.thresholds import (
     INFRASTRUCTURE_FAILED_PERCENT,
     INFRASTRUCTURE_MIN_RESULTS,
     LIVE_FOR,
-    RECOVERY_VERDICTS,
+    WINDOW,
 )
-from indexing.health.verdicts import Outcome, gather_sequences
-from indexing.health.window import day_of, first_day
+from indexing.health.window import day_number
 from indexing.models.executions import Conclusion, PullRequest
 from indexing.models.tests import METADATA_FIELDS, HealthStatus, TestHealth, TestMetadata
 
-# The tie-break between two executions that finished at the same moment: all results of one report
-# may share its start. The one that needs attention counts as the newer one.
-_ATTENTION: Final = {Conclusion.SKIPPED: 0, Conclusion.PASSED: 1, Conclusion.FAILED: 2}
+_LIVE_FOR: Final = int(LIVE_FOR.total_seconds()) * 1_000_000
+
+# A pipeline and a job.
+Job = tuple[str, str]
 
 
 def judge(
@@ -41,35 +41,64 @@ def judge(
     pruned the executions behind them. With `flaky_detection` off, a flaky test counts as healthy.
     The window ends with the day of the newest execution, so the rules need no clock.
     """
-    stored = before or TestHealth()
-    first_failure, last_failure, last_success = _find_bounds(observations, stored)
-    counts = dict.fromkeys(((o.pipeline_name, o.job_name) for o in observations), 0)
+    return judge_rollups(
+        build_rollups(observations),
+        observations,
+        flaky_detection=flaky_detection,
+        before=before,
+    )
+
+
+def build_rollups(observations: Iterable[Observation]) -> dict[Job, Rollup]:
+    """Return the roll-up of each (pipeline, job) of one test."""
+    jobs: dict[Job, list[Observation]] = {}
+    for seen in observations:
+        jobs.setdefault((seen.pipeline_name, seen.job_name), []).append(seen)
+    built = {job: build_rollup(executions)[0] for job, executions in jobs.items()}
+    return {job: rollup for job, rollup in built.items() if rollup is not None}
+
+
+def judge_rollups(
+    rollups: Mapping[Job, Rollup],
+    fresh: Iterable[Observation],
+    *,
+    flaky_detection: bool,
+    before: TestHealth | None = None,
+) -> Judgement:
+    """Derive the same from the roll-ups of a test, and from the executions that are new in them.
+
+    First and last failure and success are those of `before` and of `fresh`.
+    """
+    first_failure, last_failure, last_success = _find_bounds(fresh, before or TestHealth())
+    counts = dict.fromkeys(rollups, 0)
     status, explanation = HealthStatus.UNKNOWN, ""
     last_conclusion = "unknown"
+    metadata = TestMetadata()
     passed = failed = flaky = verdicts = 0
-    window: list[Observation] = []
-    if observations:
-        newest = max(observations, key=lambda o: (o.finished_at, _ATTENTION[o.conclusion]))
-        last_conclusion = newest.conclusion.value
-        start = first_day(newest.finished_at)
-        window = [o for o in observations if day_of(o.finished_at) >= start]
-        for seen in window:
-            counts[seen.pipeline_name, seen.job_name] += 1
-        evidence = [o for o in window if not o.infrastructure_failure]
-        passed = sum(o.conclusion is Conclusion.PASSED for o in evidence)
-        failed = sum(o.conclusion is Conclusion.FAILED for o in evidence)
-        sequences = gather_sequences(evidence)
-        verdicts = sum(map(len, sequences.values()))
-        flaky = sum(v.outcome is Outcome.FLAKY for s in sequences.values() for v in s)
-        older = [o for o in observations if day_of(o.finished_at) < start]
-        before_window = find_before(older, sequences)
-        states = (
-            summarise(verdicts, before_window.get(job))
-            for job, verdicts in sorted(_live(sequences, newest.finished_at).items())
-        )
-        status, worst = find_worst(states, flaky_detection=flaky_detection)
+    if rollups:
+        newest = find_newest(rollups.values())
+        start = day_number(newest.newest_at) - WINDOW.days + 1
+        live: list[SequenceState] = []
+        for job, rollup in sorted(rollups.items()):
+            for day in rollup.days:
+                if day.day >= start:
+                    counts[job] += day.passed + day.failed + day.skipped
+                    passed += day.passed_evidence
+                    failed += day.failed_evidence
+            sequence = rollup.sequence_since(start)
+            if sequence is None:
+                continue
+            for counted in sequence.days:
+                verdicts += counted.passed + counted.failed + counted.flaky
+                flaky += counted.flaky
+            # A job that runs an unchanged commit every night is still live.
+            if is_live(rollup, newest.newest_at):
+                live.append(sequence)
+        status, worst = find_worst(live, flaky_detection=flaky_detection)
         if status in (HealthStatus.FLAKY, HealthStatus.BROKEN):
             explanation = explain(worst, flaky_detection=flaky_detection).sentence
+        last_conclusion = newest.last_conclusion.value
+        metadata = _newest_metadata(rollups.values(), start)
     health = TestHealth(
         health_status=status,
         last_conclusion=last_conclusion,
@@ -82,7 +111,7 @@ def judge(
         last_failure_at=last_failure,
         last_success_at=last_success,
     )
-    return Judgement(health, _newest_metadata(window), counts, explanation)
+    return Judgement(health, metadata, counts, explanation)
 
 
 def is_infrastructure_failure(passed: int, failed: int) -> bool:
@@ -92,16 +121,6 @@ def is_infrastructure_failure(passed: int, failed: int) -> bool:
         results >= INFRASTRUCTURE_MIN_RESULTS
         and failed * 100 > results * INFRASTRUCTURE_FAILED_PERCENT
     )
-
-
-def is_recovered(observations: Sequence[Observation]) -> bool:
-    """Return whether a quarantined test has been healthy since its quarantine began.
-
-    `observations` are the executions since then, on the branches that the quarantine covers.
-    """
-    sequences = gather_sequences(o for o in observations if not o.infrastructure_failure)
-    outcomes = [verdict.outcome for verdicts in sequences.values() for verdict in verdicts]
-    return len(outcomes) >= RECOVERY_VERDICTS and all(o is Outcome.PASSED for o in outcomes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,27 +165,20 @@ def _find_bounds(
     )
 
 
-def _live(sequences: Sequences, newest: datetime) -> Sequences:
-    """Return the sequences that are live, by the moment of the test's newest execution."""
-    return {
-        job: verdicts
-        for job, verdicts in sequences.items()
-        # A job that runs an unchanged commit every night is still live.
-        if newest - max(verdict.last_at for verdict in verdicts) <= LIVE_FOR
-    }
+def is_live(rollup: Rollup, newest: int) -> bool:
+    """Return whether a sequence counts for a test whose newest execution finished then."""
+    return rollup.evidence_at is not None and newest - rollup.evidence_at <= _LIVE_FOR
 
 
-def _newest_metadata(observations: Iterable[Observation]) -> TestMetadata:
-    """Take each field from the newest execution that states it, in any order of input."""
-    newest: dict[str, tuple[datetime, str]] = {}
-    get_fields = attrgetter(*METADATA_FIELDS)
-    for seen in observations:
-        for field, value in zip(METADATA_FIELDS, get_fields(seen.metadata), strict=True):
-            if value is not None and (
-                field not in newest or (seen.finished_at, value) > newest[field]
-            ):
-                newest[field] = (seen.finished_at, value)
-    return TestMetadata(**{field: value for field, (_, value) in newest.items()})
+def _newest_metadata(rollups: Iterable[Rollup], start: int) -> TestMetadata:
+    """Take each field from the newest execution of the window that states it."""
+    newest: dict[str, str] = {}
+    rollups = list(rollups)
+    for index, field in enumerate(METADATA_FIELDS):
+        stated = [found for rollup in rollups if (found := rollup.metadata[index]) is not None]
+        if stated and day_number(max(stated)[0]) >= start:
+            newest[field] = max(stated)[1]
+    return TestMetadata(**newest)
 
 
 def _ratio(part: int, whole: int) -> float:

@@ -25,6 +25,11 @@ def end_of_day(day: int) -> datetime:
     return EPOCH + timedelta(days=day + 1, microseconds=-1)
 
 
+def day_number(microseconds: int) -> int:
+    """Return the UTC day of a moment in microseconds."""
+    return microseconds // DAY_MICROSECONDS
+
+
 def first_day(newest: datetime) -> int:
     """Return the first day of the window of a test whose newest execution finished then."""
     return day_of(newest) - WINDOW.days + 1
@@ -32,4 +37,4 @@ def first_day(newest: datetime) -> int:
 
 def window_start(newest: int) -> int:
     """Return the first moment of the window that ends with the day of `newest`, in microseconds."""
-    return (newest // DAY_MICROSECONDS - WINDOW.days + 1) * DAY_MICROSECONDS
+    return (day_number(newest) - WINDOW.days + 1) * DAY_MICROSECONDS

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from indexing.health.observations import Judgement, Observation
+from indexing.health.observations import Judgement
+from indexing.health.rollups import Rollup, find_newest
 from indexing.health.thresholds import WINDOW
-from indexing.health.window import day_of, first_day
-from indexing.models.executions import Conclusion
+from indexing.health.window import day_number
 from indexing.models.tests import HealthStatus, TestHealth
-from indexing.timestamps import format_timestamp
+from indexing.timestamps import format_timestamp, from_microseconds, moment_or_none
 
 _UNTRUSTED: Final = frozenset({HealthStatus.FLAKY, HealthStatus.BROKEN})
 
@@ -38,11 +38,12 @@ class Standing:
     newest_at: datetime | None = None
 
     @classmethod
-    def of(cls, judgement: Judgement, observations: Sequence[Observation]) -> Standing:
-        """Return the standing by these executions, from their judgement."""
-        newest = max((seen.finished_at for seen in observations), default=None)
-        evidence = find_evidence(observations)
-        return cls(judgement.health, evidence, judgement.explanation, newest)
+    def of(cls, judgement: Judgement, rollups: Collection[Rollup]) -> Standing:
+        """Return the standing by these roll-ups, from their judgement."""
+        newest = max((rollup.newest_at for rollup in rollups), default=None)
+        return cls(
+            judgement.health, find_evidence(rollups), judgement.explanation, moment_or_none(newest)
+        )
 
     @property
     def is_untrusted(self) -> bool:
@@ -50,24 +51,20 @@ class Standing:
         return self.health.health_status in _UNTRUSTED
 
 
-def find_evidence(observations: Iterable[Observation]) -> Evidence | None:
+def find_evidence(rollups: Collection[Rollup]) -> Evidence | None:
     """Return the bounds of the window's failures and of its passes that needed retries.
 
     A run that failed as a whole says nothing about its tests.
     """
-    observations = list(observations)
-    start = max((first_day(seen.finished_at) for seen in observations), default=0)
-    moments = [
-        seen.finished_at
-        for seen in observations
-        if day_of(seen.finished_at) >= start
-        and not seen.infrastructure_failure
-        and (
-            seen.conclusion is Conclusion.FAILED
-            or (seen.conclusion is Conclusion.PASSED and seen.needed_retries)
-        )
-    ]
-    return Evidence(min(moments), max(moments)) if moments else None
+    if not rollups:
+        return None
+    start = day_number(find_newest(rollups).newest_at) - WINDOW.days + 1
+    days = [day for rollup in rollups for day in rollup.days if day.day >= start]
+    first = min((d.first_evidence for d in days if d.first_evidence is not None), default=None)
+    last = max((d.last_evidence for d in days if d.last_evidence is not None), default=None)
+    if first is None or last is None:
+        return None
+    return Evidence(from_microseconds(first), from_microseconds(last))
 
 
 def explain_quarantine(

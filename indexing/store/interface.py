@@ -353,14 +353,19 @@ class Writer(Protocol):
         """Revoke a key; return false if the id is unknown. The first revocation's time stays."""
 
     async def prune(
-        self, before: datetime, now: datetime, progress: Steps | None = None
+        self,
+        before: datetime,
+        now: datetime,
+        progress: Steps | None = None,
+        rollups_before: datetime | None = None,
     ) -> PruneCount:
         """Remove events received and executions finished before that moment (retention).
 
         Changes of quarantines before it go too.
 
         Tests stay, with their first and last failure and success, and so do quarantines. The
-        derived data is recomputed, as by `refresh_tests(now)`.
+        derived data is recomputed, as by `refresh_tests(now)`. The daily rows of tests stay too,
+        but those of days before `rollups_before`, if it is given.
         """
 
     async def rebuild(self, now: datetime, progress: Steps | None = None) -> int:

@@ -178,10 +178,14 @@ class InvalidatingStore(Store):
             return await self._store.revoke_key(key_id, now)
 
     async def prune(
-        self, before: datetime, now: datetime, progress: Steps | None = None
+        self,
+        before: datetime,
+        now: datetime,
+        progress: Steps | None = None,
+        rollups_before: datetime | None = None,
     ) -> PruneCount:
         async with self._changing(None):
-            return await self._store.prune(before, now, progress)
+            return await self._store.prune(before, now, progress, rollups_before)
 
     async def rebuild(self, now: datetime, progress: Steps | None = None) -> int:
         async with self._changing(None):

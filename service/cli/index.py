@@ -43,14 +43,18 @@ def rebuild() -> None:
 
 @index.command()
 def prune() -> None:
-    """Delete events and executions older than MERGEWATCH_RETENTION_DAYS."""
+    """Delete events and executions older than MERGEWATCH_RETENTION_DAYS.
+
+    The daily figures of tests are deleted after MERGEWATCH_ROLLUP_DAYS.
+    """
     settings = load_settings()
     moment = now()
     before = moment - timedelta(days=settings.retention_days)
+    rollups_before = moment - timedelta(days=settings.rollup_days)
 
     async def drop(store: Store) -> PruneCount:
         with progress_meters() as meters:
-            return await store.prune(before, moment, judging_steps(meters))
+            return await store.prune(before, moment, judging_steps(meters), rollups_before)
 
     count = with_store(drop, settings)
     click.echo(f"dropped {count.events} events and {count.executions} executions", err=True)

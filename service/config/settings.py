@@ -75,6 +75,7 @@ class Settings:
     log_level: LogLevel = LogLevel.INFO
     log_format: LogFormat = LogFormat.JSON
     retention_days: int = 90
+    rollup_days: int = 730
     url: str | None = None
     token: str | None = field(default=None, repr=False)
     ingest: bool = False
@@ -247,6 +248,13 @@ DECLARATIONS: Final = (
         "retention_days",
         "90",
         "The days of events and executions that `mergewatch index prune` keeps.",
+        _number(1, MAX_RETENTION_DAYS),
+    ),
+    Declaration(
+        "rollup_days",
+        "730",
+        "The days of the daily figures of tests that `mergewatch index prune` keeps. They outlive "
+        "executions.",
         _number(1, MAX_RETENTION_DAYS),
     ),
     Declaration(

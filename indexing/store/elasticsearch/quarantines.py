@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from indexing.globs import matches
+from indexing.health.rules import build_rollups
 from indexing.identifiers import derive_test_id
 from indexing.models.paging import Anchor, Page
 from indexing.models.quarantines import (
@@ -197,7 +198,7 @@ async def _find_last_evidence(
     )
     summaries = await observations.read_job_summaries(cluster, observed, [str(test_id)])
     seen = await observations.read_observations(cluster, observed, summaries)
-    evidence = find_evidence(seen.get(str(test_id), []))
+    evidence = find_evidence(build_rollups(seen.get(str(test_id), [])).values())
     return None if evidence is None else evidence.last_at
 
 

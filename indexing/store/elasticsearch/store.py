@@ -229,8 +229,13 @@ class ElasticsearchStore(Store):
         )
 
     async def prune(
-        self, before: datetime, now: datetime, progress: Steps | None = None
+        self,
+        before: datetime,
+        now: datetime,
+        progress: Steps | None = None,
+        rollups_before: datetime | None = None,
     ) -> PruneCount:
+        del rollups_before  # It keeps no daily rows.
         return await maintenance.prune(self._cluster, before, now, progress)
 
     async def rebuild(self, now: datetime, progress: Steps | None = None) -> int:

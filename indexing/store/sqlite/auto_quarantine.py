@@ -38,13 +38,15 @@ def apply_rules(
     *,
     now: int,
     newest: int | None,
+    unchanged_until: int | None,
     standing_until: Callable[[int], Standing],
     conditions: Conditions,
 ) -> None:
     """Apply the ruling of `indexing.quarantine.ruling` to the test.
 
     `newest` is when its newest execution on the default branch finished. `standing_until` returns
-    the test's standing by the executions that had finished by then.
+    the test's standing by the executions that had finished by then. Nothing that finished before
+    `unchanged_until` has changed since the last call, if it is given.
     """
     repository_id, test_id, test_name = connection.execute(
         "SELECT repository_id, test_id, test_name FROM tests WHERE id = ?", (test,)
@@ -56,13 +58,23 @@ def apply_rules(
         (test_id,),
     ).fetchone()
     stands = connection.execute(
-        f"SELECT id, judged_until FROM quarantines WHERE test_id = ? AND {_EVERY_BRANCH}",
+        "SELECT id, judged_until, created_at FROM quarantines"
+        f" WHERE test_id = ? AND {_EVERY_BRANCH}",
         (test_id,),
     ).fetchone()
     standing_id: bytes = b""
     judged_until: int | None = None
+    created_at = now
     if stands is not None:
-        standing_id, judged_until = stands
+        standing_id, judged_until, created_at = stands
+    if (
+        judged_until is not None
+        # A decision by results dated in the future takes in later ones.
+        and judged_until <= created_at
+        and unchanged_until is not None
+        and unchanged_until > judged_until
+    ):
+        return
     ruling = conclude(
         rule(
             Standings(

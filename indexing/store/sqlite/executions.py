@@ -30,6 +30,7 @@ def write_results(
     repository_id = require_repository_id(connection, repository)
     written: dict[JobRun, Counter[Conclusion]] = {}
     touched: set[int] = set()
+    unmerged: list[tuple[int, int]] = []
     for run, executions in results.items():
         job = JobRun(repository_id, run.run_id, run.attempt, run.pipeline_name, run.job_name)
         gained = written.setdefault(job, Counter())
@@ -38,9 +39,18 @@ def write_results(
         for execution in executions:
             test, identity = _ensure_identity(connection, repository, repository_id, run, execution)
             touched.add(test)
-            if _insert_execution(connection, repository, identity, run_row, branch, execution):
+            row = _insert_execution(connection, repository, identity, run_row, branch, execution)
+            if row is not None:
                 gained[execution.conclusion] += 1
-    mark_stale(connection, touched)
+                unmerged.append((test, row))
+    connection.executemany(
+        "INSERT INTO unmerged (test, execution) VALUES (?, ?) ON CONFLICT DO NOTHING", unmerged
+    )
+    # A merge of the new executions is enough, unless a test is stale for another reason.
+    connection.executemany(
+        "INSERT INTO stale_tests (test, recompute) VALUES (?, 0) ON CONFLICT DO NOTHING",
+        [(test,) for test in touched],
+    )
     # Once for each job, however many commits it has.
     for job, gained in written.items():
         add_results(connection, job, gained[Conclusion.PASSED], gained[Conclusion.FAILED])
@@ -49,9 +59,9 @@ def write_results(
 
 
 def mark_stale(connection: sqlite3.Connection, tests: Iterable[int]) -> None:
-    """Mark these tests as stale for `refresh_tests` (the dirty marker)."""
+    """Mark these tests (the dirty marker): `refresh_tests` computes them from executions."""
     connection.executemany(
-        "INSERT INTO stale_tests (test) VALUES (?) ON CONFLICT DO NOTHING",
+        "INSERT INTO stale_tests (test) VALUES (?) ON CONFLICT DO UPDATE SET recompute = 1",
         [(test,) for test in tests],
     )
 
@@ -146,7 +156,8 @@ def _insert_execution(
     run: int,
     branch: int,
     execution: Execution,
-) -> bool:
+) -> int | None:
+    """Return the row of a new execution; None if it is stored already."""
     failure_id = identify_failure(derive_test_id(repository, execution.test_name), execution)
     inserted = connection.execute(
         "INSERT INTO executions (execution_id, identity, run, branch, conclusion, needed_retries,"
@@ -178,4 +189,4 @@ def _insert_execution(
             "INSERT INTO failure_traces (execution, trace) VALUES (?, ?)",
             (inserted[0], execution.failure_trace),
         )
-    return inserted is not None
+    return None if inserted is None else inserted[0]

@@ -49,7 +49,8 @@ def add_results(connection: sqlite3.Connection, job: JobRun, passed: int, failed
     connection.execute(
         "INSERT INTO stale_tests (test) SELECT DISTINCT i.test FROM executions e"
         " JOIN identities i ON i.id = e.identity"
-        f" WHERE e.run IN (SELECT id FROM runs WHERE {SAME_JOB}) ON CONFLICT DO NOTHING",
+        f" WHERE e.run IN (SELECT id FROM runs WHERE {SAME_JOB})"
+        " ON CONFLICT DO UPDATE SET recompute = 1",
         job,
     )
 

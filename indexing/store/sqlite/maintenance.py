@@ -12,6 +12,7 @@ from indexing.store.interface import StoreIdentity, StoreStatus
 from indexing.store.sqlite.events import PRUNED_BEFORE
 from indexing.store.sqlite.job_runs import drop_results
 from indexing.store.sqlite.removal import delete_executions
+from indexing.store.sqlite.rollups import finish_days
 from indexing.store.sqlite.schema import SCHEMA_VERSION, read_version
 from indexing.store.sqlite.search.plan import indexed_text
 from indexing.timestamps import to_microseconds
@@ -66,6 +67,7 @@ def prune_events(connection: sqlite3.Connection, before: datetime, limit: int) -
 
 def prune_executions(connection: sqlite3.Connection, before: datetime, limit: int) -> int:
     """Delete up to `limit` executions, and the runs that are left with none."""
+    finish_days(connection, before)
     old = connection.execute(
         "SELECT id FROM executions WHERE finished_at < ? ORDER BY finished_at LIMIT ?",
         (to_microseconds(before), limit),
@@ -77,7 +79,8 @@ def prune_executions(connection: sqlite3.Connection, before: datetime, limit: in
         " WHERE e.id IN (SELECT value FROM json_each(?))"
     )
     connection.execute(
-        f"INSERT INTO stale_tests (test) SELECT DISTINCT t.id {of_these} ON CONFLICT DO NOTHING",
+        f"INSERT INTO stale_tests (test) SELECT DISTINCT t.id {of_these}"
+        " ON CONFLICT DO UPDATE SET recompute = 1",
         given,
     )
     # Retention removes the evidence of automatic quarantines, so these decisions become final.
@@ -99,7 +102,8 @@ def rebuild_derived(connection: sqlite3.Connection) -> int:
         ((test, indexed_text(repository_id, name)) for test, repository_id, name in tests),
     )
     connection.execute(
-        "INSERT INTO stale_tests (test) SELECT id FROM tests WHERE true ON CONFLICT DO NOTHING"
+        "INSERT INTO stale_tests (test) SELECT id FROM tests WHERE true"
+        " ON CONFLICT DO UPDATE SET recompute = 1"
     )
     count: int = connection.execute("SELECT count(*) FROM tests").fetchone()[0]
     return count

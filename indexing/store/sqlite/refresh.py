@@ -1,56 +1,36 @@
-"""Recomputes the derived data of a test from its executions and stores it.
-
-It reads all executions of the window. Of older ones only the oldest and newest failure and the
-newest success count, and each of those is one index look-up. Where the verdict before the window
-matters too, it reads the older ones of that job.
-"""
+"""Brings the derived data of stale tests up to date, from their roll-ups."""
 
 from __future__ import annotations
 
 import sqlite3
 import time
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any, Final
 
 from indexing.globs import matches
-from indexing.health.observations import Judgement, Observation
-from indexing.health.preceding import find_open_jobs
-from indexing.health.rules import is_recovered, judge
-from indexing.health.window import window_start
+from indexing.health.observations import Judgement
+from indexing.health.recovery import Recovery
+from indexing.health.rollup_text import read_recovery, write_recovery
+from indexing.health.rollups import find_newest
+from indexing.health.rules import build_rollups, judge_rollups
 from indexing.models.changes import AnswerChanges
-from indexing.models.executions import Conclusion
-from indexing.models.tests import METADATA_FIELDS, TestMetadata
+from indexing.models.tests import METADATA_FIELDS
 from indexing.names import RepositoryName
 from indexing.quarantine.decision import Standing, find_evidence
 from indexing.quarantine.ruling import Conditions
 from indexing.store.sqlite.answers import noted
 from indexing.store.sqlite.auto_quarantine import apply_rules
-from indexing.store.sqlite.columns import (
-    CONCLUSION_NUMBERS,
-    CONCLUSIONS,
-    pull_of_text,
-    text_of_pull,
+from indexing.store.sqlite.columns import text_of_pull
+from indexing.store.sqlite.observations import OnBranch, read_since, read_until
+from indexing.store.sqlite.rollups import (
+    TestRollups,
+    read_final_until,
+    read_rollups,
+    store_rollups,
 )
 from indexing.store.sqlite.tests import HEALTH_COLUMNS, health_of
-from indexing.timestamps import from_microseconds, microseconds_or_none, to_microseconds
-
-_PASSED: Final = CONCLUSION_NUMBERS[Conclusion.PASSED]
-_FAILED: Final = CONCLUSION_NUMBERS[Conclusion.FAILED]
-_NUMBERS: Final = ", ".join(str(number) for number in CONCLUSIONS)
-
-_OBSERVATION: Final = (
-    "i.pipeline_name, i.job_name, r.commit_sha, e.conclusion, e.finished_at, e.needed_retries,"
-    " r.infrastructure_failure, r.pull, e.framework, e.framework_version, e.language,"
-    " e.filepath, e.function_name"
-)
-
-
-# Later than every moment that SQLite can hold.
-_FOREVER: Final = 2**63 - 1
-
-# For each identity of a test: pipeline, job, and when its newest execution finished, if any did.
-_Newest = dict[int, tuple[str, str, int | None]]
+from indexing.timestamps import microseconds_or_none, to_microseconds
 
 
 def refresh_some(
@@ -68,17 +48,15 @@ def refresh_some(
     changes: list[AnswerChanges] = []
     deadline = time.monotonic() + seconds
     within = "" if repository is None else " WHERE r.key = ?"
-    stale = [
-        row[0]
-        for row in connection.execute(
-            "SELECT s.test FROM stale_tests s JOIN tests t ON t.id = s.test"
-            f" JOIN repositories r ON r.id = t.repository_id{within} ORDER BY s.test LIMIT ?",
-            (*([] if repository is None else [repository.key]), limit),
-        )
-    ]
-    for done, test in enumerate(stale, start=1):
+    stale = connection.execute(
+        "SELECT s.test, s.recompute FROM stale_tests s JOIN tests t ON t.id = s.test"
+        f" JOIN repositories r ON r.id = t.repository_id{within} ORDER BY s.test LIMIT ?",
+        (*([] if repository is None else [repository.key]), limit),
+    ).fetchall()
+    final_until = read_final_until(connection)
+    for done, (test, recompute) in enumerate(stale, start=1):
         with noted(connection, test, changes):
-            _refresh(connection, test, to_microseconds(now))
+            _refresh(connection, test, to_microseconds(now), final_until, recompute=bool(recompute))
         connection.execute("DELETE FROM stale_tests WHERE test = ?", (test,))
         if time.monotonic() > deadline:
             return done, True, changes
@@ -87,16 +65,22 @@ def refresh_some(
 
 def find_last_evidence(connection: sqlite3.Connection, test_id: bytes) -> int | None:
     """Return when the newest evidence against a test on the default branch finished, if any."""
-    row = connection.execute("SELECT id FROM tests WHERE test_id = ?", (test_id,)).fetchone()
+    row = connection.execute(
+        "SELECT t.id, s.recompute FROM tests t LEFT JOIN stale_tests s ON s.test = t.id"
+        " WHERE t.test_id = ?",
+        (test_id,),
+    ).fetchone()
     if row is None:
         return None
-    branch = _default_branch_of(connection, row[0])
-    newest = _newest_by_identity(connection, row[0], branch)
-    evidence = find_evidence(_read_observations(connection, row[0], branch, newest))
+    test, recompute = row
+    rollups = read_rollups(connection, test, recompute=bool(recompute))
+    evidence = find_evidence(rollups.by_job.values())
     return None if evidence is None else to_microseconds(evidence.last_at)
 
 
-def _refresh(connection: sqlite3.Connection, test: int, now: int) -> None:
+def _refresh(
+    connection: sqlite3.Connection, test: int, now: int, final_until: int, *, recompute: bool
+) -> None:
     row = connection.execute(
         f"SELECT r.flaky_detection, r.auto_quarantine, r.ignore_broken_on_default_branch,"
         f" r.quarantine_after, {', '.join('t.' + column for column in HEALTH_COLUMNS)}"
@@ -104,127 +88,47 @@ def _refresh(connection: sqlite3.Connection, test: int, now: int) -> None:
         (test,),
     ).fetchone()
     flaky_detection, auto_quarantine, ignore_broken, quarantine_after, *health = row
-    branch = _default_branch_of(connection, test)
-    newest = _newest_by_identity(connection, test, branch)
-    observations = _read_observations(connection, test, branch, newest)
-    judge_test = partial(judge, flaky_detection=bool(flaky_detection), before=health_of(health))
-    judgement = judge_test(observations)
-    _store_judgement(connection, test, judgement)
-    for identity, (pipeline_name, job_name, moment) in newest.items():
-        count = (
-            None
-            if moment is None
-            else judgement.executions_counts.get((pipeline_name, job_name), 0)
-        )
-        # Four indexes contain the count: update them only if it changed.
-        connection.execute(
-            "UPDATE identities SET executions_count = ? WHERE id = ? AND executions_count IS NOT ?",
-            (count, identity, count),
-        )
+    rollups = read_rollups(connection, test, recompute=recompute)
+    store_rollups(connection, test, rollups, final_until)
+    by_job = rollups.by_job
+    before = health_of(health)
+    judge_test = partial(judge_rollups, flaky_detection=bool(flaky_detection), before=before)
+    judgement = judge_test(by_job, rollups.fresh)
+    if rollups.fresh or recompute:
+        _store_judgement(connection, test, judgement)
+    _store_counts(connection, rollups, judgement)
     if auto_quarantine:
-        newest_of_all = _newest_of(newest)
+        newest_of_all = find_newest(by_job.values()).newest_at if by_job else None
 
         def standing_until(until: int) -> Standing:
             if newest_of_all is None or newest_of_all <= until:
-                return Standing.of(judgement, observations)
-            older = _newest_by_identity(connection, test, branch, until)
-            seen = _read_observations(connection, test, branch, older, until)
-            return Standing.of(judge_test(seen), seen)
+                return Standing.of(judgement, by_job.values())
+            seen = read_until(connection, test, rollups.branch, until)
+            older = build_rollups(seen)
+            return Standing.of(judge_test(older, seen), older.values())
 
         apply_rules(
             connection,
             test,
             now=now,
             newest=newest_of_all,
+            unchanged_until=None if recompute else rollups.oldest_new,
             standing_until=standing_until,
             conditions=Conditions(bool(ignore_broken), quarantine_after),
         )
-    refresh_quarantines(connection, test)
+    _update_recovery(connection, test, None if recompute else rollups.unmerged)
 
 
-def _default_branch_of(connection: sqlite3.Connection, test: int) -> int | None:
-    """Return the row of the default branch of a test's repository, if anything ever ran on it."""
-    row = connection.execute(
-        "SELECT b.id FROM tests t JOIN repositories r ON r.id = t.repository_id"
-        " JOIN branches b ON b.repository_id = r.id AND b.name = r.default_branch WHERE t.id = ?",
-        (test,),
-    ).fetchone()
-    return None if row is None else row[0]
-
-
-def _newest_by_identity(
-    connection: sqlite3.Connection, test: int, branch: int | None, until: int = _FOREVER
-) -> _Newest:
-    """All identities, by their executions on the branch that had finished by `until`."""
-    newest_of_each = ", ".join(
-        "(SELECT max(finished_at) FROM executions WHERE identity = i.id AND branch = ?1"
-        f" AND conclusion = {number} AND finished_at <= ?2)"
-        for number in CONCLUSIONS
-    )
-    rows = connection.execute(
-        f"SELECT i.id, i.pipeline_name, i.job_name, {newest_of_each}"
-        " FROM identities i WHERE i.test = ?3",
-        (branch, until, test),
-    )
-    return {
-        identity: (pipeline, job, max((m for m in moments if m is not None), default=None))
-        for identity, pipeline, job, *moments in rows
-    }
-
-
-def _newest_of(newest: _Newest) -> int | None:
-    return max((moment for _, _, moment in newest.values() if moment is not None), default=None)
-
-
-def _read_observations(
-    connection: sqlite3.Connection,
-    test: int,
-    branch: int | None,
-    newest: _Newest,
-    until: int = _FOREVER,
-) -> list[Observation]:
-    end = _newest_of(newest)
-    if end is None:
-        return []
-    start = window_start(end)
-    source = (
-        f"SELECT {_OBSERVATION} FROM executions e JOIN runs r ON r.id = e.run"
-        " JOIN identities i ON i.id = e.identity"
-    )
-    observations = [
-        _observation_of(row)
-        for row in connection.execute(
-            f"{source} WHERE e.identity IN (SELECT id FROM identities WHERE test = ?)"
-            f" AND e.branch = ? AND e.conclusion IN ({_NUMBERS})"
-            " AND e.finished_at BETWEEN ? AND ?",
-            (test, branch, start, until),
-        )
-    ]
-    # Take all executions at the extreme moment: the rules decide which one counts.
-    for identity in newest:
-        for conclusion, extreme in ((_FAILED, "min"), (_FAILED, "max"), (_PASSED, "max")):
-            observations += (
-                _observation_of(row)
-                for row in connection.execute(
-                    f"{source} WHERE e.identity = ?1 AND e.branch = ?2 AND e.conclusion = ?3"
-                    f" AND e.finished_at = (SELECT {extreme}(finished_at) FROM executions"
-                    " WHERE identity = ?1 AND branch = ?2 AND conclusion = ?3"
-                    " AND finished_at < ?4)",
-                    (identity, branch, conclusion, start),
-                )
+def _store_counts(
+    connection: sqlite3.Connection, rollups: TestRollups, judgement: Judgement
+) -> None:
+    """Update the counts of the search, which four indexes contain, where they changed."""
+    for each in rollups.identities:
+        count = judgement.executions_counts.get(each.job)
+        if count != each.executions_count:
+            connection.execute(
+                "UPDATE identities SET executions_count = ? WHERE id = ?", (count, each.identity)
             )
-    open_jobs = find_open_jobs(observations)
-    for identity, (pipeline, job, _) in newest.items():
-        if (pipeline, job) in open_jobs:
-            observations += (
-                _observation_of(row)
-                for row in connection.execute(
-                    f"{source} WHERE e.identity = ? AND e.branch = ?"
-                    f" AND e.conclusion IN ({_PASSED}, {_FAILED}) AND e.finished_at < ?",
-                    (identity, branch, start),
-                )
-            )
-    return observations
 
 
 def _store_judgement(connection: sqlite3.Connection, test: int, judgement: Judgement) -> None:
@@ -256,40 +160,31 @@ def _store_judgement(connection: sqlite3.Connection, test: int, judgement: Judge
 
 def refresh_quarantines(connection: sqlite3.Connection, test: int) -> None:
     """Recompute whether the test has recovered under each of its quarantines."""
+    _update_recovery(connection, test, None)
+
+
+def _update_recovery(
+    connection: sqlite3.Connection, test: int, new: Sequence[OnBranch] | None
+) -> None:
+    """Add new executions to what the recovery is judged by; None computes it from all."""
     quarantines = connection.execute(
-        "SELECT q.id, q.branch, q.created_at FROM quarantines q"
+        "SELECT q.id, q.branch, q.created_at, q.recovery FROM quarantines q"
         " JOIN tests t ON t.test_id = q.test_id WHERE t.id = ? AND q.removed_at IS NULL",
         (test,),
     ).fetchall()
-    for quarantine_id, pattern, created_at in quarantines:
-        rows = connection.execute(
-            f"SELECT {_OBSERVATION}, b.name FROM executions e JOIN runs r ON r.id = e.run"
-            " JOIN identities i ON i.id = e.identity JOIN branches b ON b.id = e.branch"
-            " WHERE e.identity IN (SELECT id FROM identities WHERE test = ?)"
-            " AND e.finished_at >= ?",
-            (test, created_at),
+    for quarantine_id, pattern, created_at, text in quarantines:
+        known = new is not None and text is not None
+        before = read_recovery(text) if known else Recovery()
+        seen = new if known and new is not None else read_since(connection, test, created_at)
+        covered = (
+            each.observation
+            for each in seen
+            if to_microseconds(each.observation.finished_at) >= created_at
+            and (pattern is None or matches(pattern, each.branch))
         )
-        covered = [
-            _observation_of(row[:-1])
-            for row in rows
-            if pattern is None or matches(pattern, row[-1])
-        ]
-        connection.execute(
-            "UPDATE quarantines SET is_recovered = ? WHERE id = ?",
-            (is_recovered(covered), quarantine_id),
-        )
-
-
-def _observation_of(row: tuple[Any, ...]) -> Observation:
-    pipeline, job, commit, conclusion, finished_at, retries, infrastructure, pull, *metadata = row
-    return Observation(
-        pipeline_name=pipeline,
-        job_name=job,
-        commit=commit,
-        conclusion=CONCLUSIONS[conclusion],
-        finished_at=from_microseconds(finished_at),
-        needed_retries=bool(retries),
-        infrastructure_failure=bool(infrastructure),
-        pull=pull_of_text(pull),
-        metadata=TestMetadata(*metadata),
-    )
+        recovery = before.merge(covered)
+        if not known or recovery != before:
+            connection.execute(
+                "UPDATE quarantines SET is_recovered = ?, recovery = ? WHERE id = ?",
+                (recovery.is_recovered, write_recovery(recovery), quarantine_id),
+            )

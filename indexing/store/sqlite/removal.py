@@ -86,7 +86,7 @@ def drop_misdated(
         connection.execute(
             "INSERT INTO stale_tests (test) SELECT t.id FROM quarantines q"
             f" JOIN tests t ON t.test_id = q.test_id WHERE q.{column} > ?{within}"
-            " ON CONFLICT DO NOTHING",
+            " ON CONFLICT DO UPDATE SET recompute = 1",
             (to_microseconds(accepted.latest), *values),
         )
         connection.execute(
@@ -116,7 +116,8 @@ def forget_test(
         (test_id,),
     )
     connection.execute(
-        "UPDATE quarantines SET is_recovered = 0 WHERE test_id = ? AND removed_at IS NULL",
+        "UPDATE quarantines SET is_recovered = 0, recovery = NULL"
+        " WHERE test_id = ? AND removed_at IS NULL",
         (test_id,),
     )
     # The index stores no copy of the names, so a deletion has to state the name.
@@ -124,7 +125,13 @@ def forget_test(
         "INSERT INTO test_trigrams (test_trigrams, rowid, name) VALUES ('delete', ?, ?)",
         (test, indexed_text(repository_id, test_name)),
     )
-    connection.execute("DELETE FROM stale_tests WHERE test = ?", (test,))
+    for table in ("daily_rollups", "rollups"):
+        connection.execute(
+            f"DELETE FROM {table} WHERE identity IN (SELECT id FROM identities WHERE test = ?)",
+            (test,),
+        )
+    for table in ("stale_tests", "unmerged"):
+        connection.execute(f"DELETE FROM {table} WHERE test = ?", (test,))
     connection.execute("DELETE FROM identities WHERE test = ?", (test,))
     connection.execute("DELETE FROM tests WHERE id = ?", (test,))
     return ForgetCount(tests=1, executions=len(left))

@@ -54,7 +54,7 @@ def set_repository(
     if after != before:
         connection.execute(
             "INSERT INTO stale_tests (test) SELECT id FROM tests WHERE repository_id = ?"
-            " ON CONFLICT DO NOTHING",
+            " ON CONFLICT DO UPDATE SET recompute = 1",
             (repository_id,),
         )
     event = describe_change(before, after, now)

@@ -54,6 +54,7 @@ from indexing.store.sqlite import (
     removal,
     repositories,
     repository_settings,
+    rollups,
     tests,
 )
 from indexing.store.sqlite.connections import Connections
@@ -308,8 +309,14 @@ class SqliteStore(Store):
         )
 
     async def prune(
-        self, before: datetime, now: datetime, progress: Steps | None = None
+        self,
+        before: datetime,
+        now: datetime,
+        progress: Steps | None = None,
+        rollups_before: datetime | None = None,
     ) -> PruneCount:
+        # The days whose executions go are final afterwards, so they must be complete.
+        await self.refresh_tests(now, progress)
         dropped_events = await self._repeat(
             partial(maintenance.prune_events, before=before, limit=_PRUNED_A_STEP)
         )
@@ -319,6 +326,10 @@ class SqliteStore(Store):
         await self._repeat(
             partial(quarantine_changes.prune_changes, before=before, limit=_PRUNED_A_STEP)
         )
+        if rollups_before is not None:
+            await self._repeat(
+                partial(rollups.prune_days, before=rollups_before, limit=_PRUNED_A_STEP)
+            )
         await self.refresh_tests(now, progress)
         return PruneCount(dropped_events, dropped_executions)
 

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexing.health.observations import Judgement, Observation
-from indexing.health.rules import is_infrastructure_failure, is_recovered, judge
+from indexing.health.recovery import is_recovered
+from indexing.health.rules import is_infrastructure_failure, judge
 from indexing.models.executions import Conclusion, PullRequest
 from indexing.models.tests import HealthStatus, TestHealth, TestMetadata
 from tests.builders import NOON, PULL, after

@@ -7,6 +7,7 @@ from datetime import datetime
 import pytest
 
 from indexing.health.observations import Observation
+from indexing.health.rules import build_rollups
 from indexing.models.executions import Conclusion
 from indexing.models.tests import HealthStatus, TestHealth, TestMetadata
 from indexing.quarantine.decision import Evidence, Standing, explain_quarantine, find_evidence
@@ -23,11 +24,15 @@ def seen(
     )
 
 
+def evidence_of(observations: list[Observation]) -> Evidence | None:
+    return find_evidence(build_rollups(observations).values())
+
+
 def test_failures_and_retried_passes_are_evidence_and_nothing_else_is() -> None:
-    assert find_evidence([]) is None
-    assert find_evidence([seen(PASSED, NOON), seen(SKIPPED, NOON, retried=True)]) is None
-    assert find_evidence([seen(FAILED, NOON, infrastructure=True)]) is None
-    assert find_evidence(
+    assert evidence_of([]) is None
+    assert evidence_of([seen(PASSED, NOON), seen(SKIPPED, NOON, retried=True)]) is None
+    assert evidence_of([seen(FAILED, NOON, infrastructure=True)]) is None
+    assert evidence_of(
         [
             seen(PASSED, after(days=3)),
             seen(PASSED, after(days=2), retried=True),

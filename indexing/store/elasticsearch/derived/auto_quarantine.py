@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from indexing.health.observations import Judgement, Observation
+from indexing.health.rules import build_rollups
 from indexing.identifiers import derive_quarantine_id
 from indexing.models.quarantines import RULES, ChangeAction, QuarantineSource
 from indexing.models.repositories import Repository
@@ -161,13 +162,13 @@ async def _standing_until(
 ) -> Standing:
     """Judge the test by the executions that had finished by `moment`."""
     if test.newest is None or test.newest <= moment:
-        return Standing.of(test.judgement, test.observations)
+        return Standing.of(test.judgement, build_rollups(test.observations).values())
     summaries = await observations.read_job_summaries(
         cluster, rules.executions, [test.test_id], until=moment
     )
     read = await observations.read_observations(cluster, rules.executions, summaries, until=moment)
     seen = read.get(test.test_id, [])
-    return Standing.of(test.evaluate(seen), seen)
+    return Standing.of(test.evaluate(seen), build_rollups(seen).values())
 
 
 async def _read_slots(cluster: Cluster, routing: str, tests: Sequence[str]) -> list[QuarantineSlot]:

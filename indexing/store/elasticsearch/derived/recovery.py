@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from indexing.globs import matches
-from indexing.health.rules import is_recovered
+from indexing.health.recovery import is_recovered
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived import observations
 from indexing.store.elasticsearch.quarantine_slots import QuarantineSlot

@@ -26,6 +26,7 @@ from indexing.store.sqlite.migrations import (
     version_5,
     version_6,
     version_7,
+    version_8,
 )
 
 Migration = Callable[[sqlite3.Connection], None]
@@ -38,4 +39,5 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     version_5.migrate,
     version_6.migrate,
     version_7.migrate,
+    version_8.migrate,
 )

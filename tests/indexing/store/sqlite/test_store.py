@@ -231,7 +231,7 @@ async def test_a_killed_refresh_is_taken_up_by_the_next_writer(tmp_path: Path) -
     await load_names(store, ["a"])
     await store.close()
     with sqlite3.connect(tmp_path / "mergewatch.db") as connection:
-        connection.execute("INSERT INTO stale_tests SELECT id FROM tests")
+        connection.execute("INSERT INTO stale_tests (test) SELECT id FROM tests")
     connection.close()
     store = await open_store(tmp_path)
     assert (await store.get_status()).stale_tests == 1

@@ -1,0 +1,359 @@
+"""Merges executions into the roll-up of one sequence, day by day. Pure.
+
+A full computation is the same merge, begun with nothing, so both give equal roll-ups. The merge of
+new executions is exact, or raises `InexactMergeError`: then the roll-up has to be computed from all
+executions. It is exact for executions of the newest day or later, unless they belong to a verdict
+that is no longer kept.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from indexing.health.observations import Observation
+from indexing.health.open_days import OpenDay
+from indexing.health.rollups import (
+    ATTENTION,
+    FAILED,
+    PASSED,
+    RETRIED,
+    DailyRollup,
+    KeptVerdict,
+    Part,
+    Rollup,
+    SpreadVerdict,
+    Stated,
+    day_of_sequence,
+    with_spread,
+)
+from indexing.health.sequences import (
+    KEPT_VERDICTS,
+    DayOfSequence,
+    RecentVerdict,
+    SequenceState,
+)
+from indexing.health.status import judge_sequence
+from indexing.health.thresholds import LIVE_FOR, WINDOW
+from indexing.health.verdicts import Outcome
+from indexing.health.window import day_number
+from indexing.models.executions import Conclusion
+from indexing.models.tests import METADATA_FIELDS, HealthStatus
+from indexing.timestamps import to_microseconds
+
+_LIVE_FOR: Final = int(LIVE_FOR.total_seconds()) * 1_000_000
+# Whether a verdict stood alone depends on the one before it, and that on the one before that.
+_KEPT_BEFORE: Final = 2
+_Key = tuple[int, str]
+
+
+class InexactMergeError(Exception):
+    """The merge needs executions that the roll-up no longer tells apart."""
+
+
+def build_rollup(
+    observations: Iterable[Observation],
+) -> tuple[Rollup | None, Sequence[DailyRollup]]:
+    """Return the roll-up of all executions of one sequence, and every day of it, oldest first."""
+    merge = _Merge(None, lambda _: False)
+    merge.add(observations)
+    return merge.finish(), merge.list_changed()
+
+
+def merge_rollup(
+    rollup: Rollup, observations: Iterable[Observation], has_earlier: Callable[[str], bool]
+) -> tuple[Rollup, Sequence[DailyRollup]]:
+    """Return the roll-up with new executions, and the days that changed, oldest first.
+
+    `has_earlier` tells whether a commit has stored executions of this sequence besides the new
+    ones. It is asked only for commits that the roll-up does not know.
+
+    Raises:
+        InexactMergeError: the roll-up has to be computed from all executions.
+    """
+    merge = _Merge(rollup, has_earlier)
+    merge.add(observations)
+    merged = merge.finish()
+    if merged is None:
+        raise InexactMergeError
+    return merged, merge.list_changed()
+
+
+class _Merge:
+    """A roll-up that is being changed; used once."""
+
+    def __init__(self, rollup: Rollup | None, has_earlier: Callable[[str], bool]) -> None:
+        self._has_earlier = has_earlier
+        self._newest: tuple[int, int, Conclusion] | None = None
+        self._evidence_at: int | None = None
+        self._days: dict[int, DailyRollup] = {}
+        # The days that have changed.
+        self._open: dict[int, OpenDay] = {}
+        # Days on which a verdict began that failed or was flaky, and maybe some others.
+        self._bad: set[int] = set()
+        self._verdicts: dict[str, KeptVerdict] = {}
+        # The places of all known verdicts in the sequence, and of those that are not flaky.
+        self._order: list[_Key] = []
+        self._clean: list[_Key] = []
+        self._unsettled: set[_Key] = set()
+        self._spread: dict[str, SpreadVerdict] = {}
+        self._metadata: list[Stated] = [None] * len(METADATA_FIELDS)
+        self._has_older = False
+        self._oldest_kept: _Key | None = None
+        # Whether all verdicts that are not flaky are known, however many others are not.
+        self._knows_all_clean = True
+        if rollup is not None:
+            self._load(rollup)
+
+    def _load(self, rollup: Rollup) -> None:
+        self._newest = (
+            rollup.newest_at,
+            ATTENTION[rollup.last_conclusion],
+            rollup.last_conclusion,
+        )
+        self._evidence_at = rollup.evidence_at
+        self._days = {day.day: day for day in rollup.days}
+        self._bad = {d.day for d in rollup.days if d.failed_verdicts or d.flaky_verdicts}
+        self._verdicts = {verdict.commit: verdict for verdict in rollup.verdicts}
+        self._order = [verdict.key for verdict in rollup.verdicts]
+        self._clean = [v.key for v in rollup.verdicts if v.outcome is not Outcome.FLAKY]
+        self._spread = {verdict.commit: verdict for verdict in rollup.spread}
+        self._metadata = list(rollup.metadata)
+        self._has_older = rollup.has_older
+        if rollup.has_older:
+            self._oldest_kept = self._order[-KEPT_VERDICTS:][0]
+            self._knows_all_clean = len(self._order) < KEPT_VERDICTS + _KEPT_BEFORE
+
+    def add(self, observations: Iterable[Observation]) -> None:
+        """Merge executions, in any order.
+
+        Raises:
+            InexactMergeError: one is older than the newest day, or of a verdict that is not kept.
+        """
+        days: dict[int, list[tuple[int, Observation]]] = {}
+        for seen in observations:
+            at = to_microseconds(seen.finished_at)
+            days.setdefault(day_number(at), []).append((at, seen))
+        for day in sorted(days):
+            if self._newest is not None and day < day_number(self._newest[0]):
+                raise InexactMergeError
+            self._add_day(day, days[day])
+
+    def finish(self) -> Rollup | None:
+        """Return the roll-up, or None without any execution."""
+        if self._newest is None:
+            return None
+        self._days |= {day: rolled.close() for day, rolled in self._open.items()}
+        newest_at, _, last_conclusion = self._newest
+        start = day_number(newest_at) - WINDOW.days + 1
+        kept = self._order[-KEPT_VERDICTS:]
+        if kept:
+            before = self._clean[: bisect_left(self._clean, kept[0])][-_KEPT_BEFORE:]
+            if len(before) < _KEPT_BEFORE and not self._knows_all_clean:
+                raise InexactMergeError
+            kept = before + kept
+        return Rollup(
+            newest_at=newest_at,
+            last_conclusion=last_conclusion,
+            evidence_at=self._evidence_at,
+            days=tuple(self._days[day] for day in sorted(self._days) if day >= start),
+            verdicts=tuple(self._verdicts[commit] for _, commit in kept),
+            has_older=self._has_older or len(kept) < len(self._order),
+            spread=tuple(self._spread[commit] for commit in sorted(self._spread)),
+            metadata=tuple(self._metadata),
+        )
+
+    def list_changed(self) -> list[DailyRollup]:
+        """Return the days that have changed, oldest first; call `finish` before."""
+        return [self._days[day] for day in sorted(self._open)]
+
+    def _add_day(self, day: int, executions: Sequence[tuple[int, Observation]]) -> None:
+        self._drop_spread_before(day - WINDOW.days + 1)
+        rolled = self._open_day(day, self._days.get(day, DailyRollup(day)))
+        results: dict[str, tuple[int, int, int]] = {}
+        for at, seen in executions:
+            rolled.count_execution(at, seen)
+            self._note(at, seen)
+            if seen.infrastructure_failure or seen.conclusion is Conclusion.SKIPPED:
+                continue
+            bit = _bit_of(seen)
+            first, last, bits = results.get(seen.commit, (at, at, 0))
+            results[seen.commit] = (min(first, at), max(last, at), bits | bit)
+            self._evidence_at = at if self._evidence_at is None else max(self._evidence_at, at)
+        for commit, (first, last, bits) in results.items():
+            self._merge_verdict(day, commit, first, last, bits)
+        self._settle()
+        rolled.health = self._judge(day).value
+
+    def _note(self, at: int, seen: Observation) -> None:
+        """Keep what the newest execution tells."""
+        candidate = (at, ATTENTION[seen.conclusion], seen.conclusion)
+        if self._newest is None or candidate[:2] > self._newest[:2]:
+            self._newest = candidate
+        for index, name in enumerate(METADATA_FIELDS):
+            value = getattr(seen.metadata, name)
+            if value is not None:
+                stated = self._metadata[index]
+                if stated is None or (at, value) > stated:
+                    self._metadata[index] = (at, value)
+
+    def _open_day(self, day: int, rolled: DailyRollup | None) -> OpenDay:
+        """Return a day to change it.
+
+        Raises:
+            InexactMergeError: the day is not given, because it lies before the window.
+        """
+        opened = self._open.get(day)
+        if opened is None:
+            if rolled is None:
+                raise InexactMergeError
+            opened = self._open[day] = OpenDay(rolled)
+        return opened
+
+    def _count_verdict(self, verdict: KeptVerdict, by: int) -> None:
+        day, outcome = day_number(verdict.first_at), verdict.outcome
+        opened = self._open_day(day, self._days.get(day))
+        opened.count_verdict(outcome, by)
+        opened.stood_alone += by * verdict.stood_alone
+        if outcome is not Outcome.PASSED:
+            self._bad.add(day)
+
+    def _merge_verdict(self, day: int, commit: str, first: int, last: int, bits: int) -> None:
+        before = self._verdicts.get(commit)
+        if before is None:
+            if self._is_before_kept((first, commit)) or (
+                self._has_older and self._has_earlier(commit)
+            ):
+                raise InexactMergeError
+            self._insert(KeptVerdict(first, last, commit, bits, stood_alone=False))
+            return
+        self._spread_over(day, before, first, bits)
+        after = before._replace(
+            first_at=min(before.first_at, first),
+            last_at=max(before.last_at, last),
+            results=before.results | bits,
+        )
+        if (after.key, after.results) == (before.key, before.results):
+            self._verdicts[commit] = after
+            return
+        if after.key != before.key and self._is_before_kept(after.key):
+            raise InexactMergeError
+        self._remove(before)
+        self._insert(after)
+
+    def _is_before_kept(self, key: _Key) -> bool:
+        """Return whether verdicts that are not kept may come after this place."""
+        return self._oldest_kept is not None and key < self._oldest_kept
+
+    def _insert(self, verdict: KeptVerdict) -> None:
+        key = verdict.key
+        insort(self._order, key)
+        is_flaky = verdict.outcome is Outcome.FLAKY
+        verdict = self._verdicts[verdict.commit] = verdict._replace(stood_alone=is_flaky)
+        self._count_verdict(verdict, 1)
+        if not is_flaky:
+            place = bisect_left(self._clean, key)
+            self._unsettle_around(place)
+            self._clean.insert(place, key)
+            self._unsettled.add(key)
+
+    def _remove(self, verdict: KeptVerdict) -> None:
+        del self._order[bisect_left(self._order, verdict.key)]
+        del self._verdicts[verdict.commit]
+        self._count_verdict(verdict, -1)
+        if verdict.outcome is not Outcome.FLAKY:
+            place = bisect_left(self._clean, verdict.key)
+            del self._clean[place]
+            self._unsettle_around(place)
+
+    def _unsettle_around(self, place: int) -> None:
+        """Look again at the neighbours of what is inserted or was removed at that place."""
+        self._unsettled.update(self._clean[max(place - 1, 0) : place + 1])
+
+    def _settle(self) -> None:
+        """Find out anew which verdicts stood alone, where that may have changed."""
+        clean = self._clean
+        for key in self._unsettled:
+            place = bisect_left(clean, key)
+            if place == len(clean) or clean[place] != key:
+                continue
+            if place == 0 and not self._knows_all_clean:
+                raise InexactMergeError
+            verdict = self._verdicts[key[1]]
+            alone = False
+            if 0 < place < len(clean) - 1:
+                earlier = self._verdicts[clean[place - 1][1]].outcome
+                later = self._verdicts[clean[place + 1][1]].outcome
+                alone = earlier is later and earlier is not verdict.outcome
+            if alone is not verdict.stood_alone:
+                self._verdicts[key[1]] = verdict._replace(stood_alone=alone)
+                day = day_number(verdict.first_at)
+                opened = self._open_day(day, self._days.get(day))
+                opened.stood_alone += 1 if alone else -1
+        self._unsettled.clear()
+
+    def _spread_over(self, day: int, before: KeptVerdict, first: int, bits: int) -> None:
+        """Keep the parts of a verdict that has executions on more than one day."""
+        began, ended = day_number(before.first_at), day_number(before.last_at)
+        spread = self._spread.get(before.commit)
+        if spread is None:
+            if began == day:
+                return
+            # If it was spread already, its other parts lie before the window by now.
+            whole = began == ended and began > day - WINDOW.days
+            parts = (Part(began, before.first_at, before.results),) if whole else ()
+            spread = SpreadVerdict(before.commit, began, parts)
+        here = Part(day, first, bits)
+        earlier = spread.parts
+        if earlier and earlier[-1].day == day:
+            last = earlier[-1]
+            here = Part(day, min(last.first_at, first), last.results | bits)
+            earlier = earlier[:-1]
+        self._spread[before.commit] = spread._replace(parts=(*earlier, here))
+
+    def _drop_spread_before(self, start: int) -> None:
+        kept: dict[str, SpreadVerdict] = {}
+        for commit, spread in self._spread.items():
+            parts = tuple(part for part in spread.parts if part.day >= start)
+            if parts:
+                kept[commit] = spread._replace(parts=parts)
+        self._spread = kept
+
+    def _judge(self, day: int) -> HealthStatus:
+        """Return the health of the sequence at the end of its newest day."""
+        newest, evidence = self._newest, self._evidence_at
+        if newest is None or evidence is None or newest[0] - evidence > _LIVE_FOR:
+            return HealthStatus.UNKNOWN
+        start = day - WINDOW.days + 1
+        if max(self._bad, default=start - 1) < start and not self._spread:
+            # Passes alone are neither broken nor flaky, however many there are.
+            return HealthStatus.HEALTHY
+        state = self._sequence_since(start)
+        if state is None:
+            return HealthStatus.UNKNOWN
+        return judge_sequence(state, flaky_detection=True)
+
+    def _sequence_since(self, start: int) -> SequenceState | None:
+        """Do the same as `Rollup.sequence_since`, for days that are still open."""
+        days: list[DayOfSequence] = []
+        for day in range(start, start + WINDOW.days):
+            rolled = self._open.get(day) or self._days.get(day)
+            if rolled is not None:
+                counted = day_of_sequence(rolled)
+                if counted.verdicts:
+                    days.append(counted)
+        keys = [key for key in self._order[-KEPT_VERDICTS:] if day_number(key[0]) >= start]
+        newest: list[RecentVerdict] = []
+        for first_at, commit in keys:
+            kept = self._verdicts[commit]
+            newest.append(RecentVerdict(kept.outcome, day_number(first_at), kept.stood_alone))
+        if any(spread.first_day < start for spread in self._spread.values()):
+            return with_spread(days, newest, keys, tuple(self._spread.values()), start)
+        return SequenceState(days, newest) if newest else None
+
+
+def _bit_of(seen: Observation) -> int:
+    if seen.conclusion is Conclusion.FAILED:
+        return FAILED
+    return RETRIED if seen.needed_retries else PASSED

@@ -1,0 +1,51 @@
+"""Whether a quarantined test has been healthy since its quarantine began. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from indexing.health.observations import Observation
+from indexing.health.thresholds import RECOVERY_VERDICTS
+from indexing.models.executions import Conclusion
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """The executions since a quarantine began, on the branches that it covers.
+
+    `passed` are the (pipeline, job, commit) of its verdicts, until there are enough of them or one
+    of them failed: then they no longer matter, and are dropped.
+    """
+
+    has_failed: bool = False
+    has_enough: bool = False
+    passed: frozenset[tuple[str, str, str]] = frozenset()
+
+    @property
+    def is_recovered(self) -> bool:
+        return self.has_enough and not self.has_failed
+
+    def merge(self, observations: Iterable[Observation]) -> Recovery:
+        """Add executions; one that is counted already changes nothing."""
+        has_failed, has_enough, passed = self.has_failed, self.has_enough, set(self.passed)
+        for seen in observations:
+            if seen.infrastructure_failure or seen.conclusion is Conclusion.SKIPPED:
+                continue
+            if seen.conclusion is Conclusion.FAILED or seen.needed_retries:
+                has_failed = True
+            else:
+                passed.add((seen.pipeline_name, seen.job_name, seen.commit))
+        if has_failed:
+            return Recovery(has_failed=True)
+        if has_enough or len(passed) >= RECOVERY_VERDICTS:
+            return Recovery(has_enough=True)
+        return Recovery(passed=frozenset(passed))
+
+
+def is_recovered(observations: Iterable[Observation]) -> bool:
+    """Return whether a quarantined test has been healthy since its quarantine began.
+
+    `observations` are the executions since then, on the branches that the quarantine covers.
+    """
+    return Recovery().merge(observations).is_recovered

@@ -1,0 +1,83 @@
+"""Writes roll-ups as JSON, the same for equal ones, and reads them back. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import orjson
+
+from indexing.health.recovery import Recovery
+from indexing.health.rollups import (
+    DailyRollup,
+    KeptVerdict,
+    Part,
+    Rollup,
+    SpreadVerdict,
+)
+from indexing.models.executions import Conclusion
+
+# The first value of a text: a text of another version cannot be read, so its roll-up is computed
+# from executions again.
+_VERSION: Final = 1
+
+
+def write_rollup(rollup: Rollup | None) -> bytes:
+    """Return a roll-up as text; None is one without executions."""
+    if rollup is None:
+        return orjson.dumps([_VERSION])
+    return orjson.dumps(
+        [
+            _VERSION,
+            rollup.newest_at,
+            rollup.last_conclusion.value,
+            rollup.evidence_at,
+            rollup.has_older,
+            [tuple(day) for day in rollup.days],
+            [tuple(verdict) for verdict in rollup.verdicts],
+            [
+                (spread.commit, spread.first_day, [tuple(part) for part in spread.parts])
+                for spread in rollup.spread
+            ],
+            rollup.metadata,
+        ]
+    )
+
+
+def read_rollup(text: bytes) -> Rollup | None:
+    """Return the roll-up of a text; None if there are no executions.
+
+    Raises:
+        ValueError: the text is of another version.
+    """
+    version, *rest = orjson.loads(text)
+    if version != _VERSION:
+        raise ValueError(version)
+    if not rest:
+        return None
+    newest_at, conclusion, evidence_at, has_older, days, verdicts, spread, metadata = rest
+    return Rollup(
+        newest_at=newest_at,
+        last_conclusion=Conclusion(conclusion),
+        evidence_at=evidence_at,
+        days=tuple([DailyRollup(*day) for day in days]),
+        verdicts=tuple([KeptVerdict(*verdict) for verdict in verdicts]),
+        has_older=has_older,
+        spread=tuple(
+            SpreadVerdict(commit, first_day, tuple(Part(*part) for part in parts))
+            for commit, first_day, parts in spread
+        ),
+        metadata=tuple([None if stated is None else (stated[0], stated[1]) for stated in metadata]),
+    )
+
+
+def write_recovery(recovery: Recovery) -> bytes:
+    return orjson.dumps([recovery.has_failed, recovery.has_enough, sorted(recovery.passed)])
+
+
+def read_recovery(text: bytes) -> Recovery:
+    has_failed, has_enough, passed = orjson.loads(text)
+    return Recovery(
+        has_failed,
+        has_enough,
+        frozenset((pipeline, job, commit) for pipeline, job, commit in passed),
+    )

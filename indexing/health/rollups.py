@@ -1,0 +1,224 @@
+"""Roll-ups: what is kept of the executions of one test in one (pipeline, job). Frozen values.
+
+They hold all that the rules need, and all that merging new executions into them needs, so that a
+load does not read the history again. Times are microseconds and days are numbers, both since 1970.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
+
+from indexing.health.sequences import (
+    KEPT_VERDICTS,
+    DayOfSequence,
+    RecentVerdict,
+    SequenceState,
+)
+from indexing.health.verdicts import Outcome
+from indexing.health.window import day_number
+from indexing.models.executions import Conclusion
+from indexing.models.tests import METADATA_FIELDS, HealthStatus
+
+# Bits for the results of a verdict: it is flaky with two of them, or with the last one.
+PASSED: Final = 1
+FAILED: Final = 2
+RETRIED: Final = 4
+
+# The tie-break between two executions that finished at the same moment: all results of one report
+# may share its start. The one that needs attention counts as the newer one.
+ATTENTION: Final = {Conclusion.SKIPPED: 0, Conclusion.PASSED: 1, Conclusion.FAILED: 2}
+
+_OUTCOMES: Final = {PASSED: Outcome.PASSED, FAILED: Outcome.FAILED}
+
+
+class DailyRollup(NamedTuple):
+    """The executions of one UTC day, and the verdicts whose first execution was on that day.
+
+    `passed`, `failed` and `skipped` count all executions, the `_evidence` fields only those outside
+    infrastructure failures. A day has `first_evidence` and `last_evidence` if an execution failed
+    or needed retries, outside infrastructure failures. `health` is that of the sequence at the end
+    of the day, by the executions until then and with flaky detection on. Durations are in
+    microseconds, so that their sum does not depend on an order.
+    """
+
+    day: int
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    passed_evidence: int = 0
+    failed_evidence: int = 0
+    passed_verdicts: int = 0
+    failed_verdicts: int = 0
+    flaky_verdicts: int = 0
+    stood_alone: int = 0
+    durations: int = 0
+    total_duration: int = 0
+    longest_duration: int = 0
+    first_evidence: int | None = None
+    last_evidence: int | None = None
+    last_at: int = 0
+    health: str = HealthStatus.UNKNOWN.value
+
+    @property
+    def executions(self) -> int:
+        return self.passed + self.failed + self.skipped
+
+
+class Verdicts(Protocol):
+    """The verdicts that began on one day, of a roll-up or of one that is being changed."""
+
+    @property
+    def day(self) -> int: ...
+    @property
+    def passed_verdicts(self) -> int: ...
+    @property
+    def failed_verdicts(self) -> int: ...
+    @property
+    def flaky_verdicts(self) -> int: ...
+    @property
+    def stood_alone(self) -> int: ...
+
+
+class KeptVerdict(NamedTuple):
+    """One verdict: its executions outside infrastructure failures, whenever they finished."""
+
+    first_at: int
+    last_at: int
+    commit: str
+    results: int
+    stood_alone: bool
+
+    @property
+    def outcome(self) -> Outcome:
+        return outcome_of(self.results)
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """The order of a sequence."""
+        return self.first_at, self.commit
+
+
+class Part(NamedTuple):
+    """The executions of one verdict on one UTC day."""
+
+    day: int
+    first_at: int
+    results: int
+
+
+class SpreadVerdict(NamedTuple):
+    """A verdict with executions on several days, in parts.
+
+    The rules count executions in the window, so a verdict that began before it counts by the rest.
+    Parts before the window are left out.
+    """
+
+    commit: str
+    first_day: int
+    parts: tuple[Part, ...]
+
+
+# The newest value of a field of the metadata, and when it was stated.
+Stated = tuple[int, str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rollup:
+    """The executions of one test in one (pipeline, job) on the default branch; at least one.
+
+    `days` are those of the window that ends with its newest execution. `verdicts`, in the order of
+    the sequence, are the newest `KEPT_VERDICTS`, and before them the newest two others that are not
+    flaky: whether a verdict stood alone depends on its neighbours. With `has_older` there are more
+    before these. `evidence_at` is when the newest execution that is part of a verdict finished.
+    """
+
+    newest_at: int
+    last_conclusion: Conclusion
+    evidence_at: int | None
+    days: tuple[DailyRollup, ...]
+    verdicts: tuple[KeptVerdict, ...]
+    has_older: bool
+    spread: tuple[SpreadVerdict, ...]
+    metadata: tuple[Stated, ...] = (None,) * len(METADATA_FIELDS)
+
+    def sequence_since(self, start: int) -> SequenceState | None:
+        """Return the sequence of the window that begins with this day, if it has a verdict.
+
+        The window may not begin before that of this roll-up.
+        """
+        days = [
+            day_of_sequence(day)
+            for day in self.days
+            if day.day >= start
+            and (day.passed_verdicts or day.failed_verdicts or day.flaky_verdicts)
+        ]
+        newest = [
+            RecentVerdict(verdict.outcome, day, verdict.stood_alone)
+            for verdict in self.verdicts[-KEPT_VERDICTS:]
+            if (day := day_number(verdict.first_at)) >= start
+        ]
+        if any(spread.first_day < start for spread in self.spread):
+            keys = [
+                v.key for v in self.verdicts[-KEPT_VERDICTS:] if day_number(v.first_at) >= start
+            ]
+            return with_spread(days, newest, keys, self.spread, start)
+        return SequenceState(days, newest) if newest else None
+
+
+def find_newest(rollups: Iterable[Rollup]) -> Rollup:
+    """Return the one with the newest execution of a test; of two, the one that needs attention."""
+    return max(rollups, key=lambda each: (each.newest_at, ATTENTION[each.last_conclusion]))
+
+
+def outcome_of(results: int) -> Outcome:
+    return _OUTCOMES.get(results, Outcome.FLAKY)
+
+
+def day_of_sequence(day: Verdicts) -> DayOfSequence:
+    return DayOfSequence(
+        day.day, day.passed_verdicts, day.failed_verdicts, day.flaky_verdicts, day.stood_alone
+    )
+
+
+def with_spread(
+    days: list[DayOfSequence],
+    newest: list[RecentVerdict],
+    keys: list[tuple[int, str]],
+    spread: tuple[SpreadVerdict, ...],
+    start: int,
+) -> SequenceState | None:
+    """Add the verdicts that began before the window, by their executions inside it.
+
+    `keys` has the place of each of the newest verdicts in the sequence.
+    """
+    by_day = {day.day: day for day in days}
+    placed = list(zip(keys, newest, strict=True))
+    for first_at, commit, day, results in _cut(spread, start):
+        outcome = outcome_of(results)
+        flaky = outcome is Outcome.FLAKY
+        before = by_day.get(day, DayOfSequence(day, 0, 0, 0, 0))
+        by_day[day] = DayOfSequence(
+            day,
+            before.passed + (outcome is Outcome.PASSED),
+            before.failed + (outcome is Outcome.FAILED),
+            before.flaky + flaky,
+            before.stood_alone + flaky,
+        )
+        placed.append(((first_at, commit), RecentVerdict(outcome, day, flaky)))
+    placed.sort(key=lambda each: each[0])
+    recent = [verdict for _, verdict in placed[-KEPT_VERDICTS:]]
+    return SequenceState([by_day[day] for day in sorted(by_day)], recent) if recent else None
+
+
+def _cut(spread: tuple[SpreadVerdict, ...], start: int) -> Iterator[tuple[int, str, int, int]]:
+    """Yield what lies in the window of each verdict that began before it."""
+    for verdict in spread:
+        parts = [part for part in verdict.parts if part.day >= start]
+        if verdict.first_day < start and parts:
+            results = 0
+            for part in parts:
+                results |= part.results
+            first = min(parts)
+            yield first.first_at, verdict.commit, first.day, results

@@ -1,0 +1,97 @@
+"""Reads executions as observations for the health rules."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from indexing.health.observations import Observation
+from indexing.models.tests import TestMetadata
+from indexing.store.sqlite.columns import CONCLUSIONS, pull_of_text
+from indexing.timestamps import from_microseconds
+
+_COLUMNS: Final = (
+    "i.pipeline_name, i.job_name, r.commit_sha, e.conclusion, e.finished_at, e.needed_retries,"
+    " r.infrastructure_failure, r.pull, e.duration, e.framework, e.framework_version, e.language,"
+    " e.filepath, e.function_name"
+)
+_JOINED: Final = "JOIN runs r ON r.id = e.run JOIN identities i ON i.id = e.identity"
+_WITH_BRANCH: Final = (
+    f"SELECT {_COLUMNS}, e.identity, e.branch, b.name FROM executions e {_JOINED}"
+    " JOIN branches b ON b.id = e.branch"
+)
+
+
+class OnBranch(NamedTuple):
+    """An observation with its identity, and the branch that it ran on."""
+
+    observation: Observation
+    identity: int
+    branch_row: int
+    branch: str
+
+
+def read_identity(
+    connection: sqlite3.Connection, identity: int, branch: int | None
+) -> list[Observation]:
+    """Return all executions of one identity on one branch."""
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM executions e {_JOINED} WHERE e.identity = ? AND e.branch = ?",
+        (identity, branch),
+    )
+    return [_observation_of(row) for row in rows]
+
+
+def read_until(
+    connection: sqlite3.Connection, test: int, branch: int | None, until: int
+) -> list[Observation]:
+    """Return the executions of a test on one branch that had finished by then."""
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM executions e {_JOINED}"
+        " WHERE e.identity IN (SELECT id FROM identities WHERE test = ?) AND e.branch = ?"
+        " AND e.finished_at <= ?",
+        (test, branch, until),
+    )
+    return [_observation_of(row) for row in rows]
+
+
+def read_since(connection: sqlite3.Connection, test: int, since: int) -> Iterator[OnBranch]:
+    """Yield the executions of a test on every branch from that moment on."""
+    rows = connection.execute(
+        f"{_WITH_BRANCH} WHERE e.identity IN (SELECT id FROM identities WHERE test = ?)"
+        " AND e.finished_at >= ?",
+        (test, since),
+    )
+    return map(_on_branch, rows)
+
+
+def read_unmerged(connection: sqlite3.Connection, test: int) -> list[OnBranch]:
+    """Return the executions of a test that are not in its roll-ups yet."""
+    rows = connection.execute(
+        f"{_WITH_BRANCH} WHERE e.id IN (SELECT execution FROM unmerged WHERE test = ?1)"
+        " AND i.test = ?1",
+        (test,),
+    )
+    return [_on_branch(row) for row in rows]
+
+
+def _on_branch(row: tuple[Any, ...]) -> OnBranch:
+    *columns, identity, branch_row, branch = row
+    return OnBranch(_observation_of(columns), identity, branch_row, branch)
+
+
+def _observation_of(row: Any) -> Observation:
+    pipeline, job, commit, conclusion, finished_at, retries, broken, pull, duration, *metadata = row
+    return Observation(
+        pipeline_name=pipeline,
+        job_name=job,
+        commit=commit,
+        conclusion=CONCLUSIONS[conclusion],
+        finished_at=from_microseconds(finished_at),
+        needed_retries=bool(retries),
+        infrastructure_failure=bool(broken),
+        pull=pull_of_text(pull),
+        metadata=TestMetadata(*metadata),
+        duration=duration,
+    )

@@ -1,0 +1,255 @@
+"""Roll-ups of the identities of a test: merged where that is exact, else computed from executions.
+
+Daily rows outlive the executions behind them. Those of days that retention has reached are final;
+so is the health of days whose window reaches back to such a day, except for the newest day.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from indexing.health.merging import InexactMergeError, build_rollup, merge_rollup
+from indexing.health.observations import Observation
+from indexing.health.rollup_text import read_rollup, write_rollup
+from indexing.health.rollups import DailyRollup, Rollup
+from indexing.health.rules import Job
+from indexing.health.thresholds import WINDOW
+from indexing.health.window import day_of
+from indexing.store.sqlite.observations import OnBranch, read_identity, read_unmerged
+from indexing.timestamps import to_microseconds
+
+# In `meta`: the newest day that retention has removed executions of.
+_FINAL_UNTIL: Final = "rollups_final_until"
+# Before every day that a store can hold.
+_NEVER: Final = -(2**40)
+_FOREVER: Final = 2**63 - 1
+
+_COLUMNS: Final = ", ".join(DailyRollup._fields)
+_PUT_DAY: Final = (
+    f"INSERT OR REPLACE INTO daily_rollups (identity, {_COLUMNS})"
+    f" VALUES ({', '.join('?' * (len(DailyRollup._fields) + 1))})"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityRollup:
+    """The roll-up of one identity after a merge or a computation.
+
+    `days` are those to write; with `is_whole`, they are all that the executions give.
+    """
+
+    identity: int
+    job: Job
+    executions_count: int | None
+    rollup: Rollup | None
+    days: Sequence[DailyRollup] = ()
+    is_changed: bool = False
+    is_whole: bool = False
+    is_of_other_branch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TestRollups:
+    """All identities of one test.
+
+    `fresh` are the executions on the default branch whose failures and successes may be the first
+    or last ones; `unmerged` are all new ones, on any branch.
+    """
+
+    branch: int | None
+    identities: Sequence[IdentityRollup]
+    fresh: Sequence[Observation]
+    unmerged: Sequence[OnBranch]
+
+    @property
+    def oldest_new(self) -> int:
+        """When the oldest new execution on the default branch finished."""
+        return min(
+            (
+                to_microseconds(each.observation.finished_at)
+                for each in self.unmerged
+                if each.branch_row == self.branch
+            ),
+            default=_FOREVER,
+        )
+
+    @property
+    def by_job(self) -> Mapping[Job, Rollup]:
+        return {each.job: each.rollup for each in self.identities if each.rollup is not None}
+
+
+def find_default_branch(connection: sqlite3.Connection, test: int) -> int | None:
+    """Return the row of the default branch of a test's repository, if anything ever ran on it."""
+    row = connection.execute(
+        "SELECT b.id FROM tests t JOIN repositories r ON r.id = t.repository_id"
+        " JOIN branches b ON b.repository_id = r.id AND b.name = r.default_branch WHERE t.id = ?",
+        (test,),
+    ).fetchone()
+    return None if row is None else row[0]
+
+
+def read_rollups(connection: sqlite3.Connection, test: int, *, recompute: bool) -> TestRollups:
+    """Return the roll-ups of a test with all of its executions, without storing anything."""
+    branch = find_default_branch(connection, test)
+    unmerged = read_unmerged(connection, test)
+    new: dict[int, list[Observation]] = {}
+    for seen in unmerged:
+        if seen.branch_row == branch:
+            new.setdefault(seen.identity, []).append(seen.observation)
+    identities: list[IdentityRollup] = []
+    fresh: list[Observation] = []
+    rows = connection.execute(
+        "SELECT i.id, i.pipeline_name, i.job_name, i.executions_count, r.branch, r.state"
+        " FROM identities i LEFT JOIN rollups r ON r.identity = i.id WHERE i.test = ?",
+        (test,),
+    ).fetchall()
+    for identity, pipeline, job, count, rolled_branch, state in rows:
+        other = rolled_branch is not None and rolled_branch != branch
+        before = None if state is None else read_rollup(state)
+        of_identity = IdentityRollup(identity, (pipeline, job), count, before)
+        arrived = new.get(identity, [])
+        if not (recompute or other or state is None):
+            if not arrived:
+                identities.append(of_identity)
+                continue
+            merged = _merge(connection, test, branch, of_identity, arrived)
+            if merged is not None:
+                identities.append(merged)
+                fresh += arrived
+                continue
+        observations = read_identity(connection, identity, branch)
+        rollup, days = build_rollup(observations)
+        fresh += observations
+        identities.append(
+            IdentityRollup(
+                identity,
+                (pipeline, job),
+                count,
+                rollup,
+                days,
+                is_changed=True,
+                is_whole=True,
+                is_of_other_branch=other,
+            )
+        )
+    return TestRollups(branch, identities, fresh, unmerged)
+
+
+def store_rollups(
+    connection: sqlite3.Connection, test: int, rollups: TestRollups, final_until: int
+) -> None:
+    """Store what changed; every execution of the test counts as merged afterwards."""
+    for each in rollups.identities:
+        if not each.is_changed:
+            continue
+        connection.execute(
+            "INSERT INTO rollups (identity, branch, state) VALUES (?1, ?2, ?3)"
+            " ON CONFLICT DO UPDATE SET branch = ?2, state = ?3",
+            (
+                each.identity,
+                None if each.rollup is None else rollups.branch,
+                write_rollup(each.rollup),
+            ),
+        )
+        days = [day for day in each.days if day.day > final_until]
+        if each.is_whole:
+            days = _replace_days(connection, each, days, final_until)
+        connection.executemany(_PUT_DAY, [(each.identity, *day) for day in days])
+    connection.execute("DELETE FROM unmerged WHERE test = ?", (test,))
+
+
+def read_final_until(connection: sqlite3.Connection) -> int:
+    """Return the newest day whose daily rows are final."""
+    row = connection.execute("SELECT value FROM meta WHERE name = ?", (_FINAL_UNTIL,)).fetchone()
+    return _NEVER if row is None else int(row[0])
+
+
+def finish_days(connection: sqlite3.Connection, before: datetime) -> None:
+    """Make the daily rows final that lose executions when retention reaches that moment."""
+    day = max(day_of(before), read_final_until(connection))
+    connection.execute(
+        "INSERT INTO meta (name, value) VALUES (?1, ?2)"
+        " ON CONFLICT (name) DO UPDATE SET value = ?2",
+        (_FINAL_UNTIL, str(day).encode()),
+    )
+
+
+def prune_days(connection: sqlite3.Connection, before: datetime, limit: int) -> int:
+    """Delete up to `limit` daily rows of days before that moment."""
+    done = connection.execute(
+        "DELETE FROM daily_rollups WHERE (identity, day) IN"
+        " (SELECT identity, day FROM daily_rollups WHERE day < ? ORDER BY day LIMIT ?)",
+        (day_of(before), limit),
+    )
+    return done.rowcount
+
+
+def _merge(
+    connection: sqlite3.Connection,
+    test: int,
+    branch: int | None,
+    before: IdentityRollup,
+    arrived: Sequence[Observation],
+) -> IdentityRollup | None:
+    """Merge new executions into the roll-up of an identity; None if that cannot be exact."""
+    if before.rollup is None:
+        return None
+    has_earlier = _earlier_finder(connection, test, branch, before)
+    try:
+        rollup, days = merge_rollup(before.rollup, arrived, has_earlier)
+    except InexactMergeError:
+        return None
+    return IdentityRollup(
+        before.identity, before.job, before.executions_count, rollup, days, is_changed=True
+    )
+
+
+def _earlier_finder(
+    connection: sqlite3.Connection, test: int, branch: int | None, identity: IdentityRollup
+) -> Callable[[str], bool]:
+    def has_earlier(commit: str) -> bool:
+        row = connection.execute(
+            "SELECT 1 FROM runs r INDEXED BY runs_by_commit CROSS JOIN executions e ON e.run = r.id"
+            " WHERE r.repository_id = (SELECT repository_id FROM tests WHERE id = ?1)"
+            " AND r.commit_sha = ?2 AND r.pipeline_name = ?3 AND r.job_name = ?4 AND r.branch = ?5"
+            " AND e.identity = ?6"
+            " AND NOT EXISTS (SELECT 1 FROM unmerged WHERE test = ?1 AND execution = e.id)",
+            (test, commit, *identity.job, branch, identity.identity),
+        ).fetchone()
+        return row is not None
+
+    return has_earlier
+
+
+def _replace_days(
+    connection: sqlite3.Connection,
+    each: IdentityRollup,
+    days: Sequence[DailyRollup],
+    final_until: int,
+) -> list[DailyRollup]:
+    """Delete the rows of days that are no more, and return the days that need to be written."""
+    if each.is_of_other_branch:
+        connection.execute("DELETE FROM daily_rollups WHERE identity = ?", (each.identity,))
+    stored = {
+        row[0]: DailyRollup(*row)
+        for row in connection.execute(
+            f"SELECT {_COLUMNS} FROM daily_rollups WHERE identity = ? AND day > ?",
+            (each.identity, final_until),
+        )
+    }
+    connection.executemany(
+        "DELETE FROM daily_rollups WHERE identity = ? AND day = ?",
+        [(each.identity, day) for day in stored.keys() - {day.day for day in days}],
+    )
+    newest = max((day.day for day in days), default=0)
+    settled = [
+        day._replace(health=stored[day.day].health)
+        if day.day in stored and final_until + WINDOW.days > day.day and day.day != newest
+        else day
+        for day in days
+    ]
+    return [day for day in settled if stored.get(day.day) != day]

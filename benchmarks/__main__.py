@@ -23,6 +23,7 @@ from benchmarks.load.wrk import ensure_wrk
 from benchmarks.parts.bench import Conditions
 from benchmarks.parts.flood import measure_flood
 from benchmarks.parts.growth import measure_growth
+from benchmarks.parts.history import measure_history
 from benchmarks.parts.ingest import measure_ingest
 from benchmarks.parts.memory import measure_memory
 from benchmarks.parts.profiles import measure_profiles
@@ -34,7 +35,7 @@ from benchmarks.results import Results
 from benchmarks.running.cores import available_cores, divide
 from benchmarks.running.services import elasticsearch_running, redis_running
 from benchmarks.stacks import Surroundings
-from benchmarks.targets import HOTTEST, Verdict, judge
+from benchmarks.targets import HISTORY_STORES, HOTTEST, Verdict, judge
 from indexing.store import ElasticsearchPlace, open_store
 
 REDIS: Final = "redis"
@@ -84,10 +85,15 @@ def _throughput(run: Run) -> dict[str, Any]:
 
 
 def _ingest(run: Run) -> dict[str, Any]:
-    stores: dict[str, Any] = {"into SQLite": open_store}
+    return {"speeds": tuple(measure_ingest(run.size, _new_stores(run), run.elasticsearch_url))}
+
+
+def _new_stores(run: Run) -> dict[str, Any]:
+    sqlite, elasticsearch = HISTORY_STORES
+    stores: dict[str, Any] = {sqlite: open_store}
     if run.elasticsearch_url is not None:
-        stores["into Elasticsearch"] = partial(_open_new, run.elasticsearch_url)
-    return {"speeds": tuple(measure_ingest(run.size, stores, run.elasticsearch_url))}
+        stores[elasticsearch] = partial(_open_new, run.elasticsearch_url)
+    return stores
 
 
 def _small_writes(run: Run) -> dict[str, Any]:
@@ -107,6 +113,7 @@ PARTS: Final[dict[str, Callable[[Run], dict[str, Any]]]] = {
     "growth": lambda run: {"costs": tuple(measure_growth(run.size, run.load, run.logs))},
     "ingest": _ingest,
     "small_writes": _small_writes,
+    "history": lambda run: {"histories": tuple(measure_history(run.size, _new_stores(run)))},
     "hottest": lambda run: {"hottest": measure_profiles(run.conditions(), HOTTEST)},
     "reports": lambda _run: {"reports_ratio": asyncio.run(load_reports.measure())},
 }

@@ -143,6 +143,24 @@ class SmallWrites:
 
 
 @dataclass(frozen=True, slots=True)
+class History:
+    """The cost of a report whose tests have `depth` executions each already, in one kind of store.
+
+    `seconds` are of the fastest report; `read` and `written` count documents of Elasticsearch for
+    each execution; `recomputed` is how many tests a rebuild computes in a second; `disk` is in
+    bytes for each stored execution, 0 if it is not in a file.
+    """
+
+    store: str
+    depth: int
+    seconds: float
+    read: float
+    written: float
+    recomputed: float
+    disk: float
+
+
+@dataclass(frozen=True, slots=True)
 class Results:
     """The results of one run; a part that was left out is empty or `None`."""
 
@@ -152,6 +170,7 @@ class Results:
     costs: tuple[Cost, ...] = ()
     speeds: tuple[Speed, ...] = ()
     small_writes: SmallWrites | None = None
+    histories: tuple[History, ...] = ()
     # The cost of loading the real reports, relative to the least possible.
     reports_ratio: float | None = None
     hottest: tuple[ProfiledSubject, ...] = ()

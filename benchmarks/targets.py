@@ -21,6 +21,10 @@ MEMORY_RATIO: Final = 1.05
 REPORTS_RATIO: Final = 3.0
 SMALL_WRITES_RATIO: Final = 5.0
 VISIBLE_SECONDS: Final = 2.0
+# A report at the greatest depth of history, relative to one a hundred times as shallow.
+HISTORY_RATIO: Final = 1.5
+HISTORY_DEPTHS: Final = (30, 3_000)
+HISTORY_STORES: Final = ("into SQLite", "into Elasticsearch")
 
 _SQLITE: Final = name_of(Service.MERGEWATCH, StoreKind.SQLITE, CacheKind.PROCESS)
 _REDIS: Final = name_of(Service.MERGEWATCH, StoreKind.SQLITE, CacheKind.REDIS)
@@ -147,7 +151,25 @@ def all_targets() -> list[Target]:
             ),
             unit=" s",
         ),
+        *(_of_history(store) for store in HISTORY_STORES),
     ]
+
+
+def _of_history(store: str) -> Target:
+    shallow, deep = HISTORY_DEPTHS
+
+    def figure(results: Results) -> float | None:
+        seconds = {each.depth: each.seconds for each in results.histories if each.store == store}
+        if shallow not in seconds or deep not in seconds:
+            return None
+        return seconds[deep] / seconds[shallow]
+
+    return Target(
+        f"a report {store} with {deep:,} executions a test, times one with {shallow}",
+        HISTORY_RATIO,
+        at_least=False,
+        figure=figure,
+    )
 
 
 def _of_floor(operation: str, stack: str, bound: float, *, repeated: bool) -> Target:

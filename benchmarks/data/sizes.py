@@ -30,7 +30,8 @@ class Size:
     them with a single client and with two workers, over warm servers. `memory_requests` go to one
     worker while its memory is sampled. `growth_events` and `growth_identities` are the sizes of the
     stores whose costs are compared. `ingest_events` and `ingest_executions` are the amounts of the
-    timed loads.
+    timed loads. `history_depths` are the executions that each of `history_tests` tests has when the
+    next report is loaded.
     """
 
     name: str
@@ -45,6 +46,8 @@ class Size:
     growth_identities: tuple[int, ...]
     ingest_events: int
     ingest_executions: int
+    history_tests: int
+    history_depths: tuple[int, ...]
 
 
 FULL: Final = Size(
@@ -61,6 +64,8 @@ FULL: Final = Size(
     growth_identities=(1_000, 10_000, 100_000, 1_000_000),
     ingest_events=40_000,
     ingest_executions=40_000,
+    history_tests=1_000,
+    history_depths=(0, 30, 300, 3_000),
 )
 
 QUICK: Final = Size(
@@ -76,6 +81,8 @@ QUICK: Final = Size(
     growth_identities=(1_000, 4_000),
     ingest_events=5_000,
     ingest_executions=5_000,
+    history_tests=50,
+    history_depths=(0, 30, 300),
 )
 
 SIZES: Final = {size.name: size for size in (FULL, QUICK)}

@@ -51,6 +51,12 @@ def write_document(
         )
     if results.small_writes:
         parts.append("## Small writes\n\n" + tables.small_writes_table(results.small_writes))
+    if results.histories:
+        parts.append(
+            "## Loading into a history\n\nThe fastest of five reports, by how many executions each "
+            "of its tests has; documents of Elasticsearch read and written for each execution.\n\n"
+            + tables.history_table(results.histories)
+        )
     if results.hottest:
         parts.append(
             "## Where the time goes\n\nOn the three hottest paths, by py-spy under the same load; "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.requests.operations import BY_NAME, OPERATIONS
-from benchmarks.results import Cost, Figure, Flood, Memory, Results, SmallWrites, Speed
+from benchmarks.results import Cost, Figure, Flood, History, Memory, Results, SmallWrites, Speed
 from benchmarks.targets import Verdict
 
 _MIB = 2**20
@@ -119,6 +119,23 @@ def speed_table(speeds: Sequence[Speed]) -> str:
         share = speed.per_second / first
         rows.append([f"{speed.kind}, {speed.way}", f"{speed.per_second:,.0f}", f"{share:.2f}"])
     return table(["what, and where to", "a second", "of reading alone"], rows)
+
+
+def history_table(histories: Sequence[History]) -> str:
+    """Show what a report costs at each depth of history."""
+    rows = [
+        [
+            f"{each.store}, {each.depth:,}",
+            f"{each.seconds:.3f}",
+            f"{each.read:.2f}",
+            f"{each.written:.2f}",
+            f"{each.recomputed:,.0f}" if each.recomputed else "-",
+            f"{each.disk:,.0f}" if each.disk else "-",
+        ]
+        for each in histories
+    ]
+    heads = ["where to, executions a test", "seconds", "read", "written"]
+    return table([*heads, "tests rebuilt a second", "bytes an execution"], rows)
 
 
 def ratios_of(results: Results) -> dict[str, dict[str, float]]:

@@ -1,0 +1,164 @@
+"""The cost of the next report, by how much history its tests have; both stores side by side."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+from unittest.mock import patch
+
+from benchmarks.data.sizes import Size
+from benchmarks.results import History
+from indexing.health.thresholds import WINDOW
+from indexing.identifiers import derive_identity_id, derive_junit_execution_id
+from indexing.models.executions import Conclusion, Execution, Run
+from indexing.names import RepositoryName
+from indexing.store.elasticsearch.client.connection import Connection
+from indexing.store.interface import Store
+
+_REPOSITORY: Final = RepositoryName("acme", "monorepo")
+# The end of the last day of the history; the reports that are timed arrive on the next one.
+_END: Final = datetime(2026, 11, 1, tzinfo=UTC)
+_REPORTS: Final = 5
+_EXECUTIONS_A_CALL: Final = 20_000
+# One result in so many fails.
+_FAILING: Final = 97
+
+# Opens a new, empty store in a folder of its own.
+OpenNew = Callable[[Path], Awaitable[Store]]
+
+
+class Documents:
+    """Counts the documents that requests to Elasticsearch read and write."""
+
+    def __init__(self) -> None:
+        self.read = 0
+        self.written = 0
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        request = Connection.request
+
+        async def counting(connection: Connection, *args: Any, **options: Any) -> Any:
+            answer = await request(connection, *args, **options)
+            self._count(answer)
+            return answer
+
+        with patch.object(Connection, "request", counting):
+            yield
+
+    def _count(self, answer: Any) -> None:
+        if not isinstance(answer, dict):
+            return
+        for each in answer.get("responses", [answer]):
+            self.read += len(each.get("hits", {}).get("hits", ()))
+        self.read += sum(bool(each.get("found")) for each in answer.get("docs", ()))
+        self.read += bool(answer.get("found"))
+        items = answer.get("items", ())
+        self.written += sum(
+            each.get("status", 500) < 300 for item in items for each in item.values()
+        )
+        self.written += answer.get("result") in ("created", "updated", "deleted")
+
+
+def measure_history(size: Size, stores: Mapping[str, OpenNew]) -> list[History]:
+    """Return the cost at each depth of history, over each kind of store."""
+    return asyncio.run(_measure(size, stores))
+
+
+async def _measure(size: Size, stores: Mapping[str, OpenNew]) -> list[History]:
+    found = []
+    for depth in size.history_depths:
+        for name, open_new in stores.items():
+            with tempfile.TemporaryDirectory() as folder:
+                store = await open_new(Path(folder))
+                try:
+                    await store.ensure_repository(_REPOSITORY)
+                    found.append(await _measure_one(size, name, depth, store, Path(folder)))
+                finally:
+                    await store.close()
+            history = found[-1]
+            print(
+                f"  {depth:6,} a test {name:20} {history.seconds:8.3f} s"
+                f" {history.read:6.2f} read {history.written:6.2f} written"
+                f" {history.recomputed:8,.0f} tests/s rebuilt",
+                file=sys.stderr,
+            )
+    return found
+
+
+async def _measure_one(size: Size, name: str, depth: int, store: Store, folder: Path) -> History:
+    await _fill(size, depth, store)
+    began = time.perf_counter()
+    await store.rebuild(_END)
+    rebuilt = time.perf_counter() - began
+    documents = Documents()
+    seconds = []
+    # The first report of an empty store is the only one without history.
+    for number in range(_REPORTS if depth else 1):
+        run = _run_of(f"next-{number}")
+        executions = _executions_of(size, run, _END + timedelta(minutes=number), number)
+        began = time.perf_counter()
+        with documents.counted():
+            await store.write_results(_REPOSITORY, {run: executions})
+            await store.refresh_tests(_END, None, _REPOSITORY)
+        seconds.append(time.perf_counter() - began)
+    loaded = len(seconds) * size.history_tests
+    return History(
+        store=name,
+        depth=depth,
+        seconds=min(seconds),
+        read=documents.read / loaded,
+        written=documents.written / loaded,
+        recomputed=size.history_tests / rebuilt if depth else 0.0,
+        disk=_size_of(folder) / (loaded + depth * size.history_tests),
+    )
+
+
+def _size_of(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+async def _fill(size: Size, depth: int, store: Store) -> None:
+    """Store this many executions of each test, evenly over the window."""
+    apart = (WINDOW - timedelta(days=1)) / max(depth, 1)
+    batch: dict[Run, list[Execution]] = {}
+    for number in range(depth):
+        run = _run_of(str(number))
+        batch[run] = _executions_of(size, run, _END - apart * (depth - number), number)
+        if len(batch) * size.history_tests >= _EXECUTIONS_A_CALL or number == depth - 1:
+            await store.write_results(_REPOSITORY, batch)
+            batch = {}
+    await store.refresh_tests(_END)
+
+
+def _run_of(run_id: str) -> Run:
+    return Run(run_id, 1, "ci", "unit", "main", commit=run_id.rjust(40, "0"))
+
+
+def _executions_of(size: Size, run: Run, at: datetime, number: int) -> list[Execution]:
+    """Return one report of every test."""
+    return [
+        Execution(
+            id=derive_junit_execution_id(
+                derive_identity_id(_REPOSITORY, name, run.pipeline_name, run.job_name),
+                run.run_id,
+                run.attempt,
+                b"report",
+                0,
+            ),
+            test_name=name,
+            conclusion=Conclusion.FAILED
+            if (test + 7 * number) % _FAILING == 0
+            else Conclusion.PASSED,
+            finished_at=at,
+            duration=test / 1000,
+        )
+        for test, name in enumerate(f"tests/unit/test_{n}" for n in range(size.history_tests))
+    ]

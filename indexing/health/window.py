@@ -9,7 +9,6 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-from indexing.health.thresholds import WINDOW
 from indexing.timestamps import EPOCH
 
 DAY_MICROSECONDS: Final = 86_400_000_000
@@ -28,13 +27,3 @@ def end_of_day(day: int) -> datetime:
 def day_number(microseconds: int) -> int:
     """Return the UTC day of a moment in microseconds."""
     return microseconds // DAY_MICROSECONDS
-
-
-def first_day(newest: datetime) -> int:
-    """Return the first day of the window of a test whose newest execution finished then."""
-    return day_of(newest) - WINDOW.days + 1
-
-
-def window_start(newest: int) -> int:
-    """Return the first moment of the window that ends with the day of `newest`, in microseconds."""
-    return (day_number(newest) - WINDOW.days + 1) * DAY_MICROSECONDS

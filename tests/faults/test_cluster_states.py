@@ -22,14 +22,13 @@ import orjson
 import pytest
 from click.testing import CliRunner, Result
 
-from indexing.errors import StoreError, StoreUnavailableError
+from indexing.errors import StoreUnavailableError
 from indexing.identifiers import derive_test_id
 from indexing.models.executions import Conclusion
 from indexing.models.keys import Scope
 from indexing.models.paging import Anchor
 from indexing.models.tests import TestQuery
 from indexing.store import ElasticsearchPlace, open_store
-from indexing.store.elasticsearch.derived import observation_clauses
 from indexing.store.elasticsearch.indices.slices import slice_of
 from indexing.store.interface import Store
 from indexing.timestamps import format_timestamp
@@ -269,9 +268,7 @@ def test_a_cluster_that_runs_no_patterns_is_warned_of_and_every_search_says_so(
     place.over_store(search)
 
 
-def test_a_matrix_of_old_failures_loads_rebuilds_and_prunes_whatever_was_refused_before(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_matrix_of_old_failures_loads_rebuilds_and_prunes(place: Place) -> None:
     """500 tests in 4 jobs; each failed once, 40 days ago, and passes now."""
     names = [f"suite.test_{number:03}" for number in range(500)]
     # No two tests share a window or a failure.
@@ -292,13 +289,6 @@ def test_a_matrix_of_old_failures_loads_rebuilds_and_prunes_whatever_was_refused
         await load(store, "old", Conclusion.FAILED, after(days=-40))
         assert await store.refresh_tests(NOON) == 500
         await load(store, "new", Conclusion.PASSED, NOON)
-        # The former behaviour: everything in one query.
-        with monkeypatch.context() as patched:
-            patched.setattr(observation_clauses, "MAX_LEAVES", 1_000_000)
-            with pytest.raises(StoreError, match="too many nested clauses") as raised:
-                await store.refresh_tests(NOON)
-        assert "1024" in str(raised.value)
-        assert (await store.get_status()).stale_tests == 500
         assert await store.refresh_tests(NOON) == 500
         await load(store, "newer", Conclusion.PASSED, after(hours=1))
         assert await store.refresh_tests(NOON) == 500

@@ -21,6 +21,7 @@ from indexing.store.elasticsearch.client.connection import WRITING
 from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.client.write_priority import SMALL_WRITE
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
+from indexing.store.elasticsearch.derived.arrivals import Arrival, arrival_of
 from indexing.store.elasticsearch.derived.dirty_markers import (
     FollowUp,
     marker_operation,
@@ -42,6 +43,8 @@ _ROWS_A_PAGE: Final = 5_000
 # Up to this many documents, one for each id and slice, are read by id. For more, a search is
 # cheaper, although it needs a refresh first.
 _LOOKED_UP_AT_ONCE: Final = 500
+# A marker with so many executions has some hundred KiB, and a hundred markers are read at once.
+_ARRIVALS_A_MARKER: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,6 @@ async def _write(
     jobs = frozenset(derive_run_id(repository, run).hex() for run in results)
     follow_up = FollowUp(runs=jobs)
     before = marker_operation(cluster, marker_id, routing, names, ahead=True, follow_up=follow_up)
-    after = marker_operation(cluster, marker_id, routing, names, follow_up=follow_up)
     planning = _plan(cluster, repository, given, state.retention, slices)
     if cluster.slices.are_known(_slice_of(cluster, each.execution) for each in given):
         operations, _ = await run_both(planning, _mark_before(cluster, before, routing, names))
@@ -102,10 +104,34 @@ async def _write(
     outcomes = await _store(cluster, operations, len(given))
     if len(given) > SMALL_WRITE:
         await cluster.connection.write_priority.give_way()
+    arrivals = _arrivals_of(repository, given, outcomes)
+    after = marker_operation(
+        cluster, marker_id, routing, names, follow_up=follow_up, arrivals=arrivals
+    )
     await write_markers(cluster, [after])
     written = sum(outcome is not None and outcome.done for outcome in outcomes)
     unchanged = sum(outcome is None or outcome.conflicts for outcome in outcomes)
     return ExecutionCount(written, unchanged)
+
+
+def _arrivals_of(
+    repository: RepositoryName, results: Sequence[_Result], outcomes: Sequence[Outcome | None]
+) -> dict[str, list[Arrival]] | None:
+    """Return the arrivals for the marker; None for more than a marker can carry."""
+    if len(results) > _ARRIVALS_A_MARKER:
+        return None
+    runs: dict[Run, str] = {}
+    arrivals: dict[str, list[Arrival]] = {}
+    for result, outcome in zip(results, outcomes, strict=True):
+        run_id = runs.get(result.run)
+        if run_id is None:
+            run_id = runs[result.run] = derive_run_id(repository, result.run).hex()
+        test_id = str(derive_test_id(repository, result.execution.test_name))
+        is_new = outcome is not None and outcome.done
+        arrivals.setdefault(test_id, []).append(
+            arrival_of(result.run, run_id, result.execution, is_new=is_new)
+        )
+    return arrivals
 
 
 async def _mark_before(

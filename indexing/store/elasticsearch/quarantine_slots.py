@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from indexing.health.recovery import Recovery
+from indexing.health.rollup_text import read_recovery, write_recovery
 from indexing.identifiers import derive_scope_id
 from indexing.models.quarantines import (
     Actor,
@@ -41,7 +43,8 @@ class Record:
     """One quarantine, from its beginning until it is removed or expires.
 
     `judged_until` is the newest finish time among the evidence for an automatic one. It holds for
-    the repository's `settings_version`; under another version the decision is final.
+    the repository's `settings_version`; under another version the decision is final. `recovery` is
+    what `is_recovered` is judged by; None if it is not known.
     """
 
     id: uuid.UUID
@@ -53,6 +56,7 @@ class Record:
     is_recovered: bool = False
     judged_until: datetime | None = None
     settings_version: int = 0
+    recovery: Recovery | None = None
 
     def taken_over_by(self, request: QuarantineRequest) -> Record:
         """Return this quarantine with the reason, owner, expiry and source of a new request."""
@@ -227,6 +231,8 @@ def change_of(fields: Mapping[str, Any]) -> QuarantineChange:
 
 
 def _record_of(source: Mapping[str, Any]) -> Record:
+    # Documents of an earlier release lack it.
+    recovery = source.get("recovery")
     return Record(
         id=uuid.UUID(source["quarantine_id"]),
         reason=source["reason"],
@@ -237,6 +243,7 @@ def _record_of(source: Mapping[str, Any]) -> Record:
         is_recovered=source["is_recovered"],
         judged_until=moment_or_none(source["judged_until"]),
         settings_version=source["settings_version"],
+        recovery=None if recovery is None else read_recovery(recovery.encode()),
     )
 
 
@@ -264,5 +271,8 @@ def _source_of(slot: QuarantineSlot) -> dict[str, Any]:
             "is_recovered": record.is_recovered,
             "judged_until": microseconds_or_none(record.judged_until),
             "settings_version": record.settings_version,
+            "recovery": (
+                None if record.recovery is None else write_recovery(record.recovery).decode()
+            ),
         }
     return source

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, Final
 
 from indexing.globs import matches
-from indexing.health.rules import build_rollups
 from indexing.identifiers import derive_test_id
 from indexing.models.paging import Anchor, Page
 from indexing.models.quarantines import (
@@ -32,6 +31,7 @@ from indexing.store.elasticsearch.client.connection import ConflictError, Docume
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.derived import observations
 from indexing.store.elasticsearch.derived.recovery import judge_recovery
+from indexing.store.elasticsearch.derived.rollups import build_test
 from indexing.store.elasticsearch.quarantine_slots import (
     QuarantineSlot,
     Record,
@@ -196,9 +196,8 @@ async def _find_last_evidence(
         (await cluster.control.read()).retention,
         stored.repository.default_branch,
     )
-    summaries = await observations.read_job_summaries(cluster, observed, [str(test_id)])
-    seen = await observations.read_observations(cluster, observed, summaries)
-    evidence = find_evidence(build_rollups(seen.get(str(test_id), [])).values())
+    seen = await observations.read_all(cluster, observed, [str(test_id)])
+    evidence = find_evidence(build_test(seen[str(test_id)]).rollups.values())
     return None if evidence is None else evidence.last_at
 
 

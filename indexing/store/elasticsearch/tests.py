@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -26,6 +26,20 @@ BOUNDS: Final = ("first_failure_at", "last_failure_at", "last_success_at")
 
 
 @dataclass(frozen=True, slots=True)
+class JobRollup:
+    """The roll-up of one (pipeline, job), as text.
+
+    `merged` are the ids of the executions of its newest day: a marker that is handled twice merges
+    nothing twice. Executions of older days are never merged.
+    """
+
+    pipeline_name: str
+    job_name: str
+    merged: tuple[str, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class StoredTest:
     """The content of a test's document.
 
@@ -33,6 +47,7 @@ class StoredTest:
     success are invalid for another branch. `identities` are the (pipeline, job) pairs of its rows
     in the identity index, those of deleted rows included. `counts` are the executions of each row,
     None for a deleted one; an identity is missing if its row may be any.
+    `rollups` are of that branch; None if they were never computed.
     """
 
     test_name: str
@@ -41,6 +56,7 @@ class StoredTest:
     metadata: TestMetadata = field(default_factory=TestMetadata)
     identities: tuple[tuple[str, str], ...] = ()
     counts: Mapping[tuple[str, str], int | None] = field(default_factory=dict)
+    rollups: tuple[JobRollup, ...] | None = None
 
     def bounds_on(self, branch: str) -> TestHealth:
         """Return the health; without first and last failure and success if of another branch."""
@@ -75,7 +91,9 @@ async def get_test(
         [
             (cluster.layout.control, document_id(repository), None),
             (cluster.layout.tests, str(test_id), routing),
-        ]
+        ],
+        # The largest part of the document, which only a refresh needs.
+        without=("rollups",),
     )
     if known is None or found is None or found.source["repository_id"] != routing:
         return None
@@ -111,6 +129,9 @@ def source_of(test: StoredTest, test_id: str, routing: str) -> dict[str, Any]:
         "metadata": {name: getattr(test.metadata, name) for name in METADATA_FIELDS},
         "identities": test.identities,
         "counts": [[*identity, count] for identity, count in test.counts.items()],
+        "rollups": None
+        if test.rollups is None
+        else [[each.pipeline_name, each.job_name, each.merged, each.text] for each in test.rollups],
     }
 
 
@@ -134,4 +155,13 @@ def test_of(source: Mapping[str, Any]) -> StoredTest:
         tuple((pipeline, job) for pipeline, job in source["identities"]),
         # Earlier releases did not keep them.
         {(pipeline, job): count for pipeline, job, count in source.get("counts", ())},
+        _rollups_of(source.get("rollups")),
+    )
+
+
+def _rollups_of(source: Sequence[Sequence[Any]] | None) -> tuple[JobRollup, ...] | None:
+    if source is None:
+        return None
+    return tuple(
+        JobRollup(pipeline, job, tuple(merged), text) for pipeline, job, merged, text in source
     )

@@ -24,7 +24,7 @@ from indexing.store.sqlite.auto_quarantine import apply_rules
 from indexing.store.sqlite.columns import text_of_pull
 from indexing.store.sqlite.observations import OnBranch, read_since, read_until
 from indexing.store.sqlite.rollups import (
-    TestRollups,
+    RollupsOfTest,
     read_final_until,
     read_rollups,
     store_rollups,
@@ -120,7 +120,7 @@ def _refresh(
 
 
 def _store_counts(
-    connection: sqlite3.Connection, rollups: TestRollups, judgement: Judgement
+    connection: sqlite3.Connection, rollups: RollupsOfTest, judgement: Judgement
 ) -> None:
     """Update the counts of the search, which four indexes contain, where they changed."""
     for each in rollups.identities:

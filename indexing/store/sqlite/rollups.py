@@ -53,7 +53,7 @@ class IdentityRollup:
 
 
 @dataclass(frozen=True, slots=True)
-class TestRollups:
+class RollupsOfTest:
     """All identities of one test.
 
     `fresh` are the executions on the default branch whose failures and successes may be the first
@@ -92,7 +92,7 @@ def find_default_branch(connection: sqlite3.Connection, test: int) -> int | None
     return None if row is None else row[0]
 
 
-def read_rollups(connection: sqlite3.Connection, test: int, *, recompute: bool) -> TestRollups:
+def read_rollups(connection: sqlite3.Connection, test: int, *, recompute: bool) -> RollupsOfTest:
     """Return the roll-ups of a test with all of its executions, without storing anything."""
     branch = find_default_branch(connection, test)
     unmerged = read_unmerged(connection, test)
@@ -136,11 +136,11 @@ def read_rollups(connection: sqlite3.Connection, test: int, *, recompute: bool) 
                 is_of_other_branch=other,
             )
         )
-    return TestRollups(branch, identities, fresh, unmerged)
+    return RollupsOfTest(branch, identities, fresh, unmerged)
 
 
 def store_rollups(
-    connection: sqlite3.Connection, test: int, rollups: TestRollups, final_until: int
+    connection: sqlite3.Connection, test: int, rollups: RollupsOfTest, final_until: int
 ) -> None:
     """Store what changed; every execution of the test counts as merged afterwards."""
     for each in rollups.identities:

@@ -221,16 +221,19 @@ class Connection:
         places: Sequence[tuple[str, str, str | None]],
         *,
         fields: Sequence[str] = (),
+        without: Sequence[str] = (),
         may_be_gone: bool = False,
         patience: Patience | None = None,
     ) -> list[Document | None]:
         """Return documents by (index, id, routing), in their current versions.
 
-        They hold all fields, or only `fields` if given. With `may_be_gone`, a missing index counts
-        as empty.
+        They hold all fields but `without`, or only `fields` if given. With `may_be_gone`, a missing
+        index counts as empty.
         """
         documents: list[Document | None] = []
-        target = "/_mget" + _query(_source_includes=",".join(fields) or None)
+        target = "/_mget" + _query(
+            _source_includes=",".join(fields) or None, _source_excludes=",".join(without) or None
+        )
         for start in range(0, len(places), _DOCUMENTS_A_REQUEST):
             docs = [
                 {"_index": index, "_id": document}

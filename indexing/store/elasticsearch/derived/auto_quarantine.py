@@ -9,7 +9,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from indexing.health.observations import Judgement, Observation
-from indexing.health.rules import build_rollups
+from indexing.health.rollups import Rollup
+from indexing.health.rules import Job
 from indexing.identifiers import derive_quarantine_id
 from indexing.models.quarantines import RULES, ChangeAction, QuarantineSource
 from indexing.models.repositories import Repository
@@ -22,6 +23,7 @@ from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived import observations
 from indexing.store.elasticsearch.derived.recovery import judge_recovery
+from indexing.store.elasticsearch.derived.rollups import RollupsOfTest, build_test
 from indexing.store.elasticsearch.quarantine_slots import (
     QuarantineSlot,
     Record,
@@ -29,6 +31,7 @@ from indexing.store.elasticsearch.quarantine_slots import (
     slot_of,
     writing,
 )
+from indexing.timestamps import moment_or_none, to_microseconds
 
 # Each test has few slots, but a step has many tests.
 _SLOTS_A_PAGE: Final = 2_000
@@ -36,17 +39,17 @@ _SLOTS_A_PAGE: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A test with its judgement, and a function that judges it by other observations."""
+    """A test with its judgement, and a function that judges it by other roll-ups."""
 
     test_id: str
     test_name: str
-    observations: Sequence[Observation]
+    rollups: RollupsOfTest
     judgement: Judgement
-    evaluate: Callable[[Sequence[Observation]], Judgement]
+    evaluate: Callable[[Mapping[Job, Rollup], Sequence[Observation]], Judgement]
 
     @property
     def newest(self) -> datetime | None:
-        return max((seen.finished_at for seen in self.observations), default=None)
+        return moment_or_none(self.rollups.newest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,8 @@ async def rule_tests(
             changed[test.test_id, None] = await _apply(
                 cluster, rules, test, slots[test.test_id, None]
             )
-    after = await judge_recovery(cluster, routing, list(changed.values()))
+    arrivals = {test.test_id: test.rollups for test in tests}
+    after = await judge_recovery(cluster, routing, list(changed.values()), arrivals)
     written = [
         slot
         for slot in after
@@ -111,6 +115,8 @@ async def _apply(
     """Return the slot for all branches after applying the rules."""
     slot = stored.expired_by(rules.now)
     record = slot.record
+    if record is not None and _is_settled(record, rules, test):
+        return slot
     deliberation = rule(
         Standings(
             stands=record is not None,
@@ -139,6 +145,18 @@ async def _apply(
     return slot
 
 
+def _is_settled(record: Record, rules: Rules, test: Judged) -> bool:
+    """Return whether nothing has changed that the decision was based on."""
+    judged_until, unchanged = _judged_until(record, rules), test.rollups.unchanged_until
+    return (
+        judged_until is not None
+        # A decision by results dated in the future takes in later ones.
+        and judged_until <= record.created_at
+        and unchanged is not None
+        and unchanged > to_microseconds(judged_until)
+    )
+
+
 def _judged_until(record: Record | None, rules: Rules) -> datetime | None:
     # A decision is final once the settings that it was made under have changed.
     if record is None or record.settings_version != rules.settings_version:
@@ -162,13 +180,10 @@ async def _standing_until(
 ) -> Standing:
     """Judge the test by the executions that had finished by `moment`."""
     if test.newest is None or test.newest <= moment:
-        return Standing.of(test.judgement, build_rollups(test.observations).values())
-    summaries = await observations.read_job_summaries(
-        cluster, rules.executions, [test.test_id], until=moment
-    )
-    read = await observations.read_observations(cluster, rules.executions, summaries, until=moment)
-    seen = read.get(test.test_id, [])
-    return Standing.of(test.evaluate(seen), build_rollups(seen).values())
+        return Standing.of(test.judgement, test.rollups.rollups.values())
+    read = await observations.read_all(cluster, rules.executions, [test.test_id], until=moment)
+    older = build_test(read[test.test_id])
+    return Standing.of(test.evaluate(older.rollups, older.fresh), older.rollups.values())
 
 
 async def _read_slots(cluster: Cluster, routing: str, tests: Sequence[str]) -> list[QuarantineSlot]:

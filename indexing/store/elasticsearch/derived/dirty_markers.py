@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from indexing.store.elasticsearch.client import bulk
@@ -20,6 +20,11 @@ from indexing.store.elasticsearch.client.bulk import Operation
 from indexing.store.elasticsearch.client.connection import Version
 from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster
+from indexing.store.elasticsearch.derived.arrivals import (
+    Arrival,
+    read_arrivals,
+    write_arrivals,
+)
 
 # Longer than one write can take, including all retries.
 AHEAD_SECONDS: Final = 900
@@ -51,6 +56,8 @@ class DirtyMarker:
     """Some stale tests of one repository, by their ids; `tests` is None for all of its tests.
 
     `ahead_until` is a deadline in seconds since 1970: until then the change may be in progress.
+    `arrivals` are the new executions by test; without them the tests have to be computed from all
+    of their executions.
     """
 
     id: str
@@ -59,6 +66,7 @@ class DirtyMarker:
     tests: frozenset[str] | None
     ahead_until: float
     follow_up: FollowUp = NO_FOLLOW_UP
+    arrivals: Mapping[str, Sequence[Arrival]] | None = field(default=None, compare=False)
 
     @property
     def is_over(self) -> bool:
@@ -86,6 +94,7 @@ def marker_operation(
     *,
     ahead: bool = False,
     follow_up: FollowUp = NO_FOLLOW_UP,
+    arrivals: Mapping[str, Sequence[Arrival]] | None = None,
 ) -> Operation:
     """Return the write of a marker as a bulk operation; the caller decides on its visibility."""
     source: dict[str, Any] = {
@@ -96,6 +105,8 @@ def marker_operation(
     }
     if follow_up != NO_FOLLOW_UP:
         source["removed"] = {"bounds": sorted(follow_up.bounds), "runs": sorted(follow_up.runs)}
+    if arrivals is not None:
+        source["arrivals"] = write_arrivals(arrivals)
     return Operation("index", cluster.layout.stale, marker_id, None, source)
 
 
@@ -175,6 +186,7 @@ async def read_markers(
                         None if tests is None else frozenset(tests),
                         source["ahead_until"],
                         _follow_up_of(source.get("removed")),
+                        read_arrivals(source.get("arrivals")),
                     )
                 )
                 seen += _TESTS_AT_ONCE if tests is None else len(tests)
@@ -182,6 +194,19 @@ async def read_markers(
             if seen >= _TESTS_AT_ONCE:
                 break
     return markers, more
+
+
+def collect_arrivals(markers: Sequence[DirtyMarker]) -> dict[str, list[Arrival]]:
+    """Return the new executions of the tests of which the markers know all that has changed."""
+    unknown: set[str] = set()
+    arrivals: dict[str, list[Arrival]] = {}
+    for marker in markers:
+        if marker.arrivals is None:
+            unknown |= marker.tests or frozenset()
+        else:
+            for test, new in marker.arrivals.items():
+                arrivals.setdefault(test, []).extend(new)
+    return {test: new for test, new in arrivals.items() if test not in unknown}
 
 
 def _follow_up_of(source: Mapping[str, Any] | None) -> FollowUp:

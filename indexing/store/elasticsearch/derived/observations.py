@@ -1,8 +1,6 @@
 """Reads the executions of tests, as observations for the health rules.
 
-It reads all executions inside the window, and of the older ones only the oldest and newest failure
-and the newest success. Where the verdict before the window matters too, it reads the older ones of
-that job.
+Only what cannot be merged into roll-ups is read: all executions of a test, or those of a time.
 """
 
 from __future__ import annotations
@@ -14,20 +12,15 @@ from datetime import datetime
 from typing import Any, Final
 
 from indexing.health.observations import Observation
-from indexing.health.preceding import find_open_jobs
-from indexing.health.window import window_start
 from indexing.models.executions import Conclusion
 from indexing.models.tests import METADATA_FIELDS, TestMetadata
 from indexing.store.elasticsearch.client.scanning import scan, scan_groups
 from indexing.store.elasticsearch.cluster import Cluster
+from indexing.store.elasticsearch.derived.arrivals import short_id
 from indexing.store.elasticsearch.derived.observation_clauses import (
     TIME,
     Clause,
-    JobSummaries,
-    JobSummary,
-    clauses_before,
-    clauses_for_health,
-    clauses_since,
+    clauses_between,
     requests_of,
 )
 from indexing.store.elasticsearch.derived.runs import find_failed
@@ -39,6 +32,7 @@ _BUCKETS_A_PAGE: Final = 2_000
 _ROWS_A_PAGE: Final = 5_000
 
 _FIELDS: Final = (
+    "execution_id",
     "test_id",
     "pipeline_name",
     "job_name",
@@ -49,14 +43,16 @@ _FIELDS: Final = (
     TIME,
     "needed_retries",
     "pull",
+    "duration",
     *METADATA_FIELDS,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class OnBranch:
-    """An observation with the id of its test and the branch that it ran on."""
+    """An observation with its shortened id, the id of its test and the branch that it ran on."""
 
+    id: str
     test_id: str
     branch: str
     observation: Observation
@@ -77,74 +73,36 @@ class ObservedBranch:
         return {"bool": {"filter": filters, "must_not": self.retention.hidden(TIME)}}
 
 
-async def read_job_summaries(
+async def count_executions(
+    cluster: Cluster, observed: ObservedBranch, tests: Collection[str]
+) -> dict[str, int]:
+    """Return the number of executions of each of these tests that has any."""
+    counts: dict[str, int] = {}
+    async for buckets in scan_groups(
+        cluster.connection,
+        cluster.layout.executions,
+        observed.query({"terms": {"test_id": list(tests)}}),
+        ("test_id",),
+        size=_BUCKETS_A_PAGE,
+        routing=observed.routing,
+    ):
+        for bucket in buckets:
+            counts[bucket["key"]["test_id"]] = bucket["doc_count"]
+    return counts
+
+
+async def read_all(
     cluster: Cluster,
     observed: ObservedBranch,
     tests: Collection[str],
     until: datetime | None = None,
-) -> JobSummaries:
-    """Summarise the executions of these tests; only those that finished by `until`, if given."""
-    clause: dict[str, Any] = {"terms": {"test_id": list(tests)}}
-    if until is not None:
-        ended = {"range": {TIME: {"lte": to_microseconds(until)}}}
-        clause = {"bool": {"filter": [clause, ended]}}
-    failed = {"term": {"conclusion": Conclusion.FAILED.value}}
-    passed = {"term": {"conclusion": Conclusion.PASSED.value}}
-    first, last = {"min": {"field": TIME}}, {"max": {"field": TIME}}
-    summaries: dict[str, dict[tuple[str, str], JobSummary]] = {}
-    async for buckets in scan_groups(
-        cluster.connection,
-        cluster.layout.executions,
-        observed.query(clause),
-        ("test_id", "pipeline_name", "job_name"),
-        size=_BUCKETS_A_PAGE,
-        routing=observed.routing,
-        within={
-            "newest": last,
-            "failed": {"filter": failed, "aggs": {"first": first, "last": last}},
-            "passed": {"filter": passed, "aggs": {"last": last}},
-        },
-    ):
-        for bucket in buckets:
-            key = bucket["key"]
-            summaries.setdefault(key["test_id"], {})[key["pipeline_name"], key["job_name"]] = (
-                JobSummary(
-                    bucket["doc_count"],
-                    int(bucket["newest"]["value"]),
-                    _whole(bucket["failed"]["first"]),
-                    _whole(bucket["failed"]["last"]),
-                    _whole(bucket["passed"]["last"]),
-                )
-            )
-    return summaries
-
-
-async def read_observations(
-    cluster: Cluster,
-    observed: ObservedBranch,
-    summaries: JobSummaries,
-    until: datetime | None = None,
-) -> dict[str, list[Observation]]:
-    """Return the executions that the health rules need, by test."""
+) -> dict[str, list[OnBranch]]:
+    """Return the executions of each test; only those that had finished by `until`, if given."""
     latest = None if until is None else to_microseconds(until)
-    found: dict[str, list[Observation]] = {test: [] for test in summaries}
-    for seen in await _read(cluster, observed, clauses_for_health(summaries, latest)):
-        found[seen.test_id].append(seen.observation)
-    further = await asyncio.to_thread(_find_further, found)
-    for seen in await _read(cluster, observed, clauses_before(further)):
-        found[seen.test_id].append(seen.observation)
+    found: dict[str, list[OnBranch]] = {test: [] for test in tests}
+    for seen in await _read(cluster, observed, clauses_between(dict.fromkeys(tests), latest)):
+        found[seen.test_id].append(seen)
     return found
-
-
-def _find_further(
-    found: Mapping[str, Sequence[Observation]],
-) -> dict[tuple[str, str, str], int]:
-    """Return the (test, pipeline, job) whose older executions are needed, and before what."""
-    return {
-        (test, *job): window_start(to_microseconds(max(seen.finished_at for seen in own)))
-        for test, own in found.items()
-        for job in find_open_jobs(own)
-    }
 
 
 async def read_since(
@@ -152,7 +110,7 @@ async def read_since(
 ) -> dict[str, list[OnBranch]]:
     """Return all executions of each test from its moment on."""
     found: dict[str, list[OnBranch]] = {test: [] for test in moments}
-    for seen in await _read(cluster, observed, clauses_since(moments)):
+    for seen in await _read(cluster, observed, clauses_between(moments)):
         found[seen.test_id].append(seen)
     return found
 
@@ -180,7 +138,12 @@ async def _read(
 
 def _observe(sources: Sequence[Mapping[str, Any]], failed: Collection[str]) -> list[OnBranch]:
     return [
-        OnBranch(source["test_id"], source["branch"], _observation_of(source, failed))
+        OnBranch(
+            short_id(source["execution_id"]),
+            source["test_id"],
+            source["branch"],
+            _observation_of(source, failed),
+        )
         for source in sources
     ]
 
@@ -196,9 +159,5 @@ def _observation_of(source: Mapping[str, Any], failed: Collection[str]) -> Obser
         infrastructure_failure=source["run"] in failed,
         pull=pull_of(source["pull"]),
         metadata=TestMetadata(**{field: source[field] for field in METADATA_FIELDS}),
+        duration=source.get("duration"),
     )
-
-
-def _whole(aggregation: Mapping[str, float | None]) -> int | None:
-    value = aggregation["value"]
-    return None if value is None else int(value)

@@ -2,56 +2,111 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from indexing.globs import matches
-from indexing.health.recovery import is_recovered
+from indexing.health.observations import Observation
+from indexing.health.recovery import Recovery
+from indexing.store.elasticsearch.client.concurrency import run_both
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived import observations
-from indexing.store.elasticsearch.quarantine_slots import QuarantineSlot
+from indexing.store.elasticsearch.derived.arrivals import Arrival
+from indexing.store.elasticsearch.derived.rollups import RollupsOfTest
+from indexing.store.elasticsearch.derived.runs import find_failed
+from indexing.store.elasticsearch.quarantine_slots import QuarantineSlot, Record
 from indexing.timestamps import to_microseconds
 
 _SLOTS_AT_ONCE: Final = 20
 
 
 async def judge_recovery(
-    cluster: Cluster, routing: str, slots: Sequence[QuarantineSlot]
+    cluster: Cluster,
+    routing: str,
+    slots: Sequence[QuarantineSlot],
+    changes: Mapping[str, RollupsOfTest] | None = None,
 ) -> list[QuarantineSlot]:
-    """Return the slots of one repository with `is_recovered` up to date."""
+    """Return the slots of one repository with `is_recovered` up to date.
+
+    Where `changes` has the new executions of a test, they are added to what is known. Else all
+    executions since the quarantine began are read.
+    """
+    arrivals = {
+        test: rollups.arrivals
+        for test, rollups in (changes or {}).items()
+        if rollups.arrivals is not None
+    }
+    updated: dict[int, QuarantineSlot] = {}
+    unknown: list[tuple[int, QuarantineSlot, Record]] = []
+    runs: set[str] = set()
+    for number, slot in enumerate(slots):
+        record = slot.record
+        if record is None:
+            updated[number] = slot
+        elif record.recovery is None or str(slot.test_id) not in arrivals:
+            unknown.append((number, slot, record))
+        else:
+            runs.update(arrival.run for arrival in arrivals[str(slot.test_id)])
+    failed, _ = await run_both(
+        find_failed(cluster, routing, runs), _read_unknown(cluster, routing, unknown, updated)
+    )
+    for number, slot in enumerate(slots):
+        if number not in updated and slot.record is not None:
+            new = arrivals[str(slot.test_id)]
+            updated[number] = _merge(slot, slot.record, slot.record.recovery, _observe(new, failed))
+    return [updated[number] for number in range(len(slots))]
+
+
+async def _read_unknown(
+    cluster: Cluster,
+    routing: str,
+    slots: Sequence[tuple[int, QuarantineSlot, Record]],
+    updated: dict[int, QuarantineSlot],
+) -> None:
+    """Judge the slots by all executions since they began, and add them to `updated`."""
+    if not slots:
+        return
     begun: dict[str, int] = {}
-    for slot in slots:
-        if slot.record is not None:
-            test, moment = str(slot.test_id), to_microseconds(slot.record.created_at)
-            begun[test] = min(moment, begun.get(test, moment))
-    if not begun:
-        return list(slots)
+    for _, slot, record in slots:
+        test, moment = str(slot.test_id), to_microseconds(record.created_at)
+        begun[test] = min(moment, begun.get(test, moment))
     retention = (await cluster.control.read()).retention
     # Read all branches: a pattern may cover any of them.
     everywhere = observations.ObservedBranch(routing, retention, branch=None)
-    recovered: list[QuarantineSlot] = []
     # Few slots at a time, because each needs all executions since its beginning, maybe long ago.
     # Sorted by test, so that the slots of one test share them.
-    ordered = sorted(slots, key=lambda slot: str(slot.test_id))
+    ordered = sorted(slots, key=lambda each: str(each[1].test_id))
     for start in range(0, len(ordered), _SLOTS_AT_ONCE):
         some = ordered[start : start + _SLOTS_AT_ONCE]
-        tests = {str(slot.test_id) for slot in some} & begun.keys()
+        tests = {str(slot.test_id) for _, slot, _ in some}
         seen = await observations.read_since(
             cluster, everywhere, {test: begun[test] for test in tests}
         )
-        recovered += (_judged(slot, seen.get(str(slot.test_id), [])) for slot in some)
-    return recovered
+        for number, slot, record in some:
+            found = seen.get(str(slot.test_id), [])
+            on_branches = ((each.observation, each.branch) for each in found)
+            updated[number] = _merge(slot, record, None, on_branches)
 
 
-def _judged(slot: QuarantineSlot, seen: Sequence[observations.OnBranch]) -> QuarantineSlot:
-    record = slot.record
-    if record is None:
-        return slot
-    covered = [
-        each.observation
-        for each in seen
-        if each.observation.finished_at >= record.created_at
-        and (slot.branch is None or matches(slot.branch, each.branch))
-    ]
-    return slot.holding(replace(record, is_recovered=is_recovered(covered)))
+def _observe(
+    arrivals: Sequence[Arrival], failed_runs: Collection[str]
+) -> Iterator[tuple[Observation, str]]:
+    for arrival in arrivals:
+        if arrival.branch is not None:
+            yield arrival.observe(failed_runs), arrival.branch
+
+
+def _merge(
+    slot: QuarantineSlot,
+    record: Record,
+    before: Recovery | None,
+    seen: Iterator[tuple[Observation, str]],
+) -> QuarantineSlot:
+    recovery = (before or Recovery()).merge(
+        observation
+        for observation, branch in seen
+        if observation.finished_at >= record.created_at
+        and (slot.branch is None or matches(slot.branch, branch))
+    )
+    return slot.holding(replace(record, is_recovered=recovery.is_recovered, recovery=recovery))

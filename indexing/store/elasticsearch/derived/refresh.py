@@ -25,7 +25,6 @@ from itertools import groupby
 from typing import Final
 
 from indexing.errors import StoreError, StoreUnavailableError
-from indexing.health.observations import Observation
 from indexing.models.changes import AnswerChanges, Changed
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.announcements import write_announcement
@@ -36,13 +35,15 @@ from indexing.store.elasticsearch.client.connection import Document
 from indexing.store.elasticsearch.client.write_priority import SMALL_WRITE
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.derived import dirty_markers, observations
+from indexing.store.elasticsearch.derived.arrivals import Arrival
 from indexing.store.elasticsearch.derived.auto_quarantine import Judged, Rules, rule_tests
 from indexing.store.elasticsearch.derived.dirty_markers import DirtyMarker
-from indexing.store.elasticsearch.derived.observation_clauses import JobSummaries
 from indexing.store.elasticsearch.derived.results import Result, judge_document
+from indexing.store.elasticsearch.derived.rollups import RollupsOfTest, build_test, merge_tests
 from indexing.store.elasticsearch.derived.runs import judge_runs
 from indexing.store.elasticsearch.indices.turns import Turn
 from indexing.store.elasticsearch.repositories import document_routed, stored_of
+from indexing.store.elasticsearch.tests import test_of
 from indexing.store.interface import Steps
 
 # How many tests one step takes, and how many executions it holds in memory at once.
@@ -177,6 +178,7 @@ async def _refresh_repository(
     Judges runs before it reads anything that depends on their judgement.
     """
     tests = sorted(frozenset[str]().union(*(marker.tests or () for marker in markers)))
+    arrivals = dirty_markers.collect_arrivals(markers)
     runs = frozenset[str]().union(*(marker.follow_up.runs for marker in markers))
     removed: dict[str, set[int]] = {}
     for marker in markers:
@@ -184,7 +186,7 @@ async def _refresh_repository(
             removed.setdefault(test, set()).add(moment)
     for start in range(0, max(len(tests), 1), _TESTS_A_STEP):
         some = tests[start : start + _TESTS_A_STEP]
-        beginning = _Step.begin(cluster, routing, some, now, removed, searchable, turn)
+        beginning = _Step.begin(cluster, routing, some, now, removed, arrivals, searchable, turn)
         if start == 0:
             turned, step = await run_both(judge_runs(cluster, routing, runs, searchable), beginning)
             if turned:
@@ -199,13 +201,18 @@ async def _refresh_repository(
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """Some tests of one repository, with the settings and the state of the store for judging."""
+    """Some tests of one repository, with the settings and the state of the store for judging.
+
+    `merged` are those whose new executions are merged already. `counts` tells how many executions
+    the others have, which are read one portion after the other.
+    """
 
     cluster: Cluster
     rules: Rules
     generations: Sequence[str]
     documents: Mapping[str, Document]
-    summaries: JobSummaries
+    merged: Mapping[str, RollupsOfTest]
+    counts: Mapping[str, int]
     # Moments of removed executions, by test.
     removed: Mapping[str, Collection[int]]
     turn: Turn
@@ -218,6 +225,7 @@ class _Step:
         tests: Sequence[str],
         now: datetime,
         removed: Mapping[str, Collection[int]],
+        arrivals: Mapping[str, Sequence[Arrival]],
         searchable: Awaitable[None],
         turn: Turn,
     ) -> _Step:
@@ -242,35 +250,52 @@ class _Step:
         documents = {document.id: document for document in found if document is not None}
         await searchable
         await _give_way(cluster, len(documents))
-        summaries = await observations.read_job_summaries(cluster, observed, list(documents))
-        return cls(cluster, rules, state.generations, documents, summaries, removed, turn)
+        merged = await merge_tests(
+            cluster, observed, {test: test_of(d.source) for test, d in documents.items()}, arrivals
+        )
+        others = [test for test in documents if test not in merged]
+        counts = await observations.count_executions(cluster, observed, others) if others else {}
+        return cls(cluster, rules, state.generations, documents, merged, counts, removed, turn)
 
     async def run(self) -> AsyncIterator[_Done]:
-        documents, summaries = self.documents, self.summaries
-        for portion in _portions(list(documents), summaries):
-            await _give_way(self.cluster, len(documents))
-            here = {test: summaries[test] for test in portion if test in summaries}
-            seen = await observations.read_observations(self.cluster, self.rules.executions, here)
-            judged = await asyncio.to_thread(self._judge_all, portion, seen, here)
+        if self.merged:
+            judged = await asyncio.to_thread(self._judge_all, self.merged)
+            again, changes = await self._store(judged)
+            yield _Done(len(judged), again, changes=changes)
+        others = [test for test in self.documents if test not in self.merged]
+        for portion in _portions(others, self.counts):
+            await _give_way(self.cluster, len(self.documents))
+            seen = await observations.read_all(
+                self.cluster,
+                self.rules.executions,
+                [each for each in portion if each in self.counts],
+            )
+            judged = await asyncio.to_thread(self._build_all, portion, seen)
             again, changes = await self._store(judged)
             yield _Done(len(portion), again, changes=changes)
 
-    def _judge_all(
-        self,
-        tests: Sequence[str],
-        seen: Mapping[str, Sequence[Observation]],
-        summaries: JobSummaries,
+    def _build_all(
+        self, tests: Sequence[str], seen: Mapping[str, Sequence[observations.OnBranch]]
     ) -> list[Judged]:
-        """Judge all tests. Pure; takes long enough to block the event loop."""
+        """Compute and judge tests. Pure; takes long enough to block the event loop."""
+        return self._judge_all({test: build_test(seen.get(test, ())) for test in tests})
+
+    def _judge_all(self, tests: Mapping[str, RollupsOfTest]) -> list[Judged]:
         return [
-            judge_document(
-                self.documents[test],
-                seen.get(test, []),
-                summaries.get(test, {}),
+            judge_document(self.documents[test], rollups, self.rules, self.removed.get(test, ()))
+            for test, rollups in tests.items()
+        ]
+
+    def _derive_all(self, judged: Sequence[Judged], *, whole: bool) -> list[Result]:
+        return [
+            Result.of(
+                test,
                 self.rules,
-                self.removed.get(test, ()),
+                self.documents[test.test_id],
+                whole=whole,
+                is_held=self.turn.is_held,
             )
-            for test in tests
+            for test in judged
         ]
 
     async def _store(self, judged: Sequence[Judged]) -> tuple[frozenset[str], AnswerChanges]:
@@ -282,16 +307,7 @@ class _Step:
         indices = [layout.identities_of(generation) for generation in self.generations]
         # After a refresh that failed, rows may lag behind; a new generation may have none yet.
         whole = not self.turn.is_clean or len(indices) > 1
-        results = [
-            Result.of(
-                test,
-                self.rules,
-                self.documents[test.test_id],
-                whole=whole,
-                is_held=self.turn.is_held,
-            )
-            for test in judged
-        ]
+        results = await asyncio.to_thread(self._derive_all, judged, whole=whole)
         changed = [result for result in results if result.is_changed]
         operations = [result.test_operation(layout.tests) for result in changed]
         outcomes = await bulk.send(self.cluster.connection, operations, visible=False)
@@ -342,7 +358,7 @@ async def _give_way(cluster: Cluster, tests: int) -> None:
         await cluster.connection.write_priority.give_way()
 
 
-def _portions(tests: Sequence[str], summaries: JobSummaries) -> Iterator[list[str]]:
+def _portions(tests: Sequence[str], counts: Mapping[str, int]) -> Iterator[list[str]]:
     """Split the tests so that the executions of each portion fit into memory.
 
     A single test with more executions is a portion of its own.
@@ -350,7 +366,7 @@ def _portions(tests: Sequence[str], summaries: JobSummaries) -> Iterator[list[st
     portion: list[str] = []
     size = 0
     for test in tests:
-        executions = sum(summary.executions for summary in summaries.get(test, {}).values())
+        executions = counts.get(test, 0)
         if portion and size + executions > _EXECUTIONS_A_STEP:
             yield portion
             portion, size = [], 0

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from indexing.health.observations import Observation
-from indexing.health.rules import judge
+from indexing.health.rules import judge_rollups
 from indexing.identifiers import derive_identity_id
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client.bulk import Action, Operation
 from indexing.store.elasticsearch.client.connection import Document
 from indexing.store.elasticsearch.derived.auto_quarantine import Judged, Rules
+from indexing.store.elasticsearch.derived.rollups import RollupsOfTest
 from indexing.store.elasticsearch.search.query import key_of
 from indexing.store.elasticsearch.tests import StoredTest, source_of, test_of
 
@@ -103,23 +103,19 @@ def row_id_of(repository: RepositoryName, test_name: str, pipeline: str, job: st
 
 def judge_document(
     document: Document,
-    seen: Sequence[Observation],
-    jobs: Collection[tuple[str, str]],
+    rollups: RollupsOfTest,
     rules: Rules,
     removed: Collection[int],
 ) -> Judged:
     """Judge the test of a document; `removed` are moments of executions that are gone."""
     test = test_of(document.source).without(removed)
-    judge_test = partial(
-        judge,
+    evaluate = partial(
+        judge_rollups,
         flaky_detection=rules.repository.flaky_detection,
         before=test.bounds_on(rules.repository.default_branch),
     )
-    judgement = judge_test(seen)
-    # A job with only old, skipped executions has no observations, but the search shows it.
-    counts = dict.fromkeys(jobs, 0) | dict(judgement.executions_counts)
-    judgement = replace(judgement, executions_counts=counts)
-    return Judged(document.id, test.test_name, seen, judgement, judge_test)
+    judgement = evaluate(rollups.rollups, rollups.fresh)
+    return Judged(document.id, test.test_name, rollups, judgement, evaluate)
 
 
 def _derive(test: Judged, rules: Rules, before: StoredTest) -> StoredTest:
@@ -132,4 +128,5 @@ def _derive(test: Judged, rules: Rules, before: StoredTest) -> StoredTest:
         test.judgement.metadata,
         tuple(identities),
         {each: test.judgement.executions_counts.get(each) for each in identities},
+        test.rollups.stored_as(),
     )

@@ -1,0 +1,106 @@
+"""New executions, as a dirty marker carries them: a refresh merges them without reading them. Pure.
+
+A marker may be handled twice, so an arrival is merged by its id. Of an execution that was stored
+already only the id is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from indexing.health.observations import Observation
+from indexing.models.executions import Conclusion, Execution, Run
+from indexing.models.tests import METADATA_FIELDS, TestMetadata
+from indexing.store.elasticsearch.pull_requests import pull_document, pull_of
+from indexing.timestamps import from_microseconds, to_microseconds
+
+# The length of a shortened id: a test has few executions a day.
+_ID_DIGITS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """One execution; `run` is the id of its run and `facts` None if it was stored before."""
+
+    id: str
+    run: str
+    facts: Mapping[str, Any] | None
+
+    @property
+    def branch(self) -> str | None:
+        return None if self.facts is None else self.facts["branch"]
+
+    @property
+    def commit(self) -> str:
+        return "" if self.facts is None else self.facts["commit"]
+
+    @property
+    def job(self) -> tuple[str, str] | None:
+        if self.facts is None:
+            return None
+        return self.facts["pipeline_name"], self.facts["job_name"]
+
+    def observe(self, failed_runs: Collection[str]) -> Observation:
+        """Return the execution for the rules, given which runs failed as a whole."""
+        facts = self.facts
+        if facts is None:
+            raise LookupError("the execution was stored before")
+        metadata = {field: facts.get(field) for field in METADATA_FIELDS}
+        return Observation(
+            pipeline_name=facts["pipeline_name"],
+            job_name=facts["job_name"],
+            commit=facts["commit"],
+            conclusion=Conclusion(facts["conclusion"]),
+            finished_at=from_microseconds(facts["finished_at"]),
+            needed_retries=facts["needed_retries"],
+            infrastructure_failure=self.run in failed_runs,
+            pull=pull_of(facts.get("pull")),
+            metadata=TestMetadata(**metadata),
+            duration=facts.get("duration"),
+        )
+
+
+def short_id(execution_id: str) -> str:
+    """Shorten the id of an execution, in hexadecimals."""
+    return execution_id[:_ID_DIGITS]
+
+
+def arrival_of(run: Run, run_id: str, execution: Execution, *, is_new: bool) -> Arrival:
+    """Return the arrival of an execution."""
+    if not is_new:
+        return Arrival(short_id(execution.id.hex()), run_id, None)
+    facts: dict[str, Any] = {
+        "pipeline_name": run.pipeline_name,
+        "job_name": run.job_name,
+        "branch": run.branch,
+        "commit": run.commit,
+        "conclusion": execution.conclusion.value,
+        "finished_at": to_microseconds(execution.finished_at),
+        "needed_retries": execution.needed_retries,
+        "duration": execution.duration,
+    }
+    # Only the first failure is told with its pull request.
+    if execution.conclusion is Conclusion.FAILED:
+        facts["pull"] = pull_document(run.pull)
+    for field in METADATA_FIELDS:
+        value = getattr(execution, field)
+        if value is not None:
+            facts[field] = value
+    return Arrival(short_id(execution.id.hex()), run_id, facts)
+
+
+def write_arrivals(arrivals: Mapping[str, Iterable[Arrival]]) -> dict[str, Any]:
+    """Return arrivals by test for the source of a marker."""
+    return {
+        test: [[each.id, each.run, each.facts] for each in of_test]
+        for test, of_test in arrivals.items()
+    }
+
+
+def read_arrivals(source: Mapping[str, Any] | None) -> Mapping[str, Sequence[Arrival]] | None:
+    """Return the arrivals of a marker; None if it has none."""
+    if source is None:
+        return None
+    return {test: [Arrival(*each) for each in of_test] for test, of_test in source.items()}

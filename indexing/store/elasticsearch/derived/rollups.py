@@ -1,0 +1,255 @@
+"""Roll-ups of tests: new executions are merged where that is exact, else all are read again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from indexing.health.merging import InexactMergeError, build_rollup, merge_rollup
+from indexing.health.observations import Observation
+from indexing.health.rollup_text import read_rollup, write_rollup
+from indexing.health.rollups import Rollup, find_newest
+from indexing.health.rules import Job
+from indexing.health.window import day_number, day_of
+from indexing.store.elasticsearch.client.concurrency import run_both
+from indexing.store.elasticsearch.client.scanning import scan_groups
+from indexing.store.elasticsearch.cluster import Cluster
+from indexing.store.elasticsearch.derived.arrivals import Arrival
+from indexing.store.elasticsearch.derived.observations import ObservedBranch, OnBranch
+from indexing.store.elasticsearch.derived.runs import find_failed
+from indexing.store.elasticsearch.tests import JobRollup, StoredTest
+from indexing.timestamps import to_microseconds
+
+_BUCKETS_A_PAGE: Final = 2_000
+# Bounds the terms of one query.
+_COMMITS_AT_ONCE: Final = 500
+_FOREVER: Final = 2**63 - 1
+
+# A test, a pipeline, a job and a commit.
+Place = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class RollupsOfTest:
+    """The roll-ups of one test, with the ids of the executions of their newest days.
+
+    `fresh` are the executions whose failures and successes may be the first or last ones. With
+    `arrivals` nothing but these has changed since the test was stored; `is_repeated` if some of
+    them were merged before, so the last attempt may not have finished.
+    """
+
+    rollups: Mapping[Job, Rollup]
+    merged: Mapping[Job, tuple[str, ...]]
+    fresh: Sequence[Observation]
+    arrivals: Sequence[Arrival] | None = None
+    is_repeated: bool = False
+
+    @property
+    def is_first_merge(self) -> bool:
+        """Whether new executions were merged, and the attempt is the first one to do so."""
+        return self.arrivals is not None and not self.is_repeated
+
+    @property
+    def newest(self) -> int | None:
+        return find_newest(self.rollups.values()).newest_at if self.rollups else None
+
+    @property
+    def unchanged_until(self) -> int | None:
+        """Return before which moment nothing has changed; None if anything may have."""
+        if self.arrivals is None:
+            return None
+        return min((to_microseconds(seen.finished_at) for seen in self.fresh), default=_FOREVER)
+
+    def stored_as(self) -> tuple[JobRollup, ...]:
+        return tuple(
+            JobRollup(
+                *job,
+                self.merged[job],
+                write_rollup(rollup).decode(),
+            )
+            for job, rollup in sorted(self.rollups.items())
+        )
+
+
+async def merge_tests(
+    cluster: Cluster,
+    observed: ObservedBranch,
+    tests: Mapping[str, StoredTest],
+    arrivals: Mapping[str, Sequence[Arrival]],
+) -> dict[str, RollupsOfTest]:
+    """Merge new executions into the roll-ups of tests, where that is exact."""
+    branch = observed.branch or ""
+    stored = {
+        test: document.rollups
+        for test, document in tests.items()
+        if document.rollups is not None and document.branch == branch and test in arrivals
+    }
+    if not stored:
+        return {}
+    runs = {arrival.run for test in stored for arrival in arrivals[test]}
+
+    def find_all() -> dict[Place, int]:
+        unknown: dict[Place, int] = {}
+        for test, rollups in stored.items():
+            unknown |= find_unknown(test, rollups, arrivals[test], branch)
+        return unknown
+
+    unknown = await asyncio.to_thread(find_all)
+    failed, earlier = await run_both(
+        find_failed(cluster, observed.routing, runs), find_earlier(cluster, observed, unknown)
+    )
+
+    def merge_all() -> dict[str, RollupsOfTest]:
+        merged: dict[str, RollupsOfTest] = {}
+        for test, rollups in stored.items():
+            with suppress(InexactMergeError):
+                merged[test] = merge_test(test, rollups, arrivals[test], branch, failed, earlier)
+        return merged
+
+    # Reading and merging the roll-ups of hundreds of tests would block the event loop.
+    return await asyncio.to_thread(merge_all)
+
+
+def build_test(seen: Iterable[OnBranch]) -> RollupsOfTest:
+    """Compute the roll-ups of a test from all of its executions on the default branch."""
+    jobs: dict[Job, list[OnBranch]] = {}
+    for each in seen:
+        observation = each.observation
+        jobs.setdefault((observation.pipeline_name, observation.job_name), []).append(each)
+    rollups: dict[Job, Rollup] = {}
+    merged: dict[Job, tuple[str, ...]] = {}
+    for job, own in jobs.items():
+        rollup, _ = build_rollup(each.observation for each in own)
+        if rollup is not None:
+            rollups[job] = rollup
+            ids = [(each.id, each.observation) for each in own]
+            merged[job] = _of_newest_day(rollup, (), ids)
+    return RollupsOfTest(
+        rollups, merged, [each.observation for own in jobs.values() for each in own]
+    )
+
+
+def merge_test(
+    test_id: str,
+    stored: Sequence[JobRollup],
+    arrivals: Sequence[Arrival],
+    branch: str,
+    failed_runs: Collection[str],
+    earlier: Collection[Place],
+) -> RollupsOfTest:
+    """Merge new executions into the stored roll-ups of a test.
+
+    `failed_runs` are those that failed as a whole; `earlier` are the commits with older executions,
+    among those that `find_unknown` names.
+
+    Raises:
+        InexactMergeError: the roll-ups have to be computed from all executions.
+    """
+    rollups = {
+        (each.pipeline_name, each.job_name): read_rollup(each.text.encode()) for each in stored
+    }
+    merged = {(each.pipeline_name, each.job_name): each.merged for each in stored}
+    known = {each_id for ids in merged.values() for each_id in ids}
+    is_repeated = False
+    new: dict[Job, dict[str, Observation]] = {}
+    for arrival in arrivals:
+        if arrival.id in known:
+            is_repeated = True
+        elif arrival.job is None:
+            raise InexactMergeError
+        elif arrival.branch == branch:
+            new.setdefault(arrival.job, {})[arrival.id] = arrival.observe(failed_runs)
+    for job, of_job in new.items():
+        rollup = rollups.get(job)
+        if rollup is None:
+            after, _ = build_rollup(of_job.values())
+        else:
+            after, _ = merge_rollup(rollup, of_job.values(), partial(_is_in, earlier, test_id, job))
+        rollups[job] = after
+        if after is not None:
+            before = merged.get(job, ())
+            if rollup is not None and day_number(rollup.newest_at) < day_number(after.newest_at):
+                before = ()
+            merged[job] = _of_newest_day(after, before, of_job.items())
+    return RollupsOfTest(
+        {job: rollup for job, rollup in rollups.items() if rollup is not None},
+        merged,
+        [
+            arrival.observe(failed_runs)
+            for arrival in arrivals
+            if arrival.facts is not None and arrival.branch == branch
+        ],
+        arrivals,
+        is_repeated,
+    )
+
+
+def find_unknown(
+    test_id: str, stored: Sequence[JobRollup], arrivals: Iterable[Arrival], branch: str
+) -> dict[Place, int]:
+    """Return the commits that may have executions which are not kept, and how many new ones each.
+
+    Only these have to be looked up before a merge.
+    """
+    ids: dict[Place, set[str]] = {}
+    known = {each_id for each in stored for each_id in each.merged}
+    for arrival in arrivals:
+        if arrival.job is not None and arrival.branch == branch and arrival.id not in known:
+            ids.setdefault((test_id, *arrival.job, arrival.commit), set()).add(arrival.id)
+    unknown: dict[Place, int] = {}
+    for each in stored:
+        places = [place for place in ids if place[1:3] == (each.pipeline_name, each.job_name)]
+        rollup = read_rollup(each.text.encode()) if places else None
+        if rollup is not None and rollup.has_older:
+            kept = {verdict.commit for verdict in rollup.verdicts}
+            unknown |= {place: len(ids[place]) for place in places if place[3] not in kept}
+    return unknown
+
+
+async def find_earlier(
+    cluster: Cluster, observed: ObservedBranch, new: Mapping[Place, int]
+) -> set[Place]:
+    """Return which of these commits have more executions than the new ones.
+
+    The new ones are searchable already.
+    """
+    commits = sorted({commit for *_, commit in new})
+    tests = sorted({test for test, *_ in new})
+    found: set[Place] = set()
+    for start in range(0, len(commits), _COMMITS_AT_ONCE):
+        filters: list[Mapping[str, Any]] = [
+            {"terms": {"test_id": tests}},
+            {"terms": {"commit": commits[start : start + _COMMITS_AT_ONCE]}},
+        ]
+        async for buckets in scan_groups(
+            cluster.connection,
+            cluster.layout.executions,
+            observed.query({"bool": {"filter": filters}}),
+            ("test_id", "pipeline_name", "job_name", "commit"),
+            size=_BUCKETS_A_PAGE,
+            routing=observed.routing,
+        ):
+            for bucket in buckets:
+                key = bucket["key"]
+                place = (key["test_id"], key["pipeline_name"], key["job_name"], key["commit"])
+                if place in new and bucket["doc_count"] > new[place]:
+                    found.add(place)
+    return found
+
+
+def _is_in(earlier: Collection[Place], test_id: str, job: Job, commit: str) -> bool:
+    return (test_id, *job, commit) in earlier
+
+
+def _of_newest_day(
+    rollup: Rollup, before: Iterable[str], new: Iterable[tuple[str, Observation]]
+) -> tuple[str, ...]:
+    """Return the ids of the executions of the newest day."""
+    newest = day_number(rollup.newest_at)
+    ids = set(before)
+    ids.update(each for each, seen in new if day_of(seen.finished_at) == newest)
+    return tuple(sorted(ids))

@@ -37,6 +37,7 @@ from indexing.models.repositories import Repository, RepositoryChange
 from indexing.models.selections import ExecutionSelection, SelectionExtent
 from indexing.models.tests import IdentityKey, TestDetail, TestIdentity, TestQuery
 from indexing.names import RepositoryName
+from indexing.pruning import PruneRun
 
 # Called with the number of tests that a long call has refreshed so far.
 Steps = Callable[[int], None]
@@ -132,6 +133,9 @@ class Reader(Protocol):
 
     async def get_status(self) -> StoreStatus:
         """Count the contents of the store; may take as long as a scan."""
+
+    async def get_prune_run(self) -> PruneRun | None:
+        """Return the record of the last run of retention; `None` if none was recorded."""
 
     async def find_repository(self, name: RepositoryName) -> Repository | None:
         """Find a repository by its name in any spelling."""
@@ -366,6 +370,12 @@ class Writer(Protocol):
         Tests stay, with their first and last failure and success, and so do quarantines. The
         derived data is recomputed, as by `refresh_tests(now)`. The daily rows of tests stay too,
         but those of days before `rollups_before`, if it is given.
+        """
+
+    async def replace_prune_run(self, seen: PruneRun | None, run: PruneRun) -> bool:
+        """Record a run of retention; return false if the last record is not `seen` any more.
+
+        Of several processes that have seen the same record, one gets true.
         """
 
     async def rebuild(self, now: datetime, progress: Steps | None = None) -> int:

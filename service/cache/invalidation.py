@@ -8,8 +8,8 @@ may have committed. Which calls change which answers:
   call failed, as it may have changed more than it told;
 - quarantines: the quarantines of their repository;
 - keys: the cached credentials;
-- events, executions and new repositories: none. Neither the event log nor absent values are cached,
-  and executions show once their tests are refreshed.
+- events, executions, new repositories and the record of retention: none. Neither the event log nor
+  absent values are cached, and executions show once their tests are refreshed.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from indexing.models.repositories import Repository, RepositoryChange
 from indexing.models.selections import ExecutionSelection, SelectionExtent
 from indexing.models.tests import IdentityKey, TestDetail, TestIdentity, TestQuery
 from indexing.names import RepositoryName
+from indexing.pruning import PruneRun
 from indexing.store.interface import (
     EventOutcome,
     ExecutionCount,
@@ -208,6 +209,12 @@ class InvalidatingStore(Store):
 
     async def get_status(self) -> StoreStatus:
         return await self._store.get_status()
+
+    async def get_prune_run(self) -> PruneRun | None:
+        return await self._store.get_prune_run()
+
+    async def replace_prune_run(self, seen: PruneRun | None, run: PruneRun) -> bool:
+        return await self._store.replace_prune_run(seen, run)
 
     async def find_repository(self, name: RepositoryName) -> Repository | None:
         return await self._store.find_repository(name)

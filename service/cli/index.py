@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from dataclasses import asdict
 from datetime import timedelta
+from typing import Final
 
 import click
 
-from indexing.store import find_versions
-from indexing.store.interface import PruneCount, Store
+from indexing.pruning import PruneRun
+from indexing.store import Versions, find_versions, recorded_prune
+from indexing.store.interface import PruneCount, Store, StoreStatus
 from service.cli.copies import backup, restore
 from service.cli.output import judging_steps, progress_meters
 from service.cli.running import now, with_store
-from service.config.settings import load_settings
+from service.cli.status import print_status
+from service.config.settings import Settings, load_settings
+
+# The system limits it to the lowest that there is.
+LOWEST_PRIORITY: Final = 19
 
 
 @click.group()
@@ -42,38 +49,60 @@ def rebuild() -> None:
 
 
 @index.command()
-def prune() -> None:
+@click.option("--run", "run_id", hidden=True, help="Do the recorded run of that id, in silence.")
+def prune(run_id: str | None) -> None:
     """Delete events and executions older than MERGEWATCH_RETENTION_DAYS.
 
     The daily figures of tests are deleted after MERGEWATCH_ROLLUP_DAYS.
     """
     settings = load_settings()
+    if run_id is not None:
+        _prune_for_service(settings, run_id)
+        return
     moment = now()
     before = moment - timedelta(days=settings.retention_days)
     rollups_before = moment - timedelta(days=settings.rollup_days)
 
     async def drop(store: Store) -> PruneCount:
+        run = await recorded_prune.begin(store, moment)
         with progress_meters() as meters:
-            return await store.prune(before, moment, judging_steps(meters), rollups_before)
+            return await recorded_prune.prune(
+                store, run, before, now, judging_steps(meters), rollups_before
+            )
 
     count = with_store(drop, settings)
     click.echo(f"dropped {count.events} events and {count.executions} executions", err=True)
 
 
+def _prune_for_service(settings: Settings, run_id: str) -> None:
+    """Prune as a child process of the service, which may end before this process does."""
+    os.nice(LOWEST_PRIORITY)
+
+    async def drop(store: Store) -> None:
+        run = await store.get_prune_run()
+        if run is None or run.id != run_id or run.ended_at is not None:
+            return
+        before = run.began_at - timedelta(days=settings.retention_days)
+        rollups_before = run.began_at - timedelta(days=settings.rollup_days)
+        await recorded_prune.prune(store, run, before, now, rollups_before=rollups_before)
+
+    with_store(drop, settings)
+
+
 @index.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
-def status(ctx: click.Context) -> None:
-    """Show the contents and the version of the store."""
+def status(ctx: click.Context, *, as_json: bool) -> None:
+    """Show the contents and the version of the store, and the last prune."""
     settings = load_settings()
     versions = asyncio.run(find_versions(settings.store))
     if versions is None or versions.stored == versions.known:
-        for name, value in asdict(with_store(lambda store: store.get_status(), settings)).items():
-            _print_line(name, value)
+        counts, run = with_store(_read_status, settings)
+        print_status({**asdict(counts), "last_prune": run}, as_json=as_json)
         return
     # Counting would open the store, and opening it would upgrade it.
-    _print_line("backend", "elasticsearch" if settings.elasticsearch_url else "sqlite")
-    _print_line("version", versions.stored)
-    _print_line("known_version", versions.known)
+    backend = "elasticsearch" if settings.elasticsearch_url else "sqlite"
+    print_status({"backend": backend, **_named(versions)}, as_json=as_json)
     if versions.stored < versions.known:
         click.echo(
             "the store has an older version: run `mergewatch index create` or start the service"
@@ -85,5 +114,9 @@ def status(ctx: click.Context) -> None:
     ctx.exit(1)
 
 
-def _print_line(name: str, value: object) -> None:
-    click.echo(f"{name.replace('_', ' '):<13} {value}")
+async def _read_status(store: Store) -> tuple[StoreStatus, PruneRun | None]:
+    return await store.get_status(), await store.get_prune_run()
+
+
+def _named(versions: Versions) -> dict[str, int]:
+    return {"version": versions.stored, "known_version": versions.known}

@@ -27,6 +27,7 @@ from indexing.models.repositories import Repository, RepositoryChange
 from indexing.models.selections import ExecutionSelection, SelectionExtent
 from indexing.models.tests import IdentityKey, TestDetail, TestIdentity, TestQuery
 from indexing.names import RepositoryName
+from indexing.pruning import PruneRun
 from indexing.store.elasticsearch import (
     event_counts,
     events,
@@ -44,6 +45,7 @@ from indexing.store.elasticsearch.client.connection import Connection
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived import refresh
 from indexing.store.elasticsearch.event_writing import EventWriter
+from indexing.store.elasticsearch.indices import prune_runs
 from indexing.store.elasticsearch.indices.cluster_settings import warn_of_settings
 from indexing.store.elasticsearch.indices.control import Control
 from indexing.store.elasticsearch.indices.layout import Layout
@@ -106,6 +108,13 @@ class ElasticsearchStore(Store):
 
     async def get_status(self) -> StoreStatus:
         return await maintenance.get_status(self._cluster)
+
+    async def get_prune_run(self) -> PruneRun | None:
+        return await prune_runs.get_prune_run(self._cluster.connection, self._cluster.layout)
+
+    async def replace_prune_run(self, seen: PruneRun | None, run: PruneRun) -> bool:
+        connection, layout = self._cluster.connection, self._cluster.layout
+        return await prune_runs.replace_prune_run(connection, layout, seen, run)
 
     async def find_repository(self, name: RepositoryName) -> Repository | None:
         return await repositories.find_repository(self._cluster, name)

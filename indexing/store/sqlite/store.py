@@ -32,6 +32,7 @@ from indexing.models.repositories import Repository, RepositoryChange
 from indexing.models.selections import ExecutionSelection, SelectionExtent
 from indexing.models.tests import IdentityKey, TestDetail, TestIdentity, TestQuery
 from indexing.names import RepositoryName
+from indexing.pruning import PruneRun
 from indexing.store.interface import (
     EventOutcome,
     ExecutionCount,
@@ -48,6 +49,7 @@ from indexing.store.sqlite import (
     executions,
     keys,
     maintenance,
+    prune_runs,
     quarantine_changes,
     quarantines,
     refresh,
@@ -96,6 +98,14 @@ class SqliteStore(Store):
 
     async def get_status(self) -> StoreStatus:
         return await self._connections.count(maintenance.get_status)
+
+    async def get_prune_run(self) -> PruneRun | None:
+        return await self._connections.read(prune_runs.get_prune_run)
+
+    async def replace_prune_run(self, seen: PruneRun | None, run: PruneRun) -> bool:
+        return await self._connections.write(
+            partial(prune_runs.replace_prune_run, seen=seen, run=run)
+        )
 
     async def find_repository(self, name: RepositoryName) -> Repository | None:
         return await self._connections.read(partial(repositories.find_repository, name=name))

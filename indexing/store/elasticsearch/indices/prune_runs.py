@@ -1,0 +1,35 @@
+"""The record of the last run of retention: one document of the control index."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from indexing.pruning import PruneRun, from_record, to_record
+from indexing.store.elasticsearch.client.connection import ConflictError, Connection, Document
+from indexing.store.elasticsearch.indices.layout import Layout
+
+_DOCUMENT: Final = "prune"
+
+
+async def get_prune_run(connection: Connection, layout: Layout) -> PruneRun | None:
+    return _run_of(await connection.get(layout.control, _DOCUMENT))
+
+
+async def replace_prune_run(
+    connection: Connection, layout: Layout, seen: PruneRun | None, run: PruneRun
+) -> bool:
+    document = await connection.get(layout.control, _DOCUMENT)
+    if _run_of(document) != seen:
+        return False
+    over = None if document is None else document.version
+    source = {"kind": "prune", **to_record(run)}
+    try:
+        await connection.put(layout.control, _DOCUMENT, source, over=over, visible=False)
+    except ConflictError:
+        # A repeated request conflicts with its own first attempt.
+        return await get_prune_run(connection, layout) == run
+    return True
+
+
+def _run_of(document: Document | None) -> PruneRun | None:
+    return None if document is None else from_record(document.source)

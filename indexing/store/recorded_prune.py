@@ -1,0 +1,70 @@
+"""A run of retention that leaves a record in the store, and its steps.
+
+A process whose record was replaced by another one goes on: two runs at once do no harm. Only the
+later one is recorded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+
+from indexing.errors import StoreUnavailableError
+from indexing.pruning import RENEWED_EVERY, PruneRun
+from indexing.store.interface import PruneCount, Steps, Store
+
+Clock = Callable[[], datetime]
+
+
+def new_run(now: datetime) -> PruneRun:
+    """A run that begins now, not recorded yet."""
+    return PruneRun(uuid.uuid4().hex, began_at=now, alive_at=now)
+
+
+async def begin(store: Store, now: datetime) -> PruneRun:
+    """Record a new run, whatever other processes do."""
+    run = new_run(now)
+    while not await store.replace_prune_run(await store.get_prune_run(), run):
+        pass
+    return run
+
+
+async def change_run(store: Store, run_id: str, change: Callable[[PruneRun], PruneRun]) -> None:
+    """Change the record of a run, unless another run has replaced it."""
+    while True:
+        seen = await store.get_prune_run()
+        if seen is None or seen.id != run_id or await store.replace_prune_run(seen, change(seen)):
+            return
+
+
+async def prune(
+    store: Store,
+    run: PruneRun,
+    before: datetime,
+    clock: Clock,
+    progress: Steps | None = None,
+    rollups_before: datetime | None = None,
+) -> PruneCount:
+    """Prune the store as `Writer.prune` does, and record that the run is alive, and its end."""
+    renewing = asyncio.create_task(_keep_alive(store, run.id, clock))
+    try:
+        count = await store.prune(before, clock(), progress, rollups_before)
+    finally:
+        renewing.cancel()
+        with suppress(asyncio.CancelledError):
+            await renewing
+    await change_run(
+        store, run.id, lambda seen: seen.ended(clock(), count.events, count.executions)
+    )
+    return count
+
+
+async def _keep_alive(store: Store, run_id: str, clock: Clock) -> None:
+    while True:
+        await asyncio.sleep(RENEWED_EVERY.total_seconds())
+        # The run itself reports a store that stays unavailable.
+        with suppress(StoreUnavailableError):
+            await change_run(store, run_id, lambda seen: seen.renewed(clock()))

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import time
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
@@ -34,6 +35,8 @@ MAX_RETENTION_DAYS: Final = 36_500
 
 # What Elasticsearch takes as the beginning of an index' name.
 _INDEX_PREFIX: Final = re.compile(r"[a-z0-9][a-z0-9_.\-]{0,99}")
+
+_TIME_OF_DAY: Final = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]\Z"
 
 _RATE_LIMIT: Final = r"[1-9][0-9]{0,8}/(?:second|minute|hour|day)\Z"
 
@@ -76,6 +79,7 @@ class Settings:
     log_format: LogFormat = LogFormat.JSON
     retention_days: int = 90
     rollup_days: int = 730
+    prune_at: time | None = None
     url: str | None = None
     token: str | None = field(default=None, repr=False)
     ingest: bool = False
@@ -157,6 +161,12 @@ def _host_api_url(env: Env, name: str, default: str | None) -> str | None:
 def _rate_limit(env: Env, name: str, default: str | None) -> str | None:
     error = "must be a number of requests per unit of time, such as 600/minute"
     return env.str(name, default, validate=Regexp(_RATE_LIMIT, error=error))
+
+
+def _time_of_day(env: Env, name: str, default: time | None) -> time | None:
+    error = "must be a time of day in UTC, such as 03:17"
+    text = env.str(name, None, validate=Regexp(_TIME_OF_DAY, error=error))
+    return time.fromisoformat(text) if text else default
 
 
 def _origins(env: Env, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
@@ -256,6 +266,13 @@ DECLARATIONS: Final = (
         "The days of the daily figures of tests that `mergewatch index prune` keeps. They outlive "
         "executions.",
         _number(1, MAX_RETENTION_DAYS),
+    ),
+    Declaration(
+        "prune_at",
+        "unset",
+        "The time of day in UTC, such as `03:17`, at which one process of the service prunes what "
+        "is older. Unset: never.",
+        _time_of_day,
     ),
     Declaration(
         "url",

@@ -17,6 +17,7 @@ from aiohttp import web
 
 from indexing.errors import MergewatchError
 from indexing.store import open_store
+from indexing.store.interface import Store
 from service.app import create_app, surround
 from service.config.settings import Settings
 from service.http.targets import MAX_PARSED_BYTES
@@ -141,6 +142,14 @@ def _is_readable(descriptor: int) -> bool:
     return bool(select.select([descriptor], [], [], 0)[0])
 
 
+def _prune_daily(settings: Settings, store: Store) -> asyncio.Task[None] | None:
+    if settings.prune_at is None:
+        return None
+    from service.server.daily_prune import DailyPrune
+
+    return asyncio.create_task(DailyPrune(store, settings.prune_at).run())
+
+
 async def _serve_until_stopped(settings: Settings, sock: socket.socket, parent: int | None) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
@@ -156,14 +165,20 @@ async def _serve_until_stopped(settings: Settings, sock: socket.socket, parent: 
         await app[LIMITER].start()
     _tune_interpreter()
     _log.info("listening", address=http_url(sock), pid=os.getpid())
+    pruning = _prune_daily(settings, store)
     try:
         await stop.wait()
     finally:
+        if pruning is not None:
+            pruning.cancel()
         if parent is not None:
             loop.remove_reader(parent)
         for listener in runner.sites:
             if isinstance(listener, Listener):
                 # A worker whose supervisor goes on leaves the socket to the others.
                 await listener.drain(DRAIN_SECONDS, lambda: parent is None or _is_readable(parent))
+        if pruning is not None:
+            await asyncio.wait([pruning])
+        # This closes the store.
         await runner.cleanup()
     _log.info("stopped", pid=os.getpid())

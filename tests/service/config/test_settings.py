@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import FrozenInstanceError, fields
+from datetime import time
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,7 @@ def test_all_settings_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
         "LOG_FORMAT": "text",
         "RETENTION_DAYS": "7",
         "ROLLUP_DAYS": "400",
+        "PRUNE_AT": "03:17",
         "URL": "https://ci.example/merge/",
         "TOKEN": "mw_anything\n",
         "INGEST": "true",
@@ -83,6 +85,7 @@ def test_all_settings_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
         log_format=LogFormat.TEXT,
         retention_days=7,
         rollup_days=400,
+        prune_at=time(3, 17),
         url="https://ci.example/merge",
         token="mw_anything",
         ingest=True,
@@ -105,6 +108,7 @@ BAD = {
     "LOG_FORMAT": ["xml"],
     "RETENTION_DAYS": ["0", "-5", "36501", "a month"],
     "ROLLUP_DAYS": ["0", "-5", "36501", "two years"],
+    "PRUNE_AT": ["3:17", "24:00", "03:60", "03:17:00", "0317", "03:17\n", "03:17+02:00", "noon"],
     "URL": ["ci.example", "https://user:pass@ci.example"],
     "TOKEN": ["two\nlines", "\u00e9"],
     "INGEST": ["2", "maybe", "tru"],

@@ -1,0 +1,143 @@
+"""Retention by itself: one process of all replicas prunes the store once a day.
+
+The work is done by a child process with a low priority, so that no request waits for it. Each
+process looks at the record of the last run, and one of them replaces it: `indexing.pruning` has the
+rules.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime, time
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from indexing.errors import MergewatchError
+from indexing.pruning import NextStep, PruneRun, find_due, next_step
+from indexing.store import recorded_prune
+from indexing.store.interface import Store
+from service.context import Clock, utc_now
+
+# How often a process looks whether a run is due.
+LOOK_SECONDS: Final = 60.0
+# A child process that was told to end may commit a transaction first.
+STOP_SECONDS: Final = 3.0
+RECORD_SECONDS: Final = 2.0
+
+_LOGGED_BYTES: Final = 2_000
+_COMMAND: Final = (sys.executable, "-c", "from service.cli import main; main()")
+
+_log = structlog.get_logger(__name__)
+
+
+class DailyPrune:
+    """Starts the runs of one process; `command` is the command line of the program."""
+
+    def __init__(
+        self,
+        store: Store,
+        at: time,
+        *,
+        clock: Clock = utc_now,
+        command: Sequence[str] = _COMMAND,
+    ) -> None:
+        self._store = store
+        self._at = at
+        self._clock = clock
+        self._command = command
+        self._watching_since = clock()
+        self._rested: datetime | None = None
+
+    async def run(self) -> None:
+        """Prune daily until cancelled; then end the run that goes on, if it is of this process."""
+        while True:
+            try:
+                await self.look()
+            except (MergewatchError, OSError) as error:
+                _log.warning("daily prune cannot begin", reason=str(error))
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def look(self) -> None:
+        """Prune if it is time and no other process does."""
+        now = self._clock()
+        due = find_due(self._at, now)
+        if due == self._rested:
+            return
+        last = await self._store.get_prune_run()
+        step = next_step(last, due, now, self._watching_since)
+        if step is NextStep.REST:
+            self._rested = due
+        elif step is NextStep.BEGIN:
+            run = recorded_prune.new_run(now)
+            try:
+                if await self._store.replace_prune_run(last, run):
+                    await self._prune(run)
+            except asyncio.CancelledError:
+                await self._give_up(run)
+                raise
+
+    async def _prune(self, run: PruneRun) -> None:
+        process = await self._start(run)
+        _log.info("prune began", pid=process.pid)
+        try:
+            complaint = await _wait_for_end(process)
+        except asyncio.CancelledError:
+            await _end(process)
+            raise
+        if process.returncode:
+            # The record stays as that of a killed run, so it is repeated, but not at once.
+            _log.error("prune failed", exit_code=process.returncode, reason=complaint)
+        else:
+            _log.info("prune ended")
+
+    async def _start(self, run: PruneRun) -> Process:
+        environment = dict(os.environ)
+        environment["PYTHONPATH"] = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
+        return await asyncio.create_subprocess_exec(
+            *self._command,
+            "index",
+            "prune",
+            "--run",
+            run.id,
+            stdin=DEVNULL,
+            stdout=DEVNULL,
+            stderr=PIPE,
+            env=environment,
+            # Ctrl-C is for the service, which ends its child process itself.
+            start_new_session=True,
+        )
+
+    async def _give_up(self, run: PruneRun) -> None:
+        """Let another process take the run up at once, unless it has ended or is of another."""
+        with suppress(MergewatchError, TimeoutError):
+            async with asyncio.timeout(RECORD_SECONDS):
+                await recorded_prune.change_run(self._store, run.id, PruneRun.stopped)
+
+
+async def _wait_for_end(process: Process) -> str:
+    """Wait until the process ends; return the end of what it wrote about its errors."""
+    written = b""
+    while process.stderr is not None and (chunk := await process.stderr.read(_LOGGED_BYTES)):
+        written = (written + chunk)[-_LOGGED_BYTES:]
+    await process.wait()
+    return written.decode(errors="replace").strip()
+
+
+async def _end(process: Process) -> None:
+    """End a process that may be killed at any time."""
+    with suppress(ProcessLookupError):
+        process.terminate()
+    try:
+        async with asyncio.timeout(STOP_SECONDS):
+            await process.wait()
+    except TimeoutError:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()

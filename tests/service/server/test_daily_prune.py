@@ -1,0 +1,173 @@
+"""The service prunes daily: one process of all, in a child process, without a clock that passes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, time, timedelta
+from pathlib import Path
+
+import pytest
+
+from indexing.models.executions import Conclusion
+from indexing.pruning import ABANDONED_AFTER, PruneRun
+from indexing.store import open_store
+from indexing.store.interface import Store
+from service.server.daily_prune import DailyPrune
+from tests.builders import NOON, WIDGETS, make_executions, make_run
+from tests.service.front_door import Clock
+from tests.service.processes import TIMEOUT, Start
+
+AT = time(3, 17)
+DUE = datetime(2026, 11, 22, 3, 17, tzinfo=UTC)
+YEAR = timedelta(days=365)
+FAILING = (sys.executable, "-c", "raise SystemExit('no room')")
+
+
+@pytest.fixture
+async def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Store]:
+    monkeypatch.setenv("MERGEWATCH_DATA_DIR", str(tmp_path))
+    opened = await open_store(tmp_path)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    clock = Clock()
+    clock.now = DUE - timedelta(hours=1)
+    return clock
+
+
+async def write_old_results(store: Store) -> None:
+    """Two results at `NOON`, which is long before `DUE`."""
+    await store.ensure_repository(WIDGETS)
+    run = make_run()
+    results = [("a", Conclusion.PASSED), ("b", Conclusion.FAILED)]
+    await store.write_executions(WIDGETS, run, make_executions(run, results, DUE - YEAR))
+
+
+async def test_the_store_is_pruned_at_its_time(store: Store, clock: Clock) -> None:
+    await write_old_results(store)
+    daily = DailyPrune(store, AT, clock=clock)
+    await daily.look()
+    assert await store.get_prune_run() is None
+    clock.now = DUE
+    await daily.look()
+    run = await store.get_prune_run()
+    assert run is not None
+    assert (run.began_at, run.events, run.executions) == (DUE, 0, 2)
+    assert run.ended_at is not None
+    assert (await store.get_status()).executions == 0
+    clock.now = DUE + timedelta(hours=20)
+    await daily.look()
+    assert await store.get_prune_run() == run
+
+
+async def test_one_of_several_processes_prunes(store: Store, clock: Clock, tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    counting = (sys.executable, "-c", f"open({str(started)!r}, 'a').write('x')")
+    others = [DailyPrune(store, AT, clock=clock, command=counting) for _ in range(5)]
+    clock.now = DUE
+    await asyncio.gather(*(daily.look() for daily in others))
+    for daily in others:
+        await daily.look()
+    assert started.read_text() == "x"
+
+
+async def test_the_end_of_the_service_ends_its_run_and_another_takes_it_up(
+    store: Store, clock: Clock, tmp_path: Path
+) -> None:
+    await write_old_results(store)
+    begins = tmp_path / "begins"
+    os.mkfifo(begins)
+    hanging = f"import time; open({str(begins)!r}, 'w').close(); time.sleep(1_000)"
+    first, second = (
+        DailyPrune(store, AT, clock=clock, command=(sys.executable, "-c", hanging)),
+        DailyPrune(store, AT, clock=clock),
+    )
+    clock.now = DUE
+    running = asyncio.create_task(first.run())
+    await asyncio.to_thread(begins.read_text)
+    begun = await store.get_prune_run()
+    assert begun is not None
+    await second.look()
+    assert await store.get_prune_run() == begun
+    running.cancel()
+    await asyncio.wait([running], timeout=TIMEOUT)
+    assert running.cancelled()
+    assert await store.get_prune_run() == begun.stopped()
+    await second.look()
+    ended = await store.get_prune_run()
+    assert ended is not None
+    assert (ended.id != begun.id, ended.executions) == (True, 2)
+
+
+async def test_a_run_whose_process_was_killed_is_taken_up_within_an_hour(
+    store: Store, clock: Clock
+) -> None:
+    # As a machine without power leaves it.
+    killed = PruneRun("gone", began_at=DUE, alive_at=DUE)
+    assert await store.replace_prune_run(None, killed)
+    daily = DailyPrune(store, AT, clock=clock)
+    clock.now = DUE + timedelta(minutes=1)
+    await daily.look()
+    assert await store.get_prune_run() == killed
+    clock.now = DUE + ABANDONED_AFTER
+    await daily.look()
+    run = await store.get_prune_run()
+    assert run is not None
+    assert run.began_at == clock.now
+    assert run.ended_at is not None
+
+
+async def test_a_run_that_fails_is_not_repeated_at_once(
+    store: Store, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    daily = DailyPrune(store, AT, clock=clock, command=FAILING)
+    clock.now = DUE
+    await daily.look()
+    failed = await store.get_prune_run()
+    assert failed is not None
+    assert failed.ended_at is None
+    assert "no room" in caplog.text
+    clock.now = DUE + timedelta(minutes=5)
+    await daily.look()
+    assert await store.get_prune_run() == failed
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+async def test_the_service_prunes_and_ends_cleanly(
+    store: Store, start: Start, workers: str
+) -> None:
+    await write_old_results(store)
+    # A run of a service that was stopped: it is taken up without waiting for the time of day.
+    stopped = PruneRun("stopped", began_at=NOON, alive_at=None)
+    assert await store.replace_prune_run(None, stopped)
+    service = start(MERGEWATCH_WORKERS=workers, MERGEWATCH_PRUNE_AT="03:17")
+    await asyncio.to_thread(service.next_line, "prune began")
+    await asyncio.to_thread(service.next_line, "prune ended")
+    run = await store.get_prune_run()
+    assert run is not None
+    assert (run.ended_at is not None, run.executions) == (True, 2)
+    assert await asyncio.to_thread(service.stop) == 0
+
+
+async def test_a_service_that_is_told_to_end_leaves_no_child_process(
+    store: Store, start: Start
+) -> None:
+    stopped = PruneRun("stopped", began_at=NOON, alive_at=None)
+    assert await store.replace_prune_run(None, stopped)
+    service = start(MERGEWATCH_PRUNE_AT="03:17")
+    line = await asyncio.to_thread(service.next_line, "prune began")
+    # It cannot end by itself before the service is told to.
+    os.kill(line["pid"], signal.SIGSTOP)
+    assert await asyncio.to_thread(service.stop) == 0
+    with pytest.raises(ProcessLookupError):
+        os.kill(line["pid"], 0)
+    run = await store.get_prune_run()
+    assert run is not None
+    assert (run.alive_at, run.ended_at) == (None, None)

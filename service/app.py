@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from aiohttp import web
@@ -72,13 +73,18 @@ _CHANGE_HANDLERS: Final[Mapping[Operation, RouteHandler]] = {
 _LAYERS: Final = web.AppKey("layers", Sequence[Layer])
 
 
-def create_app(settings: Settings, store: Store, *, clock: Clock = utc_now) -> web.Application:
-    """The application over a store, which it closes when it is cleaned up itself."""
+def create_app(
+    settings: Settings, store: Store, *, clock: Clock = utc_now, metrics_folder: Path | None = None
+) -> web.Application:
+    """The application over a store, which it closes when it is cleaned up itself.
+
+    Processes that share a `metrics_folder` answer with the metrics of all of them.
+    """
     app = web.Application()
     app[LIFECYCLE] = Lifecycle()
     app[LIMITER] = RequestBodyLimiter()
     app[ADMISSION_CONTROL] = AdmissionControl()
-    app.cleanup_ctx.append(_context(settings, store, clock))
+    app.cleanup_ctx.append(_context(settings, store, clock, metrics_folder))
     for route in READ_ROUTES:
         # It serves HEAD as well.
         app.router.add_get(route.path_pattern, _guard(route, _READ_HANDLERS[route.operation]))
@@ -110,7 +116,7 @@ def _ingest_handlers() -> Mapping[Operation, RouteHandler]:
 
 
 def _context(
-    settings: Settings, store: Store, clock: Clock
+    settings: Settings, store: Store, clock: Clock, metrics_folder: Path | None
 ) -> Callable[[web.Application], AsyncIterator[None]]:
     async def run(app: web.Application) -> AsyncIterator[None]:
         async with AsyncExitStack() as opened:
@@ -134,9 +140,9 @@ def _context(
                 from service.middleware.metrics import METRICS, Metrics
 
                 queue = app[ADMISSION_CONTROL].queue
-                app[METRICS] = Metrics(app[RESPONSE_CACHE], queue, backend)
-                app[METRICS].loop_lag.start()
-                opened.callback(app[METRICS].loop_lag.stop)
+                app[METRICS] = Metrics(app[RESPONSE_CACHE], queue, backend, metrics_folder)
+                app[METRICS].start()
+                opened.callback(app[METRICS].stop)
             app[_LAYERS] = tuple(_list_layers(app, settings))
             app[CONTEXT] = Context(
                 reader=store,

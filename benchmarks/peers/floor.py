@@ -53,7 +53,7 @@ def main() -> None:
     parser.add_argument("sizes", type=int, nargs="*")
     options = parser.parse_args()
 
-    def run(_parent: int = 0) -> None:
+    def run(_lifeline: int = 0, _number: int = 0) -> None:
         uvloop.run(_serve(make_app(options.sizes), listener))
 
     with bind("127.0.0.1", options.port) as listener:

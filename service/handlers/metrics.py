@@ -10,4 +10,4 @@ from service.middleware.metrics import CONTENT_TYPE, METRICS
 async def show_metrics(request: web.Request) -> web.Response:
     """GET /metrics."""
     headers = {"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"}
-    return web.Response(body=request.app[METRICS].render(), headers=headers)
+    return web.Response(body=await request.app[METRICS].render(), headers=headers)

@@ -9,6 +9,9 @@ import os
 import select
 import socket
 import sys
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import structlog
@@ -46,6 +49,19 @@ SWITCH_SECONDS: Final = 0.001
 _log = structlog.get_logger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """One process of several.
+
+    `parent` is a file descriptor that closes with the supervisor. `number` is that of no other
+    process at the time. All of them keep their metrics in one folder, if any.
+    """
+
+    parent: int
+    number: int
+    metrics_folder: Path | None
+
+
 class ServeError(MergewatchError):
     """The service cannot start; the text is one line for the operator."""
 
@@ -62,8 +78,28 @@ def serve(settings: Settings) -> None:
         if settings.workers == 1:
             _run(settings, sock)
         else:
-            # The workers keep their copies of the socket, and accept all connections.
-            supervise(settings.workers, lambda parent: _run(settings, sock, parent), sock.close)
+            _run_workers(settings, sock)
+
+
+def _run_workers(settings: Settings, sock: socket.socket) -> None:
+    with ExitStack() as entered:
+        folder: Path | None = None
+        if settings.metrics:
+            from service.server.shared_metrics import metrics_folder
+
+            folder = entered.enter_context(metrics_folder())
+
+        def run(lifeline: int, number: int) -> None:
+            _run(settings, sock, Worker(lifeline, number, folder))
+
+        def mourn(number: int) -> None:
+            if folder is not None:
+                from service.server.shared_metrics import drop_gauges
+
+                drop_gauges(folder, number)
+
+        # The workers keep their copies of the socket, and accept all connections.
+        supervise(settings.workers, run, sock.close, mourn)
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -119,9 +155,13 @@ async def start(app: web.Application, sock: socket.socket) -> web.AppRunner:
     return runner
 
 
-def _run(settings: Settings, sock: socket.socket, parent: int | None = None) -> None:
-    """Run one process; `parent` is a file descriptor that closes with the supervisor."""
-    uvloop.run(_serve_until_stopped(settings, sock, parent))
+def _run(settings: Settings, sock: socket.socket, worker: Worker | None = None) -> None:
+    """Run one process, as the only one or as one of several."""
+    if worker is not None and worker.metrics_folder is not None:
+        from service.server.shared_metrics import join
+
+        join(worker.metrics_folder, worker.number)
+    uvloop.run(_serve_until_stopped(settings, sock, worker))
 
 
 def _tune_interpreter() -> None:
@@ -150,8 +190,11 @@ def _prune_daily(settings: Settings, store: Store) -> asyncio.Task[None] | None:
     return asyncio.create_task(DailyPrune(store, settings.prune_at).run())
 
 
-async def _serve_until_stopped(settings: Settings, sock: socket.socket, parent: int | None) -> None:
+async def _serve_until_stopped(
+    settings: Settings, sock: socket.socket, worker: Worker | None
+) -> None:
     loop = asyncio.get_running_loop()
+    parent = None if worker is None else worker.parent
     stop = asyncio.Event()
     # An upgrade of the store may take long, and may be interrupted: SIGTERM ends the process then.
     store = await open_store(settings.store)
@@ -159,7 +202,8 @@ async def _serve_until_stopped(settings: Settings, sock: socket.socket, parent: 
         loop.add_signal_handler(number, stop.set)
     if parent is not None:
         loop.add_reader(parent, stop.set)
-    app = create_app(settings, store)
+    folder = None if worker is None else worker.metrics_folder
+    app = create_app(settings, store, metrics_folder=folder)
     runner = await start(app, sock)
     if settings.ingest:
         await app[LIMITER].start()

@@ -12,7 +12,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, TypeAlias
 
 import structlog
 
@@ -24,6 +24,9 @@ DEATHS_WINDOW_SECONDS: Final = 30.0
 
 # A worker gives its requests 9 seconds to finish, and those that were cancelled 7 more.
 STOP_SECONDS: Final = 25.0
+
+# What a process does until it is told to end, by its lifeline and its number.
+Run: TypeAlias = Callable[[int, int], None]
 
 _log = structlog.get_logger(__name__)
 
@@ -44,14 +47,18 @@ def stop_signals() -> frozenset[signal.Signals]:
 
 
 def supervise(
-    count: int, run: Callable[[int], None], release: Callable[[], None] = lambda: None
+    count: int,
+    run: Run,
+    release: Callable[[], None] = lambda: None,
+    mourn: Callable[[int], None] = lambda _: None,
 ) -> None:
     """Keep `count` processes running until one of `stop_signals`, then end them and return.
 
     `release` gives up what this process holds of theirs, before they are told to end.
 
     Each of them calls `run` with a file descriptor that becomes readable when the supervisor is
-    gone, however it went.
+    gone, however it went, and with a number below `count` that no other one has at the time.
+    `mourn` is called with the number of one that died, before another gets it.
 
     Raises:
         WorkersDieError: too many died in a short time; the others are ended first.
@@ -60,17 +67,19 @@ def supervise(
     stopping = stop_signals()
     watched = stopping | {signal.SIGCHLD}
     with _signals_wait(watched):
-        workers: set[int] = set()
+        # The number of each process, by its process id.
+        workers: dict[int, int] = {}
         deaths: deque[float] = deque(maxlen=MAX_DEATHS)
         try:
             while True:
-                while len(workers) < count:
-                    workers.add(_fork(run, lifeline, held, watched))
+                for number in sorted(set(range(count)) - set(workers.values())):
+                    workers[_fork(run, number, lifeline, held, watched)] = number
                 if signal.sigwait(watched) in stopping:
                     return
-                for pid, status in _reap(workers):
+                for pid, number, status in _reap(workers):
                     code = os.waitstatus_to_exitcode(status)
                     _log.error("worker died", pid=pid, exit_code=code)
+                    mourn(number)
                     deaths.append(time.monotonic())
                 if len(deaths) == MAX_DEATHS and deaths[-1] - deaths[0] < DEATHS_WINDOW_SECONDS:
                     raise WorkersDieError(
@@ -101,7 +110,7 @@ def _signals_wait(watched: frozenset[signal.Signals]) -> Iterator[None]:
 
 
 def _fork(
-    run: Callable[[int], None], lifeline: int, held: int, watched: frozenset[signal.Signals]
+    run: Run, number: int, lifeline: int, held: int, watched: frozenset[signal.Signals]
 ) -> int:
     pid = os.fork()
     if pid:
@@ -111,7 +120,7 @@ def _fork(
         os.close(held)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, watched)
-        run(lifeline)
+        run(lifeline, number)
         code = 0
     except MergewatchError as error:
         _log.error("worker cannot start", reason=str(error))
@@ -123,21 +132,20 @@ def _fork(
         os._exit(code)
 
 
-def _reap(workers: set[int]) -> Iterator[tuple[int, int]]:
+def _reap(workers: dict[int, int]) -> Iterator[tuple[int, int, int]]:
     for pid in tuple(workers):
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
-            workers.discard(pid)
-            yield pid, status
+            yield pid, workers.pop(pid), status
 
 
-def _end(workers: set[int]) -> None:
+def _end(workers: dict[int, int]) -> None:
     """Tell the workers to finish, and end those that do not in time."""
     for pid in workers:
         os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + STOP_SECONDS
     while workers and (left := deadline - time.monotonic()) > 0:
-        for pid, _ in _reap(workers):
+        for pid, _, _ in _reap(workers):
             _log.debug("worker stopped", pid=pid)
         if workers:
             signal.sigtimedwait({signal.SIGCHLD}, left)

@@ -1,0 +1,159 @@
+"""Several workers, scraped at any of them: the metrics are those of all."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import signal
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from indexing.models.keys import Scope
+from indexing.store import open_store
+from service.auth.api_keys import make_key
+from service.server.shared_metrics import NoFolderError, drop_gauges, metrics_folder
+from tests.builders import NOON, WIDGETS
+from tests.service.front_door import operations
+from tests.service.processes import TIMEOUT, Service, Start, port_of
+
+LIVE = ("mergewatch_requests_total", "other", "200")
+HITS = ("mergewatch_response_cache_hits_total",)
+Samples = dict[tuple[str, ...], float]
+FolderOf = Callable[[], Path]
+
+
+@pytest.fixture
+def folder_of(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> FolderOf:
+    """Finds the folder of the service's metrics."""
+    place = tmp_path_factory.mktemp("temporary")
+    monkeypatch.setenv("TMPDIR", str(place))
+    return lambda: next(place.iterdir())
+
+
+class Workers:
+    """Two workers; each request opens a connection of its own, which any of them accepts."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        lines = [service.next_line("listening") for _ in range(2)]
+        self.pids = [line["pid"] for line in lines]
+        self.port = port_of(lines[0])
+
+    def get(self, target: str, **headers: str) -> bytes:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT)
+        try:
+            connection.request("GET", target, headers=headers)
+            answer = connection.getresponse()
+            assert answer.status == 200
+            return answer.read()
+        finally:
+            connection.close()
+
+    def scrape(self) -> Samples:
+        families = text_string_to_metric_families(self.get("/metrics").decode())
+        return {
+            (sample.name, *sample.labels.values()): sample.value
+            for family in families
+            for sample in family.samples
+        }
+
+    def replace_one(self) -> None:
+        """Kill a worker, and wait for the next."""
+        os.kill(self.pids.pop(0), signal.SIGKILL)
+        self.pids.append(self.service.next_line("listening")["pid"])
+
+
+@pytest.fixture
+async def key(tmp_path: Path) -> str:
+    store = await open_store(tmp_path)
+    await store.ensure_repository(WIDGETS)
+    text, record = make_key(
+        key_id="k", name="k", scope=Scope.READ, owner="acme", repository=None, created_at=NOON
+    )
+    await store.add_key(record)
+    await store.close()
+    return text
+
+
+def test_every_worker_answers_with_the_metrics_of_all(start: Start) -> None:
+    workers = Workers(start(MERGEWATCH_WORKERS="2", MERGEWATCH_METRICS="true"))
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(workers.get, ["/health/live"] * 200))
+    for scrapes in range(20):
+        assert workers.scrape()[LIVE] == 200 + scrapes
+    assert workers.service.stop() == 0
+
+
+def test_no_sum_goes_down_when_workers_are_killed(start: Start) -> None:
+    workers = Workers(start(MERGEWATCH_WORKERS="2", MERGEWATCH_METRICS="true"))
+    asked = 0
+    for _ in range(3):
+        with ThreadPoolExecutor(8) as threads:
+            list(threads.map(workers.get, ["/health/live"] * 50))
+        asked += 50
+        workers.replace_one()
+        for _ in range(5):
+            assert workers.scrape()[LIVE] == asked
+            asked += 1
+    assert workers.service.stop() == 0
+
+
+def test_what_was_copied_outlives_its_worker(start: Start, key: str) -> None:
+    workers = Workers(start(MERGEWATCH_WORKERS="2", MERGEWATCH_METRICS="true"))
+    target, authorization = operations()["quarantines"], f"Bearer {key}"
+    for _ in range(40):
+        workers.get(target, Authorization=authorization)
+    # Each of them may count a second later.
+    while (hits := workers.scrape()[HITS]) < 20:
+        pass
+    for _ in range(2):
+        workers.replace_one()
+        assert workers.scrape()[HITS] >= hits
+    assert workers.service.stop() == 0
+
+
+def test_gauges_of_a_dead_worker_are_dropped(start: Start, folder_of: FolderOf) -> None:
+    workers = Workers(start(MERGEWATCH_WORKERS="2", MERGEWATCH_METRICS="true"))
+    folder = folder_of()
+    workers.scrape()
+    before = {path.name for path in folder.iterdir()}
+    assert "gauge_livesum_0.db" in before
+    for _ in range(3):
+        workers.replace_one()
+        assert workers.scrape()["mergewatch_waiting_requests",] == 0
+    # Nor does the number of files grow.
+    assert {path.name for path in folder.iterdir()} == before
+    assert workers.service.stop() == 0
+    assert not folder.exists()
+
+
+def test_a_dead_worker_keeps_its_counts_and_loses_its_gauges(tmp_path: Path) -> None:
+    names = ("counter_0.db", "gauge_livesum_0.db", "gauge_livesum_1.db", "histogram_0.db")
+    for name in names:
+        (tmp_path / name).touch()
+    drop_gauges(tmp_path, 0)
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {*names} - {"gauge_livesum_0.db"}
+
+
+def test_one_worker_makes_no_folder(start: Start, folder_of: FolderOf) -> None:
+    service = start(MERGEWATCH_METRICS="true")
+    service.next_line("listening")
+    with pytest.raises(StopIteration):
+        folder_of()
+    assert service.stop() == 0
+
+
+def test_a_missing_place_for_the_folder_is_one_clear_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+    folder = metrics_folder()
+    with pytest.raises(NoFolderError, match="TMPDIR"):
+        folder.__enter__()

@@ -136,18 +136,20 @@ def _context(
             if rate_limit is not None:
                 app[RATE_LIMIT] = rate_limit
             app[RESPONSE_CACHE] = ResponseCache(backend, clock, rate_limit)
+            measured = store
             if settings.metrics:
                 from service.middleware.metrics import METRICS, Metrics
 
                 queue = app[ADMISSION_CONTROL].queue
                 app[METRICS] = Metrics(app[RESPONSE_CACHE], queue, backend, metrics_folder)
+                measured = app[METRICS].measure(store, settings.metrics_repositories, clock)
                 app[METRICS].start()
                 opened.callback(app[METRICS].stop)
             app[_LAYERS] = tuple(_list_layers(app, settings))
             app[CONTEXT] = Context(
-                reader=store,
-                writer=InvalidatingStore(store, backend),
-                readers=CachedReaders(store, backend),
+                reader=measured,
+                writer=InvalidatingStore(measured, backend),
+                readers=CachedReaders(measured, backend),
                 code_host=code_host,
                 clock=clock,
                 cursor_signer=CursorSigner(secret, identity.store_id),

@@ -1,6 +1,7 @@
 """The metrics of a process for Prometheus, where the operator turns them on.
 
-Labels are operations, statuses and reasons: never a credential, an owner, a repository or an id.
+Labels are operations, statuses and reasons, and repositories that the operator names: never a
+credential, an id, or any other owner or repository.
 """
 
 from __future__ import annotations
@@ -8,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -20,10 +22,14 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
+from indexing.names import RepositoryName
+from indexing.store.interface import Store
 from service.cache.backend import CacheBackend
 from service.middleware.copied_metrics import CopiedMetrics
 from service.middleware.layer import Handler
 from service.middleware.loop_lag import LoopLag
+from service.middleware.measured_store import StoreMetrics
+from service.middleware.quarantine_gauges import QuarantineGauges
 from service.routes import name_operation
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -63,6 +69,7 @@ class Metrics:
         folder: Path | None = None,
     ) -> None:
         self._folder = folder
+        self._gauges: QuarantineGauges | None = None
         self._registry = CollectorRegistry()
         self._lag = Histogram(
             "mergewatch_event_loop_lag_seconds",
@@ -104,6 +111,16 @@ class Metrics:
         if self._folder is not None:
             self._copies.stop()
 
+    def measure(
+        self, store: Store, repositories: Sequence[RepositoryName], clock: Callable[[], datetime]
+    ) -> Store:
+        """The same store, measured; the metrics of these repositories are added."""
+        if repositories:
+            self._gauges = QuarantineGauges(store, repositories, clock)
+            if self._folder is None:
+                self._registry.register(self._gauges)
+        return StoreMetrics(self._registry, repositories).measure(store)
+
     def wrap(self, handler: Handler) -> Handler:
         """Wrap the handler: count and time the requests that it answers."""
 
@@ -119,16 +136,20 @@ class Metrics:
 
     async def render(self) -> bytes:
         """All metrics in the text format of Prometheus."""
+        if self._gauges is not None:
+            await self._gauges.refresh()
         if self._folder is None:
             return generate_latest(self._registry)
         self._copies.copy()
         # With dozens of workers this takes a tenth of a second.
-        return await asyncio.to_thread(_render_all, self._folder)
+        return await asyncio.to_thread(_render_all, self._folder, self._gauges)
 
 
-def _render_all(folder: Path) -> bytes:
-    """The metrics of all workers that keep theirs in the folder."""
+def _render_all(folder: Path, gauges: Collector | None) -> bytes:
+    """The metrics of all workers that keep theirs in the folder, and those gauges."""
     registry = CollectorRegistry()
+    if gauges is not None:
+        registry.register(gauges)
     MultiProcessCollector(registry, str(folder))
     for _ in range(_ATTEMPTS - 1):
         # A file that a new worker makes in this moment is still empty.

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from indexing.names import RepositoryName
 from service.config.settings import (
     DECLARATIONS,
     PREFIX,
@@ -66,6 +67,7 @@ def test_all_settings_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
         "HOST_API_URL": "https://host.example/api/v3/",
         "RATE_LIMIT": "600/minute",
         "METRICS": "true",
+        "METRICS_REPOSITORIES": "acme/widgets, Acme/Widgets, acme/gadgets",
         "CORS_ORIGINS": "https://one.example, http://[::1]:3000",
         "REDIS_URL": "rediss://:hush@cache.example:6380/2?ssl_cert_reqs=none",
     }
@@ -92,6 +94,7 @@ def test_all_settings_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
         host_api_url="https://host.example/api/v3",
         rate_limit="600/minute",
         metrics=True,
+        metrics_repositories=(RepositoryName("Acme", "Widgets"), RepositoryName("acme", "gadgets")),
         cors_origins=("https://one.example", "http://[::1]:3000"),
         redis_url="rediss://:hush@cache.example:6380/2?ssl_cert_reqs=none",
     )
@@ -119,6 +122,13 @@ BAD = {
         "https://a@b.example",
     ],
     "METRICS": ["perhaps"],
+    "METRICS_REPOSITORIES": [
+        "acme",
+        "a/b,",
+        "a b/c",
+        "a/b/c",
+        ",".join(f"acme/r{number}" for number in range(21)),
+    ],
     "RATE_LIMIT": ["600", "0/minute", "600/fortnight", "6 per minute", "600/minute\n", "-1/day"],
     "CORS_ORIGINS": ["one.example", "https://one.example/", "https://one.example;*", "null", ","],
     "REDIS_URL": [

@@ -104,6 +104,20 @@ def test_no_sum_goes_down_when_workers_are_killed(start: Start) -> None:
     assert workers.service.stop() == 0
 
 
+def test_named_repositories_have_their_metrics_at_every_worker(start: Start, key: str) -> None:
+    assert key
+    workers = Workers(
+        start(
+            MERGEWATCH_WORKERS="2",
+            MERGEWATCH_METRICS="true",
+            MERGEWATCH_METRICS_REPOSITORIES="acme/widgets",
+        )
+    )
+    for _ in range(10):
+        assert workers.scrape()["mergewatch_quarantined_tests", "acme/widgets"] == 0
+    assert workers.service.stop() == 0
+
+
 def test_what_was_copied_outlives_its_worker(start: Start, key: str) -> None:
     workers = Workers(start(MERGEWATCH_WORKERS="2", MERGEWATCH_METRICS="true"))
     target, authorization = operations()["quarantines"], f"Bearer {key}"

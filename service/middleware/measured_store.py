@@ -1,0 +1,112 @@
+"""A store whose calls are timed and whose failures are counted, where metrics are turned on."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from types import SimpleNamespace
+from typing import Any, Final, cast
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from indexing.errors import (
+    StaleKeyError,
+    StoreError,
+    StoreUnavailableError,
+    TooManyQuarantinesError,
+    UnknownRepositoryError,
+)
+from indexing.models.executions import Execution
+from indexing.names import RepositoryName
+from indexing.store.interface import Store
+
+# From a read of the embedded store to a large write into a cluster.
+_BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
+
+_CALLS: Final = tuple(
+    name for name, _ in inspect.getmembers(Store, inspect.iscoroutinefunction) if name != "close"
+)
+
+# A caller asks for these: nothing is wrong with the store.
+_ANSWERS: Final = (StaleKeyError, TooManyQuarantinesError, UnknownRepositoryError)
+
+_Call = Callable[..., Awaitable[Any]]
+
+
+class StoreMetrics:
+    """Times the calls of a store, and counts the executions of some repositories."""
+
+    def __init__(self, registry: CollectorRegistry, repositories: Sequence[RepositoryName]) -> None:
+        self._repositories = {name.key: str(name) for name in repositories}
+        self._seconds = Histogram(
+            "mergewatch_store_seconds",
+            "Time of a call of the store.",
+            ("call",),
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+        self._errors = Counter(
+            "mergewatch_store_errors",
+            "Calls of the store that failed.",
+            ("call", "reason"),
+            registry=registry,
+        )
+        self._executions = Counter(
+            "mergewatch_executions_ingested",
+            "Executions accepted over HTTP, repeated ones too, of the repositories that are named.",
+            ("repository", "conclusion"),
+            registry=registry,
+        )
+
+    def measure(self, store: Store) -> Store:
+        """The same store, measured."""
+        calls = {name: self._time(name, getattr(store, name)) for name in _CALLS}
+        if self._repositories:
+            calls["write_results"] = self._count_results(calls["write_results"])
+            calls["write_executions"] = self._count_executions(calls["write_executions"])
+        # The revision is read for each cached response, and costs less than measuring it would.
+        measured = SimpleNamespace(**calls, revision=store.revision, close=store.close)
+        return cast(Store, measured)
+
+    def _time(self, name: str, call: _Call) -> _Call:
+        seconds = self._seconds.labels(name)
+
+        async def timed(*args: Any, **rest: Any) -> Any:
+            began = time.perf_counter()
+            try:
+                answer = await call(*args, **rest)
+            except _ANSWERS:
+                raise
+            except StoreError as error:
+                is_unavailable = isinstance(error, StoreUnavailableError)
+                self._errors.labels(name, "unavailable" if is_unavailable else "error").inc()
+                raise
+            seconds.observe(time.perf_counter() - began)
+            return answer
+
+        return timed
+
+    def _count_results(self, write: _Call) -> _Call:
+        async def counted(repository: RepositoryName, results: Any) -> Any:
+            count = await write(repository, results)
+            for executions in results.values():
+                self._count(repository, executions)
+            return count
+
+        return counted
+
+    def _count_executions(self, write: _Call) -> _Call:
+        async def counted(repository: RepositoryName, run: Any, executions: Any) -> Any:
+            count = await write(repository, run, executions)
+            self._count(repository, executions)
+            return count
+
+        return counted
+
+    def _count(self, repository: RepositoryName, executions: Iterable[Execution]) -> None:
+        name = self._repositories.get(repository.key)
+        if name is None:
+            return
+        for execution in executions:
+            self._executions.labels(name, execution.conclusion.value).inc()

@@ -38,6 +38,7 @@ from service.handlers import (
     quarantines,
     tests,
 )
+from service.handlers.row_stream import ROW_STREAMS, STREAMS_IN_ALL, STREAMS_OF_ONE
 from service.handlers.without_parameters import without_parameters
 from service.http.operations import Operation
 from service.ingest.limiter import LIMITER, RequestBodyLimiter
@@ -52,6 +53,7 @@ from service.middleware.response_cache import RESPONSE_CACHE, ResponseCache
 from service.middleware.timeout import limit_time
 from service.pagination.cursor import CursorSigner
 from service.routes import CHANGE_ROUTES, INGEST_ROUTES, READ_ROUTES, Route
+from service.streaming.limits import StreamLimit
 
 # Each operation of `service.routes` that reads, and its handler.
 _READ_HANDLERS: Final[Mapping[Operation, RouteHandler]] = {
@@ -84,6 +86,7 @@ def create_app(
     app[LIFECYCLE] = Lifecycle()
     app[LIMITER] = RequestBodyLimiter()
     app[ADMISSION_CONTROL] = AdmissionControl()
+    app[ROW_STREAMS] = StreamLimit(STREAMS_OF_ONE, STREAMS_IN_ALL)
     app.cleanup_ctx.append(_context(settings, store, clock, metrics_folder))
     for route in READ_ROUTES:
         # It serves HEAD as well.

@@ -119,10 +119,11 @@ _HEADERS: Final[Mapping[str, Any]] = {
         "schema": {"type": "string", "const": PRIVATE["Cache-Control"]},
     },
     "Vary": {
-        "description": "The response depends on the credential.",
+        "description": "The response depends on the credential, and on the media type where "
+        "there are several.",
         "required": True,
         # Where pages elsewhere may read, it is for their origin too.
-        "schema": {"type": "string", "pattern": f"^{PRIVATE['Vary']}(, *Origin)?$"},
+        "schema": {"type": "string", "pattern": f"^{PRIVATE['Vary']}(, *Accept)?(, *Origin)?$"},
     },
     "Retry-After": {
         "description": "How many seconds to wait before a retry.",
@@ -279,6 +280,8 @@ def _answer(route: Route, headers: Sequence[str]) -> dict[str, Any]:
         answer = _response("Success.", route.answer, _JSON, headers)
     if route.binary_answer is not None:
         answer["content"][route.binary_answer] = {"schema": _BINARY}
+    for media_type in route.row_types:
+        answer["content"][media_type] = {"schema": {"type": "string"}}
     return answer
 
 

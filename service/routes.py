@@ -13,6 +13,7 @@ from typing import Final
 from marshmallow import Schema
 
 from indexing.otlp.requests import JSON, PROTOBUF
+from service.http.accept import CSV, NDJSON
 from service.http.methods import READS
 from service.http.operations import Operation
 from service.http.path_params import (
@@ -33,7 +34,7 @@ from service.schemas.queries import (
 )
 
 # The media types that events are sent as.
-EVENT_MEDIA_TYPES: Final = ("application/x-ndjson", "text/*")
+EVENT_MEDIA_TYPES: Final = (NDJSON, "text/*")
 TRACE_MEDIA_TYPES: Final = (PROTOBUF, JSON)
 
 
@@ -52,7 +53,7 @@ class Route:
     A response that is `tagged` has an entity tag. `media_types` are those of the request body, and
     `body` is the schema of a JSON one. An operation that takes a body is a POST, unless `verb` says
     otherwise. `statuses` are those of success; 204 has no body. `binary_answer` is the media type
-    of a response that is not JSON.
+    of a response that is not JSON, `row_types` are those of a stream of all rows.
     """
 
     operation: Operation
@@ -67,6 +68,7 @@ class Route:
     verb: str | None = None
     statuses: tuple[int, ...] = (200,)
     binary_answer: str | None = None
+    row_types: tuple[str, ...] = ()
     tagged: bool = False
 
     @property
@@ -104,6 +106,7 @@ LIST_EVENTS: Final = ListRoute(
     path=(OWNER, REPOSITORY),
     answer="EventPage",
     query=EventsQuery(),
+    row_types=(NDJSON, CSV),
 )
 AGGREGATE_EVENTS: Final = Route(
     operation=Operation.EVENT_AGGREGATE,
@@ -122,6 +125,7 @@ SEARCH_TESTS: Final = ListRoute(
     path=(OWNER, REPOSITORY_NAME),
     answer="TestPage",
     query=TestsQuery(),
+    row_types=(NDJSON, CSV),
     tagged=True,
 )
 GET_TEST: Final = Route(

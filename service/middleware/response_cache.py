@@ -27,6 +27,7 @@ from service.cache.keys import RESPONSE_LIFETIME
 from service.cache.lru import Lru
 from service.context import PRINCIPAL, READER
 from service.http import problems
+from service.http.accept import ANY, JSON, choose_row_format
 from service.http.conditional import is_known
 from service.http.methods import READS
 from service.http.problems import Problem
@@ -49,6 +50,9 @@ PRIVATE: Final[Mapping[str, str]] = {
 _OF_NOT_MODIFIED: Final = frozenset({*PRIVATE, "ETag", "Link", IGNORED_HEADER, *RESPONSE_HEADERS})
 
 _SECRET_SIZE: Final = 16
+
+# What nearly all clients send in `Accept`: there is nothing to choose.
+_TAKES_JSON: Final = frozenset({ANY, JSON})
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +163,8 @@ class ResponseCache:
             or len(hosts) != 1
             or request.method not in READS
             or "Expect" in headers
+            # Only JSON is cached.
+            or find_row_format(request) is not None
         ):
             return None
         # None of these can hold a line break.
@@ -175,13 +181,15 @@ def respond(
     links: CIMultiDict[str] | None = None,
     *,
     ignored: str | None,
+    negotiated: bool = False,
 ) -> StreamResponse:
     """The last step of a handler: the response of its answer, which this layer then caches.
 
-    `ignored` names parameters without effect.
+    `ignored` names parameters without effect. With `negotiated`, the operation has other media
+    types too.
     """
     etag = tag_of(answer, () if links is None else links.values())
-    headers = headers_of(links, etag=etag, ignored=ignored)
+    headers = headers_of(links, etag=etag, ignored=ignored, negotiated=negotiated)
     request[_CACHEABLE] = Cacheable(answer, headers)
     return _make_response(request, answer, headers)
 
@@ -204,11 +212,23 @@ def _headers_of_not_modified(headers: CIMultiDict[str]) -> CIMultiDict[str]:
     return CIMultiDict((name, value) for name, value in headers.items() if name in _OF_NOT_MODIFIED)
 
 
+def find_row_format(request: BaseRequest) -> str | None:
+    """The media type for a stream of rows that the client prefers to JSON, if it does."""
+    fields = request.headers.getall("Accept", ())
+    return None if _TAKES_JSON.issuperset(fields) else choose_row_format(fields)
+
+
 def headers_of(
-    links: CIMultiDict[str] | None = None, *, etag: str | None = None, ignored: str | None = None
+    links: CIMultiDict[str] | None = None,
+    *,
+    etag: str | None = None,
+    ignored: str | None = None,
+    negotiated: bool = False,
 ) -> CIMultiDict[str]:
-    """The headers of a response with a body."""
+    """The headers of a response with a body; its media type may be `negotiated`."""
     headers = CIMultiDict({"Content-Type": "application/json", **PRIVATE})
+    if negotiated:
+        headers.add("Vary", "Accept")
     if etag is not None:
         headers["ETag"] = etag
     if ignored is not None:

@@ -1,0 +1,85 @@
+"""Streams all rows of a list as one walk, where a client prefers lines of JSON or CSV to pages."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from aiohttp import web
+from multidict import CIMultiDict
+
+from indexing.models.paging import Anchor, Page
+from service.context import PRINCIPAL
+from service.http import problems
+from service.http.field_errors import FieldError
+from service.http.query_string import CURSOR_FIELD
+from service.pagination.paginator import ListQuery
+from service.streaming.limits import StreamLimit
+from service.streaming.response import StreamedResponse
+from service.streaming.rows import CONTENT_TYPES, RowFormat
+
+K = TypeVar("K")
+R = TypeVar("R")
+
+# One page is in memory at a time.
+ROWS_AT_ONCE: Final = 250
+
+# A client loads one file or a few at a time; together they leave the process time for others.
+STREAMS_OF_ONE: Final = 4
+STREAMS_IN_ALL: Final = 32
+
+ROW_STREAMS: Final = web.AppKey("row_streams", StreamLimit)
+
+
+@dataclass(frozen=True, slots=True)
+class RowStream(Generic[K, R]):
+    """One list as a stream: how its pages are read, and its rows written."""
+
+    read: Callable[[Anchor[K], int], Awaitable[Page[R]]]
+    key_of: Callable[[R], K]
+    format: RowFormat[R]
+
+
+async def stream_rows(
+    request: web.Request,
+    query: ListQuery,
+    media_type: str,
+    headers: CIMultiDict[str],
+    rows: RowStream[K, R],
+) -> web.StreamResponse:
+    """The response that streams all rows of a list as that media type, with these headers.
+
+    Raises:
+        Problem: 422 with a cursor, as a stream begins with the first row; 429 and 503 where too
+            many streams are open.
+    """
+    if query.parameters[CURSOR_FIELD] is not None:
+        detail = f"cannot be used with {media_type}, which begins with the first row"
+        raise problems.invalid([FieldError("query", CURSOR_FIELD, detail)])
+    release = request.app[ROW_STREAMS].take(request[PRINCIPAL].name)
+    try:
+        # Whatever is wrong so far is reported as a problem.
+        first = await rows.read(Anchor(), ROWS_AT_ONCE)
+    except BaseException:
+        release()
+        raise
+    headers["Content-Type"] = CONTENT_TYPES[media_type]
+    return StreamedResponse(headers, _write(rows, first, media_type), release)
+
+
+async def _write(
+    rows: RowStream[K, R], page: Page[R], media_type: str
+) -> AsyncGenerator[bytes, None]:
+    written = rows.format.begin(media_type)
+    while True:
+        written += rows.format.write(media_type, page.rows)
+        if written:
+            yield written
+        if not page.has_next:
+            return
+        # A read may take no turn of the event loop at all.
+        await asyncio.sleep(0)
+        page = await rows.read(Anchor(rows.key_of(page.rows[-1])), ROWS_AT_ONCE)
+        written = b""

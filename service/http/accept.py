@@ -1,0 +1,46 @@
+"""Which media type a client asks for (RFC 9110, section 12.5.1). Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+JSON: Final = "application/json"
+NDJSON: Final = "application/x-ndjson"
+CSV: Final = "text/csv"
+ANY: Final = "*/*"
+
+_QUALITY: Final = re.compile(r"\s*q\s*=\s*(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)\s*", re.IGNORECASE)
+# What a client that takes JSON may name instead of it, and how specific that is.
+_JSON_RANGES: Final = {JSON: 2, "application/*": 1, ANY: 0}
+
+
+def choose_row_format(accept: Iterable[str]) -> str | None:
+    """The media type for a stream of rows that the fields `Accept` prefer to JSON, if they do.
+
+    It has to be named itself: a range such as `*/*` means JSON, which most clients expect.
+    """
+    asked: dict[str, float] = {}
+    for field in accept:
+        for element in field.split(","):
+            name, *parameters = element.split(";")
+            asked[name.strip().lower()] = _quality_of(parameters)
+    rows = [(asked[name], name) for name in (NDJSON, CSV) if asked.get(name)]
+    if not rows:
+        return None
+    quality, name = max(rows, key=lambda each: each[0])
+    ranges = [(_JSON_RANGES[each], asked[each]) for each in asked if each in _JSON_RANGES]
+    specific, json_quality = max(ranges, default=(0, 0.0))
+    if quality == json_quality:
+        # Of what is wanted alike, JSON comes first if it is named as well.
+        return None if specific == _JSON_RANGES[JSON] else name
+    return name if quality > json_quality else None
+
+
+def _quality_of(parameters: Iterable[str]) -> float:
+    for parameter in parameters:
+        found = _QUALITY.fullmatch(parameter)
+        if found is not None:
+            return float(found[1])
+    return 1.0

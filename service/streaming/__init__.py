@@ -1,0 +1,1 @@
+"""Responses that are sent piece by piece, as long as there is more."""

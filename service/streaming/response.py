@@ -1,0 +1,82 @@
+"""A response that is made while it is sent, by whatever pace its client reads at."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Final
+
+import structlog
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.web import BaseRequest, StreamResponse
+from multidict import CIMultiDict
+
+from indexing.errors import MergewatchError
+
+_log = structlog.get_logger(__name__)
+
+
+# Closing discards what was not sent, and resets the connection; see socket(7).
+_RESET: Final = struct.pack("ii", 1, 0)
+
+
+class StreamedResponse(StreamResponse):
+    """A 200 whose body comes from a generator, after the layers have added their headers.
+
+    By then the handler has returned, so it holds no slot of admission control. A failure cuts the
+    connection: a body that lacks its end never looks complete. `release` is called in the end.
+    """
+
+    def __init__(
+        self,
+        headers: CIMultiDict[str],
+        pieces: AsyncGenerator[bytes, None],
+        release: Callable[[], None],
+    ) -> None:
+        super().__init__(headers=headers)
+        self._pieces = pieces
+        self._release = release
+        self._request: BaseRequest | None = None
+
+    async def prepare(self, request: BaseRequest) -> AbstractStreamWriter | None:
+        self._request = request
+        try:
+            return await super().prepare(request)
+        except BaseException:
+            self._release()
+            raise
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        request = self._request
+        if request is None or data:
+            raise RuntimeError("a streamed response is prepared first, and makes its body itself")
+        try:
+            async with aclosing(self._pieces) as pieces:
+                if request.method != "HEAD":
+                    async for piece in pieces:
+                        await self.write(piece)
+            await super().write_eof()
+        except ConnectionError:
+            raise
+        except Exception as error:
+            if isinstance(error, MergewatchError):
+                _log.warning("stream broken off", reason=str(error))
+            else:
+                _log.exception("unhandled error in a stream")
+            _reset(request.transport)
+            raise ConnectionResetError("the stream was broken off") from error
+        finally:
+            self._release()
+
+
+def _reset(transport: asyncio.Transport | None) -> None:
+    """Cut a connection so that the client sees it, even where its end is the end of the body."""
+    if transport is None:
+        return
+    wire = transport.get_extra_info("socket")
+    if wire is not None:
+        wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+    transport.abort()

@@ -1,0 +1,52 @@
+"""Rows as lines of JSON or of CSV. Pure."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from service.http.accept import CSV, NDJSON
+
+R = TypeVar("R")
+
+CONTENT_TYPES: Final = {NDJSON: NDJSON, CSV: f"{CSV}; charset=utf-8; header=present"}
+
+# What a spreadsheet may take for the beginning of a formula, in both widths.
+# https://owasp.org/www-community/attacks/CSV_Injection
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+_DEFUSED: Final = "'"
+
+
+@dataclass(frozen=True, slots=True)
+class RowFormat(Generic[R]):
+    """How the rows of one list are written: as JSON text, and as the cells of these columns."""
+
+    columns: tuple[str, ...]
+    json_of: Callable[[R], bytes]
+    cells_of: Callable[[R], Sequence[str | int | None]]
+
+    def begin(self, media_type: str) -> bytes:
+        """What comes before the first row."""
+        return write_csv([self.columns]) if media_type == CSV else b""
+
+    def write(self, media_type: str, rows: Sequence[R]) -> bytes:
+        """The lines of some rows."""
+        if media_type == CSV:
+            return write_csv([self.cells_of(row) for row in rows])
+        return b"".join([self.json_of(row) + b"\n" for row in rows])
+
+
+def write_csv(rows: Sequence[Sequence[str | int | None]]) -> bytes:
+    """Lines of CSV (RFC 4180). Text that a spreadsheet would run begins with an apostrophe."""
+    written = io.StringIO()
+    csv.writer(written).writerows([_defuse(cell) for cell in row] for row in rows)
+    return written.getvalue().encode()
+
+
+def _defuse(cell: str | int | None) -> str | int | None:
+    if isinstance(cell, str) and cell.startswith(_FORMULA):
+        return _DEFUSED + cell
+    return cell

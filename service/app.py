@@ -32,12 +32,14 @@ from service.context import (
 )
 from service.handlers import (
     event_aggregate,
+    event_stream,
     events,
     operations,
     quarantine_changes,
     quarantines,
     tests,
 )
+from service.handlers.event_stream import ARRIVALS, EVENT_STREAMS
 from service.handlers.row_stream import ROW_STREAMS, STREAMS_IN_ALL, STREAMS_OF_ONE
 from service.handlers.without_parameters import without_parameters
 from service.http.operations import Operation
@@ -53,12 +55,14 @@ from service.middleware.response_cache import RESPONSE_CACHE, ResponseCache
 from service.middleware.timeout import limit_time
 from service.pagination.cursor import CursorSigner
 from service.routes import CHANGE_ROUTES, INGEST_ROUTES, READ_ROUTES, Route
+from service.streaming.hub import ArrivalHub
 from service.streaming.limits import StreamLimit
 
 # Each operation of `service.routes` that reads, and its handler.
 _READ_HANDLERS: Final[Mapping[Operation, RouteHandler]] = {
     Operation.EVENTS: events.list_events,
     Operation.EVENT_AGGREGATE: event_aggregate.aggregate_events,
+    Operation.EVENT_STREAM: event_stream.stream_events,
     Operation.SEARCH: tests.search_tests,
     Operation.TEST: tests.get_test,
     Operation.QUARANTINES: quarantines.list_quarantines,
@@ -87,6 +91,7 @@ def create_app(
     app[LIMITER] = RequestBodyLimiter()
     app[ADMISSION_CONTROL] = AdmissionControl()
     app[ROW_STREAMS] = StreamLimit(STREAMS_OF_ONE, STREAMS_IN_ALL)
+    app[EVENT_STREAMS] = StreamLimit(event_stream.STREAMS_OF_ONE, event_stream.STREAMS_IN_ALL)
     app.cleanup_ctx.append(_context(settings, store, clock, metrics_folder))
     for route in READ_ROUTES:
         # It serves HEAD as well.
@@ -148,6 +153,8 @@ def _context(
                 measured = app[METRICS].measure(store, settings.metrics_repositories, clock)
                 app[METRICS].start()
                 opened.callback(app[METRICS].stop)
+            app[ARRIVALS] = ArrivalHub(measured, lambda: app[LIFECYCLE].stopping)
+            opened.push_async_callback(app[ARRIVALS].close)
             app[_LAYERS] = tuple(_list_layers(app, settings))
             app[CONTEXT] = Context(
                 reader=measured,

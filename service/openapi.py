@@ -141,6 +141,15 @@ _IF_NONE_MATCH: Final[Mapping[str, Any]] = {
 }
 
 
+_LAST_EVENT_ID: Final[Mapping[str, Any]] = {
+    "in": "header",
+    "name": "Last-Event-ID",
+    "required": False,
+    "description": "The id of the last event that the client has: the stream goes on after it.",
+    "schema": {"type": "string"},
+}
+
+
 class _Converter(OpenAPIConverter):
     def field2property(self, field: fields.Field[Any]) -> dict[str, Any]:
         """Write a field of several shapes as `anyOf`: a wide shape also takes a narrower one."""
@@ -266,6 +275,8 @@ def _parameters(route: Route, converter: OpenAPIConverter) -> list[dict[str, Any
     ]
     if route.tagged:
         parameters.append(dict(_IF_NONE_MATCH))
+    if route.stream_type is not None:
+        parameters.append(dict(_LAST_EVENT_ID))
     if route.query is not None:
         parameters += converter.schema2parameters(route.query, location="query")
     return parameters
@@ -280,6 +291,9 @@ def _answer(route: Route, headers: Sequence[str]) -> dict[str, Any]:
         answer = _response("Success.", route.answer, _JSON, headers)
     if route.binary_answer is not None:
         answer["content"][route.binary_answer] = {"schema": _BINARY}
+    if route.stream_type is not None:
+        answer["content"] = {route.stream_type: {"schema": {"type": "string"}}}
+        answer["description"] = "Server-sent events; `data` is the JSON text of an event."
     for media_type in route.row_types:
         answer["content"][media_type] = {"schema": {"type": "string"}}
     return answer

@@ -36,6 +36,8 @@ from service.schemas.queries import (
 # The media types that events are sent as.
 EVENT_MEDIA_TYPES: Final = (NDJSON, "text/*")
 TRACE_MEDIA_TYPES: Final = (PROTOBUF, JSON)
+# https://html.spec.whatwg.org/multipage/iana.html#text/event-stream
+EVENT_STREAM_TYPE: Final = "text/event-stream"
 
 
 _PARAMETER: Final = re.compile(r"\{(\w+)\}")
@@ -53,7 +55,8 @@ class Route:
     A response that is `tagged` has an entity tag. `media_types` are those of the request body, and
     `body` is the schema of a JSON one. An operation that takes a body is a POST, unless `verb` says
     otherwise. `statuses` are those of success; 204 has no body. `binary_answer` is the media type
-    of a response that is not JSON, `row_types` are those of a stream of all rows.
+    of a response that is not JSON, `row_types` are those of a stream of all rows. A response of
+    `stream_type` has no end.
     """
 
     operation: Operation
@@ -69,6 +72,7 @@ class Route:
     statuses: tuple[int, ...] = (200,)
     binary_answer: str | None = None
     row_types: tuple[str, ...] = ()
+    stream_type: str | None = None
     tagged: bool = False
 
     @property
@@ -116,6 +120,15 @@ AGGREGATE_EVENTS: Final = Route(
     path=(OWNER, REPOSITORY),
     answer="EventAggregate",
     query=EventAggregateQuery(),
+)
+STREAM_EVENTS: Final = Route(
+    operation=Operation.EVENT_STREAM,
+    url="/v1/repos/{owner}/{repository}/logs/stream",
+    operation_id="streamEvents",
+    summary="Follow the events log as events arrive",
+    path=(OWNER, REPOSITORY),
+    answer="Event",
+    stream_type=EVENT_STREAM_TYPE,
 )
 SEARCH_TESTS: Final = ListRoute(
     operation=Operation.SEARCH,
@@ -213,6 +226,7 @@ SEND_TRACES_ALIAS: Final = replace(
 READ_ROUTES: Final = (
     LIST_EVENTS,
     AGGREGATE_EVENTS,
+    STREAM_EVENTS,
     SEARCH_TESTS,
     GET_TEST,
     LIST_QUARANTINES,

@@ -16,6 +16,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Protocol
 
+from indexing.models.arrivals import ArrivalKey, Arrivals
 from indexing.models.changes import Changed
 from indexing.models.event_aggregates import Bars, EventAggregate
 from indexing.models.events import EventKey, EventQuery, EventRow, StoredEvent
@@ -166,6 +167,18 @@ class Reader(Protocol):
 
         Raises:
             StoreUnavailableError: counting takes too long.
+        """
+
+    async def find_newest_arrival(self) -> ArrivalKey:
+        """Return the place in the order of arrival after everything that is there."""
+
+    async def list_arrivals(
+        self, after: ArrivalKey, limit: int, repository: RepositoryName | None = None
+    ) -> Arrivals:
+        """Return up to `limit` events that arrived after that place, in the order of arrival.
+
+        They are of one repository, or of all without `repository`. Following `until` meets every
+        event that is written at least once, whatever its date and whichever process writes it.
         """
 
     async def search_tests(

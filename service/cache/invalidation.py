@@ -20,6 +20,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from typing import Final, Protocol
 
+from indexing.models.arrivals import ArrivalKey, Arrivals
 from indexing.models.changes import AnswerChanges, Changed
 from indexing.models.event_aggregates import Bars, EventAggregate
 from indexing.models.events import EventKey, EventQuery, EventRow, StoredEvent
@@ -235,6 +236,14 @@ class InvalidatingStore(Store):
 
     async def aggregate_events(self, query: EventQuery, bars: Bars) -> EventAggregate:
         return await self._store.aggregate_events(query, bars)
+
+    async def find_newest_arrival(self) -> ArrivalKey:
+        return await self._store.find_newest_arrival()
+
+    async def list_arrivals(
+        self, after: ArrivalKey, limit: int, repository: RepositoryName | None = None
+    ) -> Arrivals:
+        return await self._store.list_arrivals(after, limit, repository)
 
     async def search_tests(
         self, query: TestQuery, anchor: Anchor[IdentityKey], limit: int

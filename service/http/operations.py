@@ -10,6 +10,7 @@ class Operation(Enum):
 
     EVENTS = "events"
     EVENT_AGGREGATE = "event-aggregate"
+    EVENT_STREAM = "event-stream"
     SEARCH = "search"
     TEST = "test"
     QUARANTINES = "quarantines"

@@ -28,7 +28,7 @@ from service.http import problems
 from service.http.field_errors import FieldError
 from service.http.path_params import PathParameter
 from service.middleware.layer import RouteHandler, RouteLayer
-from service.middleware.rate_limit import RATE_LIMIT
+from service.middleware.rate_limit import RATE_LIMIT, RateLimit
 from service.routes import Route
 
 if TYPE_CHECKING:
@@ -41,15 +41,17 @@ _BEARER: Final = re.compile(r"bearer +([^ ]+) *", re.IGNORECASE)
 _NO_OWNER: Final = ""
 
 
-def authenticate(route: Route) -> RouteLayer:
+def authenticate(route: Route, *, counted: bool = True) -> RouteLayer:
     """A layer that refuses a request to that route unless its credential is valid.
 
-    Path errors are reported later, but nothing is looked up for a path that has some.
+    Path errors are reported later, but nothing is looked up for a path that has some. Unless it is
+    `counted`, a request spends nothing of the rate limit.
     """
 
     def around(handler: RouteHandler) -> RouteHandler:
         async def answer(request: web.Request) -> StreamResponse:
             context = request.app[CONTEXT]
+            rate_limit = request.app.get(RATE_LIMIT) if counted else None
             bearer = _read_bearer(request.headers)
             errors = _find_path_errors(route.path, request.match_info)
             owner, name, *rest = [request.match_info[parameter.name] for parameter in route.path]
@@ -59,7 +61,9 @@ def authenticate(route: Route) -> RouteLayer:
             if digest is None:
                 code_host = _require_code_host(context.code_host, bearer)
                 if not errors:
-                    request[PRINCIPAL] = await _verify_token(request, code_host, bearer, repository)
+                    request[PRINCIPAL] = await _verify_token(
+                        request, rate_limit, code_host, bearer, repository
+                    )
             item = rest[0] if rest else None
             reader = await context.readers.open(
                 route.operation, digest, None if errors else repository, item
@@ -68,7 +72,6 @@ def authenticate(route: Route) -> RouteLayer:
             if digest is not None:
                 principal = _identify(await reader.find_key(digest), digest, context.clock())
                 request[PRINCIPAL] = principal
-                rate_limit = request.app.get(RATE_LIMIT)
                 if rate_limit is not None:
                     await rate_limit.spend(request, principal.name)
             return await handler(request)
@@ -138,10 +141,13 @@ def _require_code_host(code_host: CodeHost | None, token: str) -> CodeHost:
 
 
 async def _verify_token(
-    request: web.Request, code_host: CodeHost, token: str, repository: RepositoryName
+    request: web.Request,
+    rate_limit: RateLimit | None,
+    code_host: CodeHost,
+    token: str,
+    repository: RepositoryName,
 ) -> Principal:
     """The principal that holds the token. A token that the host does not know is not counted."""
-    rate_limit = request.app.get(RATE_LIMIT)
     name = f"token {code_host.identify(token)}"
     if rate_limit is None:
         return await _ask_code_host(code_host, token, repository, name)

@@ -31,7 +31,7 @@ _EXPOSED: Final = ", ".join(
 # Only reads: no page should hold a key that writes.
 _PREFLIGHT: Final = {
     "Access-Control-Allow-Methods": "GET, HEAD",
-    "Access-Control-Allow-Headers": "Authorization, If-None-Match, X-Request-Id",
+    "Access-Control-Allow-Headers": "Authorization, If-None-Match, Last-Event-ID, X-Request-Id",
     "Access-Control-Max-Age": "600",
 }
 

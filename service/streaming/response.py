@@ -23,6 +23,10 @@ _log = structlog.get_logger(__name__)
 _RESET: Final = struct.pack("ii", 1, 0)
 
 
+class BrokenStreamError(MergewatchError):
+    """A stream ends before its end, and the client is to notice."""
+
+
 class StreamedResponse(StreamResponse):
     """A 200 whose body comes from a generator, after the layers have added their headers.
 

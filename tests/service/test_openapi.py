@@ -92,7 +92,9 @@ async def test_an_operation_tells_of_its_credential_and_all_its_statuses(
     refused = {"400", "403", "404", "409", "414", "422", "429", "503"}
     assert {*found["responses"]} == {"200", *refused} | ({"304"} if route.tagged else set())
     asks = {p["name"] for p in found["parameters"] if p["in"] == "header"}
-    assert asks == ({"If-None-Match"} if route.tagged else set())
+    streams = route.stream_type is not None
+    wanted = {"If-None-Match": route.tagged, "Last-Event-ID": streams}
+    assert asks == {name for name, is_there in wanted.items() if is_there}
     for status, response in found["responses"].items():
         assert ("Vary" in response["headers"]) == (status not in refused)
         assert ("ETag" in response["headers"]) == (route.tagged and status not in refused)

@@ -14,7 +14,7 @@ from typing import Final
 
 from indexing.errors import StoreError
 from indexing.models.events import StoredEvent
-from indexing.store.elasticsearch.client import bulk
+from indexing.store.elasticsearch.arrivals import send_stamped
 from indexing.store.elasticsearch.client.bulk import Operation, Outcome
 from indexing.store.elasticsearch.client.connection import WRITING, Document
 from indexing.store.elasticsearch.client.rounds import Rounds
@@ -98,14 +98,11 @@ async def _send(
     cluster: Cluster, events: Sequence[StoredEvent], retention: Retention
 ) -> list[_Sent]:
     operations = [_operation_of(cluster, event, retention.epoch) for event in events]
-    outcomes = await cluster.slices.send_each(operations)
+    outcomes = await send_stamped(cluster, operations)
     sent = list(map(_Sent, events, operations, outcomes))
     refused = [o for o in outcomes if isinstance(o, Outcome) and o.refused]
     if refused:
         _log.warning("%d events are refused, the first one: %s", len(refused), refused[0].reason)
-    # Those that exist already may not be visible yet: another call has just written them.
-    there = [s.operation for s in sent if isinstance(s.outcome, Outcome) and not s.outcome.failed]
-    await bulk.make_visible(cluster.connection, there)
     return sent
 
 
@@ -150,9 +147,12 @@ async def _compare(
         action="index" if stored else "create",
         guard=stored.version.parameters if stored else None,
     )
-    (done,) = await cluster.slices.send([again])
-    await bulk.make_visible(cluster.connection, [again])
-    return EventOutcome.WRITTEN if done.done else EventOutcome.CONFLICT
+    (outcome,) = await send_stamped(cluster, [again])
+    if isinstance(outcome, StoreError):
+        raise outcome
+    if outcome.failed:
+        raise outcome.failure(again)
+    return EventOutcome.WRITTEN if outcome.done else EventOutcome.CONFLICT
 
 
 def _operation_of(cluster: Cluster, event: StoredEvent, epoch: int) -> Operation:

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from indexing.models.arrivals import ArrivalKey, Arrivals
 from indexing.models.changes import Changed
 from indexing.models.event_aggregates import Bars, EventAggregate
 from indexing.models.events import EventKey, EventQuery, EventRow, StoredEvent
@@ -29,6 +30,7 @@ from indexing.models.tests import IdentityKey, TestDetail, TestIdentity, TestQue
 from indexing.names import RepositoryName
 from indexing.pruning import PruneRun
 from indexing.store.elasticsearch import (
+    arrivals,
     event_counts,
     events,
     executions,
@@ -149,6 +151,14 @@ class ElasticsearchStore(Store):
 
     async def aggregate_events(self, query: EventQuery, bars: Bars) -> EventAggregate:
         return await event_counts.aggregate_events(self._cluster, query, bars)
+
+    async def find_newest_arrival(self) -> ArrivalKey:
+        return await arrivals.find_newest(self._cluster)
+
+    async def list_arrivals(
+        self, after: ArrivalKey, limit: int, repository: RepositoryName | None = None
+    ) -> Arrivals:
+        return await arrivals.list_arrivals(self._cluster, after, limit, repository)
 
     async def write_events(self, batch: Sequence[StoredEvent]) -> Sequence[EventOutcome]:
         return await self._events.write(batch)

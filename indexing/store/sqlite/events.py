@@ -10,6 +10,7 @@ from indexing.errors import StaleKeyError
 from indexing.models.events import EventKey, EventQuery, EventRow, StoredEvent
 from indexing.models.paging import Anchor, Page
 from indexing.store.interface import EventOutcome
+from indexing.store.sqlite.arrivals import find_next_row_id
 from indexing.store.sqlite.columns import OUTCOME_NUMBERS
 from indexing.store.sqlite.event_plan import INDEXES, EventPlan, make_plan
 from indexing.store.sqlite.keyset import Slice, read_page
@@ -31,24 +32,28 @@ def write_events(
 ) -> list[EventOutcome]:
     repository_ids: dict[str, int] = {}
     outcomes: list[EventOutcome] = []
+    row_id = find_next_row_id(connection)
     for event in events:
         name = event.repository
         repository_id = repository_ids.get(name.key)
         if repository_id is None:
             repository_id = require_repository_id(connection, name)
             repository_ids[name.key] = repository_id
-        outcomes.append(_write_event(connection, repository_id, event))
+        outcomes.append(_write_event(connection, repository_id, event, row_id))
+        if outcomes[-1] is EventOutcome.WRITTEN:
+            # From here on SQLite gives the next one.
+            row_id = None
     return outcomes
 
 
 def _write_event(
-    connection: sqlite3.Connection, repository_id: int, event: StoredEvent
+    connection: sqlite3.Connection, repository_id: int, event: StoredEvent, row_id: int | None
 ) -> EventOutcome:
     key = (repository_id, to_microseconds(event.key.received_at), event.key.id)
     body = event.body.decode()
     done = connection.execute(
         "INSERT INTO events (repository_id, received_at, id, type, pull_request, base_ref, body,"
-        " triggered_by, outcome) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " triggered_by, outcome, row_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (repository_id, received_at, id) DO NOTHING",
         (
             *key,
@@ -58,6 +63,7 @@ def _write_event(
             body,
             event.searchable_trigger,
             OUTCOME_NUMBERS[event.outcome],
+            row_id,
         ),
     )
     if done.rowcount:

@@ -9,6 +9,7 @@ from typing import Final
 import orjson
 
 from indexing.store.interface import StoreIdentity, StoreStatus
+from indexing.store.sqlite.arrivals import note_given
 from indexing.store.sqlite.events import PRUNED_BEFORE
 from indexing.store.sqlite.job_runs import drop_results
 from indexing.store.sqlite.removal import delete_executions
@@ -49,6 +50,7 @@ def get_status(connection: sqlite3.Connection) -> StoreStatus:
 def prune_events(connection: sqlite3.Connection, before: datetime, limit: int) -> int:
     """Delete up to `limit` events; the progress mark is written before the first deletion."""
     number = to_microseconds(before)
+    note_given(connection)
     connection.execute(
         "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = ?2"
         " WHERE CAST(CAST(value AS TEXT) AS INTEGER) < ?3",

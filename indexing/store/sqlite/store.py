@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from indexing.models.arrivals import ArrivalKey, Arrivals
 from indexing.models.changes import Changed
 from indexing.models.event_aggregates import Bars, EventAggregate
 from indexing.models.events import EventKey, EventQuery, EventRow, StoredEvent
@@ -44,6 +45,7 @@ from indexing.store.interface import (
     StoreStatus,
 )
 from indexing.store.sqlite import (
+    arrivals,
     event_counts,
     events,
     executions,
@@ -150,6 +152,16 @@ class SqliteStore(Store):
     async def aggregate_events(self, query: EventQuery, bars: Bars) -> EventAggregate:
         return await self._connections.read_slowly(
             partial(event_counts.aggregate_events, query=query, bars=bars)
+        )
+
+    async def find_newest_arrival(self) -> ArrivalKey:
+        return await self._connections.read(arrivals.find_newest)
+
+    async def list_arrivals(
+        self, after: ArrivalKey, limit: int, repository: RepositoryName | None = None
+    ) -> Arrivals:
+        return await self._connections.read(
+            partial(arrivals.list_arrivals, after=after, limit=limit, repository=repository)
         )
 
     async def write_events(self, batch: Sequence[StoredEvent]) -> Sequence[EventOutcome]:

@@ -10,6 +10,7 @@ import pytest
 from redis.asyncio import Redis as Client
 
 from service.config.settings import Settings
+from service.handlers import event_stream
 from tests.servers.redis import Redis
 from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, Answer, FrontDoor, operations
@@ -62,6 +63,19 @@ async def test_what_is_refused_for_other_reasons_counts_too(limited: FrontDoor) 
     targets = [f"{LOGS}?per_page=0", "/v1/repos/ac_me/w/logs", "/v1/repos/no/no/logs"] * 2
     statuses = [(await limited.get(target)).status for target in targets]
     assert statuses == [422, 422, 404, 422, 422, 429]
+
+
+async def test_an_open_stream_spends_one_request(
+    limited: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_stream, "CHECK_SECONDS", 0.01)
+    monkeypatch.setattr(event_stream, "COMMENT_SECONDS", 0.01)
+    headers = {"Authorization": f"Bearer {limited.key}"}
+    async with limited.client.get(f"{limited.base}{LOGS}/stream", headers=headers) as stream:
+        # Access is checked again before each comment.
+        for _ in range(2 * QUOTA):
+            await stream.content.readuntil(b": \n\n")
+        assert left(await limited.get(LOGS)) == QUOTA - 2
 
 
 async def test_who_has_no_credential_is_told_that_and_counted_nowhere(limited: FrontDoor) -> None:

@@ -76,6 +76,7 @@ EVENTS_MAPPING: Final = {
     "base_ref": _BASE_REF,
     "trigger": _KEYWORD,
     "outcome": _KEYWORD,
+    "arrived_at": _LONG,
     "epoch": _LONG,
 }
 

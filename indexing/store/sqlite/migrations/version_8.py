@@ -1,6 +1,7 @@
 """Version 8: roll-ups, so that the cost of a load does not grow with the history of its tests.
 
-Every test becomes stale, and the refresh that follows computes the roll-ups from executions.
+Every test becomes stale, and the refresh that follows computes the roll-ups from executions. Also
+an index for the order in which the events of a repository arrived.
 """
 
 from __future__ import annotations
@@ -61,6 +62,9 @@ ALTER TABLE quarantines ADD COLUMN recovery BLOB;
 DROP INDEX executions_by_run;
 CREATE INDEX executions_by_run ON executions (run, identity);
 CREATE INDEX runs_by_commit ON runs (repository_id, commit_sha, pipeline_name, job_name);
+
+-- With the row id that every index ends in: the order of arrival.
+CREATE INDEX events_by_arrival ON events (repository_id);
 
 INSERT INTO stale_tests (test) SELECT id FROM tests WHERE true
     ON CONFLICT DO UPDATE SET recompute = 1;

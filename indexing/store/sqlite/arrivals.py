@@ -1,0 +1,77 @@
+"""Events in the order of arrival: that of their row ids, since one process at a time writes."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any, Final
+
+from indexing.identifiers import derive_repository_id
+from indexing.models.arrivals import Arrival, ArrivalKey, Arrivals
+from indexing.names import RepositoryName
+from indexing.store.sqlite.repositories import find_repository_id
+
+# SQLite gives the row id after the greatest one that is left. Where retention has dropped that,
+# `meta` has the greatest that was ever given, so that none is given twice.
+_GIVEN: Final = "event_row_ids_given"
+
+
+def find_newest(connection: sqlite3.Connection) -> ArrivalKey:
+    """Return the place after everything that has arrived."""
+    return ArrivalKey(max(_find_greatest(connection), _find_given(connection)))
+
+
+def find_next_row_id(connection: sqlite3.Connection) -> int | None:
+    """Return the row id for the next event; `None` if SQLite gives the right one itself."""
+    given = _find_given(connection)
+    return given + 1 if given > _find_greatest(connection) else None
+
+
+def note_given(connection: sqlite3.Connection) -> None:
+    """Note the row ids that were given, before any of their events is dropped."""
+    connection.execute(
+        "INSERT INTO meta (name, value) VALUES (?1, ?2)"
+        " ON CONFLICT (name) DO UPDATE SET value = ?2",
+        (_GIVEN, str(find_newest(connection).sequence).encode()),
+    )
+
+
+def list_arrivals(
+    connection: sqlite3.Connection,
+    after: ArrivalKey,
+    limit: int,
+    repository: RepositoryName | None,
+) -> Arrivals:
+    newest = find_newest(connection)
+    source, condition = "events e", ""
+    parameters: list[int | None] = []
+    if repository is not None:
+        source, condition = "events e INDEXED BY events_by_arrival", "e.repository_id = ? AND "
+        parameters = [find_repository_id(connection, repository)]
+    found = connection.execute(
+        "SELECT e.row_id, e.received_at, e.id, r.owner, r.name, e.type, CAST(e.body AS BLOB)"
+        f" FROM {source} CROSS JOIN repositories r ON r.id = e.repository_id"
+        f" WHERE {condition}e.row_id > ? ORDER BY e.row_id LIMIT ?",
+        (*parameters, after.sequence, limit),
+    ).fetchall()
+    ids: dict[tuple[str, str], bytes] = {}
+    rows = tuple(_arrival_of(row, ids) for row in found)
+    is_all = len(rows) < limit
+    return Arrivals(rows, max(newest, after) if is_all else rows[-1].key, is_all)
+
+
+def _arrival_of(row: tuple[Any, ...], ids: dict[tuple[str, str], bytes]) -> Arrival:
+    row_id, received_at, event_id, owner, name, kind, body = row
+    repository_id = ids.get((owner, name))
+    if repository_id is None:
+        repository_id = ids[owner, name] = derive_repository_id(RepositoryName(owner, name))
+    return Arrival(ArrivalKey(row_id, received_at, event_id), repository_id, kind, body)
+
+
+def _find_greatest(connection: sqlite3.Connection) -> int:
+    greatest: int | None = connection.execute("SELECT max(row_id) FROM events").fetchone()[0]
+    return greatest or 0
+
+
+def _find_given(connection: sqlite3.Connection) -> int:
+    row = connection.execute("SELECT value FROM meta WHERE name = ?", (_GIVEN,)).fetchone()
+    return 0 if row is None else int(row[0])

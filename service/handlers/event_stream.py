@@ -1,0 +1,162 @@
+"""The event log as it arrives: server-sent events, resumed after the last one that was received.
+
+https://html.spec.whatwg.org/multipage/server-sent-events.html
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncGenerator
+from typing import Final
+
+from aiohttp import web
+
+from indexing.errors import StoreError
+from indexing.identifiers import MAX_INTEGER, derive_repository_id
+from indexing.models.arrivals import ArrivalKey
+from service.context import CONTEXT, LIFECYCLE, PRINCIPAL, REPOSITORY
+from service.handlers.without_parameters import find_ignored
+from service.http import problems
+from service.http.problems import Problem
+from service.middleware.authentication import authenticate
+from service.middleware.authorization import authorize
+from service.middleware.response_cache import headers_of
+from service.routes import EVENT_STREAM_TYPE, STREAM_EVENTS
+from service.streaming.hub import (
+    EVENTS_AT_ONCE,
+    POLL_SECONDS,
+    ArrivalHub,
+    Subscription,
+    make_batch,
+    write_id,
+)
+from service.streaming.limits import StreamLimit
+from service.streaming.response import BrokenStreamError, StreamedResponse
+
+LAST_EVENT_ID: Final = "Last-Event-ID"
+_ID: Final = re.compile(r"([0-9]{1,19})-(-?[0-9]{1,19})-([0-9]{1,19})")
+
+# A stream has little in memory, but every event is sent to each.
+STREAMS_OF_ONE: Final = 1_000
+STREAMS_IN_ALL: Final = 4_000
+
+# So that proxies and clients see that the stream lives.
+COMMENT_SECONDS: Final = 15.0
+# How often access is checked. With the lifetime of a cached key, a revoked one ends its streams
+# within 60 seconds, even if its invalidation is lost.
+CHECK_SECONDS: Final = 5.0
+# How long a stream goes on if access cannot be checked.
+UNCHECKED_SECONDS: Final = 50.0
+# How long a client waits before it resumes, in milliseconds.
+RETRY_MILLISECONDS: Final = 2_000
+
+_COMMENT: Final = b": \n\n"
+_RETRY: Final = f"retry: {RETRY_MILLISECONDS}\n\n".encode()
+
+EVENT_STREAMS: Final = web.AppKey("event_streams", StreamLimit)
+ARRIVALS: Final = web.AppKey("arrivals", ArrivalHub)
+
+
+async def stream_events(request: web.Request) -> web.StreamResponse:
+    """GET /v1/repos/{owner}/{repository}/logs/stream."""
+    given = _read_last_id(request)
+    newest = await request.app[CONTEXT].reader.find_newest_arrival()
+    # The store may be an older copy than that of the last event.
+    position = newest if given is None else min(given, newest)
+    release = request.app[EVENT_STREAMS].take(request[PRINCIPAL].name)
+    headers = headers_of(ignored=find_ignored(request))
+    headers["Content-Type"] = EVENT_STREAM_TYPE
+    # A proxy that collects a response before it passes it on would pass on nothing.
+    headers["X-Accel-Buffering"] = "no"
+    return StreamedResponse(headers, _Stream(request).run(position), release)
+
+
+def _read_last_id(request: web.Request) -> ArrivalKey | None:
+    values = request.headers.getall(LAST_EVENT_ID, ())
+    if not values or values == [""]:
+        return None
+    found = _ID.fullmatch(values[0]) if len(values) == 1 else None
+    key = None if found is None else ArrivalKey(*map(int, found.groups()))
+    if key is None or max(map(abs, key)) > MAX_INTEGER:
+        raise problems.malformed(f"{LAST_EVENT_ID} must be the id of an event of this stream")
+    return key
+
+
+async def _allow(_request: web.Request) -> web.StreamResponse:
+    return web.Response()
+
+
+# The checks that the request has passed; they raise a `Problem` if it would not pass them now.
+_check_access: Final = authenticate(STREAM_EVENTS, counted=False)(authorize(STREAM_EVENTS)(_allow))
+
+
+class _Stream:
+    """One open stream."""
+
+    def __init__(self, request: web.Request) -> None:
+        self._request = request
+        self._reader = request.app[CONTEXT].reader
+        self._repository = request[REPOSITORY]
+        self._lifecycle = request.app[LIFECYCLE]
+        self._hub = request.app[ARRIVALS]
+        self._checked_at = self._tried_at = time.monotonic()
+
+    async def run(self, position: ArrivalKey) -> AsyncGenerator[bytes, None]:
+        """The text of the stream from that place on, until the process stops or access ends."""
+        # The id lets a client resume that has not received an event yet.
+        yield b"id: %b\n" % write_id(position).encode() + _RETRY
+        subscription = Subscription(derive_repository_id(self._repository), position)
+        while True:
+            found = await self._reader.list_arrivals(
+                subscription.position, EVENTS_AT_ONCE, self._repository
+            )
+            if found.rows:
+                yield make_batch(list(found.rows)).text
+            subscription.position = found.until
+            if found.is_all and self._hub.attach(subscription):
+                break
+            if not await self._goes_on():
+                yield _RETRY
+                return
+            # The poll may be ahead of what has settled in the store.
+            await asyncio.sleep(POLL_SECONDS / 2 if found.is_all else 0)
+        try:
+            async for text in self._follow(subscription):
+                yield text
+        finally:
+            self._hub.detach(subscription)
+        yield _RETRY
+
+    async def _follow(self, subscription: Subscription) -> AsyncGenerator[bytes, None]:
+        sent_at = time.monotonic()
+        while await self._goes_on():
+            text = await subscription.take(CHECK_SECONDS)
+            if subscription.is_cut_off:
+                raise BrokenStreamError("the client reads more slowly than events arrive")
+            now = time.monotonic()
+            if not text and now - sent_at >= COMMENT_SECONDS - CHECK_SECONDS / 2:
+                text = _COMMENT
+            if text:
+                yield text
+                sent_at = now
+
+    async def _goes_on(self) -> bool:
+        """Whether the process goes on, and the credential still opens the repository."""
+        if self._lifecycle.stopping:
+            return False
+        now = time.monotonic()
+        if now - self._tried_at < CHECK_SECONDS:
+            return True
+        self._tried_at = now
+        try:
+            await _check_access(self._request)
+        except Problem as problem:
+            if problem.status < 500:
+                return False
+            return now - self._checked_at < UNCHECKED_SECONDS
+        except StoreError:
+            return now - self._checked_at < UNCHECKED_SECONDS
+        self._checked_at = now
+        return True

@@ -1,0 +1,181 @@
+"""Follows what arrives in the store for all open streams of the process, with one poll for all.
+
+A stream replays what it has missed by reads of its own, and attaches itself where the poll has not
+gone further. From then on it gets batches, which all streams of a repository share.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from indexing.errors import StoreError
+from indexing.models.arrivals import Arrival, ArrivalKey
+from indexing.store.interface import Reader
+
+POLL_SECONDS: Final = 0.5
+# How many events are read at once, so that a burst takes several turns of the event loop.
+EVENTS_AT_ONCE: Final = 500
+# How far a stream may fall behind: some seconds of the heaviest load.
+MAX_QUEUED_BYTES: Final = 4 * 1024 * 1024
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Some events of one repository, as they are sent; `text` is all of them."""
+
+    keys: tuple[ArrivalKey, ...]
+    frames: tuple[bytes, ...]
+    text: bytes
+
+    def after(self, key: ArrivalKey) -> bytes:
+        """The text of the events after that place."""
+        if self.keys[0] > key:
+            return self.text
+        return b"".join(f for k, f in zip(self.keys, self.frames, strict=True) if k > key)
+
+
+class Subscription:
+    """What one stream is still to send."""
+
+    def __init__(self, repository_id: bytes, position: ArrivalKey) -> None:
+        self.repository_id = repository_id
+        # Everything up to here was sent.
+        self.position = position
+        self.is_cut_off = False
+        self._batches: deque[Batch] = deque()
+        self._bytes = 0
+        self._woken = asyncio.Event()
+
+    def offer(self, batch: Batch) -> None:
+        """Queue a batch, unless the stream is too far behind: then it is cut off."""
+        if self._batches and self._bytes + len(batch.text) > MAX_QUEUED_BYTES:
+            self.is_cut_off = True
+            self._batches.clear()
+        if not self.is_cut_off:
+            self._batches.append(batch)
+            self._bytes += len(batch.text)
+        self.wake()
+
+    def wake(self) -> None:
+        """End a wait."""
+        self._woken.set()
+
+    async def take(self, seconds: float) -> bytes:
+        """The next events as they are sent; empty if nothing comes for so long."""
+        if not self._batches:
+            self._woken.clear()
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._woken.wait()
+            except TimeoutError:
+                return b""
+        text = b""
+        if self._batches:
+            batch = self._batches.popleft()
+            self._bytes -= len(batch.text)
+            text = batch.after(self.position)
+            self.position = max(self.position, batch.keys[-1])
+        return text
+
+
+class ArrivalHub:
+    """The poll of one process, which runs while streams are open."""
+
+    def __init__(self, reader: Reader, is_stopping: Callable[[], bool]) -> None:
+        self._reader = reader
+        self._is_stopping = is_stopping
+        self._subscriptions: dict[bytes, set[Subscription]] = {}
+        self._position: ArrivalKey | None = None
+        self._task: asyncio.Task[None] | None = None
+        # How often the store was asked.
+        self.polls = 0
+
+    def attach(self, subscription: Subscription) -> bool:
+        """Send what follows the subscription's position to it; false if the poll is past that."""
+        if self._task is None:
+            self._position = subscription.position
+            # Not in the context of the request that happens to be the first.
+            self._task = asyncio.get_running_loop().create_task(
+                self._run(), context=contextvars.Context()
+            )
+        elif self._position is not None and self._position > subscription.position:
+            return False
+        self._subscriptions.setdefault(subscription.repository_id, set()).add(subscription)
+        return True
+
+    def detach(self, subscription: Subscription) -> None:
+        """Send nothing more to it; the last one ends the poll."""
+        streams = self._subscriptions.get(subscription.repository_id, set())
+        streams.discard(subscription)
+        if not streams:
+            self._subscriptions.pop(subscription.repository_id, None)
+        if not self._subscriptions and self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    async def close(self) -> None:
+        """End the poll."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def _run(self) -> None:
+        while not self._is_stopping():
+            try:
+                await self._poll()
+            except StoreError as error:
+                _log.warning("streams wait for the store", reason=str(error))
+            except Exception:  # noqa: BLE001 - the streams of all tenants depend on it
+                _log.exception("unhandled error in the poll of streams")
+            await asyncio.sleep(POLL_SECONDS)
+        for streams in self._subscriptions.values():
+            for subscription in streams:
+                subscription.wake()
+
+    async def _poll(self) -> None:
+        is_all = False
+        while not is_all and self._position is not None:
+            self.polls += 1
+            found = await self._reader.list_arrivals(self._position, EVENTS_AT_ONCE)
+            # No wait from here on: a stream that attaches itself gets all that follows, or knows
+            # that it has to read on itself.
+            by_repository: dict[bytes, list[Arrival]] = {}
+            for row in found.rows:
+                if row.repository_id in self._subscriptions:
+                    by_repository.setdefault(row.repository_id, []).append(row)
+            for repository_id, rows in by_repository.items():
+                batch = make_batch(rows)
+                for subscription in self._subscriptions[repository_id]:
+                    subscription.offer(batch)
+            self._position, is_all = found.until, found.is_all
+            await asyncio.sleep(0)
+
+
+def make_batch(rows: list[Arrival]) -> Batch:
+    """Write events as server-sent events, to be shared by streams."""
+    frames = tuple(_write(row) for row in rows)
+    return Batch(tuple(row.key for row in rows), frames, b"".join(frames))
+
+
+def _write(row: Arrival) -> bytes:
+    # JSON text has no line break, and a type is one of the catalogue.
+    return b"id: %b\nevent: %b\ndata: %b\n\n" % (
+        write_id(row.key).encode(),
+        row.type.encode(),
+        row.body,
+    )
+
+
+def write_id(key: ArrivalKey) -> str:
+    """The id of an event in a stream, which names its place in the order of arrival."""
+    return f"{key.sequence}-{key.received_microseconds}-{key.id}"

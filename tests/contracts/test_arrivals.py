@@ -1,0 +1,123 @@
+"""Events in the order of arrival: none is missed, whatever its date."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from indexing.identifiers import derive_repository_id
+from indexing.models.arrivals import Arrival, ArrivalKey
+from indexing.models.events import StoredEvent
+from indexing.names import RepositoryName
+from indexing.store.elasticsearch import arrivals
+from indexing.store.interface import Store
+from tests.builders import FOREIGN, GADGETS, NOON, WIDGETS, after, make_event
+
+
+@pytest.fixture(autouse=True)
+def settled_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrivals, "SETTLING_SECONDS", 1.5)
+
+
+async def write(store: Store, *events: StoredEvent) -> None:
+    for name in {event.repository for event in events}:
+        await store.ensure_repository(name)
+    await store.write_events(events)
+
+
+async def follow(
+    store: Store,
+    position: ArrivalKey,
+    count: int,
+    limit: int = 100,
+    repository: RepositoryName | None = None,
+) -> tuple[list[Arrival], ArrivalKey]:
+    """Follow what arrives until there are so many; what comes twice counts once."""
+    found: dict[bytes, Arrival] = {}
+    deadline = time.monotonic() + 30
+    while len(found) < count:
+        assert time.monotonic() < deadline, [*found]
+        page = await store.list_arrivals(position, limit, repository)
+        assert len(page.rows) <= limit
+        assert page.until >= position
+        assert page.is_all == (len(page.rows) < limit)
+        for row in page.rows:
+            found.setdefault(row.body, row)
+        position = page.until
+        if page.is_all:
+            await asyncio.sleep(0.01)
+    return [*found.values()], position
+
+
+@pytest.mark.parametrize("limit", [1, 3, 100])
+async def test_events_come_as_they_arrive_and_not_by_their_dates(store: Store, limit: int) -> None:
+    await write(store, make_event(1))
+    position = await store.find_newest_arrival()
+    first = [make_event(2, after(days=-200)), make_event(3), make_event(4, after(hours=-1))]
+    await write(store, *first)
+    await write(store, make_event(1), make_event(5, after(days=-1)))
+    found, position = await follow(store, position, 4, limit)
+    assert [row.key.id for row in found] == [2, 3, 4, 5]
+    assert [row.body for row in found[:3]] == [event.body for event in first]
+    assert found[0].type == first[0].type
+    await write(store, make_event(6, after(days=-300)))
+    found, _ = await follow(store, position, 1, limit)
+    assert [row.key.id for row in found] == [6]
+
+
+async def test_it_goes_on_after_any_event(store: Store) -> None:
+    position = await store.find_newest_arrival()
+    await write(store, *(make_event(n, after(days=-n)) for n in range(7)))
+    await write(store, *(make_event(n, after(days=-n)) for n in range(7, 14)))
+    found, _ = await follow(store, position, 14)
+    for number, row in enumerate(found[:-1]):
+        rest, _ = await follow(store, row.key, 13 - number, 4)
+        assert rest == found[number + 1 :]
+    assert sorted(row.key for row in found) == [row.key for row in found]
+
+
+async def test_one_repository_can_be_followed_alone(store: Store) -> None:
+    await write(store, make_event(0), make_event(0, repository=FOREIGN))
+    position = await store.find_newest_arrival()
+    for n in range(1, 9):
+        await write(store, make_event(n), make_event(n, repository=(GADGETS, FOREIGN)[n % 2]))
+    every, _ = await follow(store, position, 16)
+    names = {derive_repository_id(name): name for name in (WIDGETS, GADGETS, FOREIGN)}
+    assert sorted((names[row.repository_id].key, row.key.id) for row in every) == sorted(
+        [(WIDGETS.key, n) for n in range(1, 9)]
+        + [((GADGETS, FOREIGN)[n % 2].key, n) for n in range(1, 9)]
+    )
+    own, _ = await follow(store, position, 4, 3, RepositoryName("UMBRELLA", "widgets"))
+    assert own == [row for row in every if names[row.repository_id] == FOREIGN]
+    unknown = await store.list_arrivals(position, 10, RepositoryName("no", "body"))
+    assert unknown.rows == ()
+
+
+async def test_what_arrives_after_retention_is_not_missed(store: Store) -> None:
+    await write(store, make_event(1), make_event(2, after(days=-40)))
+    position = await store.find_newest_arrival()
+    # The newest arrival is the oldest event.
+    await store.prune(after(days=-30), NOON)
+    await write(store, make_event(3))
+    found, position = await follow(store, position, 1)
+    assert [row.key.id for row in found] == [3]
+    await store.prune(after(days=30), NOON)
+    await write(store, make_event(4, after(days=31)), make_event(5, after(days=32)))
+    found, _ = await follow(store, position, 2)
+    assert [row.key.id for row in found] == [4, 5]
+
+
+async def test_several_writers_at_once_lose_nothing(store: Store) -> None:
+    await store.ensure_repository(WIDGETS)
+    position = await store.find_newest_arrival()
+
+    async def load(first: int) -> None:
+        for n in range(first, first + 100, 10):
+            await store.write_events([make_event(m, after(hours=-m)) for m in range(n, n + 10)])
+
+    loads = asyncio.gather(*(load(100 * n) for n in range(3)))
+    found, _ = await follow(store, position, 300, 50)
+    await loads
+    assert sorted(row.key.id for row in found) == list(range(300))

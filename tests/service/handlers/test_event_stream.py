@@ -1,0 +1,298 @@
+"""GET /v1/repos/{owner}/{repository}/logs/stream."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+import orjson
+import pytest
+
+from indexing.errors import StoreUnavailableError
+from indexing.store.elasticsearch import arrivals
+from service.context import LIFECYCLE
+from service.handlers import event_stream
+from service.handlers.event_stream import ARRIVALS, EVENT_STREAMS
+from service.middleware.admission_control import ADMISSION_CONTROL
+from service.streaming import hub
+from service.streaming.limits import StreamLimit
+from tests.builders import FOREIGN, GADGETS, NOON, after, make_event
+from tests.service.front_door import LOGS, FrontDoor
+
+STREAM = f"{LOGS}/stream"
+
+
+@pytest.fixture(autouse=True)
+def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrivals, "SETTLING_SECONDS", 0.4)
+    monkeypatch.setattr(hub, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(event_stream, "POLL_SECONDS", 0.02)
+
+
+@dataclass
+class Stream:
+    answer: aiohttp.ClientResponse
+    last_id: str = ""
+    retry: str = ""
+    comments: int = 0
+
+    async def block(self) -> dict[str, str] | None:
+        """The next event, or `None` at the end."""
+        fields: dict[str, str] = {}
+        async for line in self.answer.content:
+            text = line.decode().rstrip("\n")
+            name, _, value = text.partition(": ")
+            if name == "id":
+                self.last_id = value
+            elif name == "retry":
+                self.retry = value
+            elif text.startswith(":"):
+                self.comments += 1
+                return {}
+            if text and name:
+                fields[name] = value
+            elif "data" in fields:
+                return fields
+            else:
+                fields = {}
+        return None
+
+    async def ids(self, count: int) -> list[int]:
+        found: list[int] = []
+        async with asyncio.timeout(20):
+            while len(found) < count:
+                block = await self.block()
+                assert block is not None
+                if block:
+                    event = orjson.loads(block["data"])
+                    assert block["event"] == event["type"]
+                    found.append(event["id"])
+        return found
+
+
+@asynccontextmanager
+async def opened(door: FrontDoor, key: str | None = None, **headers: str) -> AsyncIterator[Stream]:
+    sent = {"Authorization": f"Bearer {key or door.key}"}
+    sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+    async with door.client.get(door.base + STREAM, headers=sent) as answer:
+        assert answer.status == 200, await answer.read()
+        yield Stream(answer)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while True:
+            if holds():
+                return
+            await asyncio.sleep(0.01)
+
+
+async def settle(door: FrontDoor, count: int) -> None:
+    """Wait until so many streams follow the poll."""
+    await until(lambda: sum(map(len, door.app[ARRIVALS]._subscriptions.values())) >= count)
+
+
+async def test_events_come_as_they_arrive(door: FrontDoor) -> None:
+    await door.store.write_events([make_event(1)])
+    async with opened(door) as stream:
+        assert stream.answer.headers["Content-Type"] == "text/event-stream"
+        assert stream.answer.headers["X-Request-Id"]
+        assert stream.answer.headers["Cache-Control"] == "private, no-cache"
+        await settle(door, 1)
+        late = make_event(2, after(days=-100), metadata={"text": "a\nb\u2028c\r"})
+        await door.store.ensure_repository(FOREIGN)
+        await door.store.write_events(
+            [late, make_event(9, repository=GADGETS), make_event(8, repository=FOREIGN)]
+        )
+        await door.store.write_events([make_event(3)])
+        block = None
+        while not block:
+            block = await stream.block()
+        assert block["data"].encode() == late.body
+        assert await stream.ids(1) == [3]
+    assert stream.retry == "2000"
+
+
+async def test_a_stream_resumes_after_the_last_event_that_was_received(door: FrontDoor) -> None:
+    async with opened(door) as stream:
+        await stream.answer.content.readuntil(b"\n\n")
+        await settle(door, 1)
+        await door.store.write_events([make_event(n, after(hours=-n)) for n in range(5)])
+        assert await stream.ids(3) == [0, 1, 2]
+        last_id = stream.last_id
+    await door.store.write_events([make_event(n, after(hours=-n)) for n in range(5, 1_300)])
+    async with opened(door, Last_Event_ID=last_id) as stream:
+        assert await stream.ids(1_297) == [*range(3, 1_300)]
+        await door.store.write_events([make_event(5_000)])
+        assert await stream.ids(1) == [5_000]
+
+
+async def test_a_client_without_an_event_resumes_where_it_began(door: FrontDoor) -> None:
+    async with opened(door) as stream:
+        first = await stream.answer.content.readuntil(b"\n\n")
+    last_id = first.split(b"\n")[0].removeprefix(b"id: ").decode()
+    await door.store.write_events([make_event(7)])
+    async with opened(door, Last_Event_ID=last_id) as stream:
+        assert await stream.ids(1) == [7]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    ["x", "1", "1-2", "1-2-3-4", "1-2-x", f"{2**64}-1-1", "-1-1-1", "1-1-99999999999999999999"],
+)
+async def test_what_is_no_id_is_refused(door: FrontDoor, bad: str) -> None:
+    answer = await door.get(STREAM, **{"Last-Event-ID": bad})
+    assert answer.status == 400
+    assert "Last-Event-ID" in answer.json["detail"]
+
+
+async def test_an_id_beyond_the_store_goes_on_from_now(door: FrontDoor) -> None:
+    async with opened(door, Last_Event_ID=f"{2**62}-1-1") as stream:
+        await settle(door, 1)
+        await door.store.write_events([make_event(1)])
+        assert await stream.ids(1) == [1]
+
+
+async def test_access_is_decided_as_for_any_read(door: FrontDoor) -> None:
+    assert (await door.get(STREAM, key="mw_x")).status == 403
+    assert (await door.get(STREAM, key=await door.new_key(owner="umbrella"))).status == 404
+    assert (await door.get("/v1/repos/acme/absent/logs/stream")).status == 404
+    head = await door.get(f"{STREAM}?x=1", method="HEAD")
+    assert (head.status, head.body) == (200, b"")
+    assert head.headers["X-Ignored-Parameters"] == "x"
+    assert door.app[EVENT_STREAMS].open == 0
+
+
+async def test_a_revoked_key_ends_its_streams(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_stream, "CHECK_SECONDS", 0.02)
+    key = await door.add_key(key_id="short-lived")
+    async with opened(door, key) as stream, opened(door) as other:
+        await settle(door, 2)
+        await door.store.revoke_key("short-lived", NOON)
+        async with asyncio.timeout(20):
+            while await stream.block() is not None:
+                pass
+        await door.store.write_events([make_event(1)])
+        assert await other.ids(1) == [1]
+
+
+async def test_an_idle_stream_has_comments(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_stream, "CHECK_SECONDS", 0.02)
+    monkeypatch.setattr(event_stream, "COMMENT_SECONDS", 0.06)
+    async with opened(door) as stream, asyncio.timeout(20):
+        while stream.comments < 3:
+            assert await stream.block() is not None
+
+
+async def test_streams_end_cleanly_when_the_process_stops(door: FrontDoor) -> None:
+    async with opened(door) as stream:
+        await settle(door, 1)
+        door.app[LIFECYCLE].stopping = True
+        async with asyncio.timeout(20):
+            rest = await stream.answer.content.read()
+        assert rest.endswith(b"retry: 2000\n\n")
+
+
+async def test_a_stream_holds_no_slot(door: FrontDoor) -> None:
+    async with opened(door):
+        await settle(door, 1)
+        assert door.app[ADMISSION_CONTROL].queue._count == 0
+
+
+async def test_a_slow_reader_is_cut_off_and_resumes(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "MAX_QUEUED_BYTES", 1_000)
+    monkeypatch.setattr(hub, "EVENTS_AT_ONCE", 3)
+    offered = hub.Subscription.take
+
+    async def never(self: hub.Subscription, _seconds: float) -> bytes:
+        await until(lambda: self.is_cut_off)
+        return b""
+
+    monkeypatch.setattr(hub.Subscription, "take", never)
+    async with opened(door) as stream:
+        first = await stream.answer.content.readuntil(b"\n\n")
+        await settle(door, 1)
+        await door.store.write_events([make_event(n) for n in range(60)])
+        with pytest.raises((aiohttp.ClientPayloadError, aiohttp.ClientConnectionError)):
+            async with asyncio.timeout(20):
+                await stream.answer.content.read()
+    monkeypatch.setattr(hub.Subscription, "take", offered)
+    last_id = first.split(b"\n")[0].removeprefix(b"id: ").decode()
+    async with opened(door, Last_Event_ID=last_id) as stream:
+        assert await stream.ids(60) == [*range(60)]
+
+
+async def test_streams_go_on_when_the_store_was_away(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, failed = door.reader.list_arrivals, asyncio.Event()
+    away = False
+
+    async def fail(*about: Any) -> Any:
+        if away:
+            failed.set()
+            raise StoreUnavailableError("away")
+        return await read(*about)
+
+    monkeypatch.setattr(door.reader, "list_arrivals", fail)
+    async with opened(door) as stream:
+        await settle(door, 1)
+        away = True
+        await door.store.write_events([make_event(1)])
+        await failed.wait()
+        away = False
+        assert await stream.ids(1) == [1]
+
+
+async def test_many_streams_cost_one_poll(door: FrontDoor) -> None:
+    async with opened(door) as one:
+        await settle(door, 1)
+        others = [opened(door) for _ in range(20)]
+        streams = [await each.__aenter__() for each in others]
+        await settle(door, 21)
+        before = door.app[ARRIVALS].polls
+        await door.store.write_events([make_event(1)])
+        for stream in (one, *streams):
+            assert await stream.ids(1) == [1]
+        rounds = door.app[ARRIVALS].polls - before
+        # A poll each 20 ms over Elasticsearch, whatever the number of streams.
+        assert rounds < 200
+        for each in others:
+            await each.__aexit__(None, None, None)
+    await until(lambda: door.app[EVENT_STREAMS].open == 0)
+    assert door.app[ARRIVALS]._subscriptions == {}
+
+
+async def test_a_credential_has_a_limit_of_streams(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(door.app[EVENT_STREAMS], "_of_one", 2)
+    monkeypatch.setattr(door.app[EVENT_STREAMS], "_in_all", 3)
+    async with opened(door), opened(door):
+        refused = await door.get(STREAM)
+        assert (refused.status, refused.headers["Retry-After"]) == (429, "5")
+        async with opened(door, await door.new_key()):
+            refused = await door.get(STREAM, key=await door.new_key())
+            assert refused.status == 503
+
+
+def test_a_stream_is_released_once() -> None:
+    limit = StreamLimit(1, 1)
+    release = limit.take("a")
+    release()
+    release()
+    again = limit.take("a")
+    release()
+    assert limit.open == 1
+    again()
+    assert limit.open == 0

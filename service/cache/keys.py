@@ -69,13 +69,3 @@ quarantines_namespace: Final[Callable[[RepositoryName], str]] = "quarantines {0.
 def test_namespace(repository: RepositoryName, test_id: bytes) -> str:
     """The namespace of some tests of a repository: those whose ids begin alike."""
     return f"tests {repository.key} {test_id.hex()[:_TEST_DIGITS]}"
-
-
-def namespaces_of(kind: Kind, repository: RepositoryName) -> tuple[str, ...]:
-    """The namespaces of all answers of that kind about a repository; not those of one test."""
-    common = (EVERYTHING, repository_namespace(repository))
-    if kind is Kind.SEARCH:
-        return (*common, search_namespace(repository))
-    if kind in (Kind.QUARANTINE, Kind.QUARANTINES):
-        return (*common, quarantines_namespace(repository))
-    return common

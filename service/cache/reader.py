@@ -33,7 +33,9 @@ from service.cache.keys import (
     EVERYTHING,
     CacheKey,
     Kind,
-    namespaces_of,
+    quarantines_namespace,
+    repository_namespace,
+    search_namespace,
     test_namespace,
 )
 from service.cache.session import Cache, CacheSession
@@ -108,6 +110,16 @@ def key_of_credential(digest: bytes) -> CacheKey:
 def key_of_repository(name: RepositoryName) -> CacheKey:
     """Of the stored spelling of a repository. It does not change once the repository is known."""
     return CacheKey(Kind.REPOSITORY, f"{Kind.REPOSITORY.value}:{name.key}:", (EVERYTHING,))
+
+
+def namespaces_of(kind: Kind, repository: RepositoryName) -> tuple[str, ...]:
+    """The namespaces of all answers of that kind about a repository; not those of one test."""
+    common = (EVERYTHING, repository_namespace(repository))
+    if kind is Kind.SEARCH:
+        return (*common, search_namespace(repository))
+    if kind in (Kind.QUARANTINE, Kind.QUARANTINES):
+        return (*common, quarantines_namespace(repository))
+    return common
 
 
 def key_of_answer(kind: Kind, repository: RepositoryName, canonical: bytes) -> CacheKey:

@@ -15,9 +15,10 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -90,7 +91,9 @@ class Connections:
         self._path = path
         self._quick = _connect(path, READER_BUSY_SECONDS, ReadingConnection)
         self._quick.execute("PRAGMA query_only = ON")
-        self._own_writes = OwnWrites(self._quick)
+        self._own_writes = OwnWrites(self._quick, partial(translated_errors, path))
+        # Returns a value that changes when another process commits.
+        self.revision = self._own_writes.revision
         self._loop_slots = FairQueue(1)
         self._slow_slots = FairQueue(SLOW_READS_AT_ONCE)
         self._write_slots = FairQueue(1)
@@ -117,15 +120,6 @@ class Connections:
             finally:
                 connection.close()
             return cls(path)
-
-    def revision(self) -> Hashable:
-        """Return a value that changes when another process commits."""
-        # Every cached read asks for it, and entering a context manager takes as long as the query.
-        try:
-            return self._own_writes.revision()
-        except sqlite3.Error:
-            with translated_errors(self._path):
-                raise
 
     async def read(self, work: Work[T]) -> T:
         """Run a read on the event loop; one that takes too long there runs in a thread."""

@@ -10,15 +10,19 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 
 class OwnWrites:
     """The commits of one process; `quick` is a reading connection of the event loop."""
 
-    def __init__(self, quick: sqlite3.Connection) -> None:
+    def __init__(
+        self, quick: sqlite3.Connection, translated: Callable[[], AbstractContextManager[None]]
+    ) -> None:
+        """`translated` is a context in which the errors of SQLite become those of the package."""
         self._quick = quick
+        self._translated = translated
         self._seen: int | None = None
         self._seen_of_others: int | None = None
         self._revision = 0
@@ -33,7 +37,12 @@ class OwnWrites:
 
         Call it on the event loop.
         """
-        version = _version_of(self._quick)
+        # Every cached read asks for it, and entering a context manager takes as long as the query.
+        try:
+            version = _version_of(self._quick)
+        except sqlite3.Error:
+            with self._translated():
+                raise
         if version != self._seen:
             self._seen = version
             # Read after the version above: what that has seen of others, this has seen too.

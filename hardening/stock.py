@@ -10,7 +10,8 @@ from http import HTTPStatus
 
 from hardening.ground import Ground
 from hardening.wire import Wire
-from indexing.identifiers import derive_test_id
+from indexing.failures.fingerprint import find_shape
+from indexing.identifiers import derive_failure_id, derive_test_id
 from indexing.models.executions import Conclusion
 from indexing.models.keys import Scope
 from indexing.models.quarantines import QuarantineRequest
@@ -22,6 +23,7 @@ from tests.builders import make_event, make_executions, make_run
 from tests.places import Place
 
 TESTS = tuple(f"suite.test_{number:02}" for number in range(25))
+FAILING = "suite.test_failing"
 EVENTS = 40
 _WARM = 20
 # A range whose bars do not move with the time.
@@ -40,6 +42,15 @@ class Stock:
     def test_id(self) -> str:
         return str(derive_test_id(self.name, TESTS[0]))
 
+    @property
+    def failing_id(self) -> str:
+        return str(derive_test_id(self.name, FAILING))
+
+    @property
+    def failure_id(self) -> str:
+        shape = find_shape(self.mark)
+        return str(derive_failure_id(derive_test_id(self.name, FAILING), "", shape))
+
     def targets(
         self, *, spelled: RepositoryName | None = None, of: Stock | None = None
     ) -> dict[str, str]:
@@ -53,6 +64,9 @@ class Stock:
             "test": f"{ci}/tests/{ids.test_id}",
             "quarantines": f"{ci}/quarantines",
             "quarantine": f"{ci}/quarantines/{ids.quarantine_id}",
+            "executions": f"{ci}/tests/{ids.test_id}/executions?per_page=5",
+            "failures": f"{ci}/tests/{ids.failing_id}/failures",
+            "failure": f"{ci}/tests/{ids.failing_id}/failures/{ids.failure_id}",
         }
 
 
@@ -107,6 +121,10 @@ async def _fill_one(store: Store, name: RepositoryName, number: int) -> Stock:
     await store.write_executions(
         name, run, make_executions(run, results, now, repository=name, filepath=mark)
     )
+    failed = make_executions(
+        run, [(FAILING, Conclusion.FAILED)], now, repository=name, failure_message=mark
+    )
+    await store.write_executions(name, run, failed)
     await store.refresh_tests(now)
     request = QuarantineRequest(TESTS[1], mark)
     quarantine, _ = await store.add_quarantine(name, request, now)

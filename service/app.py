@@ -34,6 +34,8 @@ from service.handlers import (
     event_aggregate,
     event_stream,
     events,
+    executions,
+    failures,
     operations,
     quarantine_changes,
     quarantines,
@@ -67,6 +69,9 @@ _READ_HANDLERS: Final[Mapping[Operation, RouteHandler]] = {
     Operation.TEST: tests.get_test,
     Operation.QUARANTINES: quarantines.list_quarantines,
     Operation.QUARANTINE: quarantines.get_quarantine,
+    Operation.EXECUTIONS: executions.list_executions,
+    Operation.FAILURES: failures.list_failures,
+    Operation.FAILURE: failures.get_failure,
     Operation.QUARANTINE_CHANGES: quarantine_changes.list_changes,
 }
 # Those that change something by hand.

@@ -29,6 +29,11 @@ from service.routes import (
     Route,
 )
 from service.schemas.fields import Fragment
+from service.schemas.insight_answers import (
+    ExecutionPageAnswer,
+    FailureDetailAnswer,
+    FailurePageAnswer,
+)
 from service.schemas.responses import (
     AddedQuarantineAnswer,
     EventAggregateAnswer,
@@ -64,6 +69,9 @@ _ANSWERS: Final[Mapping[str, type[Schema]]] = {
     # Before the list of them, which would make it a component itself.
     "Quarantine": QuarantineAnswer,
     "Quarantines": QuarantinesAnswer,
+    "ExecutionPage": ExecutionPageAnswer,
+    "FailurePage": FailurePageAnswer,
+    "FailureDetail": FailureDetailAnswer,
     "QuarantineChanges": QuarantineChangesAnswer,
     "AddedQuarantine": AddedQuarantineAnswer,
     "Problem": ProblemAnswer,

@@ -17,6 +17,7 @@ from service.http.accept import CSV, NDJSON
 from service.http.methods import READS
 from service.http.operations import Operation
 from service.http.path_params import (
+    FAILURE_ID,
     OWNER,
     QUARANTINE_ID,
     REPOSITORY,
@@ -25,6 +26,7 @@ from service.http.path_params import (
     PathParameter,
 )
 from service.schemas.bodies import QuarantineBody
+from service.schemas.insight_queries import ExecutionsQuery, FailuresQuery
 from service.schemas.queries import (
     EventAggregateQuery,
     EventsQuery,
@@ -169,6 +171,35 @@ GET_QUARANTINE: Final = Route(
     answer="Quarantine",
     tagged=True,
 )
+LIST_EXECUTIONS: Final = ListRoute(
+    operation=Operation.EXECUTIONS,
+    url="/v1/ci/{owner}/repositories/{repository}/tests/{test_id}/executions",
+    operation_id="listExecutions",
+    summary="List the executions of a test",
+    path=(OWNER, REPOSITORY, TEST_ID),
+    answer="ExecutionPage",
+    query=ExecutionsQuery(),
+    tagged=True,
+)
+LIST_FAILURES: Final = ListRoute(
+    operation=Operation.FAILURES,
+    url="/v1/ci/{owner}/repositories/{repository}/tests/{test_id}/failures",
+    operation_id="listFailures",
+    summary="List the failures of a test, those that say the same as one",
+    path=(OWNER, REPOSITORY, TEST_ID),
+    answer="FailurePage",
+    query=FailuresQuery(),
+    tagged=True,
+)
+GET_FAILURE: Final = Route(
+    operation=Operation.FAILURE,
+    url="/v1/ci/{owner}/repositories/{repository}/tests/{test_id}/failures/{failure_id}",
+    operation_id="getFailure",
+    summary="Get a failure of a test with its newest events",
+    path=(OWNER, REPOSITORY, TEST_ID, FAILURE_ID),
+    answer="FailureDetail",
+    tagged=True,
+)
 LIST_QUARANTINE_CHANGES: Final = ListRoute(
     operation=Operation.QUARANTINE_CHANGES,
     url="/v1/ci/{owner}/repositories/{repository}/quarantines/changes",
@@ -232,6 +263,9 @@ READ_ROUTES: Final = (
     LIST_QUARANTINES,
     LIST_QUARANTINE_CHANGES,
     GET_QUARANTINE,
+    LIST_EXECUTIONS,
+    LIST_FAILURES,
+    GET_FAILURE,
 )
 # What people do with a key of their own.
 CHANGE_ROUTES: Final = (ADD_QUARANTINE, REMOVE_QUARANTINE)

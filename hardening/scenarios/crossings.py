@@ -35,6 +35,8 @@ NAMES = (
     "acme/widgets",
     "acme/gadgets",
 )
+# Their paths hold the id of something in the repository.
+_BY_ID = frozenset({"test", "quarantine", "executions", "failures", "failure"})
 _MARK = re.compile(rb"mark-\d{3}\.")
 
 
@@ -162,7 +164,7 @@ async def _make_probes(stocks: Sequence[Stock], keys: Keys) -> list[Probe]:
             for other in stocks:
                 if other is stock:
                     continue
-                if operation in ("test", "quarantine"):
+                if operation in _BY_ID:
                     target = stock.targets(of=other)[operation]
                     found.append(Probe(target, own, HTTPStatus.NOT_FOUND))
                 found.append(Probe(other.targets()[operation], own, HTTPStatus.NOT_FOUND))

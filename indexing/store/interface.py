@@ -39,6 +39,7 @@ from indexing.models.selections import ExecutionSelection, SelectionExtent
 from indexing.models.tests import IdentityKey, TestDetail, TestIdentity, TestQuery
 from indexing.names import RepositoryName
 from indexing.pruning import PruneRun
+from indexing.store.insights import InsightReader
 
 # Called with the number of tests that a long call has refreshed so far.
 Steps = Callable[[int], None]
@@ -109,7 +110,7 @@ class StoreStatus:
     stale_tests: int
 
 
-class Reader(Protocol):
+class Reader(InsightReader, Protocol):
     """The reads that the API needs of a store.
 
     Paged lists take an anchor and a limit of at least 1. A page holds the rows nearest to the

@@ -61,6 +61,7 @@ from service.cache.keys import (
     search_namespace,
     test_namespace,
 )
+from service.cache.passed_on_insights import PassedOnInsights
 
 # More changed tests than this are invalidated as a whole: each one is a command to Redis.
 _MAX_NAMESPACES: Final = 2_000
@@ -73,10 +74,11 @@ class Invalidator(Protocol):
         """Make everything cached in these namespaces invalid."""
 
 
-class InvalidatingStore(Store):
+class InvalidatingStore(PassedOnInsights, Store):
     """A store whose writes show in the next read of every process."""
 
     def __init__(self, store: Store, invalidator: Invalidator) -> None:
+        super().__init__(store)
         self._store = store
         self._invalidator = invalidator
         # By repository: the namespaces that refreshes in progress have changed so far.

@@ -1,22 +1,29 @@
-"""The steps that all lists share: read the parameters and the cursor, and make the links."""
+"""The steps that all lists share: read the parameters, the cursor and the page; make the links."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from aiohttp import web
 from multidict import CIMultiDict
 
-from indexing.models.paging import Anchor
+from indexing.models.paging import Anchor, Page
 from indexing.names import RepositoryName
+from service.cache.answers import Answer, make_answer
 from service.context import CONTEXT, REPOSITORY, Context
+from service.http import problems
 from service.pagination.cursor import Ends, KeyCodec, Position, Window
 from service.pagination.paginator import ListQuery, Paginator, links, start_paginator
+from service.pagination.sort_keys import pack_ends
 from service.routes import ListRoute
+from service.schemas.compiled import Encoder
+from service.schemas.limits import DEFAULT_PER_PAGE
+from service.schemas.responses import Rows
 
 K = TypeVar("K")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +68,10 @@ def open_list(request: web.Request, endpoint: ListEndpoint[K]) -> OpenList[K]:
         Problem: as `start_paginator` does.
     """
     context, repository = request.app[CONTEXT], request[REPOSITORY]
+    # No repository holds a slash after its own.
+    within = "".join(
+        f"/{request.match_info[each.name].lower()}" for each in endpoint.route.path[2:]
+    )
     query, paginator, position = start_paginator(
         endpoint.route.query,
         request.rel_url.raw_query_string,
@@ -68,8 +79,31 @@ def open_list(request: web.Request, endpoint: ListEndpoint[K]) -> OpenList[K]:
         endpoint.route.operation,
         repository,
         endpoint.keys,
+        within,
     )
     anchor = Anchor(position.key, position.backward)
     return OpenList(
         request, context, repository, query, paginator, position, query.parameters, anchor
     )
+
+
+async def read_page(
+    opened: OpenList[K],
+    endpoint: ListEndpoint[K],
+    read: Callable[[Anchor[K], int], Coroutine[Any, Any, Page[R] | None]],
+    key_of: Callable[[R], K],
+    encode: Encoder,
+    *,
+    missing: str = "test",
+) -> Answer:
+    """One page of an opened list as `read` gives it; nothing is cached.
+
+    Raises:
+        Problem: 404 for what is `missing` where `read` gives `None`.
+    """
+    per_page = opened.parameters["per_page"] or DEFAULT_PER_PAGE
+    page = await read(opened.anchor, per_page)
+    if page is None:
+        raise problems.not_found(missing)
+    body = encode(Rows(page.rows, len(page.rows), per_page))
+    return make_answer(body, pack_ends(page, key_of, endpoint.keys))

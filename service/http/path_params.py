@@ -66,3 +66,8 @@ QUARANTINE_ID: Final = PathParameter(
     read_uuid,
     {"type": "string", "format": "uuid", "pattern": f"^{UUID_PATTERN}$"},
 )
+FAILURE_ID: Final = PathParameter(
+    "failure_id",
+    read_uuid,
+    {"type": "string", "format": "uuid", "pattern": f"^{UUID_PATTERN}$"},
+)

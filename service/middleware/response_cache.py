@@ -194,6 +194,18 @@ def respond(
     return _make_response(request, answer, headers)
 
 
+def respond_uncached(
+    request: BaseRequest,
+    answer: Answer,
+    links: CIMultiDict[str] | None = None,
+    *,
+    ignored: str | None,
+) -> StreamResponse:
+    """The last step of a handler whose answer depends on more than what is invalidated."""
+    etag = tag_of(answer, () if links is None else links.values())
+    return _make_response(request, answer, headers_of(links, etag=etag, ignored=ignored))
+
+
 def _make_response(
     request: BaseRequest, answer: Answer, headers: CIMultiDict[str]
 ) -> StreamResponse:

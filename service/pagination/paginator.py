@@ -105,10 +105,12 @@ def start_paginator(
     operation: Operation,
     repository: RepositoryName,
     codec: KeyCodec[K],
+    within: str = "",
 ) -> tuple[ListQuery, Paginator[K], Position[K]]:
     """Read the parameters of a list: gives them, their paginator, and the position of the page.
 
-    The page size is not bound to the cursor: it may change between pages.
+    The page size is not bound to the cursor: it may change between pages. `within` is what the list
+    is about, if that is not the whole repository: it binds the cursor too.
 
     Raises:
         Problem: 422 that names every wrong parameter, the cursor too; 409 for a cursor of another
@@ -117,7 +119,7 @@ def start_paginator(
     read = _read_again if len(raw_query) <= _SHORT_QUERY else _read
     query = read(schema, raw_query)
     errors = list(query.errors)
-    scope = scope_of(operation.value, repository.key, query.canonical)
+    scope = scope_of(operation.value, repository.key + within, query.canonical)
     paginator = Paginator(signer, scope, repository, codec)
     position: Position[K] = Position()
     elsewhere = False

@@ -13,6 +13,9 @@ MAX_STARS: Final = 16
 MAX_GLOB_COST: Final = 500
 MAX_REF_LENGTH: Final = 255
 MAX_PER_PAGE: Final = 100
+# A year and a month: a year's range can be compared with the month before it.
+MAX_RANGE_DAYS: Final = 400
+RANGE_DAYS: Final = 30
 DEFAULT_PER_PAGE: Final = 10
 
 # Some proxies stop at 8 KB for all headers, and a page carries up to four cursors. Beside a long

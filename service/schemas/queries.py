@@ -140,11 +140,11 @@ class Patterns(AnyOf):
         return patterns
 
 
-def _absent() -> None:
+def absent() -> None:
     """What an absent parameter loads as; a plain `None` would be a documented default."""
 
 
-def _says(text: str) -> dict[str, str]:
+def says(text: str) -> dict[str, str]:
     return {"description": text}
 
 
@@ -161,14 +161,14 @@ class PagedQuery(Query):
     cursor = Text(
         low=1,
         high=CURSOR_MAX_LENGTH,
-        load_default=_absent,
-        metadata=_says("Opaque; take it from a Link header."),
+        load_default=absent,
+        metadata=says("Opaque; take it from a Link header."),
     )
     per_page = Number(
         1,
         MAX_PER_PAGE,
-        load_default=_absent,
-        metadata=_says(f"The number of items per page; default {DEFAULT_PER_PAGE}."),
+        load_default=absent,
+        metadata=says(f"The number of items per page; default {DEFAULT_PER_PAGE}."),
     )
 
 
@@ -186,52 +186,52 @@ class EventFilters(Query):
     pull_request = AnyOf(
         Number(0, MAX_INTEGER),
         load_default=tuple,
-        metadata=_says("Events of any of these pull requests."),
+        metadata=says("Events of any of these pull requests."),
     )
     base_ref = Text(
         low=1,
         high=MAX_REF_LENGTH,
-        load_default=_absent,
-        metadata=_says("Events of pull requests to this base ref."),
+        load_default=absent,
+        metadata=says("Events of pull requests to this base ref."),
     )
     event_type = AnyOf(
-        _event_types(), load_default=tuple, metadata=_says("Events of any of these types.")
+        _event_types(), load_default=tuple, metadata=says("Events of any of these types.")
     )
     trigger = AnyOf(
         Text(high=MAX_TRIGGER_LENGTH),
         load_default=tuple,
-        metadata=_says("Events with any of these triggers."),
+        metadata=says("Events with any of these triggers."),
     )
     outcome = AnyOf(
-        _outcomes(), load_default=tuple, metadata=_says("Events with any of these outcomes.")
+        _outcomes(), load_default=tuple, metadata=says("Events with any of these outcomes.")
     )
     not_event_type = AnyOf(
         _event_types(),
         load_default=tuple,
-        metadata=_says("Not of these types, even if also included."),
+        metadata=says("Not of these types, even if also included."),
     )
     not_trigger = AnyOf(
         Text(high=MAX_TRIGGER_LENGTH),
         load_default=tuple,
-        metadata=_says("Not with these triggers, even if also included."),
+        metadata=says("Not with these triggers, even if also included."),
     )
     not_outcome = AnyOf(
         _outcomes(),
         load_default=tuple,
-        metadata=_says("Not with these outcomes, even if also included."),
+        metadata=says("Not with these outcomes, even if also included."),
     )
     not_pull_request = AnyOf(
         Number(0, MAX_INTEGER),
         load_default=tuple,
-        metadata=_says("Not of these pull requests, even if also included."),
+        metadata=says("Not of these pull requests, even if also included."),
     )
     received_from = Moment(
-        load_default=_absent,
-        metadata=_says("Start of the range, inclusive; default received_to minus 1 day."),
+        load_default=absent,
+        metadata=says("Start of the range, inclusive; default received_to minus 1 day."),
     )
     received_to = Moment(
-        load_default=_absent,
-        metadata=_says("End of the range, exclusive; default now."),
+        load_default=absent,
+        metadata=says("End of the range, exclusive; default now."),
     )
 
     @validates_schema(skip_on_field_errors=False)
@@ -259,7 +259,7 @@ class TestsQuery(PagedQuery):
         Pattern(),
         required=True,
         error_messages={"required": "is required"},
-        metadata=_says(
+        metadata=says(
             "Tests whose whole name matches any of these: `*` matches any run of characters, `?` "
             f"exactly one, everything else itself. At most {MAX_STARS} `*` each, and at most "
             f"{MAX_GLOB_COST} wildcards in all, not counting `?` before the first `*`."
@@ -268,16 +268,16 @@ class TestsQuery(PagedQuery):
     sort = Choice(
         *(sort.value for sort in TestSort),
         load_default=TestSort.EXECUTIONS_COUNT.value,
-        metadata=_says("The sort field; ties are sorted by name."),
+        metadata=says("The sort field; ties are sorted by name."),
     )
-    direction = Choice("asc", "desc", load_default="desc", metadata=_says("The sort direction."))
-    pipeline_name = AnyOf(Text(), load_default=tuple, metadata=_says("Only of these pipelines."))
+    direction = Choice("asc", "desc", load_default="desc", metadata=says("The sort direction."))
+    pipeline_name = AnyOf(Text(), load_default=tuple, metadata=says("Only of these pipelines."))
     pipeline_name_exclude = AnyOf(
-        Text(), load_default=tuple, metadata=_says("Not of these pipelines, even if also included.")
+        Text(), load_default=tuple, metadata=says("Not of these pipelines, even if also included.")
     )
-    job_name = AnyOf(Text(), load_default=tuple, metadata=_says("Only of these jobs."))
+    job_name = AnyOf(Text(), load_default=tuple, metadata=says("Only of these jobs."))
     job_name_exclude = AnyOf(
-        Text(), load_default=tuple, metadata=_says("Not of these jobs, even if also included.")
+        Text(), load_default=tuple, metadata=says("Not of these jobs, even if also included.")
     )
 
 
@@ -291,12 +291,12 @@ class QuarantinesQuery(PagedQuery):
     branch = Text(
         low=1,
         high=MAX_REF_LENGTH,
-        load_default=_absent,
-        metadata=_says("Quarantines that apply to this branch."),
+        load_default=absent,
+        metadata=says("Quarantines that apply to this branch."),
     )
-    test_id = Uuid(load_default=_absent, metadata=_says("Quarantines of this test."))
+    test_id = Uuid(load_default=absent, metadata=says("Quarantines of this test."))
     source = Choice(
         *(source.value for source in QuarantineSource),
-        load_default=_absent,
-        metadata=_says("Quarantines with this source."),
+        load_default=absent,
+        metadata=says("Quarantines with this source."),
     )

@@ -37,7 +37,7 @@ A_TEST_ID = "3f0c9a4e-8d1b-5f6a-9c2d-0123456789ab"
 
 
 def operations(owner: str = "acme", repository: str = "widgets") -> dict[str, str]:
-    """A valid path and query of each of the five operations."""
+    """A valid path and query of each operation that reads."""
     ci = f"/v1/ci/{owner}/repositories/{repository}"
     return {
         "events": f"/v1/repos/{owner}/{repository}/logs",
@@ -45,6 +45,9 @@ def operations(owner: str = "acme", repository: str = "widgets") -> dict[str, st
         "test": f"{ci}/tests/{A_TEST_ID}",
         "quarantines": f"{ci}/quarantines",
         "quarantine": f"{ci}/quarantines/{A_TEST_ID}",
+        "executions": f"{ci}/tests/{A_TEST_ID}/executions",
+        "failures": f"{ci}/tests/{A_TEST_ID}/failures",
+        "failure": f"{ci}/tests/{A_TEST_ID}/failures/{A_TEST_ID}",
     }
 
 

@@ -54,6 +54,7 @@ from indexing.store.elasticsearch.indices.layout import Layout
 from indexing.store.elasticsearch.indices.setup import ensure_layout
 from indexing.store.elasticsearch.indices.time_slices import TimeSlices
 from indexing.store.elasticsearch.indices.turns import Turns
+from indexing.store.elasticsearch.insights import ElasticsearchInsights
 from indexing.store.elasticsearch.search import pages
 from indexing.store.interface import (
     EventOutcome,
@@ -67,11 +68,11 @@ from indexing.store.interface import (
 )
 
 
-class ElasticsearchStore(Store):
+class ElasticsearchStore(ElasticsearchInsights, Store):
     """The indices of one prefix in one cluster; any number of processes may use them at once."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+        super().__init__(cluster)
         self._events = EventWriter(cluster)
 
     @classmethod

@@ -63,6 +63,7 @@ from indexing.store.sqlite import (
 )
 from indexing.store.sqlite.connections import Connections
 from indexing.store.sqlite.event_plan import make_plan
+from indexing.store.sqlite.insights import SqliteInsights
 from indexing.store.sqlite.pace import TRANSACTION_SECONDS, Pace
 from indexing.store.sqlite.search import pages
 from indexing.store.sqlite.search.pages import choose_strategy
@@ -73,11 +74,11 @@ _PRUNED_A_STEP: Final = 10_000
 _REMOVED_A_STEP: Final = 5_000
 
 
-class SqliteStore(Store):
+class SqliteStore(SqliteInsights, Store):
     """One SQLite file. Any number of processes may open it; one at a time writes."""
 
     def __init__(self, connections: Connections) -> None:
-        self._connections = connections
+        super().__init__(connections)
         self._events_pace = Pace()
         self._executions_pace = Pace()
 

@@ -1,0 +1,34 @@
+"""The reads of the insights over the cluster; each method delegates to its module."""
+
+from __future__ import annotations
+
+import uuid
+
+from indexing.models.failures import Failure, FailureDetail, FailureKey, FailureQuery
+from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, ListedExecution
+from indexing.models.paging import Anchor, Page
+from indexing.store.elasticsearch import failures, listed_executions
+from indexing.store.elasticsearch.cluster import Cluster
+from indexing.store.insights import InsightReader
+
+
+class ElasticsearchInsights(InsightReader):
+    """The part of the store that answers the insights."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def list_executions(
+        self, query: ExecutionQuery, anchor: Anchor[ExecutionKey], limit: int
+    ) -> Page[ListedExecution] | None:
+        return await listed_executions.list_executions(self._cluster, query, anchor, limit)
+
+    async def list_failures(
+        self, query: FailureQuery, anchor: Anchor[FailureKey], limit: int
+    ) -> Page[Failure] | None:
+        return await failures.list_failures(self._cluster, query, anchor, limit)
+
+    async def get_failure(
+        self, query: FailureQuery, failure_id: uuid.UUID, events: int
+    ) -> FailureDetail | None:
+        return await failures.get_failure(self._cluster, query, failure_id, events)

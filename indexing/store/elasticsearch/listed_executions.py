@@ -1,0 +1,133 @@
+"""The executions of one test, newest first, over the slices of the asked range."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from indexing.models.executions import Conclusion
+from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, ListedExecution
+from indexing.models.paging import Anchor, Page
+from indexing.names import RepositoryName
+from indexing.store.elasticsearch.client import paging
+from indexing.store.elasticsearch.cluster import Cluster, routing_of
+from indexing.store.elasticsearch.derived.observation_clauses import TIME
+from indexing.store.elasticsearch.indices.retention import Retention
+from indexing.store.elasticsearch.indices.slices import slices_between
+from indexing.timestamps import from_microseconds, to_microseconds
+
+# The time determines the slice, so id and time are unique together.
+ORDER: Final = (TIME, "execution_id")
+FIELDS: Final = (
+    "execution_id",
+    TIME,
+    "conclusion",
+    "needed_retries",
+    "duration",
+    "branch",
+    "commit",
+    "pipeline_name",
+    "job_name",
+    "run_id",
+    "attempt",
+    "pull_number",
+    "job_url",
+    "failure_id",
+)
+
+
+async def list_executions(
+    cluster: Cluster, query: ExecutionQuery, anchor: Anchor[ExecutionKey], limit: int
+) -> Page[ListedExecution] | None:
+    if not await is_test_known(cluster, query.repository, query.test_id):
+        return None
+    if query.start >= query.end:
+        return Page((), has_previous=False, has_next=False)
+    retention = await cluster.control.read_retention()
+    key = anchor.key
+    beside = None
+    if key is not None:
+        moment = to_microseconds(key.finished_at)
+        itself = [{"ids": {"values": [key.id.hex()]}}, {"term": {TIME: moment}}]
+        beside = paging.Beside((moment, key.id.hex()), {"bool": {"filter": itself}})
+    page, _ = await paging.read_page(
+        cluster.connection,
+        paging.List(
+            index=slices_of(cluster, query.start, query.end),
+            routing=routing_of(query.repository),
+            query=_query_of(query, retention),
+            order=ORDER,
+            ascending=False,
+            fields=FIELDS,
+        ),
+        row_of,
+        beside=beside,
+        backward=anchor.backward,
+        limit=limit,
+    )
+    return page
+
+
+async def is_test_known(cluster: Cluster, repository: RepositoryName, test_id: uuid.UUID) -> bool:
+    """Return whether the test belongs to the repository."""
+    routing = routing_of(repository)
+    (found,) = await cluster.connection.get_many(
+        [(cluster.layout.tests, str(test_id), routing)], fields=("repository_id",)
+    )
+    return found is not None and found.source["repository_id"] == routing
+
+
+def slices_of(cluster: Cluster, start: datetime, end: datetime) -> str:
+    """Return the indices that hold the range, because a search queries all that it names."""
+    names = slices_between(start, end)
+    if names is None:
+        return cluster.layout.executions
+    # As patterns, because a month without executions has no index.
+    return ",".join(cluster.layout.executions_of(f"{name}*") for name in names)
+
+
+def any_of(fields: Mapping[str, Iterable[str]]) -> list[dict[str, Any]]:
+    """Build the clauses that each field has one of its values, if it has any."""
+    return [{"terms": {field: [*values]}} for field, values in fields.items() if values]
+
+
+def _query_of(query: ExecutionQuery, retention: Retention) -> dict[str, Any]:
+    start, end = to_microseconds(query.start), to_microseconds(query.end)
+    filters: list[dict[str, Any]] = [
+        {"term": {"repository_id": routing_of(query.repository)}},
+        {"term": {"test_id": str(query.test_id)}},
+        {"range": {TIME: {"gte": start, "lt": end}}},
+        *any_of(
+            {
+                "branch": query.branches,
+                "commit": query.commits,
+                "pipeline_name": query.pipelines,
+                "job_name": query.jobs,
+                "conclusion": [each.value for each in query.conclusions],
+            }
+        ),
+    ]
+    return {"bool": {"filter": filters, "must_not": retention.hidden(TIME)}}
+
+
+def row_of(hit: paging.Hit) -> ListedExecution:
+    source = hit["_source"]
+    failure = source.get("failure_id")
+    return ListedExecution(
+        key=ExecutionKey(from_microseconds(source[TIME]), bytes.fromhex(source["execution_id"])),
+        conclusion=Conclusion(source["conclusion"]),
+        needed_retries=source["needed_retries"],
+        duration=source["duration"],
+        branch=source["branch"],
+        commit=source["commit"],
+        pipeline_name=source["pipeline_name"],
+        job_name=source["job_name"],
+        run_id=source["run_id"],
+        attempt=source["attempt"],
+        pull_number=source["pull_number"],
+        # Documents of earlier releases lack these.
+        job_url=source.get("job_url"),
+        failure_id=None if failure is None else uuid.UUID(failure),
+    )

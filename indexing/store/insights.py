@@ -1,0 +1,35 @@
+"""The reads of a store that the insights need; `interface` says what holds for all of them."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Protocol
+
+from indexing.models.failures import Failure, FailureDetail, FailureKey, FailureQuery
+from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, ListedExecution
+from indexing.models.paging import Anchor, Page
+
+
+class InsightReader(Protocol):
+    """What is asked by need: executions, failures, runs and metrics."""
+
+    async def list_executions(
+        self, query: ExecutionQuery, anchor: Anchor[ExecutionKey], limit: int
+    ) -> Page[ListedExecution] | None:
+        """Return one page of a test's executions, newest first; `None` if the test is unknown.
+
+        Executions show after `Writer.refresh_tests`.
+        """
+
+    async def list_failures(
+        self, query: FailureQuery, anchor: Anchor[FailureKey], limit: int
+    ) -> Page[Failure] | None:
+        """Return one page of a test's failures, latest first; `None` if the test is unknown.
+
+        Groups all failures of the test. They show after `Writer.refresh_tests`.
+        """
+
+    async def get_failure(
+        self, query: FailureQuery, failure_id: uuid.UUID, events: int
+    ) -> FailureDetail | None:
+        """Return the failure of that id of the test, with its newest `events`, if there is one."""

@@ -1,0 +1,41 @@
+"""The reads of the insights over one file; each method delegates to its module."""
+
+from __future__ import annotations
+
+import uuid
+from functools import partial
+
+from indexing.models.failures import Failure, FailureDetail, FailureKey, FailureQuery
+from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, ListedExecution
+from indexing.models.paging import Anchor, Page
+from indexing.store.insights import InsightReader
+from indexing.store.sqlite import failures, listed_executions
+from indexing.store.sqlite.connections import Connections
+
+
+class SqliteInsights(InsightReader):
+    """The part of the embedded store that answers the insights."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    async def list_executions(
+        self, query: ExecutionQuery, anchor: Anchor[ExecutionKey], limit: int
+    ) -> Page[ListedExecution] | None:
+        return await self._connections.read(
+            partial(listed_executions.list_executions, query=query, anchor=anchor, limit=limit)
+        )
+
+    async def list_failures(
+        self, query: FailureQuery, anchor: Anchor[FailureKey], limit: int
+    ) -> Page[Failure] | None:
+        return await self._connections.read(
+            partial(failures.list_failures, query=query, anchor=anchor, limit=limit)
+        )
+
+    async def get_failure(
+        self, query: FailureQuery, failure_id: uuid.UUID, events: int
+    ) -> FailureDetail | None:
+        return await self._connections.read(
+            partial(failures.get_failure, query=query, failure_id=failure_id, events=events)
+        )

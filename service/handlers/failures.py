@@ -1,0 +1,63 @@
+"""The failures of one test, by what they say, and one of them with its newest events."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Final
+
+from aiohttp import web
+
+from indexing.models.failures import Failure, FailureKey, FailureQuery
+from indexing.models.paging import Anchor, Page
+from service.cache.answers import make_answer
+from service.context import CONTEXT, REPOSITORY
+from service.handlers.list_endpoint import ListEndpoint, open_list, read_page
+from service.handlers.without_parameters import find_ignored
+from service.http import problems
+from service.http.path_params import FAILURE_ID, TEST_ID
+from service.middleware.response_cache import respond_uncached
+from service.pagination.insight_keys import FAILURE_KEYS
+from service.routes import LIST_FAILURES
+from service.schemas.compiled import compile_encoder
+from service.schemas.insight_answers import FailureDetailAnswer, FailurePageAnswer
+
+FAILURES: Final = ListEndpoint(LIST_FAILURES, FAILURE_KEYS)
+
+# A trace has at most 32 KiB, so an answer stays below half a mebibyte.
+LATEST_EVENTS: Final = 10
+
+_encode_page: Final = compile_encoder(FailurePageAnswer)
+_encode_detail: Final = compile_encoder(FailureDetailAnswer)
+
+
+async def list_failures(request: web.Request) -> web.StreamResponse:
+    """GET /v1/ci/{owner}/repositories/{repository}/tests/{test_id}/failures."""
+    opened = open_list(request, FAILURES)
+    query = FailureQuery(opened.repository, _test_of(request), opened.parameters["branch"])
+
+    async def read(anchor: Anchor[FailureKey], limit: int) -> Page[Failure] | None:
+        return await opened.context.reader.list_failures(query, anchor, limit)
+
+    answer = await read_page(opened, FAILURES, read, _key_of, _encode_page)
+    links = opened.links(answer.ends)
+    return respond_uncached(request, answer, links, ignored=opened.query.ignored)
+
+
+async def get_failure(request: web.Request) -> web.StreamResponse:
+    """GET /v1/ci/{owner}/repositories/{repository}/tests/{test_id}/failures/{failure_id}."""
+    context, repository = request.app[CONTEXT], request[REPOSITORY]
+    query = FailureQuery(repository, _test_of(request))
+    failure_id = uuid.UUID(request.match_info[FAILURE_ID.name])
+    found = await context.reader.get_failure(query, failure_id, LATEST_EVENTS)
+    if found is None:
+        raise problems.not_found("failure")
+    answer = make_answer(_encode_detail(found))
+    return respond_uncached(request, answer, ignored=find_ignored(request))
+
+
+def _test_of(request: web.Request) -> uuid.UUID:
+    return uuid.UUID(request.match_info[TEST_ID.name])
+
+
+def _key_of(row: Failure) -> FailureKey:
+    return row.key

@@ -1,0 +1,39 @@
+"""The range of time that `start` and `end` ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from service.http import problems
+from service.http.field_errors import FieldError
+from service.pagination.cursor import Window
+from service.schemas.limits import MAX_RANGE_DAYS, RANGE_DAYS
+
+DEFAULT_RANGE: Final = timedelta(days=RANGE_DAYS)
+MAX_RANGE: Final = timedelta(days=MAX_RANGE_DAYS)
+_BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
+_MINUTE: Final = timedelta(minutes=1)
+
+
+def choose_range(parameters: Mapping[str, Any], now: datetime) -> Window:
+    """The range that `start` and `end` ask for; what is not given is filled in.
+
+    The present minute belongs to the range, so that requests within one share their entity tag.
+
+    Raises:
+        Problem: 422 for a range that is too long.
+    """
+    start: datetime | None = parameters["start"]
+    end: datetime | None = parameters["end"]
+    if end is None:
+        end = now.replace(second=0, microsecond=0) + _MINUTE
+        # A range that begins in the future alone is an empty one.
+        end = end if start is None else max(end, start)
+    if start is None:
+        start = end - DEFAULT_RANGE if end - _BEGINNING >= DEFAULT_RANGE else _BEGINNING
+    if end - start > MAX_RANGE:
+        detail = f"must be at most {MAX_RANGE_DAYS} days before the end of the range"
+        raise problems.invalid([FieldError("query", "start", detail)])
+    return Window(start, end)

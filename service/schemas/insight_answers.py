@@ -1,0 +1,81 @@
+"""What the insights answer, field by field. Knows no request."""
+
+from __future__ import annotations
+
+from marshmallow import fields
+from marshmallow.validate import OneOf
+
+from indexing.models.executions import Conclusion
+from service.schemas.fields import Moment, text
+from service.schemas.responses import Answer, PageAnswer
+
+
+class ExecutionAnswer(Answer):
+    """One execution of a test."""
+
+    id = text()
+    finished_at = Moment(attribute="key.finished_at")
+    conclusion = text(validate=OneOf([conclusion.value for conclusion in Conclusion]))
+    needed_retries = fields.Boolean(required=True)
+    duration = fields.Float(required=True, allow_none=True)
+    branch = text()
+    commit = text()
+    pipeline_name = text()
+    job_name = text()
+    run_id = text()
+    attempt = fields.Integer(required=True)
+    pull_request = fields.Integer(required=True, attribute="pull_number", allow_none=True)
+    job_url = text(allow_none=True)
+    failure_id = fields.UUID(required=True, allow_none=True)
+
+
+class ExecutionPageAnswer(PageAnswer):
+    """One page of the executions of a test."""
+
+    executions = fields.List(fields.Nested(ExecutionAnswer), required=True, attribute="rows")
+
+
+class FailureAnswer(Answer):
+    """Executions of a test that failed alike."""
+
+    id = fields.UUID(required=True, attribute="key.id")
+    exception_type = text(allow_none=True)
+    exception_message = text(allow_none=True)
+    failure_count = fields.Integer(required=True)
+    first_failure_at = Moment()
+    last_failure_at = Moment(attribute="key.last_failure_at")
+
+
+class FailurePageAnswer(PageAnswer):
+    """One page of the failures of a test."""
+
+    failures = fields.List(fields.Nested(FailureAnswer), required=True, attribute="rows")
+
+
+class FailureEventAnswer(Answer):
+    """One execution that failed so."""
+
+    id = text(attribute="execution.id")
+    failed_at = Moment(attribute="execution.key.finished_at")
+    exception_message = text(allow_none=True)
+    exception_stacktrace = text(allow_none=True)
+    branch = text(attribute="execution.branch")
+    commit = text(attribute="execution.commit")
+    pipeline_name = text(attribute="execution.pipeline_name")
+    job_name = text(attribute="execution.job_name")
+    run_id = text(attribute="execution.run_id")
+    attempt = fields.Integer(required=True, attribute="execution.attempt")
+    pull_request = fields.Integer(required=True, attribute="execution.pull_number", allow_none=True)
+    job_url = text(attribute="execution.job_url", allow_none=True)
+
+
+class FailureDetailAnswer(Answer):
+    """One failure of a test, with its newest events."""
+
+    id = fields.UUID(required=True, attribute="failure.key.id")
+    exception_type = text(attribute="failure.exception_type", allow_none=True)
+    exception_message = text(attribute="failure.exception_message", allow_none=True)
+    failure_count = fields.Integer(required=True, attribute="failure.failure_count")
+    first_failure_at = Moment(attribute="failure.first_failure_at")
+    last_failure_at = Moment(attribute="failure.key.last_failure_at")
+    latest_events = fields.List(fields.Nested(FailureEventAnswer), required=True)

@@ -1,0 +1,57 @@
+"""The query parameters of the insights, with all their bounds. Knows no request and no store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from marshmallow import ValidationError, validates_schema
+
+from indexing.models.executions import Conclusion
+from service.schemas.limits import MAX_RANGE_DAYS, MAX_REF_LENGTH, RANGE_DAYS
+from service.schemas.queries import AnyOf, Choice, Moment, PagedQuery, Text, absent, says
+
+
+class RangeQuery(PagedQuery):
+    """What every list over a range of time takes."""
+
+    start = Moment(
+        load_default=absent,
+        metadata=says(
+            f"Start of the range, inclusive; default `end` minus {RANGE_DAYS} days. The range has "
+            f"at most {MAX_RANGE_DAYS} days."
+        ),
+    )
+    end = Moment(load_default=absent, metadata=says("End of the range, exclusive; default now."))
+
+    @validates_schema(skip_on_field_errors=False)
+    def _check_range(self, data: Mapping[str, Any], **_: Any) -> None:
+        start: datetime | None = data.get("start")
+        end: datetime | None = data.get("end")
+        if start is not None and end is not None and start > end:
+            raise ValidationError("must not be after end", "start")
+
+
+class ExecutionsQuery(RangeQuery):
+    """The filters of a test's executions."""
+
+    branch = AnyOf(
+        Text(low=1, high=MAX_REF_LENGTH), load_default=tuple, metadata=says("Of these branches.")
+    )
+    commit = AnyOf(Text(low=1), load_default=tuple, metadata=says("Of these commits."))
+    pipeline_name = AnyOf(Text(), load_default=tuple, metadata=says("Only of these pipelines."))
+    job_name = AnyOf(Text(), load_default=tuple, metadata=says("Only of these jobs."))
+    conclusion = AnyOf(
+        Choice(*(conclusion.value for conclusion in Conclusion)),
+        load_default=tuple,
+        metadata=says("Only those that ended so."),
+    )
+
+
+class FailuresQuery(PagedQuery):
+    """The filters of a test's failures."""
+
+    branch = AnyOf(
+        Text(low=1, high=MAX_REF_LENGTH), load_default=tuple, metadata=says("On these branches.")
+    )

@@ -1,0 +1,160 @@
+"""GET …/tests/{test_id}/executions."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import timedelta
+
+import pytest
+
+from indexing.identifiers import derive_test_id
+from indexing.models.executions import Conclusion
+from tests.builders import GADGETS, NOON, PULL, WIDGETS, after, make_executions, make_run
+from tests.service.front_door import A_TEST_ID, TESTS, FrontDoor
+
+HINGE = f"{TESTS}/{derive_test_id(WIDGETS, 'hinge')}/executions"
+LID = f"{TESTS}/{derive_test_id(WIDGETS, 'lid')}/executions"
+HOSTILE = "=1+1\x1b[31m<script>\u202e"
+
+
+async def load(door: FrontDoor, count: int = 5) -> None:
+    await door.store.ensure_repository(WIDGETS)
+    for number in range(count):
+        run = make_run(str(number), commit=f"c{number}", pull=PULL, job_url="https://ci.example/7")
+        results = [("hinge", Conclusion.FAILED), ("lid", Conclusion.PASSED)]
+        executions = make_executions(
+            run, results, after(minutes=-number), duration=1.5, failure_message="stuck"
+        )
+        await door.store.write_executions(WIDGETS, run, executions)
+    await door.store.refresh_tests(NOON)
+
+
+async def test_an_execution_has_the_fields_of_the_interface_in_their_order(door: FrontDoor) -> None:
+    await load(door, 1)
+    answer = await door.get(HINGE)
+    (row,) = answer.json["executions"]
+    assert uuid.UUID(row["failure_id"]).version == 5
+    assert len(bytes.fromhex(row["id"])) == 16
+    assert answer.json == {
+        "size": 1,
+        "per_page": 10,
+        "executions": [
+            {
+                "id": row["id"],
+                "finished_at": "2026-09-01T12:00:00Z",
+                "conclusion": "failed",
+                "needed_retries": False,
+                "duration": 1.5,
+                "branch": "main",
+                "commit": "c0",
+                "pipeline_name": "ci",
+                "job_name": "unit",
+                "run_id": "0",
+                "attempt": 1,
+                "pull_request": 17,
+                "job_url": "https://ci.example/7",
+                "failure_id": row["failure_id"],
+            }
+        ],
+    }
+    assert [*answer.json] == ["size", "per_page", "executions"]
+    (passed,) = (await door.get(LID)).json["executions"]
+    assert passed["failure_id"] is None
+    again = await door.get(HINGE, **{"If-None-Match": answer.headers["ETag"]})
+    assert (again.status, again.body) == (304, b"")
+
+
+async def test_a_walk_keeps_its_range_and_meets_each_execution_once(door: FrontDoor) -> None:
+    await load(door)
+    first = await door.get(f"{HINGE}?per_page=2")
+    door.clock.now = NOON + timedelta(days=300)
+    pages = await door.walk(first.links["next"], "executions")
+    rows = [row for page in (first.json["executions"], *pages) for row in page]
+    commits = [row["commit"] for row in rows]
+    assert commits == ["c0", "c1", "c2", "c3", "c4"]
+    # Without a cursor, the range ends now.
+    assert (await door.get(HINGE)).json["executions"] == []
+    assert (await door.get(f"{HINGE}?start=2026-08-01T00:00:00Z")).json["size"] == 5
+
+
+async def test_filters_choose_executions(door: FrontDoor) -> None:
+    await load(door)
+    for query, size in {
+        "commit=c1&commit=c3": 2,
+        "branch=main": 5,
+        "branch=topic": 0,
+        "conclusion=failed": 5,
+        "conclusion=passed&conclusion=skipped": 0,
+        "pipeline_name=ci&job_name=unit": 5,
+        "job_name=windows": 0,
+        "end=2026-09-01T11:58:00Z": 2,
+        "start=2026-09-01T11:58:00Z&end=2026-09-01T12:00:00Z": 2,
+    }.items():
+        assert (await door.get(f"{HINGE}?{query}")).json["size"] == size, query
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("start=2026-09-01", "start"),
+        ("start=2026-09-02T00:00:00Z&end=2026-09-01T00:00:00Z", "start"),
+        ("start=2025-07-01T00:00:00Z", "start"),
+        ("start=2020-01-01T00:00:00Z&end=2021-02-06T00:00:00Z", "start"),
+        ("end=now", "end"),
+        ("conclusion=flaky", "conclusion"),
+        ("branch=", "branch"),
+        (f"branch={'x' * 256}", "branch"),
+        (f"commit={'x' * 2_049}", "commit"),
+        ("per_page=101", "per_page"),
+        ("cursor=x", "cursor"),
+    ],
+)
+async def test_each_wrong_parameter_is_named(door: FrontDoor, query: str, field: str) -> None:
+    await load(door, 1)
+    assert (await door.get(f"{HINGE}?{query}")).wrong_fields == [("query", field)]
+
+
+async def test_the_longest_range_is_taken(door: FrontDoor) -> None:
+    await load(door, 1)
+    query = "start=2025-08-01T00:00:00Z&end=2026-09-05T00:00:00Z"
+    assert (await door.get(f"{HINGE}?{query}")).json["size"] == 1
+
+
+async def test_a_cursor_of_another_test_or_filter_is_refused(door: FrontDoor) -> None:
+    await load(door)
+    cursor = (await door.get(f"{HINGE}?per_page=2")).links["next"].partition("cursor=")[2]
+    cursor = cursor.partition("&")[0]
+    for target in (f"{LID}?cursor={cursor}", f"{HINGE}?branch=main&cursor={cursor}"):
+        assert (await door.get(target)).wrong_fields == [("query", "cursor")]
+    assert (await door.get(f"{HINGE}?cursor={cursor}")).status == 200
+
+
+async def test_an_unknown_test_and_one_of_another_repository_answer_alike(door: FrontDoor) -> None:
+    await load(door, 1)
+    run = make_run()
+    foreign = make_executions(run, [("foreign", Conclusion.PASSED)], repository=GADGETS)
+    await door.store.write_executions(GADGETS, run, foreign)
+    await door.store.refresh_tests(NOON)
+    absent = await door.get(f"{TESTS}/{A_TEST_ID}/executions")
+    elsewhere = await door.get(f"{TESTS}/{derive_test_id(GADGETS, 'foreign')}/executions")
+    assert (absent.status, absent.body) == (404, elsewhere.body)
+    assert (await door.get(f"{TESTS}/{uuid.uuid4()}/executions")).wrong_fields == [
+        ("path", "test_id")
+    ]
+
+
+async def test_a_new_execution_shows_at_once(door: FrontDoor) -> None:
+    await load(door, 1)
+    assert (await door.get(HINGE)).json["size"] == 1
+    await load(door, 2)
+    assert (await door.get(HINGE)).json["size"] == 2
+
+
+async def test_hostile_names_come_out_as_data(door: FrontDoor) -> None:
+    run = make_run(HOSTILE, pipeline=HOSTILE, job=HOSTILE, branch=HOSTILE, commit=HOSTILE)
+    executions = make_executions(run, [("hinge", Conclusion.PASSED)])
+    await door.store.write_executions(WIDGETS, run, executions)
+    await door.store.refresh_tests(NOON)
+    (row,) = (await door.get(HINGE)).json["executions"]
+    names = ("run_id", "pipeline_name", "job_name", "branch", "commit")
+    assert {row[name] for name in names} == {HOSTILE}

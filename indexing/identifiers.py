@@ -59,6 +59,15 @@ def derive_run_id(repository: RepositoryName, run: Run) -> bytes:
     return _digest("run", *_parts_of(repository, run))
 
 
+def derive_arrival_id(repository: RepositoryName, run: Run) -> bytes:
+    """The key of all that results of one run say about it, 16 bytes."""
+    pull = run.pull
+    about = [] if pull is None else [pull.id, pull.title, pull.user_id, pull.user_login]
+    url, number = run.job_url or "", "" if run.pull_number is None else str(run.pull_number)
+    parts = (*_parts_of(repository, run), run.branch, run.commit, url, number)
+    return _digest("arrival", *parts, *map(str, about))
+
+
 def derive_scope_id(test_id: uuid.UUID, branch: str | None) -> bytes:
     """The key of the target of a quarantine, 16 bytes: a test on one branch pattern, or on all."""
     return _digest("scope", test_id.hex, *([] if branch is None else [branch]))

@@ -39,6 +39,7 @@ from service.handlers import (
     operations,
     quarantine_changes,
     quarantines,
+    runs,
     tests,
 )
 from service.handlers.event_stream import ARRIVALS, EVENT_STREAMS
@@ -72,6 +73,7 @@ _READ_HANDLERS: Final[Mapping[Operation, RouteHandler]] = {
     Operation.EXECUTIONS: executions.list_executions,
     Operation.FAILURES: failures.list_failures,
     Operation.FAILURE: failures.get_failure,
+    Operation.RUNS: runs.list_runs,
     Operation.QUARANTINE_CHANGES: quarantine_changes.list_changes,
 }
 # Those that change something by hand.

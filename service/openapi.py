@@ -33,6 +33,7 @@ from service.schemas.insight_answers import (
     ExecutionPageAnswer,
     FailureDetailAnswer,
     FailurePageAnswer,
+    RunPageAnswer,
 )
 from service.schemas.responses import (
     AddedQuarantineAnswer,
@@ -72,6 +73,7 @@ _ANSWERS: Final[Mapping[str, type[Schema]]] = {
     "ExecutionPage": ExecutionPageAnswer,
     "FailurePage": FailurePageAnswer,
     "FailureDetail": FailureDetailAnswer,
+    "RunPage": RunPageAnswer,
     "QuarantineChanges": QuarantineChangesAnswer,
     "AddedQuarantine": AddedQuarantineAnswer,
     "Problem": ProblemAnswer,

@@ -26,7 +26,7 @@ from service.http.path_params import (
     PathParameter,
 )
 from service.schemas.bodies import QuarantineBody
-from service.schemas.insight_queries import ExecutionsQuery, FailuresQuery
+from service.schemas.insight_queries import ExecutionsQuery, FailuresQuery, RunsQuery
 from service.schemas.queries import (
     EventAggregateQuery,
     EventsQuery,
@@ -200,6 +200,16 @@ GET_FAILURE: Final = Route(
     answer="FailureDetail",
     tagged=True,
 )
+LIST_RUNS: Final = ListRoute(
+    operation=Operation.RUNS,
+    url="/v1/ci/{owner}/repositories/{repository}/runs",
+    operation_id="listRuns",
+    summary="List the CI jobs whose results arrived",
+    path=(OWNER, REPOSITORY),
+    answer="RunPage",
+    query=RunsQuery(),
+    tagged=True,
+)
 LIST_QUARANTINE_CHANGES: Final = ListRoute(
     operation=Operation.QUARANTINE_CHANGES,
     url="/v1/ci/{owner}/repositories/{repository}/quarantines/changes",
@@ -266,6 +276,7 @@ READ_ROUTES: Final = (
     LIST_EXECUTIONS,
     LIST_FAILURES,
     GET_FAILURE,
+    LIST_RUNS,
 )
 # What people do with a key of their own.
 CHANGE_ROUTES: Final = (ADD_QUARANTINE, REMOVE_QUARANTINE)

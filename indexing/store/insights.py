@@ -7,6 +7,7 @@ from typing import Protocol
 
 from indexing.models.failures import Failure, FailureDetail, FailureKey, FailureQuery
 from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, ListedExecution
+from indexing.models.listed_runs import ListedRun, RunKey, RunQuery
 from indexing.models.paging import Anchor, Page
 
 
@@ -33,3 +34,11 @@ class InsightReader(Protocol):
         self, query: FailureQuery, failure_id: uuid.UUID, events: int
     ) -> FailureDetail | None:
         """Return the failure of that id of the test, with its newest `events`, if there is one."""
+
+    async def list_runs(
+        self, query: RunQuery, anchor: Anchor[RunKey], limit: int
+    ) -> Page[ListedRun]:
+        """Return one page of what arrived, newest first; an empty page for an unknown repository.
+
+        Results show after `Writer.refresh_tests`.
+        """

@@ -6,6 +6,7 @@ import uuid
 
 from indexing.models.failures import Failure, FailureDetail, FailureKey, FailureQuery
 from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, ListedExecution
+from indexing.models.listed_runs import ListedRun, RunKey, RunQuery
 from indexing.models.paging import Anchor, Page
 from indexing.store.insights import InsightReader
 
@@ -30,3 +31,8 @@ class PassedOnInsights(InsightReader):
         self, query: FailureQuery, failure_id: uuid.UUID, events: int
     ) -> FailureDetail | None:
         return await self._insights.get_failure(query, failure_id, events)
+
+    async def list_runs(
+        self, query: RunQuery, anchor: Anchor[RunKey], limit: int
+    ) -> Page[ListedRun]:
+        return await self._insights.list_runs(query, anchor, limit)

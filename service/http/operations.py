@@ -18,6 +18,7 @@ class Operation(Enum):
     EXECUTIONS = "executions"
     FAILURES = "failures"
     FAILURE = "failure"
+    RUNS = "runs"
     QUARANTINE_CHANGES = "quarantine-changes"
     SEND_EVENTS = "send-events"
     SEND_TRACES = "send-traces"

@@ -79,3 +79,27 @@ class FailureDetailAnswer(Answer):
     first_failure_at = Moment(attribute="failure.first_failure_at")
     last_failure_at = Moment(attribute="failure.key.last_failure_at")
     latest_events = fields.List(fields.Nested(FailureEventAnswer), required=True)
+
+
+class RunAnswer(Answer):
+    """One CI job whose results arrived."""
+
+    run_id = text(attribute="run.run_id")
+    attempt = fields.Integer(required=True, attribute="run.attempt")
+    pipeline_name = text(attribute="run.pipeline_name")
+    job_name = text(attribute="run.job_name")
+    branch = text(attribute="run.branch")
+    commit = text(attribute="run.commit")
+    pull_request = fields.Integer(required=True, attribute="run.pull_number", allow_none=True)
+    job_url = text(attribute="run.job_url", allow_none=True)
+    finished_at = Moment(attribute="key.finished_at")
+    passed = fields.Integer(required=True)
+    failed = fields.Integer(required=True)
+    skipped = fields.Integer(required=True)
+    is_infrastructure_failure = fields.Boolean(required=True)
+
+
+class RunPageAnswer(PageAnswer):
+    """One page of what arrived."""
+
+    runs = fields.List(fields.Nested(RunAnswer), required=True, attribute="rows")

@@ -8,9 +8,10 @@ from typing import Any
 
 from marshmallow import ValidationError, validates_schema
 
+from indexing.identifiers import MAX_INTEGER
 from indexing.models.executions import Conclusion
 from service.schemas.limits import MAX_RANGE_DAYS, MAX_REF_LENGTH, RANGE_DAYS
-from service.schemas.queries import AnyOf, Choice, Moment, PagedQuery, Text, absent, says
+from service.schemas.queries import AnyOf, Choice, Moment, Number, PagedQuery, Text, absent, says
 
 
 class RangeQuery(PagedQuery):
@@ -55,3 +56,17 @@ class FailuresQuery(PagedQuery):
     branch = AnyOf(
         Text(low=1, high=MAX_REF_LENGTH), load_default=tuple, metadata=says("On these branches.")
     )
+
+
+class RunsQuery(PagedQuery):
+    """The filters of what arrived."""
+
+    commit = AnyOf(Text(low=1), load_default=tuple, metadata=says("Of these commits."))
+    branch = AnyOf(
+        Text(low=1, high=MAX_REF_LENGTH), load_default=tuple, metadata=says("Of these branches.")
+    )
+    pull_request = AnyOf(
+        Number(0, MAX_INTEGER), load_default=tuple, metadata=says("Of these pull requests.")
+    )
+    pipeline_name = AnyOf(Text(), load_default=tuple, metadata=says("Only of these pipelines."))
+    job_name = AnyOf(Text(), load_default=tuple, metadata=says("Only of these jobs."))

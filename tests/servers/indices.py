@@ -22,8 +22,9 @@ from urllib.parse import urlsplit
 from indexing.store import ElasticsearchPlace, open_store
 from indexing.store.elasticsearch.client.connection import Connection
 from indexing.store.elasticsearch.indices.control import STORE_DOCUMENT, new_state
+from indexing.store.elasticsearch.indices.creation import create_index
 from indexing.store.elasticsearch.indices.layout import Layout
-from indexing.store.elasticsearch.indices.setup import FIRST_GENERATION, create_index
+from indexing.store.elasticsearch.indices.setup import FIRST_GENERATION
 from tests.servers.process import DEADLINE, POLL
 
 # Slices created with the store, as samples of a slice. Most tests write to this month.

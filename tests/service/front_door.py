@@ -46,6 +46,7 @@ def operations(owner: str = "acme", repository: str = "widgets") -> dict[str, st
         "quarantines": f"{ci}/quarantines",
         "quarantine": f"{ci}/quarantines/{A_TEST_ID}",
         "executions": f"{ci}/tests/{A_TEST_ID}/executions",
+        "runs": f"{ci}/runs",
         "failures": f"{ci}/tests/{A_TEST_ID}/failures",
         "failure": f"{ci}/tests/{A_TEST_ID}/failures/{A_TEST_ID}",
     }

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from indexing.failures.fingerprint import identify_failure
-from indexing.identifiers import derive_run_id, derive_test_id
+from indexing.identifiers import derive_arrival_id, derive_run_id, derive_test_id
 from indexing.models.executions import Execution, Run
 from indexing.models.tests import METADATA_FIELDS
 from indexing.names import RepositoryName
@@ -274,6 +274,7 @@ def _operation_of(
         "execution_id": execution.id.hex(),
         "test_id": str(test_id),
         "run": derive_run_id(repository, run).hex(),
+        "arrival": derive_arrival_id(repository, run).hex(),
         "run_id": run.run_id,
         "attempt": run.attempt,
         "pipeline_name": run.pipeline_name,

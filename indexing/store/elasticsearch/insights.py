@@ -6,8 +6,9 @@ import uuid
 
 from indexing.models.failures import Failure, FailureDetail, FailureKey, FailureQuery
 from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, ListedExecution
+from indexing.models.listed_runs import ListedRun, RunKey, RunQuery
 from indexing.models.paging import Anchor, Page
-from indexing.store.elasticsearch import failures, listed_executions
+from indexing.store.elasticsearch import failures, listed_executions, listed_runs
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.insights import InsightReader
 
@@ -32,3 +33,8 @@ class ElasticsearchInsights(InsightReader):
         self, query: FailureQuery, failure_id: uuid.UUID, events: int
     ) -> FailureDetail | None:
         return await failures.get_failure(self._cluster, query, failure_id, events)
+
+    async def list_runs(
+        self, query: RunQuery, anchor: Anchor[RunKey], limit: int
+    ) -> Page[ListedRun]:
+        return await listed_runs.list_runs(self._cluster, query, anchor, limit)

@@ -15,14 +15,14 @@ from indexing.store.elasticsearch.client.bulk import Operation
 from indexing.store.elasticsearch.client.connection import WRITING, Version
 from indexing.store.elasticsearch.client.scanning import scan, scan_groups
 from indexing.store.elasticsearch.cluster import Cluster
-from indexing.store.elasticsearch.derived import dirty_markers
+from indexing.store.elasticsearch.derived import dirty_markers, run_counts
 from indexing.store.elasticsearch.derived.observation_clauses import TIME
 from indexing.store.elasticsearch.derived.refresh import refresh_tests
 from indexing.store.elasticsearch.indices.control import State, advance, read_layout_version
+from indexing.store.elasticsearch.indices.creation import create_index
 from indexing.store.elasticsearch.indices.filling import WHILE_FILLING, restore_settings
 from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION
 from indexing.store.elasticsearch.indices.retention import Retention
-from indexing.store.elasticsearch.indices.setup import create_index
 from indexing.store.elasticsearch.indices.slices import ends_before
 from indexing.store.elasticsearch.quarantine_changes import prune_changes
 from indexing.store.interface import PruneCount, Steps, StoreStatus
@@ -70,6 +70,7 @@ async def prune(
     await _drop_slices(cluster, layout.events, before)
     await _drop_slices(cluster, layout.executions, before)
     await _drop_runs(cluster, until)
+    await run_counts.drop_before(cluster, until)
     await prune_changes(cluster, until)
     for marked in touched.values():
         await dirty_markers.mark_after(cluster, marked)

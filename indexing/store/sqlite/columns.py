@@ -25,6 +25,10 @@ OUTCOME_NUMBERS: Final = {
 }
 OUTCOMES: Final = {number: outcome for outcome, number in OUTCOME_NUMBERS.items()}
 
+# The values in `runs` for a run without a pull request or URL: both are part of a unique key.
+NO_PULL_NUMBER: Final = -1
+NO_URL: Final = ""
+
 
 def text_of_pull(pull: PullRequest | None) -> str:
     """Write a pull request as JSON text, the same for equal ones; empty for none."""

@@ -7,19 +7,21 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from indexing.failures.fingerprint import identify_failure
-from indexing.identifiers import derive_identity_id, derive_test_id
+from indexing.identifiers import derive_arrival_id, derive_identity_id, derive_test_id
 from indexing.models.executions import Conclusion, Execution, Run
 from indexing.names import RepositoryName
 from indexing.store.interface import ExecutionCount
-from indexing.store.sqlite.columns import CONCLUSION_NUMBERS, text_of_pull
+from indexing.store.sqlite.columns import (
+    CONCLUSION_NUMBERS,
+    NO_PULL_NUMBER,
+    NO_URL,
+    text_of_pull,
+)
 from indexing.store.sqlite.job_runs import SAME_JOB, JobRun, add_results
+from indexing.store.sqlite.listed_runs import add_to_run
 from indexing.store.sqlite.repositories import require_repository_id
 from indexing.store.sqlite.search.plan import indexed_text
 from indexing.timestamps import to_microseconds
-
-# The values in `runs` for a run without a pull request or URL: both are part of a unique key.
-NO_PULL_NUMBER = -1
-NO_URL = ""
 
 
 def write_results(
@@ -35,7 +37,8 @@ def write_results(
         job = JobRun(repository_id, run.run_id, run.attempt, run.pipeline_name, run.job_name)
         gained = written.setdefault(job, Counter())
         branch = _ensure_branch(connection, repository_id, run.branch)
-        run_row = _ensure_run(connection, job, branch, run)
+        run_row = _ensure_run(connection, job, branch, run, derive_arrival_id(repository, run))
+        stored: list[Execution] = []
         for execution in executions:
             test, identity = _ensure_identity(connection, repository, repository_id, run, execution)
             touched.add(test)
@@ -43,6 +46,8 @@ def write_results(
             if row is not None:
                 gained[execution.conclusion] += 1
                 unmerged.append((test, row))
+                stored.append(execution)
+        add_to_run(connection, run_row, stored)
     connection.executemany(
         "INSERT INTO unmerged (test, execution) VALUES (?, ?) ON CONFLICT DO NOTHING", unmerged
     )
@@ -78,7 +83,9 @@ def _ensure_branch(connection: sqlite3.Connection, repository_id: int, name: str
     return found
 
 
-def _ensure_run(connection: sqlite3.Connection, job: JobRun, branch: int, run: Run) -> int:
+def _ensure_run(
+    connection: sqlite3.Connection, job: JobRun, branch: int, run: Run, arrival_id: bytes
+) -> int:
     columns = (
         *job,
         branch,
@@ -89,11 +96,11 @@ def _ensure_run(connection: sqlite3.Connection, job: JobRun, branch: int, run: R
     )
     connection.execute(
         "INSERT INTO runs (repository_id, run_id, attempt, pipeline_name, job_name, branch,"
-        " commit_sha, pull_number, pull, job_url, infrastructure_failure)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
+        " commit_sha, pull_number, pull, job_url, arrival_id, infrastructure_failure)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
         f" coalesce((SELECT infrastructure_failure FROM job_runs WHERE {SAME_JOB}), 0))"
         " ON CONFLICT DO NOTHING",
-        (*columns, *job),
+        (*columns, arrival_id, *job),
     )
     row = connection.execute(
         "SELECT id FROM runs WHERE repository_id = ? AND run_id = ? AND attempt = ?"

@@ -7,9 +7,10 @@ from functools import partial
 
 from indexing.models.failures import Failure, FailureDetail, FailureKey, FailureQuery
 from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, ListedExecution
+from indexing.models.listed_runs import ListedRun, RunKey, RunQuery
 from indexing.models.paging import Anchor, Page
 from indexing.store.insights import InsightReader
-from indexing.store.sqlite import failures, listed_executions
+from indexing.store.sqlite import failures, listed_executions, listed_runs
 from indexing.store.sqlite.connections import Connections
 
 
@@ -38,4 +39,11 @@ class SqliteInsights(InsightReader):
     ) -> FailureDetail | None:
         return await self._connections.read(
             partial(failures.get_failure, query=query, failure_id=failure_id, events=events)
+        )
+
+    async def list_runs(
+        self, query: RunQuery, anchor: Anchor[RunKey], limit: int
+    ) -> Page[ListedRun]:
+        return await self._connections.read(
+            partial(listed_runs.list_runs, query=query, anchor=anchor, limit=limit)
         )

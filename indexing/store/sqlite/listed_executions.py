@@ -12,8 +12,7 @@ from typing import Any, Final
 from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, ListedExecution
 from indexing.models.paging import Anchor, Page
 from indexing.names import RepositoryName
-from indexing.store.sqlite.columns import CONCLUSION_NUMBERS, CONCLUSIONS
-from indexing.store.sqlite.executions import NO_PULL_NUMBER, NO_URL
+from indexing.store.sqlite.columns import CONCLUSION_NUMBERS, CONCLUSIONS, NO_PULL_NUMBER, NO_URL
 from indexing.store.sqlite.keyset import Slice, read_page
 from indexing.timestamps import from_microseconds, to_microseconds
 

@@ -23,6 +23,7 @@ from indexing.store.interface import ForgetCount
 from indexing.store.sqlite.columns import CONCLUSION_NUMBERS
 from indexing.store.sqlite.executions import mark_stale
 from indexing.store.sqlite.job_runs import JobRun, add_results, drop_without_runs
+from indexing.store.sqlite.listed_runs import count_again
 from indexing.store.sqlite.search.plan import indexed_text
 from indexing.timestamps import moment_or_none, to_microseconds
 
@@ -153,6 +154,7 @@ def delete_executions(
         "DELETE FROM runs WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM executions WHERE run = ?1)",
         [(run,) for run, *_ in groups],
     )
+    count_again(connection, [run for run, *_ in groups])
     passed: Counter[JobRun] = Counter()
     failed: Counter[JobRun] = Counter()
     for _, *key, passed_here, failed_here in groups:

@@ -34,7 +34,7 @@ from indexing.store.elasticsearch.client.concurrency import run_both, started
 from indexing.store.elasticsearch.client.connection import Document
 from indexing.store.elasticsearch.client.write_priority import SMALL_WRITE
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.derived import dirty_markers, observations
+from indexing.store.elasticsearch.derived import dirty_markers, observations, run_counts
 from indexing.store.elasticsearch.derived.arrivals import Arrival
 from indexing.store.elasticsearch.derived.auto_quarantine import Judged, Rules, rule_tests
 from indexing.store.elasticsearch.derived.dirty_markers import DirtyMarker
@@ -188,7 +188,9 @@ async def _refresh_repository(
         some = tests[start : start + _TESTS_A_STEP]
         beginning = _Step.begin(cluster, routing, some, now, removed, arrivals, searchable, turn)
         if start == 0:
-            turned, step = await run_both(judge_runs(cluster, routing, runs, searchable), beginning)
+            judging = judge_runs(cluster, routing, runs, searchable)
+            counting = run_counts.count(cluster, routing, runs, searchable, removed=bool(removed))
+            (turned, _), step = await run_both(run_both(judging, counting), beginning)
             if turned:
                 # All tests of the run have markers now: the next pass computes each of them once.
                 yield _Done(again=frozenset(tests), turned=True)

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 # Increase it with every change of a mapping or of a field's meaning; `upgrade` says how to migrate
 # indices of an earlier version.
-LAYOUT_VERSION: Final = 3
+LAYOUT_VERSION: Final = 4
 
 # Increase it with every change of a template, and so with every change of the layout.
-TEMPLATES_VERSION: Final = 4
+TEMPLATES_VERSION: Final = 5
 
 # Older servers lack features that this backend uses, or respond differently.
 MIN_SERVER_MAJOR: Final = 9
@@ -65,6 +65,20 @@ QUARANTINES_MAPPING: Final = {
 # Runs that ever failed as a whole.
 RUNS_MAPPING: Final = {"repository_id": _KEYWORD, "run": _KEYWORD, "last_at": _LONG}
 
+# One document for all that results of one run say about it, with their number.
+ARRIVALS_MAPPING: Final = {
+    "repository_id": _KEYWORD,
+    "run": _KEYWORD,
+    "arrival": _ORDER_ONLY,
+    "pipeline_name": _KEYWORD,
+    "job_name": _KEYWORD,
+    "branch": _KEYWORD,
+    "commit": _KEYWORD,
+    "pull_number": _LONG,
+    "first_at": _LONG,
+    "finished_at": _LONG,
+}
+
 STALE_MAPPING: Final = {"repository_id": _KEYWORD, "mark": _KEYWORD}
 
 EVENTS_MAPPING: Final = {
@@ -85,6 +99,7 @@ EXECUTIONS_MAPPING: Final = {
     "execution_id": _ORDER_ONLY,
     "test_id": _KEYWORD,
     "run": _KEYWORD,
+    "arrival": _KEYWORD,
     "pipeline_name": _KEYWORD,
     "job_name": _KEYWORD,
     "branch": _KEYWORD,
@@ -100,6 +115,7 @@ _FIXED: Final[dict[str, dict[str, Any]]] = {
     "tests": TESTS_MAPPING,
     "quarantines": QUARANTINES_MAPPING,
     "runs": RUNS_MAPPING,
+    "arrivals": ARRIVALS_MAPPING,
     "stale": STALE_MAPPING,
 }
 
@@ -155,6 +171,11 @@ class Layout:
     def runs(self) -> str:
         """The index of runs that ever failed as a whole, one document for each."""
         return f"{self.prefix}-runs"
+
+    @property
+    def arrivals(self) -> str:
+        """The index of what arrived, one document for each run that results name alike."""
+        return f"{self.prefix}-arrivals"
 
     @property
     def stale(self) -> str:

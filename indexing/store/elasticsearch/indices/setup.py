@@ -6,19 +6,17 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
-from indexing.errors import StoreUnavailableError, StoreVersionError
+from indexing.errors import StoreVersionError
 from indexing.store.elasticsearch.client.connection import WRITING, ConflictError, Connection
-from indexing.store.elasticsearch.client.failures import describe, type_of
 from indexing.store.elasticsearch.indices.control import STORE_DOCUMENT, new_state, version_error
+from indexing.store.elasticsearch.indices.creation import create_index
 from indexing.store.elasticsearch.indices.filling import restore_settings
 from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION, MIN_SERVER_MAJOR, Layout
-from indexing.store.elasticsearch.indices.templates import choose_replicas, ensure_templates
+from indexing.store.elasticsearch.indices.templates import ensure_templates
 from indexing.store.elasticsearch.indices.upgrade import upgrade
 
 FIRST_GENERATION: Final = "1"
 
-_BAD_REQUEST: Final = 400
-_THERE_ALREADY: Final = "resource_already_exists_exception"
 _MISSING: Final = 404
 
 
@@ -77,32 +75,6 @@ async def _find_store(connection: Connection, layout: Layout) -> dict[str, Any] 
         "GET", f"/{layout.control}/_doc/{STORE_DOCUMENT}", allow={_MISSING}, patience=WRITING
     )
     return found["_source"] if found.get("found") else None
-
-
-async def create_index(
-    connection: Connection, name: str, body: dict[str, Any] | None = None
-) -> None:
-    """Create an index from its template; an existing one stays as it is.
-
-    Raises:
-        StoreUnavailableError: the cluster has no room for it, or forbids it.
-    """
-    body = dict(body or {})
-    settings = await choose_replicas(connection, name) | body.pop("settings", {})
-    if settings:
-        body["settings"] = settings
-    try:
-        answer = await connection.request(
-            "PUT", f"/{name}", body, allow={_BAD_REQUEST}, patience=WRITING
-        )
-    except StoreUnavailableError as failure:
-        raise StoreUnavailableError(f"the index {name} cannot be created: {failure}") from failure
-    error = answer.get("error")
-    if error is not None and type_of(error) != _THERE_ALREADY:
-        # The cause lies in a template of this project or of the operator; no client can fix it.
-        raise StoreUnavailableError(
-            f"Elasticsearch cannot create the index {name} ({describe(error)})"
-        )
 
 
 async def _check_server(connection: Connection) -> None:

@@ -15,8 +15,8 @@ from indexing.errors import StoreError, StoreUnavailableError
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation, Outcome
 from indexing.store.elasticsearch.client.connection import WRITING, Connection
+from indexing.store.elasticsearch.indices.creation import create_index
 from indexing.store.elasticsearch.indices.layout import Layout
-from indexing.store.elasticsearch.indices.setup import create_index
 from indexing.store.elasticsearch.indices.templates import ensure_templates
 
 # Retention deletes a slice once; repeated deletion has another cause.

@@ -1,9 +1,10 @@
 """Upgrades indices of an earlier layout version to the current one.
 
-New fields are added in place to the mappings of every index. Other changes, such as another type
-for a field, need a copy into a new generation of the index; an atomic alias swap then gives it the
-old one's name. `COPIES` lists what each version needs beyond new fields. During an upgrade reads
-work as before; writes to an index that is being copied wait or fail as "unavailable".
+New indices are created, and new fields are added in place to the mappings of every index. Other
+changes, such as another type for a field, need a copy into a new generation of the index; an atomic
+alias swap then gives it the old one's name. `COPIES` lists what each version needs beyond new
+fields. During an upgrade reads work as before; writes to an index that is being copied wait or fail
+as "unavailable".
 
 Three kinds are never copied. The identities are derived, so `rebuild` fills a new generation.
 Slices of events and executions only get new fields, under new names; `FILLS` lists what fills them
@@ -20,6 +21,7 @@ from typing import Any, Final
 from indexing.errors import StoreError
 from indexing.store.elasticsearch.client.connection import WRITING, Connection
 from indexing.store.elasticsearch.indices.control import Control, read_layout_version
+from indexing.store.elasticsearch.indices.creation import create_missing
 from indexing.store.elasticsearch.indices.event_fields import fill_outcomes
 from indexing.store.elasticsearch.indices.generations import copy_index, drop_leftovers
 from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION, Layout
@@ -60,6 +62,7 @@ async def upgrade(connection: Connection, layout: Layout) -> None:
             "upgrading the indices %s-* from version %d to %d", layout.prefix, found, LAYOUT_VERSION
         )
         await ensure_templates(connection, layout)
+        await create_missing(connection, layout)
         copied = {
             kind: changes
             for version in range(found + 1, LAYOUT_VERSION + 1)

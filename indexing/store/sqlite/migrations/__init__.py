@@ -27,6 +27,7 @@ from indexing.store.sqlite.migrations import (
     version_6,
     version_7,
     version_8,
+    version_9,
 )
 
 Migration = Callable[[sqlite3.Connection], None]
@@ -40,4 +41,5 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     version_6.migrate,
     version_7.migrate,
     version_8.migrate,
+    version_9.migrate,
 )

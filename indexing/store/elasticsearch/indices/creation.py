@@ -1,0 +1,50 @@
+"""Creates indices from their templates; no write creates one."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from indexing.errors import StoreUnavailableError
+from indexing.store.elasticsearch.client.connection import WRITING, Connection
+from indexing.store.elasticsearch.client.failures import describe, type_of
+from indexing.store.elasticsearch.indices.layout import Layout
+from indexing.store.elasticsearch.indices.templates import choose_replicas
+
+_BAD_REQUEST: Final = 400
+_MISSING: Final = 404
+_THERE_ALREADY: Final = "resource_already_exists_exception"
+
+
+async def create_missing(connection: Connection, layout: Layout) -> None:
+    """Create the fixed indices that an earlier layout did not have."""
+    for name in layout.fixed:
+        target = f"/{name}/_settings?filter_path=*.settings.index.uuid"
+        answer = await connection.request("GET", target, allow={_MISSING}, patience=WRITING)
+        if not answer or "error" in answer:
+            await create_index(connection, name)
+
+
+async def create_index(
+    connection: Connection, name: str, body: dict[str, Any] | None = None
+) -> None:
+    """Create an index from its template; an existing one stays as it is.
+
+    Raises:
+        StoreUnavailableError: the cluster has no room for it, or forbids it.
+    """
+    body = dict(body or {})
+    settings = await choose_replicas(connection, name) | body.pop("settings", {})
+    if settings:
+        body["settings"] = settings
+    try:
+        answer = await connection.request(
+            "PUT", f"/{name}", body, allow={_BAD_REQUEST}, patience=WRITING
+        )
+    except StoreUnavailableError as failure:
+        raise StoreUnavailableError(f"the index {name} cannot be created: {failure}") from failure
+    error = answer.get("error")
+    if error is not None and type_of(error) != _THERE_ALREADY:
+        # The cause lies in a template of this project or of the operator; no client can fix it.
+        raise StoreUnavailableError(
+            f"Elasticsearch cannot create the index {name} ({describe(error)})"
+        )

@@ -1,0 +1,79 @@
+"""What arrived, newest first; `derived.run_counts` counts it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Final
+
+from indexing.models.executions import Run
+from indexing.models.listed_runs import ListedRun, RunKey, RunQuery
+from indexing.models.paging import Anchor, Page
+from indexing.store.elasticsearch.client import paging
+from indexing.store.elasticsearch.cluster import Cluster, routing_of
+from indexing.store.elasticsearch.derived.observation_clauses import TIME
+from indexing.store.elasticsearch.derived.run_counts import SHARED
+from indexing.store.elasticsearch.derived.runs import find_failed
+from indexing.store.elasticsearch.listed_executions import any_of
+from indexing.timestamps import from_microseconds, to_microseconds
+
+_ORDER: Final = (TIME, "arrival")
+_OF_RUN: Final = tuple(name for name in SHARED if name != "run")
+
+
+async def list_runs(
+    cluster: Cluster, query: RunQuery, anchor: Anchor[RunKey], limit: int
+) -> Page[ListedRun]:
+    key = anchor.key
+    beside = None
+    if key is not None:
+        moment = to_microseconds(key.finished_at)
+        # The same row with another time has another place in the order.
+        itself = [{"ids": {"values": [key.id.hex()]}}, {"term": {TIME: moment}}]
+        beside = paging.Beside((moment, key.id.hex()), {"bool": {"filter": itself}})
+    page, _ = await paging.read_page(
+        cluster.connection,
+        paging.List(
+            index=cluster.layout.arrivals,
+            routing=routing_of(query.repository),
+            query=_query_of(query),
+            order=_ORDER,
+            ascending=False,
+            fields=("*",),
+        ),
+        lambda hit: hit["_source"],
+        beside=beside,
+        backward=anchor.backward,
+        limit=limit,
+    )
+    runs = {source["run"] for source in page.rows}
+    failed = await find_failed(cluster, routing_of(query.repository), runs) if runs else ()
+    rows = tuple(_arrival_of(source, failed) for source in page.rows)
+    return Page(rows, page.has_previous, page.has_next)
+
+
+def _query_of(query: RunQuery) -> dict[str, Any]:
+    filters: list[dict[str, Any]] = [
+        {"term": {"repository_id": routing_of(query.repository)}},
+        *any_of(
+            {
+                "commit": query.commits,
+                "branch": query.branches,
+                "pipeline_name": query.pipelines,
+                "job_name": query.jobs,
+            }
+        ),
+    ]
+    if query.pull_numbers:
+        filters.append({"terms": {"pull_number": [*query.pull_numbers]}})
+    return {"bool": {"filter": filters}}
+
+
+def _arrival_of(source: paging.Hit, failed: Collection[str]) -> ListedRun:
+    return ListedRun(
+        key=RunKey(from_microseconds(source[TIME]), bytes.fromhex(source["arrival"])),
+        run=Run(**{name: source[name] for name in _OF_RUN}),
+        passed=source["passed"],
+        failed=source["failed"],
+        skipped=source["skipped"],
+        is_infrastructure_failure=source["run"] in failed,
+    )

@@ -36,6 +36,7 @@ from service.handlers import (
     events,
     executions,
     failures,
+    health_reports,
     operations,
     quarantine_changes,
     quarantines,
@@ -74,6 +75,7 @@ _READ_HANDLERS: Final[Mapping[Operation, RouteHandler]] = {
     Operation.FAILURES: failures.list_failures,
     Operation.FAILURE: failures.get_failure,
     Operation.RUNS: runs.list_runs,
+    Operation.TEST_HEALTH: health_reports.get_health,
     Operation.QUARANTINE_CHANGES: quarantine_changes.list_changes,
 }
 # Those that change something by hand.

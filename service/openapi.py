@@ -33,6 +33,7 @@ from service.schemas.insight_answers import (
     ExecutionPageAnswer,
     FailureDetailAnswer,
     FailurePageAnswer,
+    HealthReportAnswer,
     RunPageAnswer,
 )
 from service.schemas.responses import (
@@ -74,6 +75,7 @@ _ANSWERS: Final[Mapping[str, type[Schema]]] = {
     "FailurePage": FailurePageAnswer,
     "FailureDetail": FailureDetailAnswer,
     "RunPage": RunPageAnswer,
+    "HealthReport": HealthReportAnswer,
     "QuarantineChanges": QuarantineChangesAnswer,
     "AddedQuarantine": AddedQuarantineAnswer,
     "Problem": ProblemAnswer,

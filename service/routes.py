@@ -200,6 +200,15 @@ GET_FAILURE: Final = Route(
     answer="FailureDetail",
     tagged=True,
 )
+GET_TEST_HEALTH: Final = Route(
+    operation=Operation.TEST_HEALTH,
+    url="/v1/ci/{owner}/repositories/{repository}/tests/{test_id}/health",
+    operation_id="getTestHealth",
+    summary="Get why a test is healthy, flaky or broken",
+    path=(OWNER, REPOSITORY, TEST_ID),
+    answer="HealthReport",
+    tagged=True,
+)
 LIST_RUNS: Final = ListRoute(
     operation=Operation.RUNS,
     url="/v1/ci/{owner}/repositories/{repository}/runs",
@@ -277,6 +286,7 @@ READ_ROUTES: Final = (
     LIST_FAILURES,
     GET_FAILURE,
     LIST_RUNS,
+    GET_TEST_HEALTH,
 )
 # What people do with a key of their own.
 CHANGE_ROUTES: Final = (ADD_QUARANTINE, REMOVE_QUARANTINE)

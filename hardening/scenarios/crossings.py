@@ -36,7 +36,7 @@ NAMES = (
     "acme/gadgets",
 )
 # Their paths hold the id of something in the repository.
-_BY_ID = frozenset({"test", "quarantine", "executions", "failures", "failure"})
+_BY_ID = frozenset({"test", "quarantine", "executions", "failures", "failure", "health"})
 _MARK = re.compile(rb"mark-\d{3}\.")
 
 

@@ -195,7 +195,7 @@ def with_spread(
     """
     by_day = {day.day: day for day in days}
     placed = list(zip(keys, newest, strict=True))
-    for first_at, commit, day, results in _cut(spread, start):
+    for first_at, commit, day, results in cut_spread(spread, start):
         outcome = outcome_of(results)
         flaky = outcome is Outcome.FLAKY
         before = by_day.get(day, DayOfSequence(day, 0, 0, 0, 0))
@@ -212,7 +212,9 @@ def with_spread(
     return SequenceState([by_day[day] for day in sorted(by_day)], recent) if recent else None
 
 
-def _cut(spread: tuple[SpreadVerdict, ...], start: int) -> Iterator[tuple[int, str, int, int]]:
+def cut_spread(
+    spread: tuple[SpreadVerdict, ...], start: int
+) -> Iterator[tuple[int, str, int, int]]:
     """Yield what lies in the window of each verdict that began before it."""
     for verdict in spread:
         parts = [part for part in verdict.parts if part.day >= start]

@@ -6,9 +6,11 @@ import uuid
 from typing import Protocol
 
 from indexing.models.failures import Failure, FailureDetail, FailureKey, FailureQuery
+from indexing.models.health_reports import HealthReport
 from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, ListedExecution
 from indexing.models.listed_runs import ListedRun, RunKey, RunQuery
 from indexing.models.paging import Anchor, Page
+from indexing.names import RepositoryName
 
 
 class InsightReader(Protocol):
@@ -42,3 +44,8 @@ class InsightReader(Protocol):
 
         Results show after `Writer.refresh_tests`.
         """
+
+    async def get_health(
+        self, repository: RepositoryName, test_id: uuid.UUID
+    ) -> HealthReport | None:
+        """Return why the test is what it is, by its stored roll-ups; `None` if it is unknown."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import uuid
 
 from indexing.models.failures import Failure, FailureDetail, FailureKey, FailureQuery
+from indexing.models.health_reports import HealthReport
 from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, ListedExecution
 from indexing.models.listed_runs import ListedRun, RunKey, RunQuery
 from indexing.models.paging import Anchor, Page
+from indexing.names import RepositoryName
 from indexing.store.insights import InsightReader
 
 
@@ -36,3 +38,8 @@ class PassedOnInsights(InsightReader):
         self, query: RunQuery, anchor: Anchor[RunKey], limit: int
     ) -> Page[ListedRun]:
         return await self._insights.list_runs(query, anchor, limit)
+
+    async def get_health(
+        self, repository: RepositoryName, test_id: uuid.UUID
+    ) -> HealthReport | None:
+        return await self._insights.get_health(repository, test_id)

@@ -19,6 +19,7 @@ class Operation(Enum):
     FAILURES = "failures"
     FAILURE = "failure"
     RUNS = "runs"
+    TEST_HEALTH = "test-health"
     QUARANTINE_CHANGES = "quarantine-changes"
     SEND_EVENTS = "send-events"
     SEND_TRACES = "send-traces"

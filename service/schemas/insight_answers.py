@@ -5,7 +5,10 @@ from __future__ import annotations
 from marshmallow import fields
 from marshmallow.validate import OneOf
 
+from indexing.health.explanation import Rule
+from indexing.health.verdicts import Outcome
 from indexing.models.executions import Conclusion
+from indexing.models.tests import HealthStatus
 from service.schemas.fields import Moment, text
 from service.schemas.responses import Answer, PageAnswer
 
@@ -103,3 +106,35 @@ class RunPageAnswer(PageAnswer):
     """One page of what arrived."""
 
     runs = fields.List(fields.Nested(RunAnswer), required=True, attribute="rows")
+
+
+class ReportedVerdictAnswer(Answer):
+    """One commit in one (pipeline, job)."""
+
+    verdict = text(validate=OneOf([outcome.value for outcome in Outcome]))
+    commit = text()
+    first_execution_at = Moment()
+    last_execution_at = Moment()
+
+
+class JobHealthAnswer(Answer):
+    """The health of a test in one (pipeline, job), and why."""
+
+    pipeline_name = text()
+    job_name = text()
+    health_status = text(validate=OneOf([status.value for status in HealthStatus]))
+    is_live = fields.Boolean(required=True)
+    rule = text(validate=OneOf([rule.value for rule in Rule]))
+    explanation = text()
+    executions_count = fields.Integer(required=True)
+    failed_executions_count = fields.Integer(required=True)
+    mean_duration = fields.Float(required=True, allow_none=True)
+    last_execution_at = Moment()
+    verdicts = fields.List(fields.Nested(ReportedVerdictAnswer), required=True)
+
+
+class HealthReportAnswer(Answer):
+    """Why a test is what it is: its sequences, worst first."""
+
+    health_status = text(validate=OneOf([status.value for status in HealthStatus]))
+    jobs = fields.List(fields.Nested(JobHealthAnswer), required=True)

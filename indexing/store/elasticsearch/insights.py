@@ -5,10 +5,12 @@ from __future__ import annotations
 import uuid
 
 from indexing.models.failures import Failure, FailureDetail, FailureKey, FailureQuery
+from indexing.models.health_reports import HealthReport
 from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, ListedExecution
 from indexing.models.listed_runs import ListedRun, RunKey, RunQuery
 from indexing.models.paging import Anchor, Page
-from indexing.store.elasticsearch import failures, listed_executions, listed_runs
+from indexing.names import RepositoryName
+from indexing.store.elasticsearch import failures, health_reports, listed_executions, listed_runs
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.insights import InsightReader
 
@@ -38,3 +40,8 @@ class ElasticsearchInsights(InsightReader):
         self, query: RunQuery, anchor: Anchor[RunKey], limit: int
     ) -> Page[ListedRun]:
         return await listed_runs.list_runs(self._cluster, query, anchor, limit)
+
+    async def get_health(
+        self, repository: RepositoryName, test_id: uuid.UUID
+    ) -> HealthReport | None:
+        return await health_reports.get_health(self._cluster, repository, test_id)

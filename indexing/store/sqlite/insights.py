@@ -6,11 +6,13 @@ import uuid
 from functools import partial
 
 from indexing.models.failures import Failure, FailureDetail, FailureKey, FailureQuery
+from indexing.models.health_reports import HealthReport
 from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, ListedExecution
 from indexing.models.listed_runs import ListedRun, RunKey, RunQuery
 from indexing.models.paging import Anchor, Page
+from indexing.names import RepositoryName
 from indexing.store.insights import InsightReader
-from indexing.store.sqlite import failures, listed_executions, listed_runs
+from indexing.store.sqlite import failures, health_reports, listed_executions, listed_runs
 from indexing.store.sqlite.connections import Connections
 
 
@@ -46,4 +48,11 @@ class SqliteInsights(InsightReader):
     ) -> Page[ListedRun]:
         return await self._connections.read(
             partial(listed_runs.list_runs, query=query, anchor=anchor, limit=limit)
+        )
+
+    async def get_health(
+        self, repository: RepositoryName, test_id: uuid.UUID
+    ) -> HealthReport | None:
+        return await self._connections.read(
+            partial(health_reports.get_health, repository=repository, test_id=test_id)
         )

@@ -1,0 +1,87 @@
+"""Reports why a test is what it is, from its roll-ups, by the rules that judge it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from indexing.health.explanation import explain
+from indexing.health.rollups import Rollup, cut_spread, find_newest, outcome_of
+from indexing.health.rules import Job, is_live
+from indexing.health.sequences import SequenceState
+from indexing.health.status import find_worst, judge_sequence
+from indexing.health.thresholds import WINDOW
+from indexing.health.window import day_number
+from indexing.models.health_reports import HealthReport, JobHealth, ReportedVerdict
+from indexing.models.tests import HealthStatus
+from indexing.timestamps import from_microseconds
+
+# As many as the rules look at.
+SHOWN_VERDICTS: Final = 20
+
+_WORST_FIRST: Final = (
+    HealthStatus.BROKEN,
+    HealthStatus.FLAKY,
+    HealthStatus.UNKNOWN,
+    HealthStatus.HEALTHY,
+)
+
+
+def report_health(rollups: Mapping[Job, Rollup], *, flaky_detection: bool) -> HealthReport:
+    """Report the health of one test from its roll-ups on the default branch."""
+    if not rollups:
+        return HealthReport(HealthStatus.UNKNOWN, ())
+    newest = find_newest(rollups.values()).newest_at
+    start = day_number(newest) - WINDOW.days + 1
+    live: list[SequenceState] = []
+    jobs: list[JobHealth] = []
+    for job, rollup in sorted(rollups.items()):
+        state = rollup.sequence_since(start)
+        counts = state is not None and is_live(rollup, newest)
+        status = HealthStatus.UNKNOWN
+        if state is not None and counts:
+            live.append(state)
+            status = judge_sequence(state, flaky_detection=flaky_detection)
+        found = explain(state, flaky_detection=flaky_detection, is_live=counts)
+        days = [day for day in rollup.days if day.day >= start]
+        durations = sum(day.durations for day in days)
+        total = sum(day.total_duration for day in days)
+        jobs.append(
+            JobHealth(
+                pipeline_name=job[0],
+                job_name=job[1],
+                health_status=status,
+                is_live=counts,
+                rule=found.rule.value,
+                explanation=found.sentence,
+                executions_count=sum(day.executions for day in days),
+                failed_executions_count=sum(day.failed for day in days),
+                mean_duration=round(total / durations / 1_000_000, 6) if durations else None,
+                last_execution_at=from_microseconds(rollup.newest_at),
+                verdicts=_list_verdicts(rollup, start),
+            )
+        )
+    jobs.sort(key=lambda job: _WORST_FIRST.index(job.health_status))
+    status, _ = find_worst(live, flaky_detection=flaky_detection)
+    return HealthReport(status, tuple(jobs))
+
+
+def _list_verdicts(rollup: Rollup, start: int) -> tuple[ReportedVerdict, ...]:
+    """Return the newest verdicts of the window that begins with this day, oldest first."""
+    found = [
+        (verdict.first_at, verdict.commit, verdict.outcome, verdict.last_at)
+        for verdict in rollup.verdicts
+        if day_number(verdict.first_at) >= start
+    ]
+    last_at = {verdict.commit: verdict.last_at for verdict in rollup.verdicts}
+    # Those that began before the window count by what ran inside it. A roll-up does not have the
+    # last moment of one with many newer verdicts.
+    found += [
+        (first_at, commit, outcome_of(results), last_at.get(commit, first_at))
+        for first_at, commit, _, results in cut_spread(rollup.spread, start)
+    ]
+    found.sort(key=lambda each: each[:2])
+    return tuple(
+        ReportedVerdict(outcome.value, commit, from_microseconds(first), from_microseconds(last))
+        for first, commit, outcome, last in found[-SHOWN_VERDICTS:]
+    )

@@ -1,0 +1,51 @@
+"""Reads the stored roll-ups of one test, and reports why it is what it is."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+
+from indexing.health.reports import report_health
+from indexing.health.rollup_text import read_rollup
+from indexing.health.rollups import Rollup
+from indexing.health.rules import Job, build_rollups
+from indexing.models.health_reports import HealthReport
+from indexing.names import RepositoryName
+from indexing.store.elasticsearch.cluster import Cluster, routing_of
+from indexing.store.elasticsearch.derived import observations
+from indexing.store.elasticsearch.repositories import find_repository
+from indexing.store.elasticsearch.tests import JobRollup, test_of
+
+
+async def get_health(
+    cluster: Cluster, repository: RepositoryName, test_id: uuid.UUID
+) -> HealthReport | None:
+    settings = await find_repository(cluster, repository)
+    routing = routing_of(repository)
+    (found,) = await cluster.connection.get_many([(cluster.layout.tests, str(test_id), routing)])
+    if settings is None or found is None or found.source["repository_id"] != routing:
+        return None
+    test = test_of(found.source)
+    if test.rollups is None:
+        # An earlier release stored the test.
+        rollups = await _compute(cluster, routing, settings.default_branch, str(test_id))
+    elif test.branch == settings.default_branch:
+        rollups = _read(test.rollups)
+    else:
+        rollups = {}
+    return report_health(rollups, flaky_detection=settings.flaky_detection)
+
+
+async def _compute(cluster: Cluster, routing: str, branch: str, test_id: str) -> dict[Job, Rollup]:
+    retention = await cluster.control.read_retention()
+    observed = observations.ObservedBranch(routing, retention, branch)
+    seen = await observations.read_all(cluster, observed, [test_id])
+    # They may be thousands.
+    return await asyncio.to_thread(build_rollups, [each.observation for each in seen[test_id]])
+
+
+def _read(stored: tuple[JobRollup, ...]) -> dict[Job, Rollup]:
+    found = {
+        (each.pipeline_name, each.job_name): read_rollup(each.text.encode()) for each in stored
+    }
+    return {job: rollup for job, rollup in found.items() if rollup is not None}

@@ -17,7 +17,7 @@ from indexing.store.elasticsearch.client.connection import TooComplexError
 from indexing.store.elasticsearch.client.search_queue import SEARCHES_AT_ONCE
 from indexing.store.elasticsearch.indices import setup
 from indexing.store.elasticsearch.indices.control import Control
-from indexing.store.elasticsearch.indices.layout import Layout
+from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION, Layout
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from indexing.store.interface import EventOutcome
 from tests.builders import WIDGETS, after, load_names, make_event
@@ -39,9 +39,8 @@ async def test_indices_of_another_version_are_refused(
     document = f"/{cluster_of(store).layout.control}/_doc/store"
     found = await ask(store, "GET", document)
     await ask(store, "PUT", document, found["_source"] | {"version": 99})
-    with pytest.raises(
-        StoreVersionError, match="of version 99; this release of mergewatch works on version 1"
-    ):
+    works_on = f"of version 99; this release of mergewatch works on version {LAYOUT_VERSION}"
+    with pytest.raises(StoreVersionError, match=works_on):
         await open_at(elasticsearch_place)
 
 

@@ -32,6 +32,7 @@ from hardening.ground import STORES, Ground
 from hardening.stock import Stock, prepared, warm
 from indexing.models.keys import Scope
 from service.openapi import build_document
+from service.routes import STREAM_EVENTS
 
 # The checks for every response. The check that the service accepts everything a schema allows is
 # left out: no schema can say which cursors are authentic, or which of two moments is later.
@@ -146,11 +147,11 @@ async def run(
             await warm(running.port, stock, key)
             services.append((store, f"http://127.0.0.1:{running.port}", key, _there(stock)))
             served.append(running)
-        # The other paths have only one answer.
+        # The other paths have only one answer, and the stream of events has no end.
         operations = [
             (path, method.upper())
             for path, methods in _schema().items()
-            if path.startswith("/v1/")
+            if path.startswith("/v1/") and path != STREAM_EVENTS.url
             for method in methods
         ]
         pool = stack.enter_context(ProcessPoolExecutor(mp_context=get_context("spawn")))

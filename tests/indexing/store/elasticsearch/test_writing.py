@@ -241,9 +241,9 @@ async def test_a_small_upload_refreshes_few_indices_in_few_requests(
     run = make_run("2")
     await store.write_executions(WIDGETS, run, make_executions(run, [("t", PASSED)]))
     assert await store.refresh_tests(NOON, repository=WIDGETS) == 1
-    # Executions, dirty markers, and search rows.
-    assert sum("refresh" in target for target in targets) == 3
-    assert len(targets) <= 22
+    # Executions, dirty markers, runs, and search rows.
+    assert sum("refresh" in target for target in targets) == 4
+    assert len(targets) <= 27
 
 
 async def test_another_process_finds_the_marks_of_a_repository_at_once(

@@ -21,6 +21,7 @@ from tests.indexing.store.elasticsearch.inspection import (
 )
 
 
+@pytest.mark.fresh_indices
 async def test_a_slice_that_was_deleted_meanwhile_is_created_again(
     store: ElasticsearchStore, other: ElasticsearchStore
 ) -> None:

@@ -21,6 +21,9 @@ from tests.builders import NOON, WIDGETS, make_executions, make_run
 from tests.service.front_door import Clock
 from tests.service.processes import TIMEOUT, Start
 
+# Nearly every test starts a process, some in the background.
+pytestmark = pytest.mark.slow
+
 AT = time(3, 17)
 DUE = datetime(2026, 11, 22, 3, 17, tzinfo=UTC)
 YEAR = timedelta(days=365)

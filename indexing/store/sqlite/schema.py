@@ -60,10 +60,12 @@ def read_version(connection: sqlite3.Connection) -> int:
     Raises:
         StoreVersionError: the file belongs to another application.
     """
-    version = _pragma(connection, "user_version")
-    application = _pragma(connection, "application_id")
-    if application == APPLICATION_ID or (application == 0 and _is_early(connection, version)):
-        return version
+    # Another process may create the tables between two of these reads, which happens only once.
+    for _ in range(2):
+        version = _pragma(connection, "user_version")
+        application = _pragma(connection, "application_id")
+        if application == APPLICATION_ID or (application == 0 and _is_early(connection, version)):
+            return version
     raise StoreVersionError(
         f"{_path_of(connection)} is an SQLite database, but not a store of mergewatch"
     )

@@ -15,32 +15,23 @@ may have committed. Which calls change which answers:
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
-from indexing.models.arrivals import ArrivalKey, Arrivals
 from indexing.models.changes import AnswerChanges, Changed
-from indexing.models.event_aggregates import Bars, EventAggregate
-from indexing.models.events import EventKey, EventQuery, EventRow, StoredEvent
+from indexing.models.events import StoredEvent
 from indexing.models.executions import Execution, Run
 from indexing.models.keys import ApplicationKey
-from indexing.models.paging import Anchor, Page
 from indexing.models.quarantines import (
     UNKNOWN,
     Actor,
     AddedQuarantine,
-    Quarantine,
-    QuarantineChange,
-    QuarantineChangeKey,
-    QuarantineKey,
-    QuarantineQuery,
     QuarantineRequest,
 )
 from indexing.models.repositories import Repository, RepositoryChange
-from indexing.models.selections import ExecutionSelection, SelectionExtent
-from indexing.models.tests import IdentityKey, TestDetail, TestIdentity, TestQuery
+from indexing.models.selections import ExecutionSelection
 from indexing.names import RepositoryName
 from indexing.pruning import PruneRun
 from indexing.store.interface import (
@@ -50,8 +41,7 @@ from indexing.store.interface import (
     PruneCount,
     Steps,
     Store,
-    StoreIdentity,
-    StoreStatus,
+    Writer,
 )
 from service.cache.keys import (
     CREDENTIALS,
@@ -61,7 +51,6 @@ from service.cache.keys import (
     search_namespace,
     test_namespace,
 )
-from service.cache.passed_on_insights import PassedOnInsights
 
 # More changed tests than this are invalidated as a whole: each one is a command to Redis.
 _MAX_NAMESPACES: Final = 2_000
@@ -74,11 +63,10 @@ class Invalidator(Protocol):
         """Make everything cached in these namespaces invalid."""
 
 
-class InvalidatingStore(PassedOnInsights, Store):
+class InvalidatingStore(Writer):
     """A store whose writes show in the next read of every process."""
 
     def __init__(self, store: Store, invalidator: Invalidator) -> None:
-        super().__init__(store)
         self._store = store
         self._invalidator = invalidator
         # By repository: the namespaces that refreshes in progress have changed so far.
@@ -201,89 +189,12 @@ class InvalidatingStore(PassedOnInsights, Store):
     async def write_events(self, events: Sequence[StoredEvent]) -> Sequence[EventOutcome]:
         return await self._store.write_events(events)
 
-    def revision(self) -> Hashable | None:
-        return self._store.revision()
-
-    async def get_identity(self) -> StoreIdentity:
-        return await self._store.get_identity()
-
-    async def ping(self) -> None:
-        await self._store.ping()
-
-    async def get_status(self) -> StoreStatus:
-        return await self._store.get_status()
-
-    async def get_prune_run(self) -> PruneRun | None:
-        return await self._store.get_prune_run()
-
     async def replace_prune_run(self, seen: PruneRun | None, run: PruneRun) -> bool:
         return await self._store.replace_prune_run(seen, run)
 
-    async def find_repository(self, name: RepositoryName) -> Repository | None:
-        return await self._store.find_repository(name)
-
-    async def list_repositories(self) -> Sequence[Repository]:
-        return await self._store.list_repositories()
-
-    async def find_key(self, digest: bytes) -> ApplicationKey | None:
-        return await self._store.find_key(digest)
-
-    async def list_keys(self) -> Sequence[ApplicationKey]:
-        return await self._store.list_keys()
-
-    async def list_events(
-        self, query: EventQuery, anchor: Anchor[EventKey], limit: int
-    ) -> Page[EventRow]:
-        return await self._store.list_events(query, anchor, limit)
-
-    async def aggregate_events(self, query: EventQuery, bars: Bars) -> EventAggregate:
-        return await self._store.aggregate_events(query, bars)
-
-    async def find_newest_arrival(self) -> ArrivalKey:
-        return await self._store.find_newest_arrival()
-
-    async def list_arrivals(
-        self, after: ArrivalKey, limit: int, repository: RepositoryName | None = None
-    ) -> Arrivals:
-        return await self._store.list_arrivals(after, limit, repository)
-
-    async def search_tests(
-        self, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
-    ) -> Page[TestIdentity]:
-        return await self._store.search_tests(query, anchor, limit)
-
-    async def find_identity(
-        self, repository: RepositoryName, identity_id: bytes
-    ) -> IdentityKey | None:
-        return await self._store.find_identity(repository, identity_id)
-
-    async def get_test(self, repository: RepositoryName, test_id: uuid.UUID) -> TestDetail | None:
-        return await self._store.get_test(repository, test_id)
-
-    async def measure_executions(self, selection: ExecutionSelection) -> SelectionExtent:
-        return await self._store.measure_executions(selection)
-
-    async def list_quarantines(
-        self, query: QuarantineQuery, anchor: Anchor[QuarantineKey], limit: int | None
-    ) -> Page[Quarantine]:
-        return await self._store.list_quarantines(query, anchor, limit)
-
-    async def get_quarantine(
-        self, repository: RepositoryName, quarantine_id: uuid.UUID, now: datetime
-    ) -> Quarantine | None:
-        return await self._store.get_quarantine(repository, quarantine_id, now)
-
-    async def list_quarantine_changes(
-        self,
-        repository: RepositoryName,
-        now: datetime,
-        anchor: Anchor[QuarantineChangeKey],
-        limit: int,
-    ) -> Page[QuarantineChange]:
-        return await self._store.list_quarantine_changes(repository, now, anchor, limit)
-
-    async def close(self) -> None:
-        await self._store.close()
+    def __getattr__(self, name: str) -> Any:
+        """The reads, as they are: every method of `Writer` stands above."""
+        return getattr(self._store, name)
 
 
 def _namespaces_of(changes: AnswerChanges) -> Iterator[str]:

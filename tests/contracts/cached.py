@@ -51,7 +51,7 @@ class CachedStore(InvalidatingStore):
 
     async def close(self) -> None:
         await self._backend.close()
-        await super().close()
+        await self._store.close()
 
     async def find_key(self, digest: bytes) -> ApplicationKey | None:
         async def ask() -> ApplicationKey | None:

@@ -31,19 +31,19 @@ from indexing.store.elasticsearch.announcements import write_announcement
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation, Outcome
 from indexing.store.elasticsearch.client.concurrency import run_both, started
-from indexing.store.elasticsearch.client.connection import Document
+from indexing.store.elasticsearch.client.connection import Version
 from indexing.store.elasticsearch.client.write_priority import SMALL_WRITE
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.derived import dirty_markers, observations, run_counts
 from indexing.store.elasticsearch.derived.arrivals import Arrival
 from indexing.store.elasticsearch.derived.auto_quarantine import Judged, Rules, rule_tests
 from indexing.store.elasticsearch.derived.dirty_markers import DirtyMarker
-from indexing.store.elasticsearch.derived.results import Result, judge_document
+from indexing.store.elasticsearch.derived.results import Result, judge_test
 from indexing.store.elasticsearch.derived.rollups import RollupsOfTest, build_test, merge_tests
 from indexing.store.elasticsearch.derived.runs import judge_runs
 from indexing.store.elasticsearch.indices.turns import Turn
 from indexing.store.elasticsearch.repositories import document_routed, stored_of
-from indexing.store.elasticsearch.tests import test_of
+from indexing.store.elasticsearch.tests import StoredTest, test_of
 from indexing.store.interface import Steps
 
 # How many tests one step takes, and how many executions it holds in memory at once.
@@ -212,7 +212,8 @@ class _Step:
     cluster: Cluster
     rules: Rules
     generations: Sequence[str]
-    documents: Mapping[str, Document]
+    stored: Mapping[str, StoredTest]
+    versions: Mapping[str, Version]
     merged: Mapping[str, RollupsOfTest]
     counts: Mapping[str, int]
     # Moments of removed executions, by test.
@@ -249,24 +250,34 @@ class _Step:
         )
         rules = Rules(stored.repository, stored.settings_version, observed, now)
         # A test may be missing: its writer was killed between the marker and the test.
-        documents = {document.id: document for document in found if document is not None}
+        documents = [document for document in found if document is not None]
+        stored_tests = {document.id: test_of(document.source) for document in documents}
+        versions = {document.id: document.version for document in documents}
         await searchable
         await _give_way(cluster, len(documents))
-        merged = await merge_tests(
-            cluster, observed, {test: test_of(d.source) for test, d in documents.items()}, arrivals
-        )
-        others = [test for test in documents if test not in merged]
+        merged = await merge_tests(cluster, observed, stored_tests, arrivals)
+        others = [test for test in stored_tests if test not in merged]
         counts = await observations.count_executions(cluster, observed, others) if others else {}
-        return cls(cluster, rules, state.generations, documents, merged, counts, removed, turn)
+        return cls(
+            cluster,
+            rules,
+            state.generations,
+            stored_tests,
+            versions,
+            merged,
+            counts,
+            removed,
+            turn,
+        )
 
     async def run(self) -> AsyncIterator[_Done]:
         if self.merged:
             judged = await asyncio.to_thread(self._judge_all, self.merged)
             again, changes = await self._store(judged)
             yield _Done(len(judged), again, changes=changes)
-        others = [test for test in self.documents if test not in self.merged]
+        others = [test for test in self.stored if test not in self.merged]
         for portion in _portions(others, self.counts):
-            await _give_way(self.cluster, len(self.documents))
+            await _give_way(self.cluster, len(self.stored))
             seen = await observations.read_all(
                 self.cluster,
                 self.rules.executions,
@@ -284,7 +295,7 @@ class _Step:
 
     def _judge_all(self, tests: Mapping[str, RollupsOfTest]) -> list[Judged]:
         return [
-            judge_document(self.documents[test], rollups, self.rules, self.removed.get(test, ()))
+            judge_test(test, self.stored[test], rollups, self.rules, self.removed.get(test, ()))
             for test, rollups in tests.items()
         ]
 
@@ -293,7 +304,8 @@ class _Step:
             Result.of(
                 test,
                 self.rules,
-                self.documents[test.test_id],
+                self.stored[test.test_id],
+                self.versions[test.test_id],
                 whole=whole,
                 is_held=self.turn.is_held,
             )

@@ -10,16 +10,16 @@ from indexing.health.rules import judge_rollups
 from indexing.identifiers import derive_identity_id
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client.bulk import Action, Operation
-from indexing.store.elasticsearch.client.connection import Document
+from indexing.store.elasticsearch.client.connection import Version
 from indexing.store.elasticsearch.derived.auto_quarantine import Judged, Rules
 from indexing.store.elasticsearch.derived.rollups import RollupsOfTest
 from indexing.store.elasticsearch.search.query import key_of
-from indexing.store.elasticsearch.tests import StoredTest, source_of, test_of
+from indexing.store.elasticsearch.tests import StoredTest, source_of
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A judged test beside its document.
+    """A judged test beside what is stored of it; `version` is that of its document.
 
     `whole` to write everything, because rows of the search may lag behind or be missing. `is_held`
     if this process has the lease: if it dies after writing the test, nothing else would tell that
@@ -28,19 +28,25 @@ class Result:
 
     test: Judged
     rules: Rules
-    document: Document
     before: StoredTest
+    version: Version
     after: StoredTest
     whole: bool
 
     @classmethod
     def of(
-        cls, test: Judged, rules: Rules, document: Document, *, whole: bool, is_held: bool
+        cls,
+        test: Judged,
+        rules: Rules,
+        before: StoredTest,
+        version: Version,
+        *,
+        whole: bool,
+        is_held: bool,
     ) -> Result:
-        before = test_of(document.source)
         after = _derive(test, rules, before)
         return cls(
-            test, rules, document, before, after if is_held else replace(after, counts={}), whole
+            test, rules, before, version, after if is_held else replace(after, counts={}), whole
         )
 
     @property
@@ -60,7 +66,7 @@ class Result:
         """Return the write of the test's document, over the version that was read."""
         routing = self.rules.executions.routing
         source = source_of(self.after, self.test.test_id, routing)
-        guard = self.document.version.parameters
+        guard = self.version.parameters
         return Operation("index", index, self.test.test_id, routing, source, guard)
 
     def row_operations(self, indices: Collection[str], version: int) -> Iterator[Operation]:
@@ -101,21 +107,22 @@ def row_id_of(repository: RepositoryName, test_name: str, pipeline: str, job: st
     return derive_identity_id(repository, test_name, pipeline, job).hex()
 
 
-def judge_document(
-    document: Document,
+def judge_test(
+    test_id: str,
+    stored: StoredTest,
     rollups: RollupsOfTest,
     rules: Rules,
     removed: Collection[int],
 ) -> Judged:
-    """Judge the test of a document; `removed` are moments of executions that are gone."""
-    test = test_of(document.source).without(removed)
+    """Judge a stored test; `removed` are moments of executions that are gone."""
+    test = stored.without(removed)
     evaluate = partial(
         judge_rollups,
         flaky_detection=rules.repository.flaky_detection,
         before=test.bounds_on(rules.repository.default_branch),
     )
     judgement = evaluate(rollups.rollups, rollups.fresh)
-    return Judged(document.id, test.test_name, rollups, judgement, evaluate)
+    return Judged(test_id, test.test_name, rollups, judgement, evaluate)
 
 
 def _derive(test: Judged, rules: Rules, before: StoredTest) -> StoredTest:

@@ -10,8 +10,8 @@ from indexing.store.elasticsearch.client.connection import Connection
 from indexing.store.elasticsearch.client.search_queue import SearchQueue
 from indexing.store.elasticsearch.indices.control import Control
 from indexing.store.elasticsearch.indices.layout import Layout
+from indexing.store.elasticsearch.indices.refresh_lease import RefreshLeases
 from indexing.store.elasticsearch.indices.time_slices import TimeSlices
-from indexing.store.elasticsearch.indices.turns import Turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Cluster:
     layout: Layout
     control: Control
     slices: TimeSlices
-    turns: Turns
+    refresh_leases: RefreshLeases
     searches: SearchQueue = field(default_factory=SearchQueue)
     unread: frozenset[str] = frozenset()
 

@@ -51,9 +51,9 @@ from indexing.store.elasticsearch.indices import prune_runs
 from indexing.store.elasticsearch.indices.cluster_settings import warn_of_settings
 from indexing.store.elasticsearch.indices.control import Control
 from indexing.store.elasticsearch.indices.layout import Layout
+from indexing.store.elasticsearch.indices.refresh_lease import RefreshLeases
 from indexing.store.elasticsearch.indices.setup import ensure_layout
 from indexing.store.elasticsearch.indices.time_slices import TimeSlices
-from indexing.store.elasticsearch.indices.turns import Turns
 from indexing.store.elasticsearch.insights import ElasticsearchInsights
 from indexing.store.elasticsearch.search import pages
 from indexing.store.interface import (
@@ -94,8 +94,8 @@ class ElasticsearchStore(ElasticsearchInsights, Store):
             await connection.close()
             raise
         control = Control(connection, layout)
-        slices, turns = TimeSlices(connection, layout), Turns(connection, layout)
-        return cls(Cluster(connection, layout, control, slices, turns))
+        slices, leases = TimeSlices(connection, layout), RefreshLeases(connection, layout)
+        return cls(Cluster(connection, layout, control, slices, leases))
 
     async def close(self) -> None:
         await self._cluster.connection.close()

@@ -41,7 +41,7 @@ from indexing.store.elasticsearch.derived.dirty_markers import DirtyMarker
 from indexing.store.elasticsearch.derived.results import Result, judge_test
 from indexing.store.elasticsearch.derived.rollups import RollupsOfTest, build_test, merge_tests
 from indexing.store.elasticsearch.derived.runs import judge_runs
-from indexing.store.elasticsearch.indices.turns import Turn
+from indexing.store.elasticsearch.indices.refresh_lease import RefreshLease
 from indexing.store.elasticsearch.repositories import document_routed, stored_of
 from indexing.store.elasticsearch.tests import StoredTest, test_of
 from indexing.store.interface import Steps
@@ -63,12 +63,12 @@ async def refresh_tests(
         with ExitStack() as going_first:
             return await _refresh(cluster, now, report, None, None, going_first)
     routing = routing_of(repository)
-    async with cluster.turns.take(routing) as turn:
+    async with cluster.refresh_leases.hold(routing) as lease:
         with ExitStack() as going_first:
             # Small until the markers turn out to name many tests.
             going_first.enter_context(cluster.connection.write_priority.small_write())
-            count = await _refresh(cluster, now, report, routing, turn, going_first)
-        if changed is not None and turn.met_others:
+            count = await _refresh(cluster, now, report, routing, lease, going_first)
+        if changed is not None and lease.met_others:
             changed(AnswerChanges(repository, everything=True))
         return count
 
@@ -92,16 +92,16 @@ async def _refresh(
     now: datetime,
     report: _Report,
     routing: str | None,
-    turn: Turn | None,
+    lease: RefreshLease | None,
     going_first: ExitStack,
 ) -> int:
-    """Refresh one repository, in that turn, or all of them, each in a turn of its own."""
+    """Refresh one repository under that lease, or all of them, each under its own lease."""
     total = 0
     more = True
     met: set[DirtyMarker] = set()
     # The markers of one repository are visible as soon as they are written; a refresh that died may
     # have left older versions.
-    refresh = turn is None or not turn.is_clean
+    refresh = lease is None or not lease.is_clean
     while more:
         markers, more = await dirty_markers.read_markers(cluster, routing, refresh=refresh)
         # A pass deletes markers without a refresh; the next read must not find them again.
@@ -124,7 +124,7 @@ async def _refresh(
                         await dirty_markers.spell_out(cluster, marker)
                         more = True
                 left: set[str] = set()
-                own = cluster.turns.take(place) if turn is None else nullcontext(turn)
+                own = cluster.refresh_leases.hold(place) if lease is None else nullcontext(lease)
                 async with (
                     own as held,
                     aclosing(
@@ -171,7 +171,7 @@ async def _refresh_repository(
     markers: Sequence[DirtyMarker],
     now: datetime,
     searchable: Awaitable[None],
-    turn: Turn,
+    lease: RefreshLease,
 ) -> AsyncGenerator[_Done]:
     """Compute the tests that the markers name; every search waits for `searchable`.
 
@@ -186,7 +186,7 @@ async def _refresh_repository(
             removed.setdefault(test, set()).add(moment)
     for start in range(0, max(len(tests), 1), _TESTS_A_STEP):
         some = tests[start : start + _TESTS_A_STEP]
-        beginning = _Step.begin(cluster, routing, some, now, removed, arrivals, searchable, turn)
+        beginning = _Step.begin(cluster, routing, some, now, removed, arrivals, searchable, lease)
         if start == 0:
             judging = judge_runs(cluster, routing, runs, searchable)
             counting = run_counts.count(cluster, routing, runs, searchable, removed=bool(removed))
@@ -218,7 +218,7 @@ class _Step:
     counts: Mapping[str, int]
     # Moments of removed executions, by test.
     removed: Mapping[str, Collection[int]]
-    turn: Turn
+    lease: RefreshLease
 
     @classmethod
     async def begin(
@@ -230,7 +230,7 @@ class _Step:
         removed: Mapping[str, Collection[int]],
         arrivals: Mapping[str, Sequence[Arrival]],
         searchable: Awaitable[None],
-        turn: Turn,
+        lease: RefreshLease,
     ) -> _Step:
         """Read everything that judging needs, except the executions themselves.
 
@@ -267,7 +267,7 @@ class _Step:
             merged,
             counts,
             removed,
-            turn,
+            lease,
         )
 
     async def run(self) -> AsyncIterator[_Done]:
@@ -307,7 +307,7 @@ class _Step:
                 self.stored[test.test_id],
                 self.versions[test.test_id],
                 whole=whole,
-                is_held=self.turn.is_held,
+                is_held=self.lease.is_held,
             )
             for test in judged
         ]
@@ -320,7 +320,7 @@ class _Step:
         layout = self.cluster.layout
         indices = [layout.identities_of(generation) for generation in self.generations]
         # After a refresh that failed, rows may lag behind; a new generation may have none yet.
-        whole = not self.turn.is_clean or len(indices) > 1
+        whole = not self.lease.is_clean or len(indices) > 1
         results = await asyncio.to_thread(self._derive_all, judged, whole=whole)
         changed = [result for result in results if result.is_changed]
         operations = [result.test_operation(layout.tests) for result in changed]

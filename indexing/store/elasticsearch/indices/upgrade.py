@@ -25,8 +25,8 @@ from indexing.store.elasticsearch.indices.creation import create_missing
 from indexing.store.elasticsearch.indices.event_fields import fill_outcomes
 from indexing.store.elasticsearch.indices.generations import copy_index, drop_leftovers
 from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION, Layout
-from indexing.store.elasticsearch.indices.lease import hold_lease
 from indexing.store.elasticsearch.indices.templates import ensure_templates
+from indexing.store.elasticsearch.indices.upgrade_lease import hold_lease
 
 # Converts a document of one version into the next version.
 Change = Callable[[Mapping[str, Any]], Mapping[str, Any]]

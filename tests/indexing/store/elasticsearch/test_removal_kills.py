@@ -11,7 +11,7 @@ from indexing.models.executions import Conclusion
 from indexing.models.repositories import RepositoryChange
 from indexing.models.selections import ExecutionSelection
 from indexing.store.elasticsearch import removal
-from indexing.store.elasticsearch.indices import turns
+from indexing.store.elasticsearch.indices import refresh_lease
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from indexing.store.interface import Store
 from tests.builders import NOON, WIDGETS, make_run
@@ -44,9 +44,9 @@ async def test_a_removal_that_was_killed_is_finished_by_the_next(
     monkeypatch: pytest.MonkeyPatch,
     remove: Callable[[Store], Awaitable[None]],
 ) -> None:
-    # The dead hold no turn for long.
-    monkeypatch.setattr(turns, "EXPIRES_SECONDS", 0.05)
-    monkeypatch.setattr(turns, "LOOK_SECONDS", 0.01)
+    # The lease of a killed process expires soon.
+    monkeypatch.setattr(refresh_lease, "EXPIRES_SECONDS", 0.05)
+    monkeypatch.setattr(refresh_lease, "LOOK_SECONDS", 0.01)
     await store.set_repository(WIDGETS, RepositoryChange(auto_quarantine=True), NOON)
 
     async def fill() -> None:

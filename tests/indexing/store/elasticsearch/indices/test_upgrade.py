@@ -23,10 +23,10 @@ from indexing.store.elasticsearch.indices import (
     control,
     generations,
     layout,
-    lease,
     setup,
     templates,
     upgrade,
+    upgrade_lease,
 )
 from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION, TEMPLATES_VERSION, Layout
 from indexing.store.elasticsearch.store import ElasticsearchStore
@@ -153,7 +153,7 @@ async def test_of_processes_that_start_together_one_upgrades(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     del new_field
-    monkeypatch.setattr(lease, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(upgrade_lease, "LOOK_SECONDS", 0.01)
     opened = await asyncio.gather(*(open_at(elasticsearch_place) for _ in range(5)))
     for each in opened:
         assert (await each.get_status()).version == NEXT
@@ -170,8 +170,8 @@ async def test_the_lease_of_a_process_that_died_is_taken_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     del new_field
-    monkeypatch.setattr(lease, "LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(lease, "EXPIRES_SECONDS", 0.2)
+    monkeypatch.setattr(upgrade_lease, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(upgrade_lease, "EXPIRES_SECONDS", 0.2)
     await ask(
         store,
         "PUT",
@@ -262,11 +262,11 @@ async def test_a_copy_that_is_interrupted_is_made_anew(
     with monkeypatch.context() as patched:
         patched.setattr(bulk, "send", send_some)
         patched.setattr(generations, "_unblock", never)
-        patched.setattr(lease.Lease, "release", never)
+        patched.setattr(upgrade_lease.UpgradeLease, "release", never)
         with pytest.raises(Killed):
             await open_at(elasticsearch_place)
-    monkeypatch.setattr(lease, "LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(lease, "EXPIRES_SECONDS", 0.1)
+    monkeypatch.setattr(upgrade_lease, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(upgrade_lease, "EXPIRES_SECONDS", 0.1)
     # Reads work as before, in whatever state the upgrade stopped.
     assert sorted(await names(store)) == sorted(f"t{number}" for number in range(30))
     assert await read_all(elasticsearch_place, [WIDGETS]) == before

@@ -1,9 +1,8 @@
-"""Loaders of one repository take turns at refreshing it, so that the work is not done twice.
+"""The lease of a refresh: one loader at a time refreshes a repository, so no work is done twice.
 
-A short lease for each repository, in the control index. It saves work and protects nothing: every
-write of a refresh is guarded by versions. So whoever has waited too long goes on without it, and a
-lease that its holder has not renewed for `EXPIRES_SECONDS`, by the clock of the waiting process,
-is taken over.
+Each repository has its own short lease. It saves work and protects nothing: every write of a
+refresh is guarded by versions. So a process that has waited too long goes on without it, and takes
+over a lease that is not renewed for `EXPIRES_SECONDS`.
 
 The lease also tells whether the last refresh ended well. If it did not, some rows of the search may
 lag behind the documents of their tests, and the next refresh writes all of them.
@@ -12,17 +11,16 @@ lag behind the documents of their tests, and the next refresh writes all of them
 from __future__ import annotations
 
 import asyncio
-import time
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import Any, Final
-from urllib.parse import urlencode
+from typing import Final
 from weakref import WeakValueDictionary
 
 from indexing.errors import StoreError
-from indexing.store.elasticsearch.client.connection import ConflictError, Connection, Version
+from indexing.store.elasticsearch.client.connection import Connection, Version
 from indexing.store.elasticsearch.indices.layout import Layout
+from indexing.store.elasticsearch.indices.lease import LeaseDocument, LeaseWatch
 
 RENEWED_SECONDS: Final = 0.5
 EXPIRES_SECONDS: Final = 2.0
@@ -31,8 +29,8 @@ LOOK_SECONDS: Final = 0.1
 WAIT_SECONDS: Final = 10.0
 
 
-class Turns:
-    """The turns of one process; its own refreshes of a repository queue without any request."""
+class RefreshLeases:
+    """The leases of one process; its own refreshes of a repository queue without any request."""
 
     def __init__(self, connection: Connection, layout: Layout) -> None:
         self._connection = connection
@@ -40,32 +38,34 @@ class Turns:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @asynccontextmanager
-    async def take(self, routing: str) -> AsyncIterator[Turn]:
-        """Wait for a turn, for `WAIT_SECONDS` at most, and hold it inside the context."""
+    async def hold(self, routing: str) -> AsyncIterator[RefreshLease]:
+        """Wait for the lease, for `WAIT_SECONDS` at most, and hold it inside the context.
+
+        After that time the context is entered without it.
+        """
         lock = self._locks.get(routing)
         if lock is None:
             lock = self._locks[routing] = asyncio.Lock()
-        turn = Turn(self._connection, self._index, f"turn-{routing}")
+        lease = RefreshLease(self._connection, self._index, routing)
         async with AsyncExitStack() as held:
             with suppress(TimeoutError):
                 async with asyncio.timeout(WAIT_SECONDS):
                     await held.enter_async_context(lock)
                     try:
-                        await turn.take()
+                        await lease.take()
                     except asyncio.CancelledError:
-                        await turn.abandon()
+                        await lease.abandon()
                         raise
-            async with turn.kept():
-                yield turn
+            async with lease.kept():
+                yield lease
 
 
-class Turn:
-    """A turn at refreshing a repository, with or without its lease."""
+class RefreshLease:
+    """One process's handle on the lease of a repository, for one refresh."""
 
-    def __init__(self, connection: Connection, index: str, document: str) -> None:
-        self._connection = connection
-        self._index = index
-        self._document = document
+    def __init__(self, connection: Connection, index: str, routing: str) -> None:
+        # Earlier releases named it so: processes of both must use one document.
+        self._document = LeaseDocument(connection, index, f"turn-{routing}")
         self._owner: str | None = uuid.uuid4().hex
         self._held: Version | None = None
         self._others_ended_well = True
@@ -83,7 +83,7 @@ class Turn:
 
     @property
     def met_others(self) -> bool:
-        """Whether another process may have refreshed the repository since this turn was wanted."""
+        """Whether another process may have refreshed the repository since this lease was wanted."""
         return self._met_others or not self.is_held
 
     async def take(self) -> None:
@@ -91,18 +91,14 @@ class Turn:
         if await self._put(None):
             return
         self._met_others = True
-        seen: Version | None = None
-        seen_at = 0.0
+        watch = LeaseWatch(EXPIRES_SECONDS)
         while True:
-            found = await self._connection.get(self._index, self._document)
+            found = await self._document.find()
             if found is None:
                 if await self._put(None):
                     return
                 continue
-            now = time.monotonic()
-            if found.version != seen:
-                seen, seen_at = found.version, now
-            if found.source["owner"] is None or now - seen_at > EXPIRES_SECONDS:
+            if found.source["owner"] is None or watch.is_expired(found.version):
                 # The refresh of its last holder failed, or is dead.
                 self._others_ended_well = False
                 if await self._put(found.version):
@@ -114,7 +110,7 @@ class Turn:
         """Release the lease if it was taken by a request whose answer nobody has read."""
         # If this fails, the lease expires.
         with suppress(StoreError):
-            found = await self._connection.get(self._index, self._document)
+            found = await self._document.find()
             if found is not None and found.source["owner"] == self._owner:
                 self._held = found.version
                 await self._release(ended_well=self._others_ended_well)
@@ -156,18 +152,9 @@ class Turn:
             self._owner = None
             await self._put(self._held)
             return
-        target = f"/{self._index}/_doc/{self._document}?{urlencode(self._held.parameters)}"
-        await self._connection.request("DELETE", target, allow={404, 409})
+        await self._document.delete(self._held)
 
     async def _put(self, over: Version | None) -> bool:
         """Write the lease over that version, or create it; return whether it is held now."""
-        guard: dict[str, Any] = {"op_type": "create"} if over is None else over.parameters
-        target = f"/{self._index}/_doc/{self._document}?{urlencode(guard)}"
-        source = {"kind": "turn", "owner": self._owner}
-        try:
-            answer = await self._connection.request("PUT", target, source)
-        except ConflictError:
-            self._held = None
-            return False
-        self._held = Version(answer["_seq_no"], answer["_primary_term"])
-        return True
+        self._held = await self._document.put({"kind": "turn", "owner": self._owner}, over)
+        return self._held is not None

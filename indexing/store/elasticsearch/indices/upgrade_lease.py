@@ -1,0 +1,115 @@
+"""The lease of an upgrade: one process at a time upgrades the layout, the others wait.
+
+A lease that is not renewed for `EXPIRES_SECONDS` belongs to a dead process. Optimistic concurrency
+control protects every step of the upgrade too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Final
+
+from indexing.errors import StoreUnavailableError
+from indexing.store.elasticsearch.client.connection import WRITING, Connection, Version
+from indexing.store.elasticsearch.indices.layout import Layout
+from indexing.store.elasticsearch.indices.lease import LeaseDocument, LeaseWatch
+
+_DOCUMENT: Final = "upgrade"
+
+RENEWED_SECONDS: Final = 10.0
+EXPIRES_SECONDS: Final = 60.0
+LOOK_SECONDS: Final = 1.0
+TOLD_SECONDS: Final = 10.0
+
+_log = logging.getLogger(__name__)
+
+
+class UpgradeLease:
+    """One process's handle on the lease."""
+
+    def __init__(self, connection: Connection, layout: Layout) -> None:
+        self._document = LeaseDocument(connection, layout.control, _DOCUMENT)
+        self._owner = uuid.uuid4().hex
+        self._held: Version | None = None
+        self._turn = asyncio.Lock()
+
+    async def try_to_take(self, over: Version | None) -> bool:
+        """Take the lease if it is free, or replace the version `over` of an expired one."""
+        source = {"kind": "upgrade", "owner": self._owner}
+        held = await self._document.put(source, over, WRITING)
+        if held is None:
+            return False
+        self._held = held
+        return True
+
+    async def find(self) -> Version | None:
+        """Return the version of the lease, whichever process holds it; None if it is free."""
+        document = await self._document.find()
+        return None if document is None else document.version
+
+    async def renew(self) -> None:
+        """Renew the lease.
+
+        Raises:
+            StoreUnavailableError: another process has taken it.
+        """
+        async with self._turn:
+            if self._held is None or not await self.try_to_take(self._held):
+                raise StoreUnavailableError("another process has taken over the upgrade")
+
+    async def release(self) -> None:
+        """Release the lease, unless another process has taken it already."""
+        if self._held is not None:
+            await self._document.delete(self._held)
+
+
+@asynccontextmanager
+async def hold_lease(
+    connection: Connection, layout: Layout, is_done: Callable[[], Awaitable[bool]]
+) -> AsyncIterator[UpgradeLease | None]:
+    """Wait for the lease and hold it; yields None if another process has done the work."""
+    lease = UpgradeLease(connection, layout)
+    if not await _wait(lease, is_done):
+        yield None
+        return
+    renewing = asyncio.create_task(_keep(lease))
+    try:
+        yield lease
+    finally:
+        renewing.cancel()
+        with suppress(asyncio.CancelledError, StoreUnavailableError):
+            await renewing
+        # Release after a failure too: the next process may then try at once.
+        with suppress(StoreUnavailableError):
+            await lease.release()
+
+
+async def _wait(lease: UpgradeLease, is_done: Callable[[], Awaitable[bool]]) -> bool:
+    watch = LeaseWatch(EXPIRES_SECONDS)
+    began = time.monotonic()
+    told = began - TOLD_SECONDS
+    while not await is_done():
+        found = await lease.find()
+        if found is None or watch.is_expired(found):
+            if await lease.try_to_take(found):
+                return not await is_done()
+            continue
+        now = time.monotonic()
+        if now - told >= TOLD_SECONDS:
+            told = now
+            _log.warning(
+                "waiting for another process that upgrades the indices; %.0f s so far", now - began
+            )
+        await asyncio.sleep(LOOK_SECONDS)
+    return False
+
+
+async def _keep(lease: UpgradeLease) -> None:
+    while True:
+        await asyncio.sleep(RENEWED_SECONDS)
+        await lease.renew()

@@ -179,6 +179,7 @@ LIST_EXECUTIONS: Final = ListRoute(
     path=(OWNER, REPOSITORY, TEST_ID),
     answer="ExecutionPage",
     query=ExecutionsQuery(),
+    row_types=(NDJSON, CSV),
     tagged=True,
 )
 LIST_FAILURES: Final = ListRoute(

@@ -19,7 +19,7 @@ from service.routes import LIST_EVENTS
 from service.schemas.compiled import compile_encoder
 from service.schemas.limits import DEFAULT_PER_PAGE
 from service.schemas.responses import EventPageAnswer, Rows
-from service.streaming.rows import RowFormat
+from service.streaming.rows import Cell, RowFormat
 
 LIST: Final = ListEndpoint(LIST_EVENTS, EVENT_KEYS)
 
@@ -68,7 +68,7 @@ def _body_of(row: EventRow) -> bytes:
     return row.body
 
 
-def _cells_of(row: EventRow) -> list[str | int | None]:
+def _cells_of(row: EventRow) -> list[Cell]:
     event = orjson.loads(row.body)
     metadata = orjson.dumps(event["metadata"]).decode()
     return [*(event[column] for column in _COLUMNS[:-1]), metadata]

@@ -5,23 +5,30 @@ from __future__ import annotations
 import uuid
 from typing import Final
 
+import orjson
 from aiohttp import web
 
 from indexing.models.executions import Conclusion
 from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, ListedExecution
 from indexing.models.paging import Anchor, Page
-from service.handlers.list_endpoint import ListEndpoint, open_list, read_page
+from service.handlers.list_endpoint import ListEndpoint, open_list, read_page, read_present
+from service.handlers.row_stream import RowStream, stream_rows
 from service.handlers.time_range import choose_range
 from service.http.path_params import TEST_ID
-from service.middleware.response_cache import respond_uncached
+from service.middleware.response_cache import find_row_format, headers_of, respond_uncached
 from service.pagination.insight_keys import EXECUTION_KEYS
 from service.routes import LIST_EXECUTIONS
 from service.schemas.compiled import compile_encoder
-from service.schemas.insight_answers import ExecutionPageAnswer
+from service.schemas.insight_answers import ExecutionAnswer, ExecutionPageAnswer
+from service.streaming.rows import Cell, RowFormat
 
 EXECUTIONS: Final = ListEndpoint(LIST_EXECUTIONS, EXECUTION_KEYS)
 
 _encode: Final = compile_encoder(ExecutionPageAnswer)
+_encode_row: Final = compile_encoder(ExecutionAnswer)
+
+# As in JSON.
+_COLUMNS: Final = tuple(ExecutionAnswer().fields)
 
 
 async def list_executions(request: web.Request) -> web.StreamResponse:
@@ -44,10 +51,23 @@ async def list_executions(request: web.Request) -> web.StreamResponse:
     async def read(anchor: Anchor[ExecutionKey], limit: int) -> Page[ListedExecution] | None:
         return await reader.list_executions(query, anchor, limit)
 
+    media_type = find_row_format(request)
+    if media_type is not None:
+        headers = headers_of(ignored=opened.query.ignored, negotiated=True)
+        rows = RowStream(read_present(read), _key_of, _ROWS)
+        return await stream_rows(request, opened.query, media_type, headers, rows)
     answer = await read_page(opened, EXECUTIONS, read, _key_of, _encode)
     links = opened.links(answer.ends, window)
-    return respond_uncached(request, answer, links, ignored=opened.query.ignored)
+    return respond_uncached(request, answer, links, ignored=opened.query.ignored, negotiated=True)
 
 
 def _key_of(row: ListedExecution) -> ExecutionKey:
     return row.key
+
+
+def _cells_of(row: ListedExecution) -> list[Cell]:
+    values = orjson.loads(_encode_row(row))
+    return [values[column] for column in _COLUMNS]
+
+
+_ROWS: Final = RowFormat(_COLUMNS, _encode_row, _cells_of)

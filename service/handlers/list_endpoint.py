@@ -87,6 +87,20 @@ def open_list(request: web.Request, endpoint: ListEndpoint[K]) -> OpenList[K]:
     )
 
 
+def read_present(
+    read: Callable[[Anchor[K], int], Coroutine[Any, Any, Page[R] | None]], *, missing: str = "test"
+) -> Callable[[Anchor[K], int], Coroutine[Any, Any, Page[R]]]:
+    """A read that raises the 404 for what is `missing` where `read` gives `None`."""
+
+    async def read_all(anchor: Anchor[K], limit: int) -> Page[R]:
+        page = await read(anchor, limit)
+        if page is None:
+            raise problems.not_found(missing)
+        return page
+
+    return read_all
+
+
 async def read_page(
     opened: OpenList[K],
     endpoint: ListEndpoint[K],
@@ -102,8 +116,6 @@ async def read_page(
         Problem: 404 for what is `missing` where `read` gives `None`.
     """
     per_page = opened.parameters["per_page"] or DEFAULT_PER_PAGE
-    page = await read(opened.anchor, per_page)
-    if page is None:
-        raise problems.not_found(missing)
+    page = await read_present(read, missing=missing)(opened.anchor, per_page)
     body = encode(Rows(page.rows, len(page.rows), per_page))
     return make_answer(body, pack_ends(page, key_of, endpoint.keys))

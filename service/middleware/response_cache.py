@@ -200,10 +200,12 @@ def respond_uncached(
     links: CIMultiDict[str] | None = None,
     *,
     ignored: str | None,
+    negotiated: bool = False,
 ) -> StreamResponse:
     """The last step of a handler whose answer depends on more than what is invalidated."""
     etag = tag_of(answer, () if links is None else links.values())
-    return _make_response(request, answer, headers_of(links, etag=etag, ignored=ignored))
+    headers = headers_of(links, etag=etag, ignored=ignored, negotiated=negotiated)
+    return _make_response(request, answer, headers)
 
 
 def _make_response(

@@ -15,6 +15,7 @@ from aiohttp.web import BaseRequest, StreamResponse
 from multidict import CIMultiDict
 
 from indexing.errors import MergewatchError
+from service.http.problems import Problem
 
 _log = structlog.get_logger(__name__)
 
@@ -66,7 +67,7 @@ class StreamedResponse(StreamResponse):
         except ConnectionError:
             raise
         except Exception as error:
-            if isinstance(error, MergewatchError):
+            if isinstance(error, (MergewatchError, Problem)):
                 _log.warning("stream broken off", reason=str(error))
             else:
                 _log.exception("unhandled error in a stream")

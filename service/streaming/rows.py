@@ -11,6 +11,7 @@ from typing import Final, Generic, TypeVar
 from service.http.accept import CSV, NDJSON
 
 R = TypeVar("R")
+Cell = str | bool | int | float | None
 
 CONTENT_TYPES: Final = {NDJSON: NDJSON, CSV: f"{CSV}; charset=utf-8; header=present"}
 
@@ -26,7 +27,7 @@ class RowFormat(Generic[R]):
 
     columns: tuple[str, ...]
     json_of: Callable[[R], bytes]
-    cells_of: Callable[[R], Sequence[str | int | None]]
+    cells_of: Callable[[R], Sequence[Cell]]
 
     def begin(self, media_type: str) -> bytes:
         """What comes before the first row."""
@@ -39,14 +40,16 @@ class RowFormat(Generic[R]):
         return b"".join([self.json_of(row) + b"\n" for row in rows])
 
 
-def write_csv(rows: Sequence[Sequence[str | int | None]]) -> bytes:
+def write_csv(rows: Sequence[Sequence[Cell]]) -> bytes:
     """Lines of CSV (RFC 4180). Text that a spreadsheet would run begins with an apostrophe."""
     written = io.StringIO()
-    csv.writer(written).writerows([_defuse(cell) for cell in row] for row in rows)
+    csv.writer(written).writerows([_write_cell(cell) for cell in row] for row in rows)
     return written.getvalue().encode()
 
 
-def _defuse(cell: str | int | None) -> str | int | None:
+def _write_cell(cell: Cell) -> Cell:
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
     if isinstance(cell, str) and cell.startswith(_FORMULA):
         return _DEFUSED + cell
     return cell

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import uuid
 from datetime import timedelta
+from typing import Any
 
+import aiohttp
+import orjson
 import pytest
 
 from indexing.identifiers import derive_test_id
 from indexing.models.executions import Conclusion
+from service.handlers import row_stream
 from tests.builders import GADGETS, NOON, PULL, WIDGETS, after, make_executions, make_run
 from tests.service.front_door import A_TEST_ID, TESTS, FrontDoor
 
@@ -150,6 +156,46 @@ async def test_a_new_execution_shows_at_once(door: FrontDoor) -> None:
     assert (await door.get(HINGE)).json["size"] == 2
 
 
+async def test_all_executions_come_as_one_stream(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_stream, "ROWS_AT_ONCE", 2)
+    await load(door)
+    for query in ("", "&commit=c1&commit=c3", "&branch=topic"):
+        pages = await door.walk(f"{HINGE}?per_page=2{query}", "executions")
+        rows = [row for page in pages for row in page]
+        lines = await door.get(f"{HINGE}?per_page=1{query}", Accept="application/x-ndjson")
+        assert [orjson.loads(line) for line in lines.body.splitlines()] == rows
+        table = await door.get(f"{HINGE}?{query[1:]}", Accept="text/csv")
+        header, *cells = csv.reader(io.StringIO(table.body.decode(), newline=""))
+        assert [dict(zip(header, each, strict=True)) for each in cells] == [
+            {
+                name: str(value or "") if value is not False else "false"
+                for name, value in row.items()
+            }
+            for row in rows
+        ]
+    for answer in (lines, table, await door.get(HINGE)):
+        assert answer.headers.getall("Vary") == ["Authorization", "Accept"]
+    absent = await door.get(f"{TESTS}/{A_TEST_ID}/executions", Accept="text/csv")
+    assert absent.status == 404
+
+
+async def test_a_test_that_is_removed_breaks_its_stream_off(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_stream, "ROWS_AT_ONCE", 2)
+    await load(door)
+    read = door.reader.list_executions
+
+    async def remove(query: Any, anchor: Any, limit: int) -> Any:
+        return None if anchor.key is not None else await read(query, anchor, limit)
+
+    monkeypatch.setattr(door.reader, "list_executions", remove)
+    with pytest.raises((aiohttp.ClientPayloadError, aiohttp.ClientConnectionError)):
+        await door.get(HINGE, Accept="application/x-ndjson")
+
+
 async def test_hostile_names_come_out_as_data(door: FrontDoor) -> None:
     run = make_run(HOSTILE, pipeline=HOSTILE, job=HOSTILE, branch=HOSTILE, commit=HOSTILE)
     executions = make_executions(run, [("hinge", Conclusion.PASSED)])
@@ -158,3 +204,7 @@ async def test_hostile_names_come_out_as_data(door: FrontDoor) -> None:
     (row,) = (await door.get(HINGE)).json["executions"]
     names = ("run_id", "pipeline_name", "job_name", "branch", "commit")
     assert {row[name] for name in names} == {HOSTILE}
+    table = await door.get(HINGE, Accept="text/csv")
+    (cells,) = csv.DictReader(io.StringIO(table.body.decode(), newline=""))
+    # Not a formula for a spreadsheet.
+    assert {cells[name] for name in names} == {f"'{HOSTILE}"}

@@ -16,7 +16,7 @@ from service.handlers.row_stream import RowStream, stream_rows
 from service.handlers.time_range import choose_range
 from service.http.path_params import TEST_ID
 from service.middleware.response_cache import find_row_format, headers_of, respond_uncached
-from service.pagination.insight_keys import EXECUTION_KEYS
+from service.pagination.sort_keys import EXECUTION_KEYS
 from service.routes import LIST_EXECUTIONS
 from service.schemas.compiled import compile_encoder
 from service.schemas.insight_answers import ExecutionAnswer, ExecutionPageAnswer

@@ -16,7 +16,7 @@ from service.handlers.without_parameters import find_ignored
 from service.http import problems
 from service.http.path_params import FAILURE_ID, TEST_ID
 from service.middleware.response_cache import respond_uncached
-from service.pagination.insight_keys import FAILURE_KEYS
+from service.pagination.sort_keys import FAILURE_KEYS
 from service.routes import LIST_FAILURES
 from service.schemas.compiled import compile_encoder
 from service.schemas.insight_answers import FailureDetailAnswer, FailurePageAnswer

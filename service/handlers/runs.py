@@ -10,7 +10,7 @@ from indexing.models.listed_runs import ListedRun, RunKey, RunQuery
 from indexing.models.paging import Anchor, Page
 from service.handlers.list_endpoint import ListEndpoint, open_list, read_page
 from service.middleware.response_cache import respond_uncached
-from service.pagination.insight_keys import RUN_KEYS
+from service.pagination.sort_keys import RUN_KEYS
 from service.routes import LIST_RUNS
 from service.schemas.compiled import compile_encoder
 from service.schemas.insight_answers import RunPageAnswer

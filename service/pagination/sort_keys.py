@@ -6,10 +6,14 @@ import struct
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final, TypeVar
 
 from indexing.identifiers import derive_identity_id
 from indexing.models.events import EventKey
+from indexing.models.failures import FailureKey
+from indexing.models.listed_executions import ExecutionKey
+from indexing.models.listed_runs import RunKey
 from indexing.models.paging import Page
 from indexing.models.quarantines import QuarantineChangeKey, QuarantineKey
 from indexing.models.tests import IdentityKey
@@ -21,7 +25,7 @@ K = TypeVar("K")
 R = TypeVar("R")
 
 _EVENT: Final = struct.Struct(">qQ")
-_QUARANTINE: Final = struct.Struct(">q16s")
+_MOMENT: Final = struct.Struct(">q16s")
 _REFERENCE: Final = struct.Struct(">BQ16s")
 _IDENTITY: Final = struct.Struct(">BQHHH")
 
@@ -90,28 +94,38 @@ def _unpack_event(data: bytes) -> EventKey:
     return EventKey(from_microseconds(microseconds), event_id)
 
 
-def _pack_quarantine(key: QuarantineKey) -> bytes:
-    return _QUARANTINE.pack(to_microseconds(key.created_at), key.id.bytes)
+def _moment_keys(
+    make: Callable[[datetime, bytes], K], split: Callable[[K], tuple[datetime, bytes]]
+) -> KeyCodec[K]:
+    """The codec of a key that is a moment and an id of 16 bytes."""
 
+    def pack(key: K) -> bytes:
+        moment, row_id = split(key)
+        return _MOMENT.pack(to_microseconds(moment), row_id)
 
-def _unpack_quarantine(data: bytes) -> QuarantineKey:
-    microseconds, quarantine_id = _QUARANTINE.unpack(data)
-    return QuarantineKey(from_microseconds(microseconds), uuid.UUID(bytes=quarantine_id))
+    def unpack(data: bytes) -> K:
+        microseconds, row_id = _MOMENT.unpack(data)
+        return make(from_microseconds(microseconds), row_id)
 
-
-def _pack_change(key: QuarantineChangeKey) -> bytes:
-    return _QUARANTINE.pack(to_microseconds(key.at), key.id.bytes)
-
-
-def _unpack_change(data: bytes) -> QuarantineChangeKey:
-    microseconds, change_id = _QUARANTINE.unpack(data)
-    return QuarantineChangeKey(from_microseconds(microseconds), uuid.UUID(bytes=change_id))
+    return KeyCodec(pack, unpack)
 
 
 EVENT_KEYS: Final = KeyCodec(_pack_event, _unpack_event)
 IDENTITY_KEYS: Final = KeyCodec(_pack_identity, _unpack_identity, _shorten_identity)
-QUARANTINE_KEYS: Final = KeyCodec(_pack_quarantine, _unpack_quarantine)
-QUARANTINE_CHANGE_KEYS: Final = KeyCodec(_pack_change, _unpack_change)
+QUARANTINE_KEYS: Final[KeyCodec[QuarantineKey]] = _moment_keys(
+    lambda moment, row_id: QuarantineKey(moment, uuid.UUID(bytes=row_id)),
+    lambda key: (key.created_at, key.id.bytes),
+)
+QUARANTINE_CHANGE_KEYS: Final[KeyCodec[QuarantineChangeKey]] = _moment_keys(
+    lambda moment, row_id: QuarantineChangeKey(moment, uuid.UUID(bytes=row_id)),
+    lambda key: (key.at, key.id.bytes),
+)
+FAILURE_KEYS: Final[KeyCodec[FailureKey]] = _moment_keys(
+    lambda moment, row_id: FailureKey(moment, uuid.UUID(bytes=row_id)),
+    lambda key: (key.last_failure_at, key.id.bytes),
+)
+EXECUTION_KEYS: Final = _moment_keys(ExecutionKey, lambda key: (key.finished_at, key.id))
+RUN_KEYS: Final = _moment_keys(RunKey, lambda key: (key.finished_at, key.id))
 
 
 def pack_ends(page: Page[R], place_of: Callable[[R], K], codec: KeyCodec[K]) -> Ends[bytes]:

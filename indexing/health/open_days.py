@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Final
 
 from indexing.health.observations import Observation
@@ -11,6 +12,8 @@ from indexing.models.executions import Conclusion
 
 # A century, more than a test takes; a sum of many still fits into 64 bits.
 _MAX_DURATION: Final = 100 * 366 * 86_400
+
+_values: Final = attrgetter(*DailyRollup._fields)
 
 
 class OpenDay:
@@ -40,25 +43,7 @@ class OpenDay:
         ) = rollup
 
     def close(self) -> DailyRollup:
-        return DailyRollup(
-            self.day,
-            self.passed,
-            self.failed,
-            self.skipped,
-            self.passed_evidence,
-            self.failed_evidence,
-            self.passed_verdicts,
-            self.failed_verdicts,
-            self.flaky_verdicts,
-            self.stood_alone,
-            self.durations,
-            self.total_duration,
-            self.longest_duration,
-            self.first_evidence,
-            self.last_evidence,
-            self.last_at,
-            self.health,
-        )
+        return DailyRollup(*_values(self))
 
     def count_execution(self, at: int, seen: Observation) -> None:
         """Count an execution that finished at this moment, in microseconds."""

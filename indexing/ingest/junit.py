@@ -52,6 +52,10 @@ class Refusal:
     line: int | None
     reason: str
 
+    def __str__(self) -> str:
+        where = self.file if self.line is None else f"{self.file}, line {self.line}"
+        return f"{where}: {self.reason}"
+
 
 class ReportProgress(Protocol):
     """Called after each file with the number of files done, and of all files."""

@@ -24,7 +24,7 @@ from indexing.names import RepositoryName
 from indexing.store.interface import Steps
 from service.cli.ci_job import choose_repository, find_ci_job, make_run, option_of
 from service.cli.output import RefusalList, finish_ingest, judging_steps, progress_meters
-from service.cli.parameters import REPOSITORY
+from service.cli.parameters import optional_repository_option
 from service.cli.report_options import (
     make_requests,
     refuse_half_of_an_upload,
@@ -38,12 +38,7 @@ from service.config.settings import Settings, load_settings
 
 @click.command()
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="PATH...")
-@click.option(
-    "--repository",
-    type=REPOSITORY,
-    metavar="OWNER/REPOSITORY",
-    help="The repository with its owner.",
-)
+@optional_repository_option
 @click.option(
     "--manifest",
     type=click.Path(path_type=Path),
@@ -115,8 +110,7 @@ async def _ingest(
     sink: ExecutionSink, requests: Sequence[ReportRequest | Refusal], display: _Display
 ) -> IngestCount:
     def refuse(refusal: Refusal) -> None:
-        where = refusal.file + ("" if refusal.line is None else f", line {refusal.line}")
-        display.refusals.show(f"{where}: {refusal.reason}")
+        display.refusals.show(str(refusal))
 
     return await ingest_reports(
         sink,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
@@ -85,10 +86,12 @@ TEXT = _Parsed("text", check_text)
 MOMENT = _Parsed("date or time", _parse_moment)
 PULL_REQUEST = _Parsed("number or file", _parse_pull_request)
 
-repository_option = click.option(
+_repository_option = partial(
+    click.option,
     "--repository",
     type=REPOSITORY,
-    required=True,
     metavar="OWNER/REPOSITORY",
     help="The repository with its owner.",
 )
+repository_option = _repository_option(required=True)
+optional_repository_option = _repository_option()

@@ -13,14 +13,14 @@ from indexing.models.selections import ExecutionSelection, SelectionExtent
 from indexing.names import RepositoryName
 from indexing.store.interface import ForgetCount, Store
 from service.cli.output import format_moment, judging_steps, progress_meters
-from service.cli.parameters import REPOSITORY, STORED_NAME, repository_option
+from service.cli.parameters import STORED_NAME, optional_repository_option, repository_option
 from service.cli.running import now, with_store
 
 _yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 
 
 @click.command()
-@click.option("--repository", type=REPOSITORY, metavar="OWNER/REPOSITORY")
+@optional_repository_option
 @click.option("--run-id", type=STORED_NAME, metavar="ID")
 @click.option("--attempt", type=click.IntRange(1, MAX_ATTEMPT), help="Only this attempt.")
 @click.option("--pipeline", type=STORED_NAME, help="Only this pipeline.")

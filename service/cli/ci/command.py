@@ -21,9 +21,9 @@ from service.cli.ci import github
 from service.cli.ci.decision import Decision, decide, decide_alone
 from service.cli.ci.report import print_decision
 from service.cli.ci.sink import CollectingSink
-from service.cli.ci_job import choose_repository, find_ci_job, make_run
+from service.cli.ci_job import find_ci_job, make_run
 from service.cli.output import RefusalList, print_count, visible
-from service.cli.parameters import REPOSITORY, STORED_NAME
+from service.cli.parameters import STORED_NAME, optional_repository_option
 from service.cli.report_options import (
     make_requests,
     refuse_half_of_an_upload,
@@ -48,12 +48,7 @@ def ci() -> None:
 
 @ci.command("junit")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="PATH...")
-@click.option(
-    "--repository",
-    type=REPOSITORY,
-    metavar="OWNER/REPOSITORY",
-    help="The repository with its owner.",
-)
+@optional_repository_option
 @click.option(
     "--target-branch",
     type=STORED_NAME,
@@ -99,10 +94,9 @@ def ci_junit(
     facts = find_ci_job()
     missing = () if paths else ("PATH",)
     repository, run = make_run({**of_run, "repository": repository}, facts, missing)
-    repository = choose_repository(repository, facts)
     target = target_branch or (facts.base_branch if facts else None) or run.branch
     requests = make_requests(paths, repository, run, of_run["started_at"], about_tests)
-    gate = _Gate(requests, target, test_exit_code)
+    gate = _Gate(requests, test_exit_code)
     if settings.url is None or settings.token is None:
         decision = with_store(
             lambda store: gate.run(store, lambda: _read_stored(store, repository, target), timeout),
@@ -125,12 +119,9 @@ def ci_junit(
 class _Gate:
     """One run of the command: loads, then decides."""
 
-    def __init__(
-        self, requests: Sequence[ReportRequest], target: str, test_exit_code: int | None
-    ) -> None:
+    def __init__(self, requests: Sequence[ReportRequest], test_exit_code: int | None) -> None:
         self.refusals = RefusalList()
         self._requests = requests
-        self._target = target
         self._test_exit_code = test_exit_code
 
     async def run(self, sink: ExecutionSink, quarantines: Quarantines, seconds: float) -> Decision:
@@ -149,8 +140,7 @@ class _Gate:
     async def _load(self, sink: CollectingSink) -> IngestCount:
         def refuse(refusal: Refusal) -> None:
             sink.results.unreadable += 1
-            where = refusal.file + ("" if refusal.line is None else f", line {refusal.line}")
-            self.refusals.show(f"{where}: {refusal.reason}")
+            self.refusals.show(str(refusal))
 
         try:
             return await ingest_reports(sink, self._requests, refuse=refuse, clock=now)

@@ -8,14 +8,14 @@ from typing import Final
 
 import click
 
-from indexing.globs import count_cost
+from indexing.errors import InvalidValueError
 from indexing.models.paging import Anchor
 from indexing.models.quarantines import Actor, ActorKind
 from indexing.models.tests import IdentityKey, TestQuery, TestSort
-from indexing.names import RepositoryName
+from indexing.names import RepositoryName, check_stored_name
 from indexing.store.interface import Store
 from service.cli.output import visible
-from service.schemas.limits import MAX_GLOB_COST, MAX_STARS, MAX_VALUE_LENGTH
+from service.schemas.limits import check_glob
 
 _ROWS_A_PAGE: Final = 1_000
 _SHOWN_NAMES: Final = 20
@@ -32,13 +32,10 @@ def find_user() -> Actor:
 
 def read_glob(text: str) -> str:
     """Return the glob, or raise `click.UsageError` if it exceeds the limits of the search."""
-    if not text or len(text) > MAX_VALUE_LENGTH or text.count("*") > MAX_STARS:
-        raise click.UsageError(
-            f"--test-glob must have 1 to {MAX_VALUE_LENGTH} characters and at most {MAX_STARS} *."
-        )
-    if count_cost(text) > MAX_GLOB_COST:
-        raise click.UsageError("--test-glob has too many wildcards.")
-    return text
+    try:
+        return check_glob(check_stored_name(text))
+    except InvalidValueError as error:
+        raise click.UsageError(f"--test-glob {error}.") from error
 
 
 async def find_tests(store: Store, *, repository: RepositoryName, glob: str) -> list[str]:

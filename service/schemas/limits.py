@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from indexing.errors import InvalidValueError
+from indexing.globs import count_cost
+
 # Those of the interface, and our own where it names none.
 MAX_VALUES: Final = 100
 MAX_VALUE_LENGTH: Final = 2_048
@@ -21,3 +24,12 @@ DEFAULT_PER_PAGE: Final = 10
 # Some proxies stop at 8 KB for all headers, and a page carries up to four cursors. Beside a long
 # query cursors are shorter: see `service.http.targets`.
 CURSOR_MAX_LENGTH: Final = 1_000
+
+
+def check_glob(glob: str) -> str:
+    """Return one glob, or raise `InvalidValueError` if it exceeds the limits of a search."""
+    if len(glob) > MAX_VALUE_LENGTH:
+        raise InvalidValueError(f"must have at most {MAX_VALUE_LENGTH} characters")
+    if glob.count("*") > MAX_STARS or count_cost(glob) > MAX_GLOB_COST:
+        raise InvalidValueError(f"must have at most {MAX_STARS} '*' and fewer other wildcards")
+    return glob

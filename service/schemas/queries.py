@@ -10,7 +10,6 @@ from typing import Any, Final
 from marshmallow import EXCLUDE, Schema, ValidationError, fields, validates_schema
 from marshmallow.validate import Length, OneOf, Range, Regexp
 
-from indexing.errors import InvalidValueError
 from indexing.events.catalogue import EVENT_TYPES
 from indexing.globs import count_cost
 from indexing.identifiers import MAX_INTEGER, read_uuid
@@ -28,6 +27,7 @@ from service.schemas.limits import (
     MAX_VALUE_LENGTH,
     MAX_VALUES,
 )
+from service.schemas.parsed import Parsed
 
 # As many digits as the largest integer here; ASCII ones, which `int` is not particular about.
 _DIGITS: Final = re.compile("[0-9]{1,19}")
@@ -73,32 +73,20 @@ class Choice(Parameter, fields.String):
         super().__init__(validate=OneOf(choices, error=error), **options)
 
 
-class Moment(Parameter, fields.String):
+class Moment(Parameter, Parsed):
     """An RFC 3339 timestamp with a zone."""
 
     def __init__(self, **options: Any) -> None:
         metadata = {"format": "date-time", **options.pop("metadata", {})}
-        super().__init__(metadata=metadata, **options)
-
-    def _deserialize(self, value: Any, *_: Any, **__: Any) -> Any:
-        try:
-            return parse_timestamp(value)
-        except InvalidValueError as error:
-            raise ValidationError(str(error)) from error
+        super().__init__(parse_timestamp, metadata=metadata, **options)
 
 
-class Uuid(Parameter, fields.String):
+class Uuid(Parameter, Parsed):
     """A UUID of any version in its canonical form."""
 
     def __init__(self, **options: Any) -> None:
         metadata = {"format": "uuid", **options.pop("metadata", {})}
-        super().__init__(metadata=metadata, **options)
-
-    def _deserialize(self, value: Any, *_: Any, **__: Any) -> Any:
-        try:
-            return read_uuid(value)
-        except InvalidValueError as error:
-            raise ValidationError(str(error)) from error
+        super().__init__(read_uuid, metadata=metadata, **options)
 
 
 class AnyOf(Parameter, fields.List[Any]):

@@ -46,12 +46,6 @@ async def list_executions(
     if query.start >= query.end:
         return Page((), has_previous=False, has_next=False)
     retention = await cluster.control.read_retention()
-    key = anchor.key
-    beside = None
-    if key is not None:
-        moment = to_microseconds(key.finished_at)
-        itself = [{"ids": {"values": [key.id.hex()]}}, {"term": {TIME: moment}}]
-        beside = paging.Beside((moment, key.id.hex()), {"bool": {"filter": itself}})
     page, _ = await paging.read_page(
         cluster.connection,
         paging.List(
@@ -63,7 +57,7 @@ async def list_executions(
             fields=FIELDS,
         ),
         row_of,
-        beside=beside,
+        beside=paging.beside_moment(TIME, anchor.key),
         backward=anchor.backward,
         limit=limit,
     )

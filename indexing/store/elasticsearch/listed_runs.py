@@ -14,7 +14,7 @@ from indexing.store.elasticsearch.derived.observation_clauses import TIME
 from indexing.store.elasticsearch.derived.run_counts import SHARED
 from indexing.store.elasticsearch.derived.runs import find_failed
 from indexing.store.elasticsearch.listed_executions import any_of
-from indexing.timestamps import from_microseconds, to_microseconds
+from indexing.timestamps import from_microseconds
 
 _ORDER: Final = (TIME, "arrival")
 _OF_RUN: Final = tuple(name for name in SHARED if name != "run")
@@ -23,13 +23,6 @@ _OF_RUN: Final = tuple(name for name in SHARED if name != "run")
 async def list_runs(
     cluster: Cluster, query: RunQuery, anchor: Anchor[RunKey], limit: int
 ) -> Page[ListedRun]:
-    key = anchor.key
-    beside = None
-    if key is not None:
-        moment = to_microseconds(key.finished_at)
-        # The same row with another time has another place in the order.
-        itself = [{"ids": {"values": [key.id.hex()]}}, {"term": {TIME: moment}}]
-        beside = paging.Beside((moment, key.id.hex()), {"bool": {"filter": itself}})
     page, _ = await paging.read_page(
         cluster.connection,
         paging.List(
@@ -41,7 +34,7 @@ async def list_runs(
             fields=("*",),
         ),
         lambda hit: hit["_source"],
-        beside=beside,
+        beside=paging.beside_moment(TIME, anchor.key),
         backward=anchor.backward,
         limit=limit,
     )

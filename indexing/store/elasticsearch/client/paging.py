@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from indexing.models.paging import Page
 from indexing.store.elasticsearch.client.connection import Connection
+from indexing.timestamps import to_microseconds
 
 R = TypeVar("R")
 
@@ -63,6 +65,16 @@ class Beside:
 
     values: tuple[Any, ...]
     itself: Mapping[str, Any]
+
+
+def beside_moment(field: str, key: tuple[datetime, bytes] | None) -> Beside | None:
+    """Return the anchor row with that moment and that document id, for a list sorted by them."""
+    if key is None:
+        return None
+    moment, document = to_microseconds(key[0]), key[1].hex()
+    # The same document with another time has another place in the list.
+    itself = [{"ids": {"values": [document]}}, {"term": {field: moment}}]
+    return Beside((moment, document), {"bool": {"filter": itself}})
 
 
 async def read_page(

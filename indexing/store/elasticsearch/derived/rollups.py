@@ -38,20 +38,13 @@ class RollupsOfTest:
     """The roll-ups of one test, with the ids of the executions of their newest days.
 
     `fresh` are the executions whose failures and successes may be the first or last ones. With
-    `arrivals` nothing but these has changed since the test was stored; `is_repeated` if some of
-    them were merged before, so the last attempt may not have finished.
+    `arrivals` nothing but these has changed since the test was stored.
     """
 
     rollups: Mapping[Job, Rollup]
     merged: Mapping[Job, tuple[str, ...]]
     fresh: Sequence[Observation]
     arrivals: Sequence[Arrival] | None = None
-    is_repeated: bool = False
-
-    @property
-    def is_first_merge(self) -> bool:
-        """Whether new executions were merged, and the attempt is the first one to do so."""
-        return self.arrivals is not None and not self.is_repeated
 
     @property
     def newest(self) -> int | None:
@@ -154,14 +147,13 @@ def merge_test(
     }
     merged = {(each.pipeline_name, each.job_name): each.merged for each in stored}
     known = {each_id for ids in merged.values() for each_id in ids}
-    is_repeated = False
     new: dict[Job, dict[str, Observation]] = {}
     for arrival in arrivals:
         if arrival.id in known:
-            is_repeated = True
-        elif arrival.job is None:
+            continue
+        if arrival.job is None:
             raise InexactMergeError
-        elif arrival.branch == branch:
+        if arrival.branch == branch:
             new.setdefault(arrival.job, {})[arrival.id] = arrival.observe(failed_runs)
     for job, of_job in new.items():
         rollup = rollups.get(job)
@@ -184,7 +176,6 @@ def merge_test(
             if arrival.facts is not None and arrival.branch == branch
         ],
         arrivals,
-        is_repeated,
     )
 
 

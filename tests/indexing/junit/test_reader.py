@@ -5,9 +5,7 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
-import tracemalloc
 from datetime import UTC, datetime
-from itertools import chain, repeat
 from pathlib import Path
 
 import pytest
@@ -15,43 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from indexing.failures.traces import TRACE_MAX_BYTES, unpack_trace
-from indexing.junit import elements
 from indexing.junit.cases import (
     FAILURE_MESSAGE_MAX_LENGTH,
-    MAX_DEPTH,
-    TOKEN_MAX_BYTES,
     RefusedCase,
     ReportCase,
-    ReportError,
 )
 from indexing.junit.reader import read_report
 from indexing.models.executions import Conclusion
 from indexing.names import STORED_NAME_MAX_BYTES
+from tests.indexing.junit.reading import read, read_cases, read_one
 
 PASSED, FAILED, SKIPPED = Conclusion.PASSED, Conclusion.FAILED, Conclusion.SKIPPED
-
-
-def read(document: str | bytes) -> list[ReportCase | RefusedCase]:
-    data = document.encode() if isinstance(document, str) else document
-    return list(read_report(io.BytesIO(data)))
-
-
-def read_cases(document: str | bytes) -> list[ReportCase]:
-    cases = read(document)
-    assert all(isinstance(case, ReportCase) for case in cases)
-    return [case for case in cases if isinstance(case, ReportCase)]
-
-
-def read_one(case: str) -> ReportCase:
-    (found,) = read_cases(f"<testsuite>{case}</testsuite>")
-    return found
-
-
-def refuse(document: str | bytes) -> str:
-    with pytest.raises(ReportError) as refused:
-        read(document)
-    return str(refused.value)
 
 
 def test_a_name_is_the_class_name_and_the_name() -> None:
@@ -173,78 +145,6 @@ def test_encodings_are_read_as_declared(encoding: str) -> None:
     assert case.line == (None if encoding == "utf-16" else 3)
 
 
-@pytest.mark.parametrize(
-    ("document", "reason"),
-    [
-        ("", "the report is empty"),
-        ("<testsuite>\n<testcase>\n</testsuite>", "line 3: not well-formed XML"),
-        ("<testsuite>\n", "not well-formed XML"),
-        ("<testsuite/>\n<testsuite/>", "line 2: not well-formed XML"),
-        ("<testsuite>\n&nbsp;</testsuite>", "line 2: not well-formed XML: Entity 'nbsp'"),
-        ("<testsuite>\n\x1b[31m</testsuite>", "line 2: not well-formed XML"),
-        ("<testsuite>\n&#27;</testsuite>", "line 2: not well-formed XML"),
-        (b"<testsuite>\n\xff\xfe</testsuite>", "line 2: not well-formed XML"),
-        (b"\x7fELF\x00\x01", "line 1: not well-formed XML"),
-        ('{"tests": 1}', "line 1: not well-formed XML"),
-        ("<html/>", "its root is <html>"),
-        ("<testcase name='n'/>", "its root is <testcase>"),
-        ("<testsuite><testcase name='a'><testcase name='b'/></testcase></testsuite>", "within"),
-        ("<!DOCTYPE testsuite>\n<testsuite/>", "line 1: a document type declaration"),
-        (
-            "<!DOCTYPE a [<!ENTITY a 'ha'><!ENTITY b '&a;&a;&a;'>]><testsuite>&b;</testsuite>",
-            "document type declaration",
-        ),
-        (
-            '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/hostname">]><testsuite>&x;</testsuite>',
-            "document type declaration",
-        ),
-        ('<!DOCTYPE a SYSTEM "http://localhost:1/a.dtd"><testsuite/>', "type declaration"),
-    ],
-)
-def test_what_is_no_report_is_refused_with_line_and_reason(
-    document: str | bytes, reason: str
-) -> None:
-    assert reason in refuse(document)
-
-
-def test_depth_is_limited_and_its_cost_too() -> None:
-    assert f"more than {MAX_DEPTH} deep" in refuse("<testsuite>" * 200_000)
-    log = "<a>" * 200_000 + "</a>" * 200_000
-    assert "deep" in refuse(f"<testsuite><testcase name='n'><system-out>{log}")
-    nested = (
-        "<testsuite>" * (MAX_DEPTH - 1) + "<testcase name='n'/>" + "</testsuite>" * (MAX_DEPTH - 1)
-    )
-    assert len(read_cases(nested)) == 1
-
-
-def test_elements_that_never_end_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(elements, "MAX_ELEMENTS", 1_000)
-    many = "\n<a/>" * 999
-    assert read(f"<testsuite>{many}</testsuite>") == []
-    assert refuse(f"<testsuite>{many}\n<a/>") == "line 1001: more than 1000 elements"
-
-
-def test_names_that_never_end_are_refused() -> None:
-    many = "".join(f"<a{number}/>" for number in range(3_000))
-    assert "different names" in refuse(f"<testsuite>{many}</testsuite>")
-    many = " ".join(f'a{number}="1"' for number in range(3_000))
-    assert "different names" in refuse(f"<testsuite {many}/>")
-    many = " ".join(f'xmlns:a{number}="u"' for number in range(3_000))
-    assert "different names" in refuse(f"<testsuite {many}/>")
-
-
-class Repeated:
-    """A document that is never whole in memory: a head, one repeated piece, a tail."""
-
-    def __init__(self, head: bytes, piece: bytes, times: int, tail: bytes) -> None:
-        self._pieces = chain((head,), repeat(piece, times), (tail,))
-
-    def read(self, size: int, /) -> bytes:
-        piece = next(self._pieces, b"")
-        assert len(piece) <= size
-        return piece
-
-
 @given(
     st.lists(st.sampled_from(["\n", "log", "<a\nb='1'\n/>", "<a>\n</a>", "<!--\n<-->"])),
     st.integers(1, 80),
@@ -260,36 +160,6 @@ def test_lines_are_told_right_however_the_bytes_arrive(pieces: list[str], size: 
     first, second = read_report(Slow(document.encode()))
     lines = text.count("\n")
     assert (first.line, second.line) == (3 + lines, 3 + 2 * lines)
-
-
-def test_a_large_report_takes_little_memory() -> None:
-    case = (
-        b'<testcase classname="a.b" name="n"><failure>' + b"log\n" * 20 + b"</failure></testcase>\n"
-    )
-    stream = Repeated(b"<testsuite>", case, 10_000, b"</testsuite>")
-    tracemalloc.start()
-    count = sum(1 for _ in read_report(stream))
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert count == 10_000
-    assert peak < 2_000_000
-
-
-def test_a_token_without_end_is_refused_before_it_fills_the_memory() -> None:
-    piece = b"x" * 64 * 1024
-    stream = Repeated(b"<testsuite><!--", piece, 2_000, b"--></testsuite>")
-    with pytest.raises(ReportError, match=str(TOKEN_MAX_BYTES)):
-        list(read_report(stream))
-
-
-def test_a_log_of_many_megabytes_is_passed_over() -> None:
-    piece = b"some output\n" * 1_000
-    head = b"<testsuite><testcase name='n'><system-out><![CDATA["
-    tail = b"]]></system-out></testcase></testsuite>"
-    stream = Repeated(head, piece, 1_000, tail)
-    assert [case.conclusion for case in read_report(stream) if isinstance(case, ReportCase)] == [
-        PASSED
-    ]
 
 
 # Text that XML can contain and that a parser does not normalise within an attribute.
@@ -312,15 +182,6 @@ def test_what_a_writer_wrote_comes_back(rows: list[tuple[str, str, str]]) -> Non
     assert [(case.test_name, case.conclusion) for case in read_cases(etree.tostring(suite))] == [
         (f"{class_name}.{name}", expected[child]) for class_name, name, child in rows
     ]
-
-
-@settings(max_examples=200)
-@given(st.binary(max_size=200) | st.text("<>/testsuitecase='\" &!-[]", max_size=60))
-def test_garbage_is_refused_and_never_crashes(garbage: bytes | str) -> None:
-    try:
-        read(garbage)
-    except ReportError as error:
-        assert str(error)  # noqa: PT017 - either way is right, as long as nothing else is raised
 
 
 SUITE_WITH_TEARDOWN = """
@@ -358,47 +219,3 @@ def test_a_failure_and_a_teardown_error_of_pytest_are_one_execution(tmp_path: Pa
         ("test_passes", "passed"),
     ]
     assert cases[0].failure_message != cases[1].failure_message
-
-
-def trace_of(case: str) -> str | None:
-    packed = read_one(case).failure_trace
-    return None if packed is None else unpack_trace(packed)
-
-
-def test_the_body_of_a_failure_is_its_trace() -> None:
-    body = "Traceback:\n  hinge.py:3\n"
-    case = f"<testcase name='t'><failure message='stuck'>\n{body}</failure></testcase>"
-    assert trace_of(case) == body.rstrip()
-    assert read_one(case).failure_message == "stuck"
-    assert trace_of(f"<testcase name='t'><error>{body}</error></testcase>") == body.rstrip()
-
-
-@pytest.mark.parametrize(
-    "inside",
-    [
-        "<failure message='stuck'/><system-err>\n  at hinge\n</system-err>",
-        "<system-err>  at hinge</system-err><failure> </failure>",
-        "<failure/><system-out>out</system-out><system-err>  at hinge</system-err>",
-    ],
-)
-def test_without_a_body_the_error_output_is_the_trace(inside: str) -> None:
-    assert trace_of(f"<testcase name='t'>{inside}</testcase>") == "  at hinge"
-
-
-def test_the_body_comes_before_the_error_output_and_the_first_failure_before_others() -> None:
-    inside = "<system-err>err</system-err><failure>one</failure><error>two</error>"
-    assert trace_of(f"<testcase name='t'>{inside}</testcase>") == "one"
-
-
-def test_what_did_not_fail_has_no_trace() -> None:
-    for inside in ("<system-err>a log</system-err>", "<skipped>why</skipped>", "<flakyFailure/>"):
-        assert trace_of(f"<testcase name='t'>{inside}</testcase>") is None
-
-
-def test_a_long_trace_is_cut_in_its_middle() -> None:
-    log = "first\n" + "x" * (1024 * 1024) + "\nlast"
-    trace = trace_of(f"<testcase name='t'><failure>{log}</failure></testcase>")
-    assert trace is not None
-    assert trace.startswith("first")
-    assert trace.endswith("last")
-    assert len(trace) <= TRACE_MAX_BYTES

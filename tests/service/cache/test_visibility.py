@@ -20,6 +20,7 @@ from service.auth.api_keys import digest_key
 from service.cache import session as cache
 from service.cache.keys import Kind
 from tests.builders import GADGETS, NOON, WIDGETS, after, load_names, make_executions, make_run
+from tests.service.cache.quarantining import add, listed
 from tests.service.conftest import STACKS, open_door
 from tests.service.front_door import QUARANTINES, SEARCH, TESTS, FrontDoor
 from tests.service.processes import TIMEOUT
@@ -31,17 +32,6 @@ CLIENTS = 500
 TOLD_AT_ONCE = pytest.mark.parametrize(
     "stack", [stack for stack in STACKS if stack != "elasticsearch"], indirect=True
 )
-
-
-async def add(door: FrontDoor, name: str = "hinge", **rest: Any) -> str:
-    request = QuarantineRequest(name, "flaps", **rest)
-    made, _ = await door.store.add_quarantine(WIDGETS, request, NOON)
-    return str(made.key.id)
-
-
-async def listed(door: FrontDoor, query: str = "") -> list[str]:
-    answer = await door.get(f"{QUARANTINES}?{query}")
-    return [row["id"] for row in answer.json["quarantined_tests"]]
 
 
 @pytest.fixture
@@ -212,73 +202,6 @@ async def test_one_repository_never_answers_for_another(door: FrontDoor) -> None
     for _ in range(2):
         assert (await door.get(HINGE)).json["repository"] == "acme/widgets"
         assert (await door.get(gadgets)).json["repository"] == "acme/gadgets"
-
-
-@pytest.mark.parametrize("method", ["GET", "HEAD"])
-async def test_who_has_the_answer_already_is_told_so(door: FrontDoor, method: str) -> None:
-    await load_names(door.store, ["hinge"])
-    quarantine = await add(door)
-    for target in (HINGE, QUARANTINES, f"{QUARANTINES}/{quarantine}", f"{SEARCH}?test_name=*"):
-        whole = await door.get(target, method=method)
-        assert whole.status == 200
-        for _ in range(2):
-            same = await door.get(target, method=method, **{"If-None-Match": whole.headers["ETag"]})
-            assert (same.status, same.body) == (304, b"")
-            for name in ("ETag", "Cache-Control", "Vary", "Link"):
-                assert same.headers.get(name) == whole.headers.get(name)
-            assert same.headers["X-Request-Id"]
-        other = await door.get(target, method=method, **{"If-None-Match": '"other"'})
-        assert (other.status, other.body) == (200, whole.body)
-        assert other.headers["Content-Length"] == whole.headers["Content-Length"]
-
-
-async def test_a_changed_answer_has_another_tag(door: FrontDoor) -> None:
-    empty = await door.get(QUARANTINES)
-    await add(door)
-    changed = await door.get(QUARANTINES, **{"If-None-Match": empty.headers["ETag"]})
-    assert changed.status == 200
-    assert changed.headers["ETag"] != empty.headers["ETag"]
-
-
-async def test_a_page_that_got_another_one_behind_it_has_another_tag(door: FrontDoor) -> None:
-    await load_names(door.store, ["a"])
-    await add(door, "a")
-    door.clock.now = after(hours=1)
-    # Orders in which a new row comes after the existing ones.
-    targets = (
-        f"{SEARCH}?test_name=*&per_page=1&sort=test_name&direction=asc",
-        f"{QUARANTINES}?per_page=1",
-    )
-    alone = [await door.get(target) for target in targets]
-    await load_names(door.store, ["b"])
-    made = QuarantineRequest("b", "flaps")
-    await door.store.add_quarantine(WIDGETS, made, after(minutes=30))
-    for target, one in zip(targets, alone, strict=True):
-        assert "next" not in one.links
-        followed = await door.get(target, **{"If-None-Match": one.headers["ETag"]})
-        assert followed.status == 200
-        assert followed.body == one.body
-        following = await door.get(followed.links["next"])
-        assert following.links["prev"]
-        same = await door.get(target, **{"If-None-Match": followed.headers["ETag"]})
-        assert same.status == 304
-        assert same.links == followed.links
-
-
-async def test_the_tag_is_of_the_links_as_they_are_given(door: FrontDoor) -> None:
-    await load_names(door.store, ["a"])
-    target = f"{SEARCH}?test_name=*"
-    tags = [
-        (await door.get(url, **headers)).headers["ETag"]
-        for url, headers in (
-            (target, {}),
-            (target, {"Host": "other.example"}),
-            (f"{target}&per_page=10", {}),
-            (f"{target}&unknown=1", {}),
-        )
-    ]
-    assert len(set(tags)) == 3
-    assert tags[3] == tags[0]
 
 
 async def test_five_hundred_clients_cost_one_read_of_the_store(

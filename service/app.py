@@ -59,6 +59,7 @@ from service.middleware.response_cache import RESPONSE_CACHE, ResponseCache
 from service.middleware.timeout import limit_time
 from service.pagination.cursor import CursorSigner
 from service.routes import CHANGE_ROUTES, INGEST_ROUTES, READ_ROUTES, Route
+from service.streaming.event_ids import EventIds
 from service.streaming.hub import ArrivalHub
 from service.streaming.limits import StreamLimit
 
@@ -162,7 +163,8 @@ def _context(
                 measured = app[METRICS].measure(store, settings.metrics_repositories, clock)
                 app[METRICS].start()
                 opened.callback(app[METRICS].stop)
-            app[ARRIVALS] = ArrivalHub(measured, lambda: app[LIFECYCLE].stopping)
+            ids = EventIds(secret, identity.store_id)
+            app[ARRIVALS] = ArrivalHub(measured, ids, lambda: app[LIFECYCLE].stopping)
             opened.push_async_callback(app[ARRIVALS].close)
             app[_LAYERS] = tuple(_list_layers(app, settings))
             app[CONTEXT] = Context(

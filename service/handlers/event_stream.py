@@ -6,7 +6,7 @@ https://html.spec.whatwg.org/multipage/server-sent-events.html
 from __future__ import annotations
 
 import asyncio
-import re
+import secrets
 import time
 from collections.abc import AsyncGenerator
 from typing import Final
@@ -14,7 +14,7 @@ from typing import Final
 from aiohttp import web
 
 from indexing.errors import StoreError
-from indexing.identifiers import MAX_INTEGER, derive_repository_id
+from indexing.identifiers import derive_repository_id
 from indexing.models.arrivals import ArrivalKey
 from service.context import CONTEXT, LIFECYCLE, PRINCIPAL, REPOSITORY
 from service.handlers.without_parameters import find_ignored
@@ -24,19 +24,18 @@ from service.middleware.authentication import authenticate
 from service.middleware.authorization import authorize
 from service.middleware.response_cache import headers_of
 from service.routes import EVENT_STREAM_TYPE, STREAM_EVENTS
+from service.streaming.event_ids import SALT_SIZE
 from service.streaming.hub import (
     EVENTS_AT_ONCE,
     POLL_SECONDS,
     ArrivalHub,
     Subscription,
     make_batch,
-    write_id,
 )
 from service.streaming.limits import StreamLimit
 from service.streaming.response import BrokenStreamError, StreamedResponse
 
 LAST_EVENT_ID: Final = "Last-Event-ID"
-_ID: Final = re.compile(r"([0-9]{1,19})-(-?[0-9]{1,19})-([0-9]{1,19})")
 
 # A stream has little in memory, but every event is sent to each.
 STREAMS_OF_ONE: Final = 1_000
@@ -77,11 +76,14 @@ def _read_last_id(request: web.Request) -> ArrivalKey | None:
     values = request.headers.getall(LAST_EVENT_ID, ())
     if not values or values == [""]:
         return None
-    found = _ID.fullmatch(values[0]) if len(values) == 1 else None
-    key = None if found is None else ArrivalKey(*map(int, found.groups()))
-    if key is None or max(map(abs, key)) > MAX_INTEGER:
-        raise problems.malformed(f"{LAST_EVENT_ID} must be the id of an event of this stream")
-    return key
+    place = None
+    if len(values) == 1:
+        repository_id = derive_repository_id(request[REPOSITORY])
+        place = request.app[ARRIVALS].ids.read(repository_id, values[0])
+    if place is None:
+        detail = f"{LAST_EVENT_ID} must be an id from this stream; without it the stream begins now"
+        raise problems.malformed(detail)
+    return place
 
 
 async def _allow(_request: web.Request) -> web.StreamResponse:
@@ -105,15 +107,17 @@ class _Stream:
 
     async def run(self, position: ArrivalKey) -> AsyncGenerator[bytes, None]:
         """The text of the stream from that place on, until the process stops or access ends."""
+        repository_id = derive_repository_id(self._repository)
         # The id lets a client resume that has not received an event yet.
-        yield b"id: %b\n" % write_id(position).encode() + _RETRY
-        subscription = Subscription(derive_repository_id(self._repository), position)
+        first_id = self._hub.ids.write(repository_id, position, secrets.token_bytes(SALT_SIZE))
+        yield b"id: %b\n" % first_id.encode() + _RETRY
+        subscription = Subscription(repository_id, position)
         while True:
             found = await self._reader.list_arrivals(
                 subscription.position, EVENTS_AT_ONCE, self._repository
             )
             if found.rows:
-                yield make_batch(list(found.rows)).text
+                yield make_batch(found.rows, self._hub.ids).text
             subscription.position = found.until
             if found.is_all and self._hub.attach(subscription):
                 break

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,6 +18,7 @@ import structlog
 from indexing.errors import StoreError
 from indexing.models.arrivals import Arrival, ArrivalKey
 from indexing.store.interface import Reader
+from service.streaming.event_ids import EventIds
 
 POLL_SECONDS: Final = 0.5
 # How many events are read at once, so that a burst takes several turns of the event loop.
@@ -90,7 +91,8 @@ class Subscription:
 class ArrivalHub:
     """The poll of one process, which runs while streams are open."""
 
-    def __init__(self, reader: Reader, is_stopping: Callable[[], bool]) -> None:
+    def __init__(self, reader: Reader, ids: EventIds, is_stopping: Callable[[], bool]) -> None:
+        self.ids = ids
         self._reader = reader
         self._is_stopping = is_stopping
         self._subscriptions: dict[bytes, set[Subscription]] = {}
@@ -154,28 +156,23 @@ class ArrivalHub:
                 if row.repository_id in self._subscriptions:
                     by_repository.setdefault(row.repository_id, []).append(row)
             for repository_id, rows in by_repository.items():
-                batch = make_batch(rows)
+                batch = make_batch(rows, self.ids)
                 for subscription in self._subscriptions[repository_id]:
                     subscription.offer(batch)
             self._position, is_all = found.until, found.is_all
             await asyncio.sleep(0)
 
 
-def make_batch(rows: list[Arrival]) -> Batch:
+def make_batch(rows: Sequence[Arrival], ids: EventIds) -> Batch:
     """Write events as server-sent events, to be shared by streams."""
-    frames = tuple(_write(row) for row in rows)
+    frames = tuple(_write(row, ids) for row in rows)
     return Batch(tuple(row.key for row in rows), frames, b"".join(frames))
 
 
-def _write(row: Arrival) -> bytes:
+def _write(row: Arrival, ids: EventIds) -> bytes:
     # JSON text has no line break, and a type is one of the catalogue.
     return b"id: %b\nevent: %b\ndata: %b\n\n" % (
-        write_id(row.key).encode(),
+        ids.write(row.repository_id, row.key).encode(),
         row.type.encode(),
         row.body,
     )
-
-
-def write_id(key: ArrivalKey) -> str:
-    """The id of an event in a stream, which names its place in the order of arrival."""
-    return f"{key.sequence}-{key.received_microseconds}-{key.id}"

@@ -13,6 +13,8 @@ import orjson
 import pytest
 
 from indexing.errors import StoreUnavailableError
+from indexing.identifiers import derive_repository_id
+from indexing.models.arrivals import ArrivalKey
 from indexing.store.elasticsearch import arrivals
 from service.context import LIFECYCLE
 from service.handlers import event_stream
@@ -20,7 +22,7 @@ from service.handlers.event_stream import ARRIVALS, EVENT_STREAMS
 from service.middleware.admission_control import ADMISSION_CONTROL
 from service.streaming import hub
 from service.streaming.limits import StreamLimit
-from tests.builders import FOREIGN, GADGETS, NOON, after, make_event
+from tests.builders import FOREIGN, GADGETS, NOON, WIDGETS, after, make_event
 from tests.service.front_door import LOGS, FrontDoor
 
 STREAM = f"{LOGS}/stream"
@@ -140,18 +142,41 @@ async def test_a_client_without_an_event_resumes_where_it_began(door: FrontDoor)
         assert await stream.ids(1) == [7]
 
 
-@pytest.mark.parametrize(
-    "bad",
-    ["x", "1", "1-2", "1-2-3-4", "1-2-x", f"{2**64}-1-1", "-1-1-1", "1-1-99999999999999999999"],
-)
+@pytest.mark.parametrize("bad", ["x", "1-2-3", "A" * 63, "A" * 64, "A" * 65, "A" * 63 + "="])
 async def test_what_is_no_id_is_refused(door: FrontDoor, bad: str) -> None:
     answer = await door.get(STREAM, **{"Last-Event-ID": bad})
     assert answer.status == 400
     assert "Last-Event-ID" in answer.json["detail"]
 
 
+async def test_an_id_of_another_repository_is_refused(door: FrontDoor) -> None:
+    async with opened(door) as stream:
+        first = await stream.answer.content.readuntil(b"\n\n")
+    last_id = first.split(b"\n")[0].removeprefix(b"id: ").decode()
+    other = await door.get(STREAM.replace("widgets", "gadgets"), **{"Last-Event-ID": last_id})
+    assert other.status == 400
+    assert (await door.get(STREAM, method="HEAD", **{"Last-Event-ID": last_id})).status == 200
+
+
+async def test_ids_do_not_tell_how_much_others_send(door: FrontDoor) -> None:
+    firsts = []
+    for _ in range(2):
+        async with opened(door) as stream:
+            firsts.append(await stream.answer.content.readuntil(b"\n\n"))
+    # Not even whether anything arrived for others in between.
+    assert firsts[0] != firsts[1]
+    async with opened(door) as one, opened(door) as other:
+        await settle(door, 2)
+        await door.store.write_events([make_event(1)])
+        assert await one.ids(1) == await other.ids(1)
+        # All readers of a repository know an event by the same id.
+        assert one.last_id == other.last_id
+
+
 async def test_an_id_beyond_the_store_goes_on_from_now(door: FrontDoor) -> None:
-    async with opened(door, Last_Event_ID=f"{2**62}-1-1") as stream:
+    ids = door.app[ARRIVALS].ids
+    beyond = ids.write(derive_repository_id(WIDGETS), ArrivalKey(2**62, 1, 1))
+    async with opened(door, Last_Event_ID=beyond) as stream:
         await settle(door, 1)
         await door.store.write_events([make_event(1)])
         assert await stream.ids(1) == [1]

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from mergewatch.client.asynchronous import AsyncClient
 from mergewatch.client.errors import (
+    BrokenStreamError,
     ClientError,
     ForeignServiceError,
     ProblemError,
@@ -24,6 +25,7 @@ from mergewatch.client.plain import Client
 
 __all__ = [
     "AsyncClient",
+    "BrokenStreamError",
     "Client",
     "ClientError",
     "ForeignServiceError",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from functools import partial
 from typing import Any, Final, Self, Unpack, cast
 from uuid import UUID
@@ -14,20 +14,34 @@ import orjson
 from mergewatch.client.bodies import (
     AddedQuarantine,
     Event,
+    EventAggregate,
     EventIntake,
+    Execution,
+    Failure,
+    FailureDetail,
+    HealthReport,
     Quarantine,
     QuarantineChange,
+    Run,
+    StreamedEvent,
     TestDetail,
     TestIdentity,
 )
-from mergewatch.client.errors import ForeignServiceError
+from mergewatch.client.errors import BrokenStreamError, ForeignServiceError
 from mergewatch.client.filters import (
     EventFilters,
+    EventSelection,
+    ExecutionFilters,
+    ExecutionSelection,
+    FailureFilters,
     PageSize,
     QuarantineFilters,
     QuarantineOptions,
+    RunFilters,
     TestFilters,
+    TestSelection,
 )
+from mergewatch.client.lines import LineBuffer, LineTooLongError, MessageReader
 from mergewatch.client.links import next_query
 from mergewatch.client.requests import encode_query, events_path, tests_path
 from mergewatch.client.rows import Rows
@@ -36,6 +50,12 @@ from mergewatch.client.transport import Response, Sleep, Transport
 # The largest page: the fewest requests for a walk.
 _PER_PAGE: Final = 100
 _GZIP_LEVEL: Final = 6
+
+_ROWS_TYPE: Final = "application/x-ndjson"
+_EVENTS_TYPE: Final = "text/event-stream"
+# How long to wait before a stream of events is opened again; the service says what it prefers.
+_RECONNECT_SECONDS: Final = 2.0
+_MAX_RECONNECT_SECONDS: Final = 30.0
 
 
 class AsyncClient:
@@ -47,6 +67,7 @@ class AsyncClient:
     def __init__(self, url: str, token: str, *, sleep: Sleep = asyncio.sleep) -> None:
         """Create it on the event loop that it is used on; sends nothing yet."""
         self._transport = Transport(url, token, sleep=sleep)
+        self._sleep = sleep
 
     async def __aenter__(self) -> Self:
         return self
@@ -62,6 +83,30 @@ class AsyncClient:
         """Walk the event log, newest first; by default that of the last day."""
         return self._rows(events_path(repository), "events", filters)
 
+    def export_events(self, repository: str, **filters: Unpack[EventSelection]) -> Rows[Event]:
+        """Stream the event log in one request.
+
+        Raises `BrokenStreamError` as well: a stream that ends without an error has all rows.
+        """
+        return self._stream(events_path(repository), filters)
+
+    def follow_events(
+        self, repository: str, last_event_id: str | None = None
+    ) -> Rows[StreamedEvent]:
+        """Wait for events as they arrive; goes on after a lost connection, without an end.
+
+        Begins after the event of that `StreamedEvent.id`, or now. An event can come twice. Raises
+        where a request would that is repeated in vain, and `ProblemError` for an unknown id.
+        """
+        return Rows(partial(self._follow, events_path(repository, "stream"), last_event_id))
+
+    async def aggregate_events(
+        self, repository: str, **filters: Unpack[EventSelection]
+    ) -> EventAggregate:
+        """Count the event log: in all, over time, and by value."""
+        path = events_path(repository, "aggregate")
+        return cast("EventAggregate", await self._get(path, encode_query(filters)))
+
     def search_tests(
         self, repository: str, test_name: str | list[str] = "*", **filters: Unpack[TestFilters]
     ) -> Rows[TestIdentity]:
@@ -69,9 +114,52 @@ class AsyncClient:
         path = tests_path(repository, "search", "tests")
         return self._rows(path, "tests", {"test_name": test_name, **filters})
 
+    def export_tests(
+        self, repository: str, test_name: str | list[str] = "*", **filters: Unpack[TestSelection]
+    ) -> Rows[TestIdentity]:
+        """Stream the tests whose names match in one request; see `export_events`."""
+        path = tests_path(repository, "search", "tests")
+        return self._stream(path, {"test_name": test_name, **filters})
+
     async def get_test(self, repository: str, test_id: UUID | str) -> TestDetail:
         """Return one test over all its pipelines and jobs."""
         return cast("TestDetail", await self._get(tests_path(repository, "tests", test_id)))
+
+    async def get_test_health(self, repository: str, test_id: UUID | str) -> HealthReport:
+        """Return why a test is healthy, flaky or broken."""
+        path = tests_path(repository, "tests", test_id, "health")
+        return cast("HealthReport", await self._get(path))
+
+    def list_executions(
+        self, repository: str, test_id: UUID | str, **filters: Unpack[ExecutionFilters]
+    ) -> Rows[Execution]:
+        """Walk the executions of a test, newest first; by default those of the last 30 days."""
+        path = tests_path(repository, "tests", test_id, "executions")
+        return self._rows(path, "executions", filters)
+
+    def export_executions(
+        self, repository: str, test_id: UUID | str, **filters: Unpack[ExecutionSelection]
+    ) -> Rows[Execution]:
+        """Stream the executions of a test in one request; see `export_events`."""
+        return self._stream(tests_path(repository, "tests", test_id, "executions"), filters)
+
+    def list_failures(
+        self, repository: str, test_id: UUID | str, **filters: Unpack[FailureFilters]
+    ) -> Rows[Failure]:
+        """Walk the failures of a test, latest first; those that say the same are one."""
+        path = tests_path(repository, "tests", test_id, "failures")
+        return self._rows(path, "failures", filters)
+
+    async def get_failure(
+        self, repository: str, test_id: UUID | str, failure_id: UUID | str
+    ) -> FailureDetail:
+        """Return one failure of a test with its newest events and their stack traces."""
+        path = tests_path(repository, "tests", test_id, "failures", failure_id)
+        return cast("FailureDetail", await self._get(path))
+
+    def list_runs(self, repository: str, **filters: Unpack[RunFilters]) -> Rows[Run]:
+        """Walk the CI jobs whose results arrived, newest first."""
+        return self._rows(tests_path(repository, "runs"), "runs", filters)
 
     def list_quarantines(
         self, repository: str, **filters: Unpack[QuarantineFilters]
@@ -142,7 +230,56 @@ class AsyncClient:
         query = encode_query({"per_page": _PER_PAGE, **filters})
         return Rows(partial(self._pages, path, rows, query))
 
-    async def _pages(self, path: str, rows: str, query: str) -> AsyncIterator[list[Any]]:
+    def _stream(self, path: str, filters: Mapping[str, object]) -> Rows[Any]:
+        return Rows(partial(self._read_stream, path, encode_query(filters)))
+
+    async def _read_stream(self, path: str, query: str) -> AsyncGenerator[list[Any], None]:
+        lines = LineBuffer()
+        async with self._transport.open_stream(path, _ROWS_TYPE, query=query) as pieces:
+            async for piece in pieces:
+                rows = self._read_lines(lines, piece)
+                if rows:
+                    yield rows
+        if not lines.is_empty:
+            raise BrokenStreamError(f"{self._transport.url} broke the stream off within a row")
+
+    async def _follow(
+        self, path: str, last_id: str | None
+    ) -> AsyncGenerator[list[StreamedEvent], None]:
+        reader = MessageReader(last_id)
+        while True:
+            headers = {} if reader.last_id is None else {"Last-Event-ID": reader.last_id}
+            stream = self._transport.open_stream(path, _EVENTS_TYPE, headers=headers)
+            try:
+                async with stream as pieces:
+                    async for piece in pieces:
+                        events = self._read_messages(reader, piece)
+                        if events:
+                            yield events
+            except BrokenStreamError:
+                pass
+            reader.reconnect()
+            wait = reader.retry_seconds
+            await self._sleep(
+                _RECONNECT_SECONDS if wait is None else min(wait, _MAX_RECONNECT_SECONDS)
+            )
+
+    def _read_lines(self, lines: LineBuffer, piece: bytes) -> list[Any]:
+        try:
+            return [self._parse(line) for line in lines.feed(piece)]
+        except LineTooLongError:
+            raise self._foreign() from None
+
+    def _read_messages(self, reader: MessageReader, piece: bytes) -> list[StreamedEvent]:
+        try:
+            return [
+                StreamedEvent(message.id, cast("Event", self._parse(message.data)))
+                for message in reader.feed(piece)
+            ]
+        except LineTooLongError:
+            raise self._foreign() from None
+
+    async def _pages(self, path: str, rows: str, query: str) -> AsyncGenerator[list[Any], None]:
         while True:
             response = await self._transport.send("GET", path, query=query)
             page = self._read(response).get(rows)
@@ -154,12 +291,15 @@ class AsyncClient:
                 return
             query = following
 
-    async def _get(self, path: str) -> Mapping[str, Any]:
-        return self._read(await self._transport.send("GET", path))
+    async def _get(self, path: str, query: str = "") -> Mapping[str, Any]:
+        return self._read(await self._transport.send("GET", path, query=query))
 
     def _read(self, response: Response) -> Mapping[str, Any]:
+        return self._parse(response.body)
+
+    def _parse(self, text: bytes) -> Mapping[str, Any]:
         try:
-            body: object = orjson.loads(response.body)
+            body: object = orjson.loads(text)
         except orjson.JSONDecodeError:
             raise self._foreign() from None
         if not isinstance(body, dict):

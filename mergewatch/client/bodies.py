@@ -5,7 +5,7 @@ Times are RFC 3339 text in UTC, ids are UUIDs as text, ratios go from 0 to 1.
 
 from __future__ import annotations
 
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
 
 class PullUser(TypedDict):
@@ -116,3 +116,143 @@ class EventIntake(TypedDict):
     unchanged: int
     refused: int
     refusals: list[LineRefusal]
+
+
+class Bar(TypedDict):
+    """The number of events from `start` on, before `end`."""
+
+    start: str
+    end: str
+    count: int
+
+
+class TextFacet(TypedDict):
+    value: str
+    count: int
+
+
+class NumberFacet(TypedDict):
+    value: int
+    count: int
+
+
+class EventAggregate(TypedDict):
+    """Counts of the event log; a facet has its most frequent values."""
+
+    total: int
+    interval_size_seconds: float
+    histogram: list[Bar]
+    by_event_type: list[TextFacet]
+    by_outcome: list[TextFacet]
+    by_trigger: list[TextFacet]
+    by_pull_request: list[NumberFacet]
+
+
+class StreamedEvent(NamedTuple):
+    """An event as it arrived; `id` is the place in the stream, not the id of the event."""
+
+    id: str
+    event: Event
+
+
+class Execution(TypedDict):
+    """One execution of a test; `duration` is in seconds."""
+
+    id: str
+    finished_at: str
+    conclusion: Literal["passed", "failed", "skipped"]
+    needed_retries: bool
+    duration: float | None
+    branch: str
+    commit: str
+    pipeline_name: str
+    job_name: str
+    run_id: str
+    attempt: int
+    pull_request: int | None
+    job_url: str | None
+    failure_id: str | None
+
+
+class Failure(TypedDict):
+    """Executions of a test that failed alike, with the type and the message of the newest one."""
+
+    id: str
+    exception_type: str | None
+    exception_message: str | None
+    failure_count: int
+    first_failure_at: str
+    last_failure_at: str
+
+
+class FailureEvent(TypedDict):
+    """One execution that failed so."""
+
+    id: str
+    failed_at: str
+    exception_message: str | None
+    exception_stacktrace: str | None
+    branch: str
+    commit: str
+    pipeline_name: str
+    job_name: str
+    run_id: str
+    attempt: int
+    pull_request: int | None
+    job_url: str | None
+
+
+class FailureDetail(Failure):
+    """A failure with its newest events, newest first."""
+
+    latest_events: list[FailureEvent]
+
+
+class Run(TypedDict):
+    """One CI job whose results arrived, with the number of its results."""
+
+    run_id: str
+    attempt: int
+    pipeline_name: str
+    job_name: str
+    branch: str
+    commit: str
+    pull_request: int | None
+    job_url: str | None
+    finished_at: str
+    passed: int
+    failed: int
+    skipped: int
+    is_infrastructure_failure: bool
+
+
+class ReportedVerdict(TypedDict):
+    """One commit in one pipeline and job."""
+
+    verdict: Literal["passed", "failed", "flaky"]
+    commit: str
+    first_execution_at: str
+    last_execution_at: str
+
+
+class JobHealth(TypedDict):
+    """The health of a test in one pipeline and job, and the rule that decided."""
+
+    pipeline_name: str
+    job_name: str
+    health_status: Literal["healthy", "flaky", "broken", "unknown"]
+    is_live: bool
+    rule: str
+    explanation: str
+    executions_count: int
+    failed_executions_count: int
+    mean_duration: float | None
+    last_execution_at: str
+    verdicts: list[ReportedVerdict]
+
+
+class HealthReport(TypedDict):
+    """Why a test is what it is: its pipelines and jobs, worst first."""
+
+    health_status: Literal["healthy", "flaky", "broken", "unknown"]
+    jobs: list[JobHealth]

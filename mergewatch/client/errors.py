@@ -14,6 +14,10 @@ class UnreachableError(ClientError):
     """No response: the network, the name, the certificate or the time limit is the reason."""
 
 
+class BrokenStreamError(UnreachableError):
+    """A stream was broken off: what came of it is not all."""
+
+
 class ForeignServiceError(ClientError):
     """The server at the URL is not a mergewatch service, for example a login page."""
 

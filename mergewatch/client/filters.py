@@ -8,6 +8,7 @@ from typing import Literal, TypedDict
 from uuid import UUID
 
 Outcome = Literal["success", "failure", "pending", "neutral"]
+Conclusion = Literal["passed", "failed", "skipped"]
 
 
 class PageSize(TypedDict, total=False):
@@ -24,7 +25,7 @@ class QuarantineOptions(TypedDict, total=False):
     expires_at: datetime | str
 
 
-class EventFilters(TypedDict, total=False):
+class EventSelection(TypedDict, total=False):
     """Without a range, the newest day. Several values of one parameter mean any of them."""
 
     pull_request: int | Sequence[int]
@@ -38,10 +39,13 @@ class EventFilters(TypedDict, total=False):
     not_pull_request: int | Sequence[int]
     received_from: datetime | str
     received_to: datetime | str
-    per_page: int
 
 
-class TestFilters(TypedDict, total=False):
+class EventFilters(EventSelection, PageSize, total=False):
+    """Events, page by page."""
+
+
+class TestSelection(TypedDict, total=False):
     """`test_name` takes globs: `*` is any text, `?` one character."""
 
     sort: Literal["executions_count", "test_name", "pipeline_name", "job_name"]
@@ -50,7 +54,42 @@ class TestFilters(TypedDict, total=False):
     pipeline_name_exclude: str | Sequence[str]
     job_name: str | Sequence[str]
     job_name_exclude: str | Sequence[str]
-    per_page: int
+
+
+class TestFilters(TestSelection, PageSize, total=False):
+    """Tests, page by page."""
+
+
+class ExecutionSelection(TypedDict, total=False):
+    """Without a range, the newest 30 days."""
+
+    branch: str | Sequence[str]
+    commit: str | Sequence[str]
+    pipeline_name: str | Sequence[str]
+    job_name: str | Sequence[str]
+    conclusion: Conclusion | Sequence[Conclusion]
+    start: datetime | str
+    end: datetime | str
+
+
+class ExecutionFilters(ExecutionSelection, PageSize, total=False):
+    """Executions, page by page."""
+
+
+class FailureFilters(PageSize, total=False):
+    """Failures on any of these branches."""
+
+    branch: str | Sequence[str]
+
+
+class RunFilters(PageSize, total=False):
+    """Several values of one parameter mean any of them."""
+
+    commit: str | Sequence[str]
+    branch: str | Sequence[str]
+    pull_request: int | Sequence[int]
+    pipeline_name: str | Sequence[str]
+    job_name: str | Sequence[str]
 
 
 class QuarantineFilters(TypedDict, total=False):

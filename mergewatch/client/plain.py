@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Coroutine, Iterator
 from typing import Any, Self, TypeVar, Unpack
 from uuid import UUID
 
@@ -12,18 +12,31 @@ from mergewatch.client.asynchronous import AsyncClient
 from mergewatch.client.bodies import (
     AddedQuarantine,
     Event,
+    EventAggregate,
     EventIntake,
+    Execution,
+    Failure,
+    FailureDetail,
+    HealthReport,
     Quarantine,
     QuarantineChange,
+    Run,
+    StreamedEvent,
     TestDetail,
     TestIdentity,
 )
 from mergewatch.client.filters import (
     EventFilters,
+    EventSelection,
+    ExecutionFilters,
+    ExecutionSelection,
+    FailureFilters,
     PageSize,
     QuarantineFilters,
     QuarantineOptions,
+    RunFilters,
     TestFilters,
+    TestSelection,
 )
 from mergewatch.client.rows import Rows
 
@@ -69,15 +82,75 @@ class Client:
         """Walk the event log, newest first; by default that of the last day."""
         return self._walk(self._client.list_events(repository, **filters))
 
+    def export_events(self, repository: str, **filters: Unpack[EventSelection]) -> Iterator[Event]:
+        """Stream the event log in one request.
+
+        Raises `BrokenStreamError` as well: a stream that ends without an error has all rows.
+        """
+        return self._walk(self._client.export_events(repository, **filters))
+
+    def follow_events(
+        self, repository: str, last_event_id: str | None = None
+    ) -> Iterator[StreamedEvent]:
+        """Wait for events as they arrive; goes on after a lost connection, without an end.
+
+        Begins after the event of that `StreamedEvent.id`, or now. An event can come twice.
+        """
+        return self._walk(self._client.follow_events(repository, last_event_id))
+
+    def aggregate_events(
+        self, repository: str, **filters: Unpack[EventSelection]
+    ) -> EventAggregate:
+        """Count the event log: in all, over time, and by value."""
+        return self._run(self._client.aggregate_events(repository, **filters))
+
     def search_tests(
         self, repository: str, test_name: str | list[str] = "*", **filters: Unpack[TestFilters]
     ) -> Iterator[TestIdentity]:
         """Walk the tests whose names match one of the globs."""
         return self._walk(self._client.search_tests(repository, test_name, **filters))
 
+    def export_tests(
+        self, repository: str, test_name: str | list[str] = "*", **filters: Unpack[TestSelection]
+    ) -> Iterator[TestIdentity]:
+        """Stream the tests whose names match in one request; see `export_events`."""
+        return self._walk(self._client.export_tests(repository, test_name, **filters))
+
     def get_test(self, repository: str, test_id: UUID | str) -> TestDetail:
         """Return one test over all its pipelines and jobs."""
         return self._run(self._client.get_test(repository, test_id))
+
+    def get_test_health(self, repository: str, test_id: UUID | str) -> HealthReport:
+        """Return why a test is healthy, flaky or broken."""
+        return self._run(self._client.get_test_health(repository, test_id))
+
+    def list_executions(
+        self, repository: str, test_id: UUID | str, **filters: Unpack[ExecutionFilters]
+    ) -> Iterator[Execution]:
+        """Walk the executions of a test, newest first; by default those of the last 30 days."""
+        return self._walk(self._client.list_executions(repository, test_id, **filters))
+
+    def export_executions(
+        self, repository: str, test_id: UUID | str, **filters: Unpack[ExecutionSelection]
+    ) -> Iterator[Execution]:
+        """Stream the executions of a test in one request; see `export_events`."""
+        return self._walk(self._client.export_executions(repository, test_id, **filters))
+
+    def list_failures(
+        self, repository: str, test_id: UUID | str, **filters: Unpack[FailureFilters]
+    ) -> Iterator[Failure]:
+        """Walk the failures of a test, latest first; those that say the same are one."""
+        return self._walk(self._client.list_failures(repository, test_id, **filters))
+
+    def get_failure(
+        self, repository: str, test_id: UUID | str, failure_id: UUID | str
+    ) -> FailureDetail:
+        """Return one failure of a test with its newest events and their stack traces."""
+        return self._run(self._client.get_failure(repository, test_id, failure_id))
+
+    def list_runs(self, repository: str, **filters: Unpack[RunFilters]) -> Iterator[Run]:
+        """Walk the CI jobs whose results arrived, newest first."""
+        return self._walk(self._client.list_runs(repository, **filters))
 
     def list_quarantines(
         self, repository: str, **filters: Unpack[QuarantineFilters]
@@ -124,16 +197,22 @@ class Client:
 
     def _walk(self, rows: Rows[T]) -> Iterator[T]:
         pages = rows.pages()
-        while True:
-            page = self._run(_next(pages))
-            if page is None:
-                return
-            yield from page
+        try:
+            while True:
+                page = self._run(_next(pages))
+                if page is None:
+                    return
+                yield from page
+        except GeneratorExit:
+            # The collector may run this in the thread of the loop, so it does not wait.
+            if self.is_running:
+                asyncio.run_coroutine_threadsafe(pages.aclose(), self._loop)
+            raise
 
 
 async def _create(url: str, token: str) -> AsyncClient:
     return AsyncClient(url, token)
 
 
-async def _next(pages: AsyncIterator[list[T]]) -> list[T] | None:
+async def _next(pages: AsyncGenerator[list[T], None]) -> list[T] | None:
     return await anext(pages, None)

@@ -8,10 +8,10 @@ from urllib.parse import quote, urlencode
 from uuid import UUID
 
 
-def events_path(repository: str) -> str:
-    """Return the path of the event log of `owner/repository`."""
+def events_path(repository: str, *rest: str) -> str:
+    """Return a path below the event log of `owner/repository`."""
     owner, name = _split(repository)
-    return f"/v1/repos/{owner}/{name}/logs"
+    return "/".join((f"/v1/repos/{owner}/{name}/logs", *rest))
 
 
 def tests_path(repository: str, *rest: str | UUID) -> str:

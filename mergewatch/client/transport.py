@@ -8,15 +8,19 @@ from __future__ import annotations
 import asyncio
 import ssl
 import urllib.request
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from http import HTTPStatus
+from typing import Final, TypeVar
 
 import aiohttp
 import orjson
 from yarl import URL
 
 from mergewatch.client.errors import (
+    BrokenStreamError,
     FieldError,
     ForeignServiceError,
     ProblemError,
@@ -27,6 +31,9 @@ from mergewatch.client.retries import MAX_ATTEMPTS, RETRIED_STATUSES, seconds_to
 # A batch of results is normally stored within two seconds; the largest page takes less.
 TIMEOUT: Final = aiohttp.ClientTimeout(total=60, connect=10)
 
+# Where the service has no event to send, it sends a comment every 15 seconds.
+STREAM_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, connect=10, sock_read=60)
+
 # A page has at most 100 rows, and a list of all quarantines stays far below this.
 MAX_RESPONSE_BYTES: Final = 64 * 1024 * 1024
 # A problem has a few hundred bytes; the rest of a longer one is ignored.
@@ -35,6 +42,7 @@ _MAX_SHOWN_LENGTH: Final = 500
 # A `Link` header repeats the target of the request up to four times.
 _MAX_HEADER_BYTES: Final = 64 * 1024
 
+T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[object]]
 
 
@@ -84,18 +92,58 @@ class Transport:
             UnreachableError: there is no response.
             ForeignServiceError: the response is too large to be one of the service.
         """
-        target = URL(f"{self.url}{path}{'?' if query else ''}{query}", encoded=True)
+        target = self._target(path, query)
+        return await self._retry(partial(self._send_once, method, target, body, headers))
+
+    @asynccontextmanager
+    async def open_stream(
+        self,
+        path: str,
+        media_type: str,
+        *,
+        query: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> AsyncIterator[AsyncGenerator[bytes, None]]:
+        """Open a response of that media type that is read piece by piece; gives its pieces.
+
+        Raises:
+            ProblemError, UnreachableError, ForeignServiceError: as `send` does.
+            BrokenStreamError: the response was broken off, or no byte came for a minute.
+        """
+        target = self._target(path, query)
+        sent = {**(headers or {}), "Accept": media_type}
+        response = await self._retry(partial(self._open_once, target, sent))
+        try:
+            if response.content_type != media_type:
+                raise ForeignServiceError(f"{self.url} sends no {media_type}")
+            async with aclosing(self._pieces(response)) as pieces:
+                yield pieces
+        finally:
+            response.close()
+
+    async def _pieces(self, response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
+        try:
+            async for piece in response.content.iter_any():
+                yield piece
+        except (aiohttp.ClientError, TimeoutError, ssl.SSLError, OSError, ValueError) as error:
+            reason = self.shown(str(error) or type(error).__name__)
+            raise BrokenStreamError(f"{self.url} broke the stream off: {reason}") from None
+
+    def _target(self, path: str, query: str) -> URL:
+        return URL(f"{self.url}{path}{'?' if query else ''}{query}", encoded=True)
+
+    async def _retry(self, request: Callable[[], Awaitable[T | tuple[_Refusal, str | None]]]) -> T:
         attempt = 1
         while True:
             try:
-                response = await self._send_once(method, target, body, headers)
+                response = await request()
             except (aiohttp.ClientConnectionError, TimeoutError) as error:
                 # The service may be restarting. A bad certificate stays bad.
                 if attempt == MAX_ATTEMPTS or isinstance(error, aiohttp.ClientSSLError):
                     raise self._unreachable(error) from None
                 retry_after = None
             else:
-                if isinstance(response, Response):
+                if not isinstance(response, tuple):
                     return response
                 problem, retry_after = response
                 if problem.status not in RETRIED_STATUSES or attempt == MAX_ATTEMPTS:
@@ -107,6 +155,26 @@ class Transport:
         """Shorten text of a stranger, and mask the token in it."""
         return text.replace(self._token, "\u2026")[:_MAX_SHOWN_LENGTH]
 
+    async def _open_once(
+        self, target: URL, headers: Mapping[str, str]
+    ) -> aiohttp.ClientResponse | tuple[_Refusal, str | None]:
+        try:
+            response = await self._session.get(
+                target,
+                headers=headers,
+                allow_redirects=False,
+                proxy=self._proxy,
+                timeout=STREAM_TIMEOUT,
+            )
+            if response.status == HTTPStatus.OK:
+                return response
+            async with response:
+                return await _read_refusal(response)
+        except (aiohttp.ClientConnectionError, TimeoutError):
+            raise
+        except (aiohttp.ClientError, ssl.SSLError, OSError, ValueError) as error:
+            raise self._unreachable(error) from None
+
     async def _send_once(
         self, method: str, target: URL, body: bytes | None, headers: Mapping[str, str] | None
     ) -> Response | tuple[_Refusal, str | None]:
@@ -115,14 +183,9 @@ class Transport:
             async with self._session.request(
                 method, target, data=body, headers=headers, allow_redirects=False, proxy=self._proxy
             ) as response:
-                is_success = 200 <= response.status < 300
-                content = await _read(
-                    response, MAX_RESPONSE_BYTES if is_success else _MAX_PROBLEM_BYTES
-                )
-                if not is_success:
-                    request_id = response.headers.get("X-Request-Id")
-                    refusal = _Refusal(response.status, content, request_id)
-                    return refusal, response.headers.get("Retry-After")
+                if not 200 <= response.status < 300:
+                    return await _read_refusal(response)
+                content = await _read(response, MAX_RESPONSE_BYTES)
                 if len(content) > MAX_RESPONSE_BYTES:
                     raise ForeignServiceError(f"{self.url} is not a mergewatch service")
                 link = response.headers.get("Link")
@@ -168,6 +231,13 @@ class _Refusal:
     status: int
     body: bytes
     request_id: str | None
+
+
+async def _read_refusal(response: aiohttp.ClientResponse) -> tuple[_Refusal, str | None]:
+    """The refusal, and its `Retry-After`."""
+    content = await _read(response, _MAX_PROBLEM_BYTES)
+    refusal = _Refusal(response.status, content, response.headers.get("X-Request-Id"))
+    return refusal, response.headers.get("Retry-After")
 
 
 async def _read(response: aiohttp.ClientResponse, limit: int) -> bytes:

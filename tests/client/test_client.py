@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
-from aiohttp import web
-from aiohttp.test_utils import TestServer
 
-from indexing.models.executions import Conclusion
-from indexing.models.keys import Scope
 from indexing.models.quarantines import QuarantineRequest
 from mergewatch.client import (
     AsyncClient,
@@ -21,35 +14,11 @@ from mergewatch.client import (
     ProblemError,
     UnreachableError,
 )
-from service.config.settings import Settings
 from service.server.listener import http_url
 from service.server.process import bind
-from tests.builders import NOON, WIDGETS, after, make_event, make_executions, make_run
-from tests.service.conftest import open_door
+from tests.builders import NOON, WIDGETS, after, make_event
+from tests.client.serving import NAMES, REPOSITORY, TOKEN, answer, serving
 from tests.service.front_door import FrontDoor
-
-REPOSITORY = str(WIDGETS)
-TOKEN = "mw_hush"
-NAMES = [f"suite.test {number}é%/?" for number in range(250)]
-
-
-@pytest.fixture
-async def door(tmp_path: Path) -> AsyncIterator[FrontDoor]:
-    async for opened in open_door(Settings(data_dir=tmp_path, ingest=True)):
-        opened.key = await opened.new_key(Scope.ADMIN)
-        run = make_run("1")
-        executions = make_executions(
-            run, [(NAMES[0], Conclusion.FAILED), *((name, Conclusion.PASSED) for name in NAMES[1:])]
-        )
-        await opened.store.write_executions(WIDGETS, run, executions)
-        await opened.store.refresh_tests(NOON)
-        yield opened
-
-
-@pytest.fixture
-async def client(door: FrontDoor) -> AsyncIterator[AsyncClient]:
-    async with AsyncClient(door.base, door.key) as opened:
-        yield opened
 
 
 async def test_a_search_walks_all_pages(client: AsyncClient) -> None:
@@ -153,39 +122,6 @@ async def test_a_path_cannot_leave_its_place(door: FrontDoor, client: AsyncClien
         await client.get_test(REPOSITORY, "../../../../../metrics?")
     assert refused.value.status == 422
     assert refused.value.errors[0].field == "test_id"
-
-
-Answerer = Callable[[web.Request], web.Response]
-
-
-@asynccontextmanager
-async def serving(*answers: Answerer) -> AsyncIterator[tuple[AsyncClient, list[web.Request]]]:
-    """A client of a server that gives these answers in order, and the requests it received."""
-    requests: list[web.Request] = []
-    left = list(answers)
-
-    async def take(request: web.Request) -> web.Response:
-        requests.append(request)
-        return (left.pop(0) if len(left) > 1 else left[0])(request)
-
-    async def wait(seconds: float) -> None:
-        waits.append(seconds)
-
-    waits: list[float] = []
-    app = web.Application()
-    app.router.add_route("*", "/{anything:.*}", take)
-    async with (
-        TestServer(app) as server,
-        AsyncClient(str(server.make_url("")), TOKEN, sleep=wait) as client,
-    ):
-        yield client, requests
-
-
-def answer(status: int, text: str = "{}", **headers: str) -> Answerer:
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return lambda _: web.Response(
-        status=status, text=text, content_type="application/json", headers=named
-    )
 
 
 async def test_the_next_page_is_read_from_the_same_server() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, get_type_hints
 
 import orjson
 import pytest
 
-from mergewatch.client import bodies, filters
+from mergewatch.client import AsyncClient, Client, bodies, filters
 from service.openapi import build_document
 
 DOCUMENT: dict[str, Any] = orjson.loads(build_document(None, ingest=True))
@@ -20,12 +21,28 @@ BODIES = {
     "AddedQuarantine": bodies.AddedQuarantine,
     "ChangeActor": bodies.ChangeActor,
     "QuarantineChange": bodies.QuarantineChange,
+    "Bar": bodies.Bar,
+    "TextFacet": bodies.TextFacet,
+    "NumberFacet": bodies.NumberFacet,
+    "EventAggregate": bodies.EventAggregate,
+    "Execution": bodies.Execution,
+    "Failure": bodies.Failure,
+    "FailureEvent": bodies.FailureEvent,
+    "FailureDetail": bodies.FailureDetail,
+    "Run": bodies.Run,
+    "ReportedVerdict": bodies.ReportedVerdict,
+    "JobHealth": bodies.JobHealth,
+    "HealthReport": bodies.HealthReport,
     "LineRefusal": bodies.LineRefusal,
     "EventIntake": bodies.EventIntake,
 }
 LISTS = {
     "listEvents": filters.EventFilters,
+    "aggregateEvents": filters.EventSelection,
     "searchTests": filters.TestFilters,
+    "listExecutions": filters.ExecutionFilters,
+    "listFailures": filters.FailureFilters,
+    "listRuns": filters.RunFilters,
     "listQuarantines": filters.QuarantineFilters,
     "listQuarantineChanges": filters.PageSize,
 }
@@ -39,6 +56,19 @@ ARGUMENTS = {"searchTests": {"test_name"}}
 def test_a_body_has_the_documented_fields(name: str) -> None:
     properties = DOCUMENT["components"]["schemas"][name]["properties"]
     assert set(get_type_hints(BODIES[name])) == set(properties)
+
+
+def test_both_clients_have_the_same_methods() -> None:
+    def methods(client: type) -> dict[str, list[str]]:
+        return {
+            name: [*inspect.signature(member).parameters]
+            for name, member in vars(client).items()
+            if not name.startswith("_") and inspect.isfunction(member)
+        }
+
+    asynchronous = methods(AsyncClient)
+    del asynchronous["shown"]
+    assert methods(Client) == asynchronous
 
 
 @pytest.mark.parametrize("operation_id", LISTS)

@@ -113,6 +113,7 @@ LIST_EVENTS: Final = ListRoute(
     answer="EventPage",
     query=EventsQuery(),
     row_types=(NDJSON, CSV),
+    tagged=True,
 )
 AGGREGATE_EVENTS: Final = Route(
     operation=Operation.EVENT_AGGREGATE,

@@ -49,6 +49,10 @@ class CacheBackend(Protocol):
     copy_lifetime: float
 
     @property
+    def sees_all_writes(self) -> bool:
+        """Whether the versions tell of the writes of all processes."""
+
+    @property
     def status(self) -> SharedStatus | None:
         """The state of the shared server; `None` where there is none."""
 

@@ -8,8 +8,9 @@ may have committed. Which calls change which answers:
   call failed, as it may have changed more than it told;
 - quarantines: the quarantines of their repository;
 - keys: the cached credentials;
-- events, executions, new repositories and the record of retention: none. Neither the event log nor
-  absent values are cached, and executions show once their tests are refreshed.
+- events: the event log of their repositories;
+- executions, new repositories and the record of retention: none. Absent values are not cached, and
+  executions show once their tests are refreshed.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ from indexing.store.interface import (
 from service.cache.keys import (
     CREDENTIALS,
     EVERYTHING,
+    events_namespace,
     quarantines_namespace,
     repository_namespace,
     search_namespace,
@@ -187,7 +189,12 @@ class InvalidatingStore(Writer):
         return await self._store.ensure_repository(name)
 
     async def write_events(self, events: Sequence[StoredEvent]) -> Sequence[EventOutcome]:
-        return await self._store.write_events(events)
+        try:
+            return await self._store.write_events(events)
+        finally:
+            # All spellings of a repository have one namespace.
+            repositories = {event.repository.key: event.repository for event in events}
+            await self._invalidator.invalidate(map(events_namespace, repositories.values()))
 
     async def replace_prune_run(self, seen: PruneRun | None, run: PruneRun) -> bool:
         return await self._store.replace_prune_run(seen, run)

@@ -20,6 +20,10 @@ COPY_LIFETIME: Final = 5.0
 RESPONSE_LIFETIME: Final = 5.0
 # Searches are many and seldom repeated: they make room for what is repeated.
 SEARCH_LIFETIME: Final = 15.0
+# The range of most pages of the log ends now, so a cached one is this old at most. Where the writes
+# of other processes do not show in the versions, they show in this time.
+EVENTS_LIFETIME: Final = 15.0
+UNSEEN_EVENTS_LIFETIME: Final = 1.0
 
 # After this time nothing from before a write is left, even if the invalidation was lost.
 LONGEST_LIFETIME: Final = LIFETIME + COPY_LIFETIME + RESPONSE_LIFETIME
@@ -38,11 +42,13 @@ class Kind(Enum):
     SEARCH = "search"
     QUARANTINES = "quarantines"
     QUARANTINE = "quarantine"
+    EVENTS = "events"
 
 
 LIFETIMES: Final[Mapping[Kind, float]] = {
     **dict.fromkeys(Kind, LIFETIME),
     Kind.SEARCH: SEARCH_LIFETIME,
+    Kind.EVENTS: EVENTS_LIFETIME,
 }
 
 
@@ -61,9 +67,10 @@ _TEST_DIGITS: Final = 4
 
 # The namespace of everything about one repository.
 repository_namespace: Final[Callable[[RepositoryName], str]] = "repository {0.key}".format
-# Of the pages of its test search, and of its quarantines.
+# Of the pages of its test search, of its quarantines, and of its event log.
 search_namespace: Final[Callable[[RepositoryName], str]] = "search {0.key}".format
 quarantines_namespace: Final[Callable[[RepositoryName], str]] = "quarantines {0.key}".format
+events_namespace: Final[Callable[[RepositoryName], str]] = "events {0.key}".format
 
 
 def test_namespace(repository: RepositoryName, test_id: bytes) -> str:

@@ -32,6 +32,10 @@ class MemoryBackend(CacheBackend):
         self._versions: dict[str, bytes] = {}
 
     @property
+    def sees_all_writes(self) -> bool:
+        return self._seen is not None
+
+    @property
     def status(self) -> None:
         return None
 

@@ -12,13 +12,14 @@ import hashlib
 import uuid
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from dataclasses import fields
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 import orjson
 
+from indexing.models.events import EventKey, EventQuery, EventRow
 from indexing.models.keys import ApplicationKey
 from indexing.models.paging import Anchor, Page
 from indexing.models.quarantines import Quarantine, QuarantineKey, QuarantineQuery
@@ -30,9 +31,12 @@ from service.cache.backend import CacheBackend, Versions
 from service.cache.codecs import KEY_SIZE, REPOSITORY_CODEC, Codec, pack_key, unpack_key
 from service.cache.keys import (
     CREDENTIALS,
+    EVENTS_LIFETIME,
     EVERYTHING,
+    UNSEEN_EVENTS_LIFETIME,
     CacheKey,
     Kind,
+    events_namespace,
     quarantines_namespace,
     repository_namespace,
     search_namespace,
@@ -43,6 +47,7 @@ from service.http import problems
 from service.http.operations import Operation
 from service.pagination.cursor import KeyCodec
 from service.pagination.sort_keys import (
+    EVENT_KEYS,
     IDENTITY_KEYS,
     QUARANTINE_KEYS,
     IdentityPlace,
@@ -52,6 +57,7 @@ from service.pagination.sort_keys import (
 )
 from service.schemas.compiled import compile_encoder
 from service.schemas.responses import (
+    EventPageAnswer,
     QuarantineAnswer,
     QuarantinesAnswer,
     Rows,
@@ -62,11 +68,14 @@ from service.schemas.responses import (
 K = TypeVar("K")
 
 Read = Callable[[], Coroutine[Any, Any, Answer | None]]
+# The start and the end of a range, where the request has them.
+Bounds = tuple[datetime | None, datetime | None]
 
 _encode_test: Final = compile_encoder(TestDetailAnswer)
 _encode_tests: Final = compile_encoder(TestPageAnswer)
 _encode_quarantine: Final = compile_encoder(QuarantineAnswer)
 _encode_quarantines: Final = compile_encoder(QuarantinesAnswer)
+_encode_events: Final = compile_encoder(EventPageAnswer)
 
 _ANSWER_CODEC: Final = Codec(pack_answer, unpack_answer, lambda answer: answer.size)
 
@@ -79,9 +88,13 @@ _NAMED_BY_PATH: Final[Mapping[Operation, Kind]] = {
 _KINDS_OF_LISTS: Final[Mapping[Operation, Kind]] = {
     Operation.SEARCH: Kind.SEARCH,
     Operation.QUARANTINES: Kind.QUARANTINES,
+    Operation.EVENTS: Kind.EVENTS,
 }
 
 _DIGEST_SIZE: Final = 16
+
+_MOVING_EVENTS: Final = timedelta(seconds=EVENTS_LIFETIME)
+_UNSEEN_EVENTS: Final = timedelta(seconds=UNSEEN_EVENTS_LIFETIME)
 
 
 def filters_of(query: type, *, but: Collection[str] = ()) -> Callable[[Any], tuple[object, ...]]:
@@ -99,6 +112,8 @@ def filters_of(query: type, *, but: Collection[str] = ()) -> Callable[[Any], tup
 _test_filters: Final = filters_of(TestQuery)
 # An answer knows itself from when to when it is valid.
 _quarantine_filters: Final = filters_of(QuarantineQuery, but={"now"})
+# What bounds the range in the request counts, not the range that follows from it and the time.
+_event_filters: Final = filters_of(EventQuery, but={"received_from", "received_to"})
 
 
 def key_of_credential(digest: bytes) -> CacheKey:
@@ -119,6 +134,8 @@ def namespaces_of(kind: Kind, repository: RepositoryName) -> tuple[str, ...]:
         return (*common, search_namespace(repository))
     if kind in (Kind.QUARANTINE, Kind.QUARANTINES):
         return (*common, quarantines_namespace(repository))
+    if kind is Kind.EVENTS:
+        return (*common, events_namespace(repository))
     return common
 
 
@@ -226,6 +243,47 @@ class CachedReader:
         canonical = _canonical(_test_filters(query), anchor, limit, IDENTITY_KEYS)
         return await self._find_page(Kind.SEARCH, query.repository, canonical, read)
 
+    async def list_events(
+        self,
+        query: EventQuery,
+        bounds: Bounds,
+        anchor: Anchor[EventKey],
+        limit: int,
+        now: datetime,
+    ) -> Answer:
+        """One page of a range of the event log; `bounds` are those of the request.
+
+        Only the first page is cached: it is polled, the others are read once. If the request has no
+        end, the range ends at `since` of the answer, up to `EVENTS_LIFETIME` before `now`.
+        """
+
+        async def read() -> Answer:
+            page = await self._reader.list_events(query, anchor, limit)
+            body = _encode_events(Rows([row.body for row in page.rows], len(page.rows), limit))
+            ends = pack_ends(page, _key_of_event, EVENT_KEYS)
+            until = self._find_end(query, bounds, page, now)
+            return make_answer(body, ends, None if until is None else now, until)
+
+        if anchor.key is not None or anchor.backward:
+            return await read()
+        texts = [None if bound is None else bound.isoformat() for bound in bounds]
+        canonical = orjson.dumps([*_event_filters(query), texts, limit])
+        return await self._find_page(Kind.EVENTS, query.repository, canonical, read, now)
+
+    def _find_end(
+        self, query: EventQuery, bounds: Bounds, page: Page[EventRow], now: datetime
+    ) -> datetime | None:
+        """Until when time alone leaves a first page of events as it is."""
+        start, end = bounds
+        sees_all = self._session.sees_all_writes
+        if sees_all and end is not None:
+            return None
+        until = now + (_MOVING_EVENTS if sees_all else _UNSEEN_EVENTS)
+        if start is None and end is None and page.rows and not page.has_next:
+            oldest = page.rows[-1].key.received_at
+            until = min(until, oldest + (query.received_to - query.received_from))
+        return until
+
     async def list_quarantines(
         self, query: QuarantineQuery, anchor: Anchor[QuarantineKey], limit: int | None
     ) -> Answer:
@@ -328,4 +386,8 @@ def _place_of(row: TestIdentity) -> IdentityPlace:
 
 
 def _key_of(row: Quarantine) -> QuarantineKey:
+    return row.key
+
+
+def _key_of_event(row: EventRow) -> EventKey:
     return row.key

@@ -72,6 +72,10 @@ class RedisBackend(CacheBackend):
         self._patient = True
 
     @property
+    def sees_all_writes(self) -> bool:
+        return True
+
+    @property
     def status(self) -> SharedStatus:
         counts = {reason.value: self._redis.failures.get(reason, 0) for reason in Reason}
         return SharedStatus(self._redis.is_usable, counts)

@@ -187,6 +187,11 @@ class CacheSession:
         self._used: dict[str, None] = {}
 
     @property
+    def sees_all_writes(self) -> bool:
+        """Whether the versions tell of the writes of all processes."""
+        return self._cache.backend.sees_all_writes
+
+    @property
     def used_namespaces(self) -> tuple[str, ...]:
         """The namespaces of all values that the request has asked for."""
         return tuple(self._used)

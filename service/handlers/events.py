@@ -9,16 +9,19 @@ import orjson
 from aiohttp import web
 
 from indexing.models.events import EventKey, EventRow
+from service.context import READER
 from service.handlers.event_query import choose_window, make_query
 from service.handlers.list_endpoint import ListEndpoint, open_list
 from service.handlers.row_stream import RowStream, stream_rows
-from service.http.raw_response import respond_whole
-from service.middleware.response_cache import find_row_format, headers_of
-from service.pagination.sort_keys import EVENT_KEYS, pack_ends
+from service.middleware.response_cache import (
+    find_row_format,
+    headers_of,
+    respond,
+    respond_uncached,
+)
+from service.pagination.sort_keys import EVENT_KEYS
 from service.routes import LIST_EVENTS
-from service.schemas.compiled import compile_encoder
 from service.schemas.limits import DEFAULT_PER_PAGE
-from service.schemas.responses import EventPageAnswer, Rows
 from service.streaming.rows import Cell, RowFormat
 
 LIST: Final = ListEndpoint(LIST_EVENTS, EVENT_KEYS)
@@ -35,29 +38,32 @@ _COLUMNS: Final = (
     "metadata",
 )
 
-_encode_page: Final = compile_encoder(EventPageAnswer)
-
 
 async def list_events(request: web.Request) -> web.StreamResponse:
     """GET /v1/repos/{owner}/{repository}/logs."""
     opened = open_list(request, LIST)
     context, parameters = opened.context, opened.parameters
-    window = opened.position.window or choose_window(
-        parameters["received_from"], parameters["received_to"], context.clock()
-    )
+    now = context.clock()
+    bounds = (parameters["received_from"], parameters["received_to"])
+    window = opened.position.window or choose_window(*bounds, now)
     query = make_query(opened.repository, parameters, window)
+    ignored = opened.query.ignored
     media_type = find_row_format(request)
     if media_type is not None:
         read = partial(context.reader.list_events, query)
-        headers = headers_of(ignored=opened.query.ignored, negotiated=True)
+        headers = headers_of(ignored=ignored, negotiated=True)
         rows = RowStream(read, _key_of, _ROWS)
         return await stream_rows(request, opened.query, media_type, headers, rows)
-    per_page = parameters["per_page"] or DEFAULT_PER_PAGE
-    page = await context.reader.list_events(query, opened.anchor, per_page)
-    ends = pack_ends(page, _key_of, EVENT_KEYS)
-    headers = headers_of(opened.links(ends, window), ignored=opened.query.ignored, negotiated=True)
-    body = _encode_page(Rows([row.body for row in page.rows], len(page.rows), per_page))
-    return respond_whole(request, headers, body)
+    limit = parameters["per_page"] or DEFAULT_PER_PAGE
+    answer = await request[READER].list_events(query, bounds, opened.anchor, limit, now)
+    if opened.position.window is not None:
+        links = opened.links(answer.ends, window)
+        return respond_uncached(request, answer, links, ignored=ignored, negotiated=True)
+    ends = answer.ends
+    links = opened.links(ends, choose_window(*bounds, answer.since or now))
+    # The cursors hold the window, which differs although the page is the same.
+    tagged = (f"previous {ends.has_previous}", f"next {ends.has_next}")
+    return respond(request, answer, links, ignored=ignored, negotiated=True, tagged=tagged)
 
 
 def _key_of(row: EventRow) -> EventKey:

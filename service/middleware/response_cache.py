@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
@@ -182,13 +182,16 @@ def respond(
     *,
     ignored: str | None,
     negotiated: bool = False,
+    tagged: Iterable[str] | None = None,
 ) -> StreamResponse:
     """The last step of a handler: the response of its answer, which this layer then caches.
 
     `ignored` names parameters without effect. With `negotiated`, the operation has other media
-    types too.
+    types too. The entity tag covers the links, or `tagged` in their place.
     """
-    etag = tag_of(answer, () if links is None else links.values())
+    if tagged is None:
+        tagged = () if links is None else links.values()
+    etag = tag_of(answer, tagged)
     headers = headers_of(links, etag=etag, ignored=ignored, negotiated=negotiated)
     request[_CACHEABLE] = Cacheable(answer, headers)
     return _make_response(request, answer, headers)

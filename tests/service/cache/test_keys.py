@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 
 import pytest
 
+from indexing.models.events import EventQuery, Outcome
 from indexing.models.paging import Anchor, Page
 from indexing.models.quarantines import QuarantineKey, QuarantineQuery, QuarantineSource
 from indexing.models.tests import IdentityKey, TestQuery, TestSort
@@ -21,6 +22,7 @@ from tests.builders import FOREIGN, NOON, WIDGETS, after
 
 SEARCH: Final = TestQuery(WIDGETS, ("*",))
 LIST: Final = QuarantineQuery(WIDGETS, NOON)
+LOG: Final = EventQuery(WIDGETS, NOON, after(days=1))
 
 # Another value of each field. A new field needs a line here.
 OTHER_SEARCH: Final[Mapping[str, object]] = {
@@ -39,8 +41,22 @@ OTHER_LIST: Final[Mapping[str, object]] = {
     "test_id": uuid.UUID(int=5),
     "source": QuarantineSource.AUTO,
 }
+OTHER_LOG: Final[Mapping[str, object]] = {
+    "repository": FOREIGN,
+    "pull_requests": (1,),
+    "base_ref": "main",
+    "event_types": ("action.merge",),
+    "triggers": ("rule",),
+    "outcomes": (Outcome.FAILURE,),
+    "event_types_excluded": ("action.merge",),
+    "triggers_excluded": ("rule",),
+    "outcomes_excluded": (Outcome.FAILURE,),
+    "pull_requests_excluded": (1,),
+}
 # The answer says itself from when to when it is valid.
 OF_TIME: Final = {"now"}
+# The bounds that the request gives take the place of the range that follows from them.
+OF_RANGE: Final = {"received_from", "received_to"}
 
 PLACE: Final = IdentityKey(7, "a", "b", "c")
 ROW: Final = QuarantineKey(NOON, uuid.UUID(int=1))
@@ -56,6 +72,7 @@ class CountingReader:
         return Page((), has_previous=False, has_next=False)
 
     list_quarantines = search_tests
+    list_events = search_tests
 
 
 def other(queries: Mapping[str, object], query: Any) -> list[Any]:
@@ -64,7 +81,11 @@ def other(queries: Mapping[str, object], query: Any) -> list[Any]:
 
 @pytest.mark.parametrize(
     ("query", "others", "but"),
-    [(TestQuery, OTHER_SEARCH, set[str]()), (QuarantineQuery, OTHER_LIST, OF_TIME)],
+    [
+        (TestQuery, OTHER_SEARCH, set[str]()),
+        (QuarantineQuery, OTHER_LIST, OF_TIME),
+        (EventQuery, OTHER_LOG, OF_RANGE),
+    ],
 )
 def test_every_field_of_a_query_has_another_value_here(
     query: type, others: Mapping[str, object], but: set[str]
@@ -99,6 +120,19 @@ async def test_lists_of_quarantines_that_differ_in_one_field_or_place_share_no_p
     # A later moment asks for the same page.
     await ask(replace(LIST, now=after(seconds=1)), Anchor(), 10)
     assert counting.reads == len({*map(repr, asked)})
+
+
+async def test_first_pages_of_the_log_that_differ_in_one_field_or_bound_are_kept_apart() -> None:
+    counting, readers = open_readers()
+    bounds = [(start, end) for start in (None, NOON) for end in (None, after(days=1))]
+    asked: list[Any] = [(query, (None, None), 10) for query in other(OTHER_LOG, LOG)]
+    asked += [(LOG, bound, limit) for bound in bounds for limit in (10, 11)]
+
+    async def ask(query: EventQuery, bounds: Any, limit: int) -> None:
+        reader = await readers.open(Operation.EVENTS, None, query.repository)
+        await reader.list_events(query, bounds, Anchor(), limit, NOON)
+
+    await assert_each_is_read_once(counting, asked, ask)
 
 
 def test_a_field_that_is_added_is_part_of_the_key() -> None:

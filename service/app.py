@@ -19,6 +19,7 @@ from service.cache.backend import CacheBackend
 from service.cache.invalidation import InvalidatingStore
 from service.cache.opening import open_backend
 from service.cache.reader import CachedReaders
+from service.cache.session import CacheReads
 from service.config.secret import choose_secret
 from service.config.settings import Settings
 from service.context import (
@@ -154,15 +155,17 @@ def _context(
             if rate_limit is not None:
                 app[RATE_LIMIT] = rate_limit
             app[RESPONSE_CACHE] = ResponseCache(backend, clock, rate_limit)
-            measured = store
+            measured, cache_reads = store, CacheReads()
             if settings.metrics:
                 from service.middleware.metrics import METRICS, Metrics
 
                 queue = app[ADMISSION_CONTROL].queue
-                app[METRICS] = Metrics(app[RESPONSE_CACHE], queue, backend, metrics_folder)
+                app[METRICS] = Metrics(
+                    app[RESPONSE_CACHE], queue, backend, cache_reads, metrics_folder
+                )
                 measured = app[METRICS].measure(store, settings.metrics_repositories, clock)
                 app[METRICS].start()
-                opened.callback(app[METRICS].stop)
+                opened.push_async_callback(app[METRICS].stop)
             ids = EventIds(secret, identity.store_id)
             app[ARRIVALS] = ArrivalHub(measured, ids, lambda: app[LIFECYCLE].stopping)
             opened.push_async_callback(app[ARRIVALS].close)
@@ -170,7 +173,7 @@ def _context(
             app[CONTEXT] = Context(
                 reader=measured,
                 writer=InvalidatingStore(measured, backend),
-                readers=CachedReaders(measured, backend),
+                readers=CachedReaders(measured, backend, cache_reads),
                 code_host=code_host,
                 clock=clock,
                 cursor_signer=CursorSigner(secret, identity.store_id),

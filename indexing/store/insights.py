@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from typing import Protocol
 
 from indexing.models.failures import Failure, FailureDetail, FailureKey, FailureQuery
@@ -10,6 +11,7 @@ from indexing.models.health_reports import HealthReport
 from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, ListedExecution
 from indexing.models.listed_runs import ListedRun, RunKey, RunQuery
 from indexing.models.paging import Anchor, Page
+from indexing.models.tests import HealthStatus
 from indexing.names import RepositoryName
 
 
@@ -49,3 +51,17 @@ class InsightReader(Protocol):
         self, repository: RepositoryName, test_id: uuid.UUID
     ) -> HealthReport | None:
         """Return why the test is what it is, by its stored roll-ups; `None` if it is unknown."""
+
+    async def count_tests(self, repository: RepositoryName) -> Mapping[HealthStatus, int]:
+        """Count the tests of a repository by health, zeros too; takes a scan of them.
+
+        Raises:
+            StoreUnavailableError: counting takes too long.
+        """
+
+    async def count_stale_tests(self) -> int:
+        """Count the tests of all repositories that wait for `Writer.refresh_tests`.
+
+        Raises:
+            StoreUnavailableError: counting takes too long.
+        """

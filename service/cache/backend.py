@@ -9,7 +9,7 @@ write, whoever wrote it and however slow the reader was.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -55,6 +55,9 @@ class CacheBackend(Protocol):
     @property
     def status(self) -> SharedStatus | None:
         """The state of the shared server; `None` where there is none."""
+
+    def time_exchanges(self, observe: Callable[[float], None]) -> None:
+        """Tell how many seconds each exchange with the shared server takes, if there is one."""
 
     async def read_versions(self, namespaces: tuple[str, ...]) -> Versions | None:
         """The current version of each namespace; `None` where one is not known."""

@@ -39,6 +39,9 @@ class MemoryBackend(CacheBackend):
     def status(self) -> None:
         return None
 
+    def time_exchanges(self, observe: Callable[[float], None]) -> None:
+        """There is no shared server."""
+
     async def read_versions(self, namespaces: tuple[str, ...]) -> Versions | None:
         self._notice_writes()
         versions, first = self._versions, self._first

@@ -42,7 +42,7 @@ from service.cache.keys import (
     search_namespace,
     test_namespace,
 )
-from service.cache.session import Cache, CacheSession
+from service.cache.session import Cache, CacheReads, CacheSession
 from service.http import problems
 from service.http.operations import Operation
 from service.pagination.cursor import KeyCodec
@@ -151,9 +151,12 @@ def key_of_answer(kind: Kind, repository: RepositoryName, canonical: bytes) -> C
 class CachedReaders:
     """Opens a cached reader for each request; all of them share the cache of the process."""
 
-    def __init__(self, reader: Reader, backend: CacheBackend) -> None:
+    def __init__(
+        self, reader: Reader, backend: CacheBackend, reads: CacheReads | None = None
+    ) -> None:
+        """`reads` counts what the requests ask for."""
         self._reader = reader
-        self._cache = Cache(backend)
+        self._cache = Cache(backend, reads)
 
     async def open(
         self,

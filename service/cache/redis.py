@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, TypeGuard, cast
 
@@ -79,6 +79,9 @@ class RedisBackend(CacheBackend):
     def status(self) -> SharedStatus:
         counts = {reason.value: self._redis.failures.get(reason, 0) for reason in Reason}
         return SharedStatus(self._redis.is_usable, counts)
+
+    def time_exchanges(self, observe: Callable[[float], None]) -> None:
+        self._redis.time_exchanges(observe)
 
     async def read_versions(self, namespaces: tuple[str, ...]) -> Versions | None:
         replies = await self._redis.get(self._namespace_keys(namespaces))

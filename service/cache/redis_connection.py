@@ -14,7 +14,7 @@ import logging
 import secrets
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -87,6 +87,7 @@ class RedisConnection:
         self._waiting_bytes = 0
         self._wanted = asyncio.Event()
         self._worker: asyncio.Task[None] | None = None
+        self._observe: Callable[[float], None] | None = None
 
     @property
     def is_usable(self) -> bool:
@@ -102,6 +103,10 @@ class RedisConnection:
     def failures(self) -> Mapping[Reason, int]:
         """How often values could not be read or written, by reason."""
         return self._counts
+
+    def time_exchanges(self, observe: Callable[[float], None]) -> None:
+        """Tell how many seconds each exchange takes, from its first look-up to the replies."""
+        self._observe = observe
 
     async def open(self) -> None:
         """Begin; a Redis that is not there yet is looked for again later."""
@@ -226,6 +231,8 @@ class RedisConnection:
         except Exception as error:  # noqa: BLE001 - whatever it was, it is a miss
             await self._fail(error)
             return None
+        if self._observe is not None:
+            self._observe(time.monotonic() - began)
         self._failures = 0
         if self._warned and time.monotonic() - self._failed_at > WARN_AGAIN_SECONDS:
             self._warned.clear()

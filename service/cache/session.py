@@ -86,6 +86,15 @@ class SingleFlight:
             del self._under_way[name]
 
 
+@dataclass(slots=True)
+class CacheReads:
+    """How many values were asked for, by where they were found; the only thing here that counts."""
+
+    process: int = 0
+    redis: int = 0
+    store: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class _Copy:
     value: object
@@ -95,8 +104,9 @@ class _Copy:
 class Cache:
     """The cache of one process. Each request reads it through a `CacheSession`."""
 
-    def __init__(self, backend: CacheBackend) -> None:
+    def __init__(self, backend: CacheBackend, reads: CacheReads | None = None) -> None:
         self.backend = backend
+        self.reads = reads or CacheReads()
         self._copies: Lru[_Copy] = Lru(COPIES_MAX_BYTES)
         self._single_flight = SingleFlight()
 
@@ -221,16 +231,21 @@ class CacheSession:
         versions = self.versions_of(key.namespaces)
         if versions is None:
             versions = await self._ensure_versions(key.namespaces)
+        reads = self._cache.reads
         if versions is None:
+            reads.store += 1
             return await self._cache.read(key, read)
         # Every value of one kind has the same codec, and so the same type.
         copy = cast("V | None", self._cache.find_copy(key, versions))
         if copy is not None and holds(copy):
+            reads.process += 1
             return copy
         signed = await self._shared(key)
         value = self._cache.verify_shared(key, versions, signed, codec)
         if value is not None and holds(value):
+            reads.redis += 1
             return value
+        reads.store += 1
         return await self._cache.load(key, versions, read, codec)
 
     async def _shared(self, key: CacheKey) -> bytes | None:

@@ -25,7 +25,9 @@ from prometheus_client.registry import Collector
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
 from service.cache.backend import CacheBackend
+from service.cache.session import CacheReads
 from service.middleware.copied_metrics import CopiedMetrics
+from service.middleware.health_gauges import HealthGauges
 from service.middleware.layer import Handler
 from service.middleware.loop_lag import LoopLag
 from service.middleware.measured_store import StoreMetrics
@@ -37,6 +39,9 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 # From a cached response to one that no client waits for.
 _BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 _ATTEMPTS: Final = 3
+
+# A connection that takes longer than 50 milliseconds is given up.
+_REDIS_BUCKETS: Final = (0.0002, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05)
 
 # No input may hold the event loop for more than 50 milliseconds.
 _LAG_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
@@ -66,10 +71,11 @@ class Metrics:
         response_cache: CountsHits,
         queue: CountsRequests,
         backend: CacheBackend,
+        cache_reads: CacheReads,
         folder: Path | None = None,
     ) -> None:
         self._folder = folder
-        self._gauges: QuarantineGauges | None = None
+        self._gauges: list[QuarantineGauges | HealthGauges] = []
         self._registry = CollectorRegistry()
         self._lag = Histogram(
             "mergewatch_event_loop_lag_seconds",
@@ -78,9 +84,19 @@ class Metrics:
             registry=self._registry,
         )
         self._loop_lag = LoopLag(self._lag.observe)
-        collectors: list[Collector] = [_Process(response_cache, queue, self._loop_lag)]
+        collectors: list[Collector] = [
+            _Process(response_cache, queue, self._loop_lag),
+            _CacheReads(cache_reads),
+        ]
         if backend.status is not None:
             collectors.append(_Redis(backend))
+            exchanges = Histogram(
+                "mergewatch_redis_seconds",
+                "Time of an exchange with Redis, which carries the look-ups of many requests.",
+                buckets=_REDIS_BUCKETS,
+                registry=self._registry,
+            )
+            backend.time_exchanges(exchanges.observe)
         self._copies = CopiedMetrics(() if folder is None else collectors)
         if folder is None:
             for collector in collectors:
@@ -105,9 +121,12 @@ class Metrics:
         if self._folder is not None:
             self._copies.start()
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """Stop measuring."""
         self._loop_lag.stop()
+        for gauges in self._gauges:
+            if isinstance(gauges, HealthGauges):
+                await gauges.close()
         if self._folder is not None:
             self._copies.stop()
 
@@ -115,10 +134,12 @@ class Metrics:
         self, store: Store, repositories: Sequence[RepositoryName], clock: Callable[[], datetime]
     ) -> Store:
         """The same store, measured; the metrics of these repositories are added."""
+        self._gauges.append(HealthGauges(store, repositories))
         if repositories:
-            self._gauges = QuarantineGauges(store, repositories, clock)
-            if self._folder is None:
-                self._registry.register(self._gauges)
+            self._gauges.append(QuarantineGauges(store, repositories, clock))
+        if self._folder is None:
+            for gauges in self._gauges:
+                self._registry.register(gauges)
         return StoreMetrics(self._registry, repositories).measure(store)
 
     def wrap(self, handler: Handler) -> Handler:
@@ -136,8 +157,7 @@ class Metrics:
 
     async def render(self) -> bytes:
         """All metrics in the text format of Prometheus."""
-        if self._gauges is not None:
-            await self._gauges.refresh()
+        await asyncio.gather(*(gauges.refresh() for gauges in self._gauges))
         if self._folder is None:
             return generate_latest(self._registry)
         self._copies.copy()
@@ -145,11 +165,11 @@ class Metrics:
         return await asyncio.to_thread(_render_all, self._folder, self._gauges)
 
 
-def _render_all(folder: Path, gauges: Collector | None) -> bytes:
+def _render_all(folder: Path, gauges: Sequence[Collector]) -> bytes:
     """The metrics of all workers that keep theirs in the folder, and those gauges."""
     registry = CollectorRegistry()
-    if gauges is not None:
-        registry.register(gauges)
+    for each in gauges:
+        registry.register(each)
     MultiProcessCollector(registry, str(folder))
     for _ in range(_ATTEMPTS - 1):
         # A file that a new worker makes in this moment is still empty.
@@ -192,6 +212,24 @@ class _Process(Collector):
             "Maximum event loop lag since the last scrape.",
             value=self._loop_lag.take_longest(),
         )
+
+
+class _CacheReads(Collector):
+    """Where the values were found that requests asked the cache for."""
+
+    def __init__(self, reads: CacheReads) -> None:
+        self._reads = reads
+
+    def collect(self) -> Iterator[Metric]:
+        family = CounterMetricFamily(
+            "mergewatch_cache_reads",
+            "Values that requests asked the cache for, by where they were found.",
+            labels=("source",),
+        )
+        family.add_metric(("process",), self._reads.process)
+        family.add_metric(("redis",), self._reads.redis)
+        family.add_metric(("store",), self._reads.store)
+        yield family
 
 
 class _Redis(Collector):

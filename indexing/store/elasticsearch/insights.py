@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 
 from indexing.models.failures import Failure, FailureDetail, FailureKey, FailureQuery
 from indexing.models.health_reports import HealthReport
 from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, ListedExecution
 from indexing.models.listed_runs import ListedRun, RunKey, RunQuery
 from indexing.models.paging import Anchor, Page
+from indexing.models.tests import HealthStatus
 from indexing.names import RepositoryName
-from indexing.store.elasticsearch import failures, health_reports, listed_executions, listed_runs
+from indexing.store.elasticsearch import (
+    failures,
+    health_counts,
+    health_reports,
+    listed_executions,
+    listed_runs,
+)
 from indexing.store.elasticsearch.cluster import Cluster
+from indexing.store.elasticsearch.derived import dirty_markers
 from indexing.store.insights import InsightReader
 
 
@@ -45,3 +54,11 @@ class ElasticsearchInsights(InsightReader):
         self, repository: RepositoryName, test_id: uuid.UUID
     ) -> HealthReport | None:
         return await health_reports.get_health(self._cluster, repository, test_id)
+
+    async def count_tests(self, repository: RepositoryName) -> Mapping[HealthStatus, int]:
+        return await health_counts.count_tests(self._cluster, repository)
+
+    async def count_stale_tests(self) -> int:
+        # A refresh of tests deletes markers without making that visible.
+        await self._cluster.connection.refresh(self._cluster.layout.stale)
+        return await dirty_markers.count_stale(self._cluster)

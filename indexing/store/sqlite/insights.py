@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from functools import partial
 
 from indexing.models.failures import Failure, FailureDetail, FailureKey, FailureQuery
@@ -10,9 +11,16 @@ from indexing.models.health_reports import HealthReport
 from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, ListedExecution
 from indexing.models.listed_runs import ListedRun, RunKey, RunQuery
 from indexing.models.paging import Anchor, Page
+from indexing.models.tests import HealthStatus
 from indexing.names import RepositoryName
 from indexing.store.insights import InsightReader
-from indexing.store.sqlite import failures, health_reports, listed_executions, listed_runs
+from indexing.store.sqlite import (
+    failures,
+    health_counts,
+    health_reports,
+    listed_executions,
+    listed_runs,
+)
 from indexing.store.sqlite.connections import Connections
 
 
@@ -56,3 +64,11 @@ class SqliteInsights(InsightReader):
         return await self._connections.read(
             partial(health_reports.get_health, repository=repository, test_id=test_id)
         )
+
+    async def count_tests(self, repository: RepositoryName) -> Mapping[HealthStatus, int]:
+        return await self._connections.read_slowly(
+            partial(health_counts.count_tests, repository=repository)
+        )
+
+    async def count_stale_tests(self) -> int:
+        return await self._connections.read_slowly(health_counts.count_stale_tests)

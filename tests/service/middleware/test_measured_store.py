@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -13,14 +15,18 @@ from indexing.errors import StoreError, StoreUnavailableError, UnknownRepository
 from indexing.models.executions import Conclusion
 from indexing.models.keys import Scope
 from indexing.models.quarantines import QuarantineRequest
+from indexing.models.tests import HealthStatus
+from indexing.names import RepositoryName
 from indexing.store import open_store
-from indexing.store.interface import Store
+from indexing.store.interface import Reader, Store
 from service.config.settings import Settings
+from service.middleware import health_gauges
+from service.middleware.health_gauges import HealthGauges
 from service.middleware.measured_store import StoreMetrics
 from service.middleware.quarantine_gauges import QuarantineGauges
 from tests.builders import GADGETS, NOON, WIDGETS, make_executions, make_run
 from tests.service.conftest import open_door
-from tests.service.front_door import FrontDoor, operations
+from tests.service.front_door import Answer, FrontDoor, operations
 from tests.service.middleware.test_metrics import samples
 
 P, F = Conclusion.PASSED, Conclusion.FAILED
@@ -126,3 +132,93 @@ async def test_a_repository_that_cannot_be_read_is_left_out(
     gauges = QuarantineGauges(store, (WIDGETS,), lambda: NOON)
     await gauges.refresh()
     assert [family.samples for family in gauges.collect()] == [[]]
+
+
+async def test_tests_of_named_repositories_are_counted_by_health(counted: FrontDoor) -> None:
+    run = make_run()
+    results = make_executions(run, [("a", P), ("b", P)])
+    await counted.store.write_executions(WIDGETS, run, results)
+    answer = await counted.get("/metrics")
+    found = samples(answer)
+    assert found["mergewatch_tests", "unknown", "acme/widgets"] == 2
+    assert found["mergewatch_tests", "broken", "acme/widgets"] == 0
+    assert found["mergewatch_stale_tests",] == 2
+    assert "gadgets" not in answer.body.decode()
+
+
+class SlowCounts:
+    """Counts that wait until they are released."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+        self.released = asyncio.Event()
+        self.calls = 0
+
+    async def count_tests(self, _: RepositoryName) -> Mapping[HealthStatus, int]:
+        self.calls += 1
+        self.begun.set()
+        await self.released.wait()
+        return {HealthStatus.FLAKY: self.calls}
+
+    async def count_stale_tests(self) -> int:
+        raise StoreUnavailableError("down")
+
+
+def counts_of(gauges: HealthGauges) -> list[tuple[str, float]]:
+    return [(each.name, each.value) for family in gauges.collect() for each in family.samples]
+
+
+async def test_a_scrape_does_not_wait_for_a_long_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health_gauges, "WAIT_SECONDS", 0.01)
+    slow = SlowCounts()
+    gauges = HealthGauges(cast("Reader", slow), (WIDGETS,))
+    for _ in range(3):
+        await gauges.refresh()
+    assert (slow.calls, counts_of(gauges)) == (1, [])
+    slow.released.set()
+    monkeypatch.setattr(health_gauges, "WAIT_SECONDS", 60.0)
+    await gauges.refresh()
+    # What cannot be counted is left out, the rest is there.
+    assert counts_of(gauges) == [("mergewatch_tests", 1.0)]
+    await gauges.refresh()
+    assert slow.calls == 1
+
+
+async def test_counting_takes_a_hundredth_of_the_time_at_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    slow = SlowCounts()
+    gauges = HealthGauges(cast("Reader", slow), (WIDGETS,))
+    waiting = asyncio.create_task(gauges.refresh())
+    await slow.begun.wait()
+    clock[0] = 5.0
+    slow.released.set()
+    await waiting
+    for moment, calls in ((500.0, 1), (506.0, 2)):
+        clock[0] = moment
+        await gauges.refresh()
+        assert slow.calls == calls
+
+
+async def test_reads_of_the_cache_are_counted_by_where_the_value_was(counted: FrontDoor) -> None:
+    def reads(answer: Answer) -> dict[str, float]:
+        return {
+            name: samples(answer)["mergewatch_cache_reads_total", name]
+            for name in ("process", "redis", "store")
+        }
+
+    await counted.get(operations()["quarantines"])
+    # Credential, repository and body.
+    assert reads(await counted.get("/metrics")) == {"process": 0, "redis": 0, "store": 3}
+    # Of another list, the credential and the repository are the same.
+    await counted.get(operations()["quarantines"] + "?per_page=20")
+    assert reads(await counted.get("/metrics")) == {"process": 2, "redis": 0, "store": 4}
+
+
+async def test_exchanges_with_redis_are_timed(tmp_path: Path, redis_url: str) -> None:
+    chosen = Settings(data_dir=tmp_path, metrics=True, redis_url=redis_url)
+    async for opened in open_door(chosen):
+        await opened.get(operations()["quarantines"])
+        assert samples(await opened.get("/metrics"))["mergewatch_redis_seconds_count",] > 0

@@ -1,0 +1,86 @@
+"""How many tests the named repositories have by health, and how many tests wait for a refresh."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from indexing.errors import StoreError
+from indexing.models.tests import HealthStatus
+from indexing.names import RepositoryName
+from indexing.store.interface import Reader
+
+KEPT_SECONDS: Final = 60.0
+# Counting is a scan: it takes at most this part of the time, however many tests there are.
+SHARE: Final = 0.01
+# A scrape does not wait longer for it; the next one has the numbers.
+WAIT_SECONDS: Final = 2.0
+# Of one count.
+COUNT_SECONDS: Final = 10.0
+
+
+class HealthGauges(Collector):
+    """Counted in the background at a scrape; what cannot be counted is left out."""
+
+    def __init__(self, reader: Reader, repositories: Sequence[RepositoryName]) -> None:
+        self._reader = reader
+        self._repositories = repositories
+        self._tests: Mapping[str, Mapping[HealthStatus, int]] = {}
+        self._stale: int | None = None
+        self._due = float("-inf")
+        self._counting: asyncio.Task[None] | None = None
+
+    async def refresh(self) -> None:
+        """Count, unless that was done a moment ago; return before the end if it takes long."""
+        if self._counting is None:
+            if time.monotonic() < self._due:
+                return
+            self._counting = asyncio.create_task(self._count())
+            self._counting.add_done_callback(self._forget)
+        await asyncio.wait([self._counting], timeout=WAIT_SECONDS)
+
+    async def close(self) -> None:
+        """Stop counting."""
+        if self._counting is not None:
+            self._counting.cancel()
+            await asyncio.wait([self._counting])
+
+    def _forget(self, _: asyncio.Task[None]) -> None:
+        self._counting = None
+
+    async def _count(self) -> None:
+        began = time.monotonic()
+        tests: dict[str, Mapping[HealthStatus, int]] = {}
+        stale: int | None = None
+        for name in self._repositories:
+            with suppress(StoreError, TimeoutError):
+                async with asyncio.timeout(COUNT_SECONDS):
+                    tests[str(name)] = await self._reader.count_tests(name)
+        with suppress(StoreError, TimeoutError):
+            async with asyncio.timeout(COUNT_SECONDS):
+                stale = await self._reader.count_stale_tests()
+        # A thread may be reading the numbers before these.
+        self._tests, self._stale = tests, stale
+        ended = time.monotonic()
+        self._due = ended + max(KEPT_SECONDS, (ended - began) / SHARE)
+
+    def collect(self) -> Iterator[Metric]:
+        family = GaugeMetricFamily(
+            "mergewatch_tests", "Known tests by health.", labels=("repository", "health_status")
+        )
+        for name, counts in self._tests.items():
+            for health, count in counts.items():
+                family.add_metric((name, health.value), count)
+        yield family
+        if self._stale is not None:
+            yield GaugeMetricFamily(
+                "mergewatch_stale_tests",
+                "Tests whose new results wait to be judged.",
+                value=self._stale,
+            )

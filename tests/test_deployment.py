@@ -74,11 +74,11 @@ def test_the_service_has_time_to_finish_what_is_under_way(file: str) -> None:
     assert seconds(service_of(file, "mergewatch")["stop_grace_period"]) > SHUTDOWN_SECONDS
 
 
-def test_two_replicas_stand_behind_the_one_port_that_is_published() -> None:
+def test_two_replicas_stand_behind_one_port() -> None:
     services = DISTRIBUTED["services"]
     assert services["mergewatch"]["deploy"]["replicas"] == 2
     published = {name: service["ports"] for name, service in services.items() if "ports" in service}
-    assert published == {"proxy": ["127.0.0.1:8080:8080"]}
+    assert published == {"proxy": ["127.0.0.1:8080:8080"], "grafana": ["127.0.0.1:3000:3000"]}
     proxy = (ROOT / "deploy" / "Caddyfile").read_text(encoding="utf-8")
     assert re.search(r"^:8080 \{$", proxy, re.MULTILINE)
     upstream = re.search(r"name \{\$\w+:(.+)\}\n\s+port \{\$\w+:(.+)\}", proxy)
@@ -114,6 +114,20 @@ def test_the_cache_is_bounded_within_its_container_and_keeps_nothing() -> None:
         "--maxmemory-policy": "allkeys-lru",
     }
     assert redis["deploy"]["resources"]["limits"]["memory"] == "384M"
+
+
+def test_metrics_are_kept_and_shown_only_where_that_is_asked_for() -> None:
+    chosen = {name for name, each in DISTRIBUTED["services"].items() if "profiles" in each}
+    assert chosen == {"prometheus", "grafana"}
+    assert all(DISTRIBUTED["services"][name]["profiles"] == ["metrics"] for name in chosen)
+    configuration = (ROOT / "deploy" / "prometheus" / "prometheus.yml").read_text(encoding="utf-8")
+    (job,) = yaml.safe_load(configuration)["scrape_configs"]
+    (replicas,) = job["dns_sd_configs"]
+    port = next(declared for declared in DECLARATIONS if declared.variable == "MERGEWATCH_PORT")
+    assert (replicas["names"], str(replicas["port"])) == (["mergewatch"], port.default)
+    # The proxy must not pass them on.
+    proxy = (ROOT / "deploy" / "Caddyfile").read_text(encoding="utf-8")
+    assert "\trespond /metrics 404\n" in proxy
 
 
 def test_the_image_runs_as_a_user_of_its_own_and_hears_sigterm() -> None:

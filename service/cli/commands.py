@@ -14,22 +14,23 @@ import click
 from indexing.errors import MergewatchError, StoreUnavailableError
 
 # The exit status that a shell reports for a process killed by SIGINT.
-_INTERRUPTED = 128 + signal.SIGINT
+INTERRUPTED: Final = 128 + signal.SIGINT
 
 # Module `service.cli.NAME` holds command NAME. A test checks that each text equals its docstring.
 COMMANDS: Final = {
     "ci": "Decide in a CI job whether failed tests block it.",
     "demo": "Load the examples into an empty store; print a key and curl commands to try.",
+    "events": "List the event log of a running service, newest first, or follow it.",
     "index": "Create, upgrade, back up, restore, rebuild, prune and inspect the store.",
     "ingest": "Load events and test reports; loading is idempotent.",
     "keys": "Create, list and revoke application keys.",
     "quarantine": "Add, remove and list quarantined tests.",
     "repository": "Register a repository; change, show and list repository settings.",
     "serve": "Run the service until SIGTERM, SIGINT or SIGHUP; options override settings.",
-    "tests": "Manage single tests in the store.",
+    "tests": "Search tests, show one and its failures; remove one from the store.",
 }
 # Commands whose module has another name.
-_MODULES: Final = {"tests": "removal"}
+_MODULES: Final = {"events": "remote.events", "tests": "remote.tests"}
 
 
 class _Commands(click.Group):
@@ -54,7 +55,7 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             click.echo("interrupted; data stored so far is kept", err=True)
-            ctx.exit(_INTERRUPTED)
+            ctx.exit(INTERRUPTED)
         except StoreUnavailableError as error:
             raise click.ClickException(f"the store is unavailable: {error}") from error
         except MergewatchError as error:
@@ -69,5 +70,6 @@ class _Commands(click.Group):
 def main() -> None:
     """Keep the event log of pull-request automation and the health of CI tests.
 
-    Every command uses the store that the MERGEWATCH_* settings configure.
+    `events` and most of `tests` read from the service at MERGEWATCH_URL. Every other command uses
+    the store that the MERGEWATCH_* settings configure.
     """

@@ -79,12 +79,7 @@ def undo(
     click.echo(f"removed {with_store(remove)} results", err=True)
 
 
-@click.group()
-def tests() -> None:
-    """Manage single tests in the store."""
-
-
-@tests.command()
+@click.command()
 @repository_option
 @click.option("--test", type=STORED_NAME, required=True, help="The full name of the test.")
 @_yes_option

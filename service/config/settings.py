@@ -302,14 +302,15 @@ DECLARATIONS: Final = (
     Declaration(
         "url",
         "unset",
-        "The service that `mergewatch ingest junit` uploads to, with its path prefix if there is "
-        "one. Unset: it writes into the store.",
+        "The service that `mergewatch ingest junit` uploads to and that `mergewatch events` and "
+        "`tests` read from, with its path prefix if there is one. Unset: `ingest junit` writes "
+        "into the store.",
         _public_url,
     ),
     Declaration(
         "token",
         "unset",
-        "The key of scope `ingest` for these uploads.",
+        "The key for that service: of scope `ingest` to upload, of scope `read` to read.",
         _token,
     ),
     Declaration(

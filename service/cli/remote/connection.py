@@ -1,0 +1,68 @@
+"""Opens the client of the configured service, and turns its errors into those of a command."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
+
+import click
+
+from mergewatch.client import AsyncClient, ClientError, ProblemError
+from service.cli.commands import INTERRUPTED
+from service.cli.output import visible
+from service.config.settings import load_settings
+
+T = TypeVar("T")
+
+
+def with_service(
+    work: Callable[[AsyncClient], Awaitable[T]], options: Mapping[str, str] | None = None
+) -> T:
+    """Do the work with the client of the service that MERGEWATCH_URL and MERGEWATCH_TOKEN name.
+
+    `options` names the options of the command by the parameters of the API.
+
+    Raises:
+        click.UsageError: a setting is missing, or the service refuses the value of an option.
+        click.ClickException: the service refuses the request or cannot be reached.
+    """
+    settings = load_settings()
+    if settings.url is None or settings.token is None:
+        missing = "MERGEWATCH_TOKEN" if settings.url else "MERGEWATCH_URL"
+        raise click.UsageError(
+            f"{missing} is not set: this command reads from a running service, at the URL in"
+            " MERGEWATCH_URL with the key in MERGEWATCH_TOKEN."
+        )
+    url, token = settings.url, settings.token
+
+    async def run() -> T:
+        async with AsyncClient(url, token, sleep=_wait) as client:
+            return await work(client)
+
+    try:
+        return asyncio.run(run())
+    except ProblemError as problem:
+        raise _explain(problem, options or {}) from None
+    except ClientError as error:
+        raise click.ClickException(visible(str(error))) from None
+    except KeyboardInterrupt:
+        click.echo("interrupted", err=True)
+        raise click.exceptions.Exit(INTERRUPTED) from None
+
+
+async def _wait(seconds: float) -> None:
+    click.echo(f"no answer from the service; trying again in {seconds:g} s", err=True)
+    await asyncio.sleep(seconds)
+
+
+def _explain(problem: ProblemError, options: Mapping[str, str]) -> click.ClickException:
+    if problem.errors:
+        named = (f"{options.get(e.field, e.field)}: {e.detail}" for e in problem.errors)
+        return click.UsageError(visible("; ".join(named)))
+    detail = problem.detail or problem.title or f"status {problem.status}"
+    if problem.status == 403:
+        detail = f"the service refuses the key in MERGEWATCH_TOKEN: {detail}"
+    elif problem.status != 404:
+        detail = str(problem)
+    return click.ClickException(visible(detail))

@@ -1,0 +1,163 @@
+"""`mergewatch events`: the event log of a running service, and events as they arrive."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from datetime import datetime
+from typing import Any, Final
+
+import click
+
+from indexing.names import RepositoryName
+from mergewatch.client import AsyncClient
+from mergewatch.client.bodies import Event, StreamedEvent
+from mergewatch.client.filters import EventSelection, Outcome
+from service.cli.output import visible
+from service.cli.parameters import MOMENT, repository_option
+from service.cli.remote.connection import with_service
+from service.cli.remote.rows import (
+    DEFAULT_LIMIT,
+    json_option,
+    limit_option,
+    print_rows,
+    say_if_more,
+    show_table,
+    take,
+    write_json,
+)
+
+_OUTCOMES: Final = ("success", "failure", "pending", "neutral")
+_OPTIONS: Final = {
+    "pull_request": "--pull-request",
+    "base_ref": "--base-ref",
+    "event_type": "--type",
+    "trigger": "--trigger",
+    "outcome": "--outcome",
+    "received_from": "--from",
+    "received_to": "--to",
+    "owner": "--repository",
+    "repository": "--repository",
+}
+
+
+@click.command()
+@repository_option
+@click.option("--pull-request", type=click.IntRange(0), multiple=True, metavar="NUMBER")
+@click.option("--type", "types", multiple=True, metavar="TYPE", help="Such as action.merge.")
+@click.option("--trigger", multiple=True, metavar="TEXT", help="What caused the event.")
+@click.option("--outcome", type=click.Choice(_OUTCOMES), multiple=True)
+@click.option("--base-ref", metavar="NAME", help="The branch that pull requests are merged into.")
+@click.option("--from", "start", type=MOMENT, help="Default: a day before the end.")
+@click.option("--to", "end", type=MOMENT, help="Default: now.")
+@click.option("--follow", is_flag=True, help="Wait for events and print them as they arrive.")
+@click.option("--after", metavar="ID", help="With --follow: go on after the id that it printed.")
+@limit_option
+@json_option
+def events(
+    repository: RepositoryName,
+    pull_request: tuple[int, ...],
+    types: tuple[str, ...],
+    trigger: tuple[str, ...],
+    outcome: tuple[Outcome, ...],
+    base_ref: str | None,
+    start: datetime | None,
+    end: datetime | None,
+    follow: bool,
+    after: str | None,
+    limit: int | None,
+    as_json: bool,
+) -> None:
+    """List the event log of a running service, newest first, or follow it.
+
+    The service is at MERGEWATCH_URL; the key is in MERGEWATCH_TOKEN.
+    """
+    filters: EventSelection = {
+        "pull_request": pull_request,
+        "event_type": types,
+        "trigger": trigger,
+    }
+    if base_ref is not None:
+        filters["base_ref"] = base_ref
+    if follow:
+        for option, value in (("--outcome", outcome), ("--from", start), ("--to", end)):
+            if value:
+                raise click.UsageError(f"{option} cannot be used with --follow.")
+        _follow(repository, filters, after, limit, as_json=as_json)
+        return
+    if after is not None:
+        raise click.UsageError("--after is for --follow.")
+    filters["outcome"] = outcome
+    if start is not None:
+        filters["received_from"] = start
+    if end is not None:
+        filters["received_to"] = end
+
+    async def work(client: AsyncClient) -> None:
+        if as_json:
+            exported = client.export_events(str(repository), **filters)
+            await print_rows(exported.pages(), write_json, limit)
+            return
+        shown = limit or DEFAULT_LIMIT
+        rows, has_more = await take(client.list_events(str(repository), **filters), shown)
+        columns = ("RECEIVED", "PULL REQUEST", "TYPE", "BASE", "TRIGGER")
+        show_table(columns, [_cells_of(row) for row in rows], wide="TRIGGER")
+        say_if_more(has_more=has_more, count=shown)
+
+    with_service(work, _OPTIONS)
+
+
+def _cells_of(event: Event) -> tuple[str, ...]:
+    number = event["pull_request"]
+    return (
+        event["received_at"],
+        "-" if number is None else f"#{number}",
+        event["type"],
+        event["base_ref"] or "-",
+        event["trigger"],
+    )
+
+
+def _write_line(event: Event) -> str:
+    # As wide as most events are: what follows cannot be known.
+    received, number, kind, base, trigger = map(visible, _cells_of(event))
+    return f"{received:<27}  {number:<6}  {kind:<30}  {base:<10}  {trigger}"
+
+
+def _follow(
+    repository: RepositoryName,
+    filters: EventSelection,
+    after: str | None,
+    limit: int | None,
+    *,
+    as_json: bool,
+) -> None:
+    last_id = after
+
+    async def chosen(client: AsyncClient) -> AsyncGenerator[list[StreamedEvent], None]:
+        nonlocal last_id
+        async with aclosing(client.follow_events(str(repository), after).pages()) as pages:
+            async for page in pages:
+                yield [each for each in page if _matches(each.event, filters)]
+                last_id = page[-1].id
+
+    def write(each: StreamedEvent) -> str:
+        return write_json(each.event) if as_json else _write_line(each.event)
+
+    try:
+        with_service(lambda client: print_rows(chosen(client), write, limit), _OPTIONS)
+    finally:
+        if last_id is not None and last_id != after:
+            click.echo(f"to go on from here: --follow --after {visible(last_id)}", err=True)
+
+
+def _matches(event: Event, filters: EventSelection) -> bool:
+    """Whether the event log would list it with these filters, each of which may be empty."""
+    wanted: dict[str, Any] = {
+        "pull_request": filters["pull_request"],
+        "type": filters["event_type"],
+        "trigger": filters["trigger"],
+        "base_ref": (filters["base_ref"],) if "base_ref" in filters else (),
+    }
+    found: Any = event
+    return all(found[name] in values for name, values in wanted.items() if values)

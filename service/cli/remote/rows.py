@@ -1,0 +1,110 @@
+"""Prints rows of the API: a table for people, the whole of it for a pipe, or a JSON object a line.
+
+The text of strangers controls no terminal: whatever is not printable comes out escaped, in JSON
+by its own escapes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, Final, TypeVar
+
+import click
+import orjson
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from mergewatch.client.rows import Rows
+from service.cli.output import print_table, visible
+
+T = TypeVar("T")
+
+DEFAULT_LIMIT: Final = 50
+# A table is in memory as a whole.
+MAX_LIMIT: Final = 10_000
+
+_STYLES: Final = {"healthy": "green", "flaky": "yellow", "broken": "red"}
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print a JSON object a line, as the API has them."
+)
+limit_option = click.option(
+    "--limit",
+    type=click.IntRange(1, MAX_LIMIT),
+    help=f"How many rows at most; default: {DEFAULT_LIMIT}, with --json all.",
+)
+
+
+def write_json(row: Mapping[str, Any]) -> str:
+    """One line of JSON without any character that a terminal could take for a command."""
+    line = orjson.dumps(row).decode()
+    if line.isprintable():
+        return line
+    return "".join(c if c.isprintable() else _escape(c) for c in line)
+
+
+def _escape(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+
+
+async def take(rows: Rows[T], limit: int) -> tuple[list[T], bool]:
+    """The first rows, and whether there are more."""
+    found: list[T] = []
+    async with aclosing(rows.pages()) as pages:
+        async for page in pages:
+            found += page
+            if len(found) > limit:
+                return found[:limit], True
+    return found, False
+
+
+async def print_rows(
+    rows: AsyncGenerator[list[T], None],
+    write: Callable[[T], str | None],
+    limit: int | None = None,
+) -> None:
+    """Print a line for each row as it comes; `None` is no line and does not count."""
+    left = limit
+    async with aclosing(rows) as pages:
+        async for page in pages:
+            lines = [line for line in map(write, page) if line is not None][:left]
+            if lines:
+                # A pipe is told at once, and a reader that went away ends the command.
+                click.echo("\n".join(lines))
+            if left is not None:
+                left -= len(lines)
+                if not left:
+                    return
+
+
+def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, wide: str = "") -> None:
+    """Print a table: fitted to a terminal, or complete for a pipe.
+
+    On a terminal the column `wide` is folded where it is too long, and others are cut.
+    """
+    if not _is_terminal():
+        print_table(columns, rows)
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in columns:
+        table.add_column(
+            name, overflow="fold" if name == wide else "ellipsis", no_wrap=name != wide
+        )
+    for row in rows:
+        # `Text` takes no markup from a name.
+        table.add_row(*(Text(visible(cell), style=_STYLES.get(cell, "")) for cell in row))
+    Console().print(table)
+
+
+def _is_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
+def say_if_more(*, has_more: bool, count: int) -> None:
+    """Tell that the table is cut off."""
+    if has_more:
+        click.echo(f"the first {count:,} rows; --limit shows more", err=True)

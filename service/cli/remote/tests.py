@@ -1,0 +1,249 @@
+"""`mergewatch tests`: search tests, show one and its failures; remove one from the store."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Final, Literal
+
+import click
+
+from indexing.identifiers import derive_test_id
+from indexing.names import RepositoryName
+from mergewatch.client import AsyncClient
+from mergewatch.client.bodies import FailureDetail, HealthReport, TestDetail
+from mergewatch.client.filters import TestSelection
+from service.cli.output import visible
+from service.cli.parameters import repository_option
+from service.cli.remote.connection import with_service
+from service.cli.remote.rows import (
+    DEFAULT_LIMIT,
+    json_option,
+    limit_option,
+    print_rows,
+    say_if_more,
+    show_table,
+    take,
+    write_json,
+)
+from service.cli.removal import forget
+
+Sort = Literal["executions_count", "test_name", "pipeline_name", "job_name"]
+Direction = Literal["asc", "desc"]
+
+_SORTS: Final = ("executions_count", "test_name", "pipeline_name", "job_name")
+_OPTIONS: Final = {
+    "test_name": "GLOB",
+    "pipeline_name": "--pipeline",
+    "pipeline_name_exclude": "--not-pipeline",
+    "job_name": "--job",
+    "job_name_exclude": "--not-job",
+    "test_id": "TEST",
+    "failure_id": "--failure",
+    "branch": "--branch",
+    "owner": "--repository",
+    "repository": "--repository",
+    "repository_name": "--repository",
+}
+
+
+@click.group()
+def tests() -> None:
+    """Search tests, show one and its failures; remove one from the store.
+
+    All but `forget` read from the service at MERGEWATCH_URL with the key in MERGEWATCH_TOKEN.
+    """
+
+
+tests.add_command(forget)
+
+
+@tests.command()
+@repository_option
+@click.argument("globs", metavar="[GLOB]...", nargs=-1)
+@click.option("--pipeline", multiple=True, metavar="NAME", help="Only of these pipelines.")
+@click.option("--not-pipeline", multiple=True, metavar="NAME", help="Not of these pipelines.")
+@click.option("--job", multiple=True, metavar="NAME", help="Only of these jobs.")
+@click.option("--not-job", multiple=True, metavar="NAME", help="Not of these jobs.")
+@click.option("--sort", type=click.Choice(_SORTS), default="executions_count", show_default=True)
+@click.option("--direction", type=click.Choice(["asc", "desc"]), default="desc", show_default=True)
+@limit_option
+@json_option
+def search(
+    repository: RepositoryName,
+    globs: tuple[str, ...],
+    pipeline: tuple[str, ...],
+    not_pipeline: tuple[str, ...],
+    job: tuple[str, ...],
+    not_job: tuple[str, ...],
+    sort: Sort,
+    direction: Direction,
+    limit: int | None,
+    as_json: bool,
+) -> None:
+    """List the tests whose whole name matches a glob with * and ?; without a glob, all."""
+    names = [*globs] or "*"
+    filters: TestSelection = {
+        "pipeline_name": pipeline,
+        "pipeline_name_exclude": not_pipeline,
+        "job_name": job,
+        "job_name_exclude": not_job,
+        "sort": sort,
+        "direction": direction,
+    }
+
+    async def work(client: AsyncClient) -> None:
+        if as_json:
+            exported = client.export_tests(str(repository), names, **filters)
+            await print_rows(exported.pages(), write_json, limit)
+            return
+        shown = limit or DEFAULT_LIMIT
+        rows, has_more = await take(client.search_tests(str(repository), names, **filters), shown)
+        show_table(
+            ("TEST", "PIPELINE", "JOB", "ID"),
+            [
+                (row["test_name"], row["pipeline_name"], row["job_name"], row["test_id"])
+                for row in rows
+            ],
+            wide="TEST",
+        )
+        say_if_more(has_more=has_more, count=shown)
+
+    with_service(work, _OPTIONS)
+
+
+@tests.command()
+@repository_option
+@click.argument("test")
+@json_option
+def show(repository: RepositoryName, test: str, as_json: bool) -> None:
+    """Show a test, by its full name or its id, and why it is healthy, flaky or broken."""
+    test_id = _find_id(repository, test)
+
+    async def work(client: AsyncClient) -> tuple[TestDetail, HealthReport | None]:
+        detail = await client.get_test(str(repository), test_id)
+        return detail, None if as_json else await client.get_test_health(str(repository), test_id)
+
+    detail, report = with_service(work, _OPTIONS)
+    if report is None:
+        click.echo(write_json(detail))
+        return
+    _show_fields([(name.replace("_", " "), value) for name, value in detail.items()])
+    for job in report["jobs"]:
+        click.echo()
+        click.echo(visible(f"{job['pipeline_name']} / {job['job_name']}: {job['health_status']}"))
+        click.echo(visible(f"  {job['explanation']}"))
+
+
+@tests.command()
+@repository_option
+@click.argument("test")
+@click.option("--branch", multiple=True, metavar="NAME", help="On these branches.")
+@click.option("--failure", metavar="ID", help="Show this failure, with its newest stack trace.")
+@limit_option
+@json_option
+def failures(
+    repository: RepositoryName,
+    test: str,
+    branch: tuple[str, ...],
+    failure: str | None,
+    limit: int | None,
+    as_json: bool,
+) -> None:
+    """List what failures of a test say, latest first; TEST is its full name or its id."""
+    test_id = _find_id(repository, test)
+    if failure is not None:
+        detail = with_service(
+            lambda client: client.get_failure(str(repository), test_id, failure), _OPTIONS
+        )
+        if as_json:
+            click.echo(write_json(detail))
+        else:
+            _show_failure(detail)
+        return
+
+    async def work(client: AsyncClient) -> None:
+        listed = client.list_failures(str(repository), test_id, branch=branch)
+        if as_json:
+            await print_rows(listed.pages(), write_json, limit)
+            return
+        shown = limit or DEFAULT_LIMIT
+        rows, has_more = await take(listed, shown)
+        show_table(
+            ("LAST", "COUNT", "TYPE", "MESSAGE", "ID"),
+            [
+                (
+                    row["last_failure_at"],
+                    str(row["failure_count"]),
+                    row["exception_type"] or "-",
+                    _first_line(row["exception_message"]),
+                    row["id"],
+                )
+                for row in rows
+            ],
+            wide="MESSAGE",
+        )
+        say_if_more(has_more=has_more, count=shown)
+
+    with_service(work, _OPTIONS)
+
+
+def _find_id(repository: RepositoryName, test: str) -> uuid.UUID:
+    """The id of a test, which follows from its name."""
+    try:
+        return uuid.UUID(test)
+    except ValueError:
+        return derive_test_id(repository, test)
+
+
+def _first_line(message: str | None) -> str:
+    lines = (message or "").strip().splitlines()
+    return lines[0] if lines else "-"
+
+
+def _show_fields(fields: Sequence[tuple[str, object]]) -> None:
+    width = max(len(name) for name, _ in fields)
+    for name, value in fields:
+        text = (
+            "-" if value is None else write_json(value) if isinstance(value, dict) else str(value)
+        )
+        click.echo(f"{name:<{width}}  {visible(text)}")
+
+
+def _show_failure(detail: FailureDetail) -> None:
+    count, last = detail["failure_count"], detail["last_failure_at"]
+    _show_fields(
+        [
+            ("type", detail["exception_type"]),
+            ("failures", f"{count}, first {detail['first_failure_at']}, last {last}"),
+        ]
+    )
+    _show_text(detail["exception_message"] or "-")
+    events = detail["latest_events"]
+    show_table(
+        ("FAILED", "BRANCH", "COMMIT", "PIPELINE", "JOB", "RUN", "PAGE"),
+        [
+            (
+                event["failed_at"],
+                event["branch"],
+                event["commit"],
+                event["pipeline_name"],
+                event["job_name"],
+                event["run_id"],
+                event["job_url"] or "-",
+            )
+            for event in events
+        ],
+        wide="PAGE",
+    )
+    trace = next((e["exception_stacktrace"] for e in events if e["exception_stacktrace"]), None)
+    if trace is not None:
+        _show_text(trace)
+
+
+def _show_text(text: str) -> None:
+    """Print a text of several lines, whose line breaks are all that is taken as such."""
+    click.echo()
+    for line in text.splitlines():
+        click.echo(visible(line.expandtabs()))
+    click.echo()

@@ -1,0 +1,255 @@
+"""`mergewatch tests search|show|failures` and `mergewatch events`, over a running service."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from click.testing import CliRunner, Result
+
+from indexing.identifiers import derive_test_id
+from indexing.models.executions import Conclusion
+from indexing.models.keys import Scope
+from mergewatch.client import transport
+from service.cli import main
+from service.cli.remote import connection, rows
+from service.config.settings import Settings
+from service.server.process import bind
+from tests.builders import NOON, WIDGETS, after, make_event, make_executions, make_run
+from tests.service.conftest import open_door
+from tests.service.front_door import LOGS, ROOT, SEARCH, FrontDoor
+
+HOSTILE = "suite.\x1b[31mred\u202e\n[bold]\x9b\U000e0041"
+SHOWN = r"suite.\x1b[31mred\u202e\n[bold]\x9b\U000e0041"
+MESSAGE = "expected 1\x1b]0;title\x07 of 2\nsecond line"
+OF_WIDGETS = ("--repository", "acme/widgets")
+RANGE = ("--from", "2026-09-01T12:00:00Z", "--to", "2026-09-02T12:00:00Z")
+
+Run = Callable[..., Coroutine[Any, Any, Result]]
+
+
+@pytest.fixture
+async def door(tmp_path: Path) -> AsyncIterator[FrontDoor]:
+    async for opened in open_door(Settings(data_dir=tmp_path)):
+        run = make_run("1")
+        results = [("suite.ok", Conclusion.PASSED), (HOSTILE, Conclusion.FAILED)]
+        executions = make_executions(run, results, failure_type="E", failure_message=MESSAGE)
+        await opened.store.write_executions(WIDGETS, run, executions)
+        await opened.store.refresh_tests(NOON)
+        await opened.store.write_events(
+            [
+                make_event(n, after(minutes=n), pull_request=n or None, trigger=HOSTILE)
+                for n in range(120)
+            ]
+        )
+        yield opened
+
+
+@pytest.fixture
+def run(door: FrontDoor, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run a command in a thread, as the service runs in this one."""
+    monkeypatch.setenv("MERGEWATCH_URL", door.base)
+    monkeypatch.setenv("MERGEWATCH_TOKEN", door.key)
+
+    async def command(*words: str, code: int = 0) -> Result:
+        result = await asyncio.to_thread(CliRunner().invoke, main, words, catch_exceptions=False)
+        assert result.exit_code == code, result.output
+        return result
+
+    return command
+
+
+async def test_a_search_prints_all_of_each_name_into_a_pipe(run: Run) -> None:
+    result = await run("tests", "search", *OF_WIDGETS, "--sort", "test_name", "--direction=asc")
+    header, first, second = result.stdout.splitlines()
+    assert header.split() == ["TEST", "PIPELINE", "JOB", "ID"]
+    assert first.startswith(f"{SHOWN}  ci")
+    assert second.split() == [
+        *("suite.ok", "ci", "unit"),
+        str(derive_test_id(WIDGETS, "suite.ok")),
+    ]
+    assert result.stderr == ""
+    cut = await run("tests", "search", *OF_WIDGETS, "--limit=1", "suite.*", "x")
+    assert len(cut.stdout.splitlines()) == 2
+    assert "--limit" in cut.stderr
+
+
+async def test_json_is_what_the_api_gives_and_moves_no_terminal(run: Run, door: FrontDoor) -> None:
+    for words, target, member in (
+        (("tests", "search"), f"{SEARCH}?test_name=*", "tests"),
+        (
+            ("events", *RANGE),
+            f"{LOGS}?received_from={RANGE[1]}&received_to={RANGE[3]}",
+            "events",
+        ),
+    ):
+        result = await run(*words, *OF_WIDGETS, "--json")
+        pages = await door.walk(f"{target}&per_page=100", member)
+        lines = result.stdout.split("\n")[:-1]
+        assert [orjson.loads(line) for line in lines] == [row for page in pages for row in page]
+        assert all(line.isprintable() for line in lines)
+        few = await run(*words, *OF_WIDGETS, "--json", "--limit=1")
+        assert few.stdout.split("\n") == [lines[0], ""]
+
+
+@pytest.mark.parametrize("width", [20, 60, 400])
+async def test_on_a_terminal_a_table_fits_and_takes_no_markup(
+    run: Run, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setattr(rows, "_is_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(width))
+    for words in (("tests", "search"), ("events", *RANGE), ("tests", "failures", HOSTILE)):
+        result = await run(*words, *OF_WIDGETS)
+        assert max(map(len, result.stdout.splitlines())) <= width
+        assert result.stdout.replace("\n", "").isprintable()
+    if width == 400:
+        assert SHOWN in (await run("tests", "search", *OF_WIDGETS)).stdout
+
+
+async def test_a_test_is_shown_by_its_name_or_its_id(run: Run) -> None:
+    by_name = await run("tests", "show", *OF_WIDGETS, HOSTILE)
+    by_id = await run("tests", "show", *OF_WIDGETS, str(derive_test_id(WIDGETS, HOSTILE)))
+    assert by_name.stdout == by_id.stdout
+    assert f" {SHOWN}\n" in by_name.stdout
+    assert "ci / unit: broken\n" in by_name.stdout
+    whole = await run("tests", "show", *OF_WIDGETS, "suite.ok", "--json")
+    assert orjson.loads(whole.stdout)["health_status"] == "healthy"
+    absent = await run("tests", "show", *OF_WIDGETS, "absent", code=1)
+    assert "no such test" in absent.stderr
+
+
+async def test_failures_are_listed_and_one_is_shown_with_its_trace(run: Run) -> None:
+    listed = await run("tests", "failures", *OF_WIDGETS, HOSTILE)
+    _, row = listed.stdout.splitlines()
+    assert r"expected 1\x1b]0;title\x07 of 2  " in row
+    failure_id = row.split()[-1]
+    shown = await run("tests", "failures", *OF_WIDGETS, HOSTILE, "--failure", failure_id)
+    assert "second line\n" in shown.stdout
+    assert "\x1b" not in shown.stdout
+    whole = await run("tests", "failures", *OF_WIDGETS, HOSTILE, "--failure", failure_id, "--json")
+    assert orjson.loads(whole.stdout)["exception_message"] == MESSAGE
+    rows_ = await run("tests", "failures", *OF_WIDGETS, HOSTILE, "--json", "--branch", "topic")
+    assert rows_.stdout == ""
+
+
+async def test_events_are_filtered(run: Run) -> None:
+    result = await run("events", *OF_WIDGETS, *RANGE, "--pull-request=7", "--pull-request=9")
+    assert [line.split()[1] for line in result.stdout.splitlines()[1:]] == ["#9", "#7"]
+    none = await run("events", *OF_WIDGETS, *RANGE, "--outcome", "failure", "--trigger", "x")
+    assert len(none.stdout.splitlines()) == 1
+
+
+async def test_events_are_followed_and_gone_on_with(run: Run, door: FrontDoor) -> None:
+    following = asyncio.create_task(
+        run("events", *OF_WIDGETS, "--follow", "--limit=2", "--json", "--pull-request=5")
+    )
+    number = 1_000
+    while not following.done():
+        # Nothing tells from outside when the stream has begun.
+        await door.store.write_events([make_event(number + n, pull_request=5 - n) for n in (0, 1)])
+        number += 2
+        await asyncio.sleep(0.05)
+    result = await following
+    found = [orjson.loads(line) for line in result.stdout.splitlines()]
+    assert [row["pull_request"] for row in found] == [5, 5]
+    assert found[0]["id"] + 2 == found[1]["id"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("events", *OF_WIDGETS, "--type", "action.unknown"), "--type: value 1: must be one of"),
+        (("events", *OF_WIDGETS, "--base-ref", "x" * 256), "--base-ref: must have"),
+        (("events", *OF_WIDGETS, "--follow", "--outcome=failure"), "--outcome cannot be used"),
+        (("events", *OF_WIDGETS, "--after", "x"), "--after is for --follow"),
+        (("events", "--repository", "widgets"), "'--repository'"),
+        (("tests", "search", *OF_WIDGETS, "*" * 99), "GLOB: "),
+        (("tests", "search", *OF_WIDGETS, "--job", "x" * 3_000), "--job: value 1: must have"),
+        (("tests", "failures", *OF_WIDGETS, "x", "--failure", "y"), "--failure: "),
+    ],
+)
+async def test_a_wrong_value_names_its_option(run: Run, words: tuple[str, ...], said: str) -> None:
+    assert said in (await run(*words, code=2)).stderr
+
+
+async def test_what_the_service_refuses_is_one_clear_line(
+    run: Run, door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    absent = await run("events", "--repository", "acme/absent", code=1)
+    assert absent.stderr.startswith("Error: there is no such repository")
+    unknown = await run("events", *OF_WIDGETS, "--follow", "--after", "x", code=1)
+    assert "Last-Event-ID" in unknown.stderr
+    monkeypatch.setenv("MERGEWATCH_TOKEN", await door.new_key(Scope.INGEST))
+    refused = await run("tests", "search", *OF_WIDGETS, code=1)
+    assert "refuses the key in MERGEWATCH_TOKEN" in refused.stderr
+    monkeypatch.delenv("MERGEWATCH_TOKEN")
+    assert "MERGEWATCH_TOKEN is not set" in (await run("events", *OF_WIDGETS, code=2)).stderr
+    monkeypatch.delenv("MERGEWATCH_URL")
+    assert "MERGEWATCH_URL is not set" in (await run("events", *OF_WIDGETS, code=2)).stderr
+
+
+async def test_a_service_that_is_away_is_waited_for_and_named(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def wait(_: float) -> None:
+        pass
+
+    monkeypatch.setattr(connection, "_wait", wait)
+    monkeypatch.setattr(transport, "MAX_ATTEMPTS", 2)
+    with bind("127.0.0.1", 0) as listener:
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    monkeypatch.setenv("MERGEWATCH_URL", address)
+    result = await run("tests", "search", *OF_WIDGETS, code=1)
+    assert result.stderr.startswith(f"Error: {address} cannot be reached")
+
+
+async def start(door: FrontDoor, *words: str) -> asyncio.subprocess.Process:
+    environment = {"MERGEWATCH_URL": door.base, "MERGEWATCH_TOKEN": door.key}
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", "from service.cli import main; main()"),
+        *words,
+        *OF_WIDGETS,
+        env=os.environ | environment | {"PYTHONPATH": str(ROOT)},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+
+
+async def test_a_reader_that_goes_away_ends_the_command_quietly(door: FrontDoor) -> None:
+    for first in range(1_000, 6_000, 500):
+        await door.store.write_events([make_event(first + n) for n in range(500)])
+    process = await start(door, "events", *RANGE, "--json")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    async with asyncio.timeout(60):
+        await process.stdout.readline()
+        process.stdout._transport.close()  # type: ignore[attr-defined]
+        assert await process.stderr.read() == b""
+        assert await process.wait() == 1
+
+
+async def test_ctrl_c_ends_a_follow_and_tells_where_to_go_on(door: FrontDoor) -> None:
+    process = await start(door, "events", "--follow")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    line = asyncio.create_task(process.stdout.readline())
+    number = 1_000
+    async with asyncio.timeout(60):
+        while not line.done():
+            await door.store.write_events([make_event(number, pull_request=3)])
+            number += 1
+            await asyncio.sleep(0.05)
+        assert b"#3 " in await line
+        process.send_signal(signal.SIGINT)
+        said = (await process.stderr.read()).decode()
+        assert await process.wait() == 130
+    assert "interrupted" in said
+    assert "--follow --after " in said
+    assert "Traceback" not in said

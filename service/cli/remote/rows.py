@@ -25,6 +25,7 @@ T = TypeVar("T")
 DEFAULT_LIMIT: Final = 50
 # A table is in memory as a whole.
 MAX_LIMIT: Final = 10_000
+_MIN_WIDTH: Final = 20
 
 _STYLES: Final = {"healthy": "green", "flaky": "yellow", "broken": "red"}
 
@@ -84,16 +85,14 @@ async def print_rows(
 def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, wide: str = "") -> None:
     """Print a table: fitted to a terminal, or complete for a pipe.
 
-    On a terminal the column `wide` is folded where it is too long, and others are cut.
+    On a terminal, cells that do not fit are folded; the column `wide` keeps some room.
     """
     if not _is_terminal():
         print_table(columns, rows)
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in columns:
-        table.add_column(
-            name, overflow="fold" if name == wide else "ellipsis", no_wrap=name != wide
-        )
+        table.add_column(name, overflow="fold", min_width=_MIN_WIDTH if name == wide else None)
     for row in rows:
         # `Text` takes no markup from a name.
         table.add_row(*(Text(visible(cell), style=_STYLES.get(cell, "")) for cell in row))

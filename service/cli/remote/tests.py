@@ -100,11 +100,8 @@ def search(
         shown = limit or DEFAULT_LIMIT
         rows, has_more = await take(client.search_tests(str(repository), names, **filters), shown)
         show_table(
-            ("TEST", "PIPELINE", "JOB", "ID"),
-            [
-                (row["test_name"], row["pipeline_name"], row["job_name"], row["test_id"])
-                for row in rows
-            ],
+            ("TEST", "PIPELINE", "JOB"),
+            [(row["test_name"], row["pipeline_name"], row["job_name"]) for row in rows],
             wide="TEST",
         )
         say_if_more(has_more=has_more, count=shown)

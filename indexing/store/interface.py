@@ -40,6 +40,7 @@ from indexing.models.tests import IdentityKey, TestDetail, TestIdentity, TestQue
 from indexing.names import RepositoryName
 from indexing.pruning import PruneRun
 from indexing.store.insights import InsightReader
+from indexing.store.key_reader import KeyReader
 
 # Called with the number of tests that a long call has refreshed so far.
 Steps = Callable[[int], None]
@@ -110,7 +111,7 @@ class StoreStatus:
     stale_tests: int
 
 
-class Reader(InsightReader, Protocol):
+class Reader(InsightReader, KeyReader, Protocol):
     """The reads that the API needs of a store.
 
     Paged lists take an anchor and a limit of at least 1. A page holds the rows nearest to the
@@ -144,12 +145,6 @@ class Reader(InsightReader, Protocol):
 
     async def list_repositories(self) -> Sequence[Repository]:
         """List all known repositories, sorted by name without regard to case."""
-
-    async def find_key(self, digest: bytes) -> ApplicationKey | None:
-        """Find the application key with that SHA-256, even if revoked or expired."""
-
-    async def list_keys(self) -> Sequence[ApplicationKey]:
-        """List all application keys, oldest first."""
 
     async def list_events(
         self, query: EventQuery, anchor: Anchor[EventKey], limit: int

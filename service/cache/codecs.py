@@ -18,6 +18,9 @@ V = TypeVar("V")
 # The names of keys are short: most of the memory goes into the objects around them.
 KEY_SIZE: Final = 500
 
+# Of SHA-256.
+_DIGEST_SIZE: Final = 32
+
 
 @dataclass(frozen=True, slots=True)
 class Codec(Generic[V]):
@@ -60,6 +63,16 @@ def pack_key(key: ApplicationKey) -> bytes:
     )
 
 
+def unpack_found_key(data: bytes) -> ApplicationKey:
+    """The application key that `pack_found_key` made these bytes of."""
+    return unpack_key(data[:_DIGEST_SIZE], data[_DIGEST_SIZE:])
+
+
+def pack_found_key(key: ApplicationKey) -> bytes:
+    """An application key as bytes, with its digest."""
+    return key.digest + pack_key(key)
+
+
 def _moment(text: str | None) -> datetime | None:
     return None if text is None else parse_timestamp(text)
 
@@ -68,6 +81,11 @@ def _unpack_repository(data: bytes) -> RepositoryName:
     owner, _, name = data.decode().partition("/")
     return RepositoryName(owner, name)
 
+
+# Of a key that was found by its id.
+FOUND_KEY_CODEC: Final[Codec[ApplicationKey]] = Codec(
+    pack_found_key, unpack_found_key, lambda _: KEY_SIZE
+)
 
 REPOSITORY_CODEC: Final[Codec[RepositoryName]] = Codec(
     lambda name: str(name).encode(), _unpack_repository, lambda name: len(str(name))

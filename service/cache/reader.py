@@ -28,7 +28,14 @@ from indexing.names import RepositoryName
 from indexing.store.interface import Reader
 from service.cache.answers import Answer, make_answer, pack_answer, unpack_answer
 from service.cache.backend import CacheBackend, Versions
-from service.cache.codecs import KEY_SIZE, REPOSITORY_CODEC, Codec, pack_key, unpack_key
+from service.cache.codecs import (
+    FOUND_KEY_CODEC,
+    KEY_SIZE,
+    REPOSITORY_CODEC,
+    Codec,
+    pack_key,
+    unpack_key,
+)
 from service.cache.keys import (
     CREDENTIALS,
     EVENTS_LIFETIME,
@@ -122,6 +129,11 @@ def key_of_credential(digest: bytes) -> CacheKey:
     return CacheKey(Kind.KEY, f"{Kind.KEY.value}::{hashed}", (CREDENTIALS,))
 
 
+def key_of_key_id(key_id: str) -> CacheKey:
+    """Of the application key with that id."""
+    return CacheKey(Kind.KEY, f"{Kind.KEY.value}:id:{key_id}", (CREDENTIALS,))
+
+
 def key_of_repository(name: RepositoryName) -> CacheKey:
     """Of the stored spelling of a repository. It does not change once the repository is known."""
     return CacheKey(Kind.REPOSITORY, f"{Kind.REPOSITORY.value}:{name.key}:", (EVERYTHING,))
@@ -208,6 +220,12 @@ class CachedReader:
         codec = Codec(pack_key, partial(unpack_key, digest), lambda _: KEY_SIZE)
         return await self._session.find(
             key_of_credential(digest), lambda: self._reader.find_key(digest), codec
+        )
+
+    async def get_key(self, key_id: str) -> ApplicationKey | None:
+        """The application key with that id, revoked and expired ones included."""
+        return await self._session.find(
+            key_of_key_id(key_id), lambda: self._reader.get_key(key_id), FOUND_KEY_CODEC
         )
 
     async def find_repository(self, name: RepositoryName) -> RepositoryName | None:

@@ -86,6 +86,15 @@ async def test_a_key_is_found_by_its_digest_alone(store: Store) -> None:
     assert await store.find_key(b"\x02" * 32) is None
 
 
+async def test_a_key_is_found_by_its_id_and_shows_at_once_that_it_was_revoked(store: Store) -> None:
+    await store.add_key(KEY)
+    await store.add_key(replace(KEY, id="k2", digest=b"\x02" * 32))
+    assert await store.get_key("k1") == KEY
+    assert await store.get_key("k3") is None
+    await store.revoke_key("k1", after(hours=1))
+    assert await store.get_key("k1") == replace(KEY, revoked_at=after(hours=1))
+
+
 async def test_a_key_for_one_repository_makes_it_known(store: Store) -> None:
     await store.add_key(replace(KEY, repository="widgets", expires_at=after(days=1)))
     assert await store.find_repository(WIDGETS) == Repository(WIDGETS)

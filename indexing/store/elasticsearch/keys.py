@@ -33,6 +33,13 @@ async def find_key(cluster: Cluster, digest: bytes) -> ApplicationKey | None:
     return None if found is None else _key_of(found.source)
 
 
+async def get_key(cluster: Cluster, key_id: str) -> ApplicationKey | None:
+    hit = await _find_by_id(cluster, key_id)
+    # What a search finds may be older than what was written last.
+    found = None if hit is None else await cluster.connection.get(cluster.layout.control, hit)
+    return None if found is None else _key_of(found.source)
+
+
 async def list_keys(cluster: Cluster) -> list[ApplicationKey]:
     keys: list[ApplicationKey] = []
     body = {
@@ -52,12 +59,18 @@ async def add_key(cluster: Cluster, key: ApplicationKey) -> None:
 
 
 async def revoke_key(cluster: Cluster, key_id: str, now: datetime) -> bool:
+    document = await _find_by_id(cluster, key_id)
+    if document is None:
+        return False
+    await _revoke(cluster, document, now)
+    return True
+
+
+async def _find_by_id(cluster: Cluster, key_id: str) -> str | None:
+    """The id of the document of that key."""
     query = {"bool": {"filter": [{"term": {"kind": KIND}}, {"term": {"key_id": key_id}}]}}
     answer = await cluster.connection.search(cluster.layout.control, {"size": 1, "query": query})
-    for hit in answer["hits"]["hits"]:
-        await _revoke(cluster, hit["_id"], now)
-        return True
-    return False
+    return next((str(hit["_id"]) for hit in answer["hits"]["hits"]), None)
 
 
 async def _revoke(cluster: Cluster, document: str, now: datetime) -> None:

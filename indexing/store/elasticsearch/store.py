@@ -136,6 +136,9 @@ class ElasticsearchStore(ElasticsearchInsights, Store):
     async def find_key(self, digest: bytes) -> ApplicationKey | None:
         return await keys.find_key(self._cluster, digest)
 
+    async def get_key(self, key_id: str) -> ApplicationKey | None:
+        return await keys.get_key(self._cluster, key_id)
+
     async def list_keys(self) -> Sequence[ApplicationKey]:
         return await keys.list_keys(self._cluster)
 

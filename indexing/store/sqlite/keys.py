@@ -26,6 +26,13 @@ def find_key(connection: sqlite3.Connection, digest: bytes) -> ApplicationKey | 
     return None if row is None else _key_of(row)
 
 
+def get_key(connection: sqlite3.Connection, key_id: str) -> ApplicationKey | None:
+    row = connection.execute(
+        f"SELECT {_COLUMNS} FROM application_keys WHERE id = ?", (key_id,)
+    ).fetchone()
+    return None if row is None else _key_of(row)
+
+
 def list_keys(connection: sqlite3.Connection) -> list[ApplicationKey]:
     rows = connection.execute(f"SELECT {_COLUMNS} FROM application_keys ORDER BY created_at, id")
     return [_key_of(row) for row in rows]

@@ -133,6 +133,9 @@ class SqliteStore(SqliteInsights, Store):
     async def find_key(self, digest: bytes) -> ApplicationKey | None:
         return await self._connections.read(partial(keys.find_key, digest=digest))
 
+    async def get_key(self, key_id: str) -> ApplicationKey | None:
+        return await self._connections.read(partial(keys.get_key, key_id=key_id))
+
     async def list_keys(self) -> Sequence[ApplicationKey]:
         return await self._connections.read(keys.list_keys)
 

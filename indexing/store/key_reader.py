@@ -1,0 +1,21 @@
+"""The reads of application keys; `interface` says what holds for all reads of a store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from indexing.models.keys import ApplicationKey
+
+
+class KeyReader(Protocol):
+    """Application keys, revoked and expired ones included."""
+
+    async def find_key(self, digest: bytes) -> ApplicationKey | None:
+        """Find the application key with that SHA-256."""
+
+    async def get_key(self, key_id: str) -> ApplicationKey | None:
+        """Return the application key with that id."""
+
+    async def list_keys(self) -> Sequence[ApplicationKey]:
+        """List all application keys, oldest first."""

@@ -118,6 +118,10 @@ def create_app(
         from service.handlers.metrics import show_metrics
 
         app.router.add_get("/metrics", without_parameters(show_metrics))
+    if settings.ui:
+        from service.ui.routes import add_pages
+
+        add_pages(app.router)
     app.router.add_get("/openapi.json", without_parameters(operations.openapi))
     app.router.add_get("/health/live", without_parameters(operations.live))
     app.router.add_get("/health/ready", without_parameters(operations.ready))
@@ -169,6 +173,8 @@ def _context(
             ids = EventIds(secret, identity.store_id)
             app[ARRIVALS] = ArrivalHub(measured, ids, lambda: app[LIFECYCLE].stopping)
             opened.push_async_callback(app[ARRIVALS].close)
+            if settings.ui:
+                _open_dashboard(app, settings, secret, backend, clock)
             app[_LAYERS] = tuple(_list_layers(app, settings))
             app[CONTEXT] = Context(
                 reader=measured,
@@ -183,6 +189,31 @@ def _context(
             yield
 
     return run
+
+
+def _open_dashboard(
+    app: web.Application, settings: Settings, secret: bytes, backend: CacheBackend, clock: Clock
+) -> None:
+    # It loads templates and cryptography.
+    from service.ui.api import Handlers
+    from service.ui.dashboard import DASHBOARD, Dashboard
+    from service.ui.links import SignInLinks
+    from service.ui.session import Sessions
+
+    app[DASHBOARD] = Dashboard(
+        Sessions(secret, clock),
+        SignInLinks(secret, backend, clock),
+        Handlers(
+            _READ_HANDLERS,
+            {
+                Operation.ADD_QUARANTINE: quarantine_changes.add_decoded_quarantine,
+                Operation.REMOVE_QUARANTINE: lambda request, _: (
+                    quarantine_changes.remove_quarantine(request)
+                ),
+            },
+        ),
+        settings.public_url,
+    )
 
 
 def _open_rate_limit(settings: Settings, backend: CacheBackend) -> RateLimit | None:

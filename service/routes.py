@@ -25,6 +25,7 @@ from service.http.path_params import (
     TEST_ID,
     PathParameter,
 )
+from service.http.targets import UI_PREFIX
 from service.schemas.bodies import QuarantineBody
 from service.schemas.insight_queries import ExecutionsQuery, FailuresQuery, RunsQuery
 from service.schemas.queries import (
@@ -296,6 +297,8 @@ CHANGE_ROUTES: Final = (ADD_QUARANTINE, REMOVE_QUARANTINE)
 INGEST_ROUTES: Final = (SEND_EVENTS, SEND_TRACES, SEND_TRACES_ALIAS)
 
 _OTHER: Final = "other"
+# All pages of the dashboard together.
+_UI: Final = "dashboard"
 _BY_METHOD: Final = {
     "get": [(route.path_expression, route.operation.value) for route in READ_ROUTES],
     **{
@@ -310,9 +313,9 @@ _BY_METHOD: Final = {
 
 
 def name_operation(method: str, raw_path: str) -> str:
-    """The operation of a request by its method and raw path, or `other`."""
+    """The operation of a request by its method and raw path, or `dashboard`, or `other`."""
     path = raw_path.partition("?")[0]
     for expression, name in _BY_METHOD.get("get" if method in READS else method.lower(), ()):
         if expression.fullmatch(path):
             return name
-    return _OTHER
+    return _UI if path.startswith(UI_PREFIX) else _OTHER

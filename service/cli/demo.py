@@ -29,7 +29,10 @@ from service.auth.api_keys import make_key, make_key_id
 from service.cli.demo_dates import ExampleEvents, move_reports, read_events
 from service.cli.output import print_count, progress_meters
 from service.cli.running import now, with_store
+from service.config.secret import choose_secret
 from service.config.settings import Settings, load_settings
+from service.http.targets import UI_PREFIX
+from service.ui.links import LIFETIME, LINK_FIELD, SIGN_IN, make_link
 
 KEY_NAME: Final = "demo"
 _KEY_LIFETIME: Final = timedelta(days=30)
@@ -103,7 +106,8 @@ async def _prepare(store: Store, examples: Path, settings: Settings) -> list[str
     text, key = make_key(
         key_id=make_key_id(),
         name=KEY_NAME,
-        scope=Scope.READ,
+        # With it a person can try to quarantine a test.
+        scope=Scope.QUARANTINE,
         owner=OWNER,
         repository=None,
         created_at=moment,
@@ -118,7 +122,12 @@ async def _prepare(store: Store, examples: Path, settings: Settings) -> list[str
     since = None
     if newest is not None and moment - newest.received_at >= _DEFAULT_RANGE:
         since = newest.received_at - _DEFAULT_RANGE
-    return _lines(base, text, str(quarantine.key.id), since)
+    lines = _lines(base, text, str(quarantine.key.id), since)
+    if settings.ui:
+        identity = await store.get_identity()
+        secret = choose_secret(settings.secret, identity.cursor_secret)
+        lines += _ui_lines(base, make_link(secret, key.id, moment))
+    return lines
 
 
 async def _load(store: Store, examples: Path) -> None:
@@ -189,10 +198,24 @@ def _lines(base: str, key: str, quarantine_id: str, since: datetime | None) -> l
         "quarantined tests": f"{_in_ci(base, _TESTS)}/quarantines",
         "one quarantine": f"{_in_ci(base, _TESTS)}/quarantines/{quarantine_id}",
     }
-    lines = ["", f"A key that reads the repositories of {OWNER} for 30 days:", "", f"  {key}", ""]
+    about = (
+        f"A key that reads the repositories of {OWNER}, and quarantines tests there, for 30 days:"
+    )
+    lines = ["", about, "", f"  {key}", ""]
     for what, url in urls.items():
         lines += [f"# {what}", f"curl -i -H 'Authorization: Bearer {key}' '{url}'"]
     return [*lines, ""]
+
+
+def _ui_lines(base: str, link: str) -> list[str]:
+    """A link that opens the dashboard, signed in with the key."""
+    minutes = int(LIFETIME.total_seconds()) // 60
+    return [
+        f"The dashboard; this link signs in, once, within {minutes} minutes:",
+        "",
+        f"  {base}{UI_PREFIX}{SIGN_IN}?{LINK_FIELD}={link}",
+        "",
+    ]
 
 
 def _host_to_ask(bind: str) -> str:

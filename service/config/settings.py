@@ -89,6 +89,7 @@ class Settings:
     host_api_url: str | None = None
     rate_limit: str | None = None
     cors_origins: tuple[str, ...] = ()
+    ui: bool = True
     metrics: bool = False
     metrics_repositories: tuple[RepositoryName, ...] = ()
 
@@ -339,6 +340,12 @@ DECLARATIONS: Final = (
         "The origins whose pages may call the API from a browser, such as `https://ci.example`, "
         "separated by commas; `*` allows all. Unset: none.",
         _origins,
+    ),
+    Declaration(
+        "ui",
+        "true",
+        "Serve the dashboard at `/ui/`: `true` or `false`.",
+        _switch,
     ),
     Declaration(
         "metrics",

@@ -60,23 +60,29 @@ async def list_changes(request: web.Request) -> web.StreamResponse:
 
 async def add_quarantine(request: web.Request) -> web.Response:
     """POST /v1/ci/{owner}/repositories/{repository}/quarantines."""
-    context, repository = request.app[CONTEXT], request[REPOSITORY]
     async with request.app[LIMITER].receive(
         request, ADD_QUARANTINE.media_types, SMALL_BODY_BYTES
     ) as body:
-        now = context.clock()
         async with aclosing(body.read(_parse)) as values:
-            wanted = _check(await anext(values, None))
-        if wanted.expires_at is not None and wanted.expires_at <= now:
-            raise problems.invalid([FieldError("body", "expires_at", "must be in the future")])
-        try:
-            quarantine, is_new = await context.writer.add_quarantine(
-                repository, replace(wanted, actor=_actor_of(request[PRINCIPAL])), now
-            )
-        except TooManyQuarantinesError as error:
-            raise problems.conflict(str(error)) from error
-        test_id = derive_test_id(repository, wanted.test_name)
-        is_known = await context.reader.get_test(repository, test_id) is not None
+            value = await anext(values, None)
+        return await add_decoded_quarantine(request, value)
+
+
+async def add_decoded_quarantine(request: web.Request, value: Any) -> web.Response:
+    """Quarantine the test that a decoded body names."""
+    context, repository = request.app[CONTEXT], request[REPOSITORY]
+    now = context.clock()
+    wanted = _check(value)
+    if wanted.expires_at is not None and wanted.expires_at <= now:
+        raise problems.invalid([FieldError("body", "expires_at", "must be in the future")])
+    try:
+        quarantine, is_new = await context.writer.add_quarantine(
+            repository, replace(wanted, actor=_actor_of(request[PRINCIPAL])), now
+        )
+    except TooManyQuarantinesError as error:
+        raise problems.conflict(str(error)) from error
+    test_id = derive_test_id(repository, wanted.test_name)
+    is_known = await context.reader.get_test(repository, test_id) is not None
     answer: dict[str, Any] = {"id": quarantine.key.id}
     if not is_known:
         answer["warning"] = "no result of this test is known; check the spelling of its name"

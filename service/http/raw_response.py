@@ -52,6 +52,11 @@ class RawResponse(StreamResponse):
         self._writer: AbstractStreamWriter | None = None
 
     @property
+    def content(self) -> bytes:
+        """Its body."""
+        return self._content
+
+    @property
     def keep_alive(self) -> bool | None:
         return self._stays
 

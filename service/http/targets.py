@@ -1,8 +1,11 @@
-"""How long a request target may be. Pure; counts bytes and decodes nothing."""
+"""What can be told of a raw request target: whose it is, and whether it is too long. Pure."""
 
 from __future__ import annotations
 
 from typing import Final
+
+# The pages of the dashboard.
+UI_PREFIX: Final = "/ui/"
 
 # Common proxies stop at 8 KiB for the whole request line.
 MAX_TARGET_BYTES: Final = 8_000

@@ -12,7 +12,7 @@ from typing import Final
 
 from aiohttp import web
 from aiohttp.web import BaseRequest, RequestKey, StreamResponse
-from multidict import CIMultiDict, CIMultiDictProxy
+from multidict import CIMultiDict
 
 from indexing.fairness import current_tenant
 from service.cache.lru import Lru
@@ -21,7 +21,7 @@ from service.http.methods import READS
 from service.http.raw_response import RawResponse, takes_raw_response, write_head
 from service.http.response_headers import RESPONSE_HEADERS
 from service.http.sender import SENDER
-from service.http.targets import SHORT_TARGET, is_too_long
+from service.http.targets import SHORT_TARGET, UI_PREFIX, is_too_long
 from service.middleware.fair_queue import FairQueue, OverloadedError
 from service.middleware.layer import Handler
 
@@ -96,7 +96,7 @@ class AdmissionControl:
                 finally:
                     queue.release(tenant)
             slot = request[_SLOT] = _Slot(queue, tenant)
-            request[SENDER] = _hash_credential(request.headers)
+            request[SENDER] = _hash_credential(request)
             try:
                 return await handler(request)
             finally:
@@ -116,12 +116,15 @@ class AdmissionControl:
 
     def add_verified(self, request: BaseRequest) -> None:
         """Give a queue of its own to a credential that was verified."""
-        tenant = _hash_credential(request.headers)
+        if not _read_credential(request):
+            # Asked within the process: the page that asks has its queue already.
+            return
+        tenant = _hash_credential(request)
         self._verified.keep(tenant, tenant, 0, time.monotonic() + VERIFIED_SECONDS)
 
     def _find_tenant(self, request: BaseRequest) -> Hashable:
         """The tenant whose queue the request waits in."""
-        tenant = _hash_credential(request.headers)
+        tenant = _hash_credential(request)
         return _UNVERIFIED if self._verified.find(tenant) is None else tenant
 
     def _refuse_overload(self, request: BaseRequest) -> StreamResponse:
@@ -133,9 +136,16 @@ class AdmissionControl:
 ADMISSION_CONTROL: Final = web.AppKey("admission_control", AdmissionControl)
 
 
-def _hash_credential(headers: CIMultiDictProxy[str]) -> int:
+def _hash_credential(request: BaseRequest) -> int:
     """A number that tells credentials apart in this process, valid or not.
 
     Nothing of the credential can be made of it.
     """
-    return hash(headers.get("Authorization", "").rstrip(" ").rpartition(" ")[2])
+    return hash(_read_credential(request))
+
+
+def _read_credential(request: BaseRequest) -> str:
+    # Cookies are credentials of the dashboard alone: the API does not look at them.
+    if request.raw_path.startswith(UI_PREFIX):
+        return request.headers.get("Cookie", "")
+    return request.headers.get("Authorization", "").rstrip(" ").rpartition(" ")[2]

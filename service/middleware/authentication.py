@@ -53,10 +53,8 @@ def authenticate(route: Route, *, counted: bool = True) -> RouteLayer:
             context = request.app[CONTEXT]
             rate_limit = request.app.get(RATE_LIMIT) if counted else None
             bearer = _read_bearer(request.headers)
-            errors = _find_path_errors(route.path, request.match_info)
-            owner, name, *rest = [request.match_info[parameter.name] for parameter in route.path]
-            repository = RepositoryName(owner, name)
-            request[REQUESTED] = Requested(repository, errors)
+            requested, item = _read_path(request, route)
+            repository, errors = requested.repository, requested.errors
             digest = digest_key(bearer) if is_key(bearer) else None
             if digest is None:
                 code_host = _require_code_host(context.code_host, bearer)
@@ -64,13 +62,12 @@ def authenticate(route: Route, *, counted: bool = True) -> RouteLayer:
                     request[PRINCIPAL] = await _verify_token(
                         request, rate_limit, code_host, bearer, repository
                     )
-            item = rest[0] if rest else None
             reader = await context.readers.open(
                 route.operation, digest, None if errors else repository, item
             )
             request[READER] = reader
             if digest is not None:
-                principal = _identify(await reader.find_key(digest), digest, context.clock())
+                principal = identify(await reader.find_key(digest), digest, context.clock())
                 request[PRINCIPAL] = principal
                 if rate_limit is not None:
                     await rate_limit.spend(request, principal.name)
@@ -79,6 +76,23 @@ def authenticate(route: Route, *, counted: bool = True) -> RouteLayer:
         return answer
 
     return around
+
+
+async def admit(request: web.Request, route: Route, principal: Principal) -> None:
+    """Put on a request what `authenticate` does, for a principal that was verified already."""
+    requested, item = _read_path(request, route)
+    request[PRINCIPAL] = principal
+    request[READER] = await request.app[CONTEXT].readers.open(
+        route.operation, None, None if requested.errors else requested.repository, item
+    )
+
+
+def _read_path(request: web.Request, route: Route) -> tuple[Requested, str | None]:
+    """Read what the path names: put the repository on the request; give it, and the item in it."""
+    errors = _find_path_errors(route.path, request.match_info)
+    owner, name, *rest = [request.match_info[parameter.name] for parameter in route.path]
+    requested = request[REQUESTED] = Requested(RepositoryName(owner, name), errors)
+    return requested, rest[0] if rest else None
 
 
 def _find_path_errors(
@@ -109,7 +123,7 @@ def _read_bearer(headers: CIMultiDictProxy[str]) -> str:
     return match[1]
 
 
-def _identify(key: ApplicationKey | None, digest: bytes, now: datetime) -> Principal:
+def identify(key: ApplicationKey | None, digest: bytes, now: datetime) -> Principal:
     """The principal whose key has that digest.
 
     Raises:
@@ -117,6 +131,15 @@ def _identify(key: ApplicationKey | None, digest: bytes, now: datetime) -> Princ
     """
     if key is None or not hmac.compare_digest(key.digest, digest):
         raise problems.forbidden()
+    return make_principal(key, now)
+
+
+def make_principal(key: ApplicationKey, now: datetime) -> Principal:
+    """The principal of a key.
+
+    Raises:
+        Problem: 403 when it was revoked or has expired.
+    """
     if key.revoked_at is not None or (key.expires_at is not None and key.expires_at <= now):
         raise problems.forbidden()
     return Principal(

@@ -20,6 +20,8 @@ OPTIONAL = {
     "MERGEWATCH_METRICS=true": ("prometheus_client",),
     "MERGEWATCH_HOST_API_URL=http://127.0.0.1:1": ("service.auth.code_host.client",),
 }
+# Of the dashboard, which is on unless it is turned off.
+OF_DASHBOARD = ("jinja2", "cryptography", "service.ui.routes")
 NEVER = ("apispec", "redis", "elastic_transport", "elasticsearch")
 
 # Runs `mergewatch serve`, checks its readiness, and prints the modules loaded.
@@ -70,3 +72,7 @@ def test_what_a_setting_needs_is_loaded_before_the_first_request(tmp_path: Path)
     loaded = load(tmp_path, *OPTIONAL)
     assert heavy <= loaded
     assert not loaded & {*NEVER}
+
+
+def test_a_process_without_the_dashboard_loads_nothing_of_it(tmp_path: Path) -> None:
+    assert not load(tmp_path, "MERGEWATCH_UI=false") & {*OF_DASHBOARD}

@@ -1,0 +1,1 @@
+"""The dashboard: pages for people, made of the answers of the API by calls within the process."""

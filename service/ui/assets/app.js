@@ -1,0 +1,93 @@
+// What pages do beyond reading: keys, menus that close, ages that grow, copying.
+"use strict";
+
+(() => {
+  const isTyping = (target) => target.closest("input, textarea, select, [contenteditable]") !== null;
+
+  const closeMenus = (except) => {
+    for (const menu of document.querySelectorAll("details.menu[open], details.facet[open]")) {
+      if (!menu.contains(except)) menu.open = false;
+    }
+  };
+
+  // The focus moves by one along the links of a list; rows and verdicts are lists.
+  const step = (target, selector, by) => {
+    const list = target.closest(selector);
+    if (list === null) return false;
+    const links = [...list.querySelectorAll("a[href]")];
+    const next = links[links.indexOf(target) + by];
+    if (next === undefined) return false;
+    if (selector === ".verdicts") {
+      target.tabIndex = -1;
+      next.tabIndex = 0;
+    }
+    next.focus();
+    return true;
+  };
+
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const target = event.target;
+    if (event.key === "Escape") {
+      const menu = target.closest("details.menu[open], details.facet[open]");
+      closeMenus(null);
+      if (menu !== null) menu.querySelector("summary").focus();
+    } else if (event.key === "/" && !isTyping(target)) {
+      const field = document.getElementById("glob") ?? document.getElementById("find");
+      if (field === null) return;
+      event.preventDefault();
+      field.focus();
+      field.select();
+    } else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      const by = event.key === "ArrowDown" ? 1 : -1;
+      if (!isTyping(target) && step(target, ".walk", by)) event.preventDefault();
+    } else if (event.key === "ArrowLeft" || event.key === "ArrowRight") {
+      const by = event.key === "ArrowRight" ? 1 : -1;
+      if (!isTyping(target) && step(target, ".verdicts", by)) event.preventDefault();
+    }
+  });
+
+  document.addEventListener("click", (event) => {
+    closeMenus(event.target);
+    const button = event.target.closest("[data-copy]");
+    if (button === null) return;
+    const text = button.parentElement.querySelector("pre").textContent;
+    navigator.clipboard.writeText(text).then(() => {
+      button.lastChild.textContent = "Copied";
+    });
+  });
+
+  const showCopyButtons = () => {
+    if (navigator.clipboard === undefined) return;
+    for (const button of document.querySelectorAll("[data-copy]")) button.hidden = false;
+  };
+  showCopyButtons();
+
+  // How old the page is, by its own clock: that of the server may differ.
+  let opened = Date.now();
+  const tell = () => {
+    const seconds = Math.round((Date.now() - opened) / 1000);
+    let age = `${seconds}\u00a0s`;
+    if (seconds >= 60) age = `${Math.floor(seconds / 60)}\u00a0min`;
+    if (seconds >= 3600) age = `${Math.floor(seconds / 3600)}\u00a0h`;
+    for (const place of document.querySelectorAll("[data-age]")) {
+      place.textContent = `Updated ${age} ago`;
+    }
+  };
+  setInterval(tell, 10_000);
+
+  document.addEventListener("htmx:afterSwap", (event) => {
+    showCopyButtons();
+    if (event.target.id !== "results") return;
+    opened = Date.now();
+    tell();
+  });
+
+  document.addEventListener("change", (event) => {
+    const form = event.target.closest("form");
+    const told = form?.querySelector("[data-chosen]");
+    if (told == null) return;
+    const chosen = form.querySelectorAll("input[name=id]:checked").length;
+    told.textContent = chosen === 0 ? "Choose tests, then" : `${chosen} chosen`;
+  });
+})();

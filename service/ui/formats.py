@@ -1,0 +1,180 @@
+"""How values look on a page: names, moments, durations, ratios, strips of verdicts. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from indexing.timestamps import parse_timestamp
+
+# Invisible characters that scripts of real languages need.
+_JOINERS: Final = "\u200c\u200d"
+# What a name is split at, so that its end stays readable: packages, classes, folders.
+_SEPARATORS: Final = ("::", "/", ".", " \u203a ")
+# Where the parameters of a test begin; a separator among those is part of the leaf.
+_PARAMETERS: Final = re.compile(r"[\[( ]")
+_LONG_LEAF: Final = 44
+_TAIL: Final = 22
+
+_MINUTE: Final = 60
+_HOUR: Final = 60 * _MINUTE
+_DAY: Final = 24 * _HOUR
+
+# One verdict takes so many units of a strip's width, with the gap behind it.
+_STEP: Final = 8
+_STRIP_HEIGHT: Final = 16
+_SHAPES: Final = {
+    "passed": ("pass", "M{x} 10h6v6h-6z"),
+    "failed": ("fail", "M{x} 0h6v16h-6z"),
+    "flaky": ("mixed", "M{x} 0h6v7h-6zM{x} 9h6v7h-6z"),
+}
+HEALTH_ORDER: Final = ("broken", "flaky", "unknown", "healthy")
+
+
+def show_text(text: str, *, lines: bool = False) -> str:
+    """The text with a visible escape for each character that would not show, or turn the others.
+
+    With `lines`, line ends and tabs stay as they are.
+    """
+    kept = _JOINERS + ("\n\t" if lines else "")
+    return "".join(
+        character
+        if character.isprintable() or character in kept
+        else character.encode("unicode_escape", "surrogatepass").decode()
+        for character in text
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class NameParts:
+    """A name in three parts: where it is too long, the head is cut first and the tail last."""
+
+    head: str
+    middle: str
+    tail: str
+
+
+def split_name(text: str) -> NameParts:
+    """The parts of a name, made visible."""
+    shown = show_text(text)
+    found = _PARAMETERS.search(shown)
+    end = len(shown) if found is None else found.start()
+    ends = [shown.rfind(each, 0, end) + len(each) for each in _SEPARATORS if each in shown[:end]]
+    at = max(ends, default=0)
+    head, leaf = shown[:at], shown[at:]
+    if not leaf:
+        head, leaf = "", shown
+    if len(leaf) <= _LONG_LEAF:
+        return NameParts(head, "", leaf)
+    return NameParts(head, leaf[:-_TAIL], leaf[-_TAIL:])
+
+
+def read_moment(value: str | datetime) -> datetime:
+    """A moment of an answer of the API."""
+    return value if isinstance(value, datetime) else parse_timestamp(value)
+
+
+def show_exactly(moment: datetime) -> str:
+    """A moment to the second."""
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def show_age(moment: datetime, now: datetime) -> str:
+    """How long ago a moment was, or in how long it is; a date if that is far away."""
+    seconds = (now - moment).total_seconds()
+    if abs(seconds) >= 60 * _DAY:
+        return f"{moment.day} {moment:%b %Y}"
+    if seconds < 0:
+        return f"in {_round_time(-seconds)}"
+    return "just now" if seconds < 1 else f"{_round_time(seconds)} ago"
+
+
+def _round_time(seconds: float) -> str:
+    for size, unit in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
+        if seconds >= size:
+            return f"{int(seconds // size)}\u00a0{unit}"
+    return f"{int(seconds)}\u00a0s"
+
+
+def show_duration(seconds: float | None) -> str:
+    """A duration with two or three digits."""
+    if seconds is None:
+        return "unknown"
+    if seconds < 1:
+        return f"{seconds * 1000:.0f}\u00a0ms"
+    if seconds < 10:
+        return f"{seconds:.1f}\u00a0s"
+    if seconds < 2 * _MINUTE:
+        return f"{seconds:.0f}\u00a0s"
+    if seconds < _HOUR:
+        return f"{seconds / _MINUTE:.0f}\u00a0min"
+    hours, rest = divmod(timedelta(seconds=round(seconds)).total_seconds(), _HOUR)
+    return f"{hours:.0f}\u00a0h {rest // _MINUTE:02.0f}\u00a0min"
+
+
+def show_ratio(ratio: float) -> str:
+    """A ratio in percent. One that is not zero never looks like zero."""
+    percent = ratio * 100
+    if 0 < percent < 0.1:
+        return "<\u00a00.1\u00a0%"
+    return (
+        f"{percent:.0f}\u00a0%" if percent in (0, 100) or percent >= 10 else f"{percent:.1f}\u00a0%"
+    )
+
+
+def show_reason(explanation: str, health: str) -> str:
+    """The sentence that explains a health, without the health itself, which stands beside it."""
+    said, separator, reason = explanation.partition(": ")
+    return show_text(reason if separator and said.lower() == health else explanation)
+
+
+def show_number(number: int) -> str:
+    """A number with separators between thousands."""
+    return f"{number:,}"
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """A row of verdicts as an image: paths by class, its width, and what it says in words."""
+
+    paths: Sequence[tuple[str, str]]
+    width: int
+    height: int
+    label: str
+
+
+def draw_strip(verdicts: Sequence[str], slots: int = 20) -> Strip:
+    """The strip of these verdicts, oldest first; the newest is at the right end of the slots."""
+    paths: dict[str, list[str]] = {}
+    start = max(0, slots - len(verdicts))
+    for at, verdict in enumerate(verdicts):
+        name, shape = _SHAPES.get(verdict, _SHAPES["passed"])
+        paths.setdefault(name, []).append(shape.format(x=(start + at) * _STEP))
+    counts = [f"{verdicts.count(each)} {each}" for each in _SHAPES if each in verdicts]
+    label = "no verdict yet"
+    if verdicts:
+        label = f"{len(verdicts)} verdicts: {', '.join(counts)}; newest {verdicts[-1]}"
+    width = max(slots, len(verdicts)) * _STEP - 2
+    return Strip(
+        [(name, "".join(found)) for name, found in paths.items()], width, _STRIP_HEIGHT, label
+    )
+
+
+def list_shares(counts: Mapping[str, Any], width: int = 240) -> list[tuple[str, float, float]]:
+    """The parts of a proportion bar, worst first: name, start, width. None that exists is lost."""
+    total = sum(counts[each] for each in HEALTH_ORDER)
+    if not total:
+        return []
+    least = 3.0
+    sizes = {
+        each: max(least, counts[each] / total * width) for each in HEALTH_ORDER if counts[each]
+    }
+    scale = width / sum(sizes.values())
+    shares, start = [], 0.0
+    for name, size in sizes.items():
+        shares.append((name, round(start, 1), round(size * scale, 1)))
+        start += size * scale
+    return shares

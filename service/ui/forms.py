@@ -1,0 +1,68 @@
+"""Forms that are sent in: from this site, of this session, and small."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import aclosing
+from typing import Final
+from urllib.parse import parse_qs, urlsplit
+
+from aiohttp import web
+
+from service.http import problems
+from service.http.problems import Problem
+from service.ingest.limiter import LIMITER, SMALL_BODY_BYTES
+from service.ui.session import Session
+
+FORM_TYPE: Final = "application/x-www-form-urlencoded"
+PROOF_FIELD: Final = "csrf"
+_MAX_FIELDS: Final = 300
+
+Fields = Mapping[str, list[str]]
+
+
+async def read_form(
+    request: web.Request, session: Session | None, public_url: str | None
+) -> Fields:
+    """The fields of a form, each with its values.
+
+    Raises:
+        Problem: 403 where another site sent it, or another session; 400, 413 or 415 where it
+            cannot be read.
+    """
+    if not _is_same_origin(request, public_url):
+        raise Problem(403, "this form was sent by another site")
+    receiving = request.app[LIMITER].receive(request, (FORM_TYPE,), SMALL_BODY_BYTES)
+    async with receiving as body, aclosing(body.read(_parse)) as values:
+        fields = await anext(values)
+    if session is None or not session.owns_form(first(fields, PROOF_FIELD)):
+        raise Problem(403, "this form is too old, or of another session; go back, reload the page")
+    return fields
+
+
+def first(fields: Fields, name: str) -> str:
+    """The first value of a field, without spaces around it; empty where there is none."""
+    return fields.get(name, [""])[0].strip()
+
+
+def _parse(content: bytes) -> Iterator[Fields]:
+    try:
+        text = content.decode()
+        yield parse_qs(text, keep_blank_values=True, max_num_fields=_MAX_FIELDS)
+    except ValueError as error:
+        raise problems.malformed("the form cannot be read") from error
+
+
+def _is_same_origin(request: web.Request, public_url: str | None) -> bool:
+    """Whether a page of this service sent the request: every browser names the origin of a POST."""
+    origins = request.headers.getall("Origin", ())
+    if len(origins) != 1:
+        return False
+    origin = urlsplit(origins[0])
+    if origin.scheme not in ("http", "https") or not origin.netloc:
+        return False
+    if public_url is not None:
+        public = urlsplit(public_url)
+        if (origin.scheme, origin.netloc) == (public.scheme, public.netloc):
+            return True
+    return origin.netloc == request.headers.get("Host")

@@ -1,0 +1,95 @@
+"""The layer around every page: who is signed in, and a page for whatever goes wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+from urllib.parse import quote
+
+import structlog
+from aiohttp import web
+
+from indexing.errors import StaleKeyError, StoreUnavailableError
+from service.auth.principal import Principal
+from service.http import problems
+from service.http.problems import Problem
+from service.http.targets import UI_PREFIX
+from service.middleware.admission_control import ADMISSION_CONTROL
+from service.middleware.layer import RouteHandler
+from service.middleware.rate_limit import RATE_LIMIT
+from service.ui.links import SIGN_IN
+from service.ui.visit import Visit
+
+Page: TypeAlias = Callable[[Visit], Awaitable[web.StreamResponse]]
+SignedInPage: TypeAlias = Callable[[Visit, Principal], Awaitable[web.StreamResponse]]
+
+_log = structlog.get_logger(__name__)
+
+
+def open_page(page: Page) -> RouteHandler:
+    """A page that needs no key."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        visit = Visit.begin(request)
+        try:
+            return await page(visit)
+        except Exception as error:  # noqa: BLE001 - whatever it was, the person gets a page
+            return await _explain(visit, error)
+
+    return answer
+
+
+def signed_in_page(page: SignedInPage) -> RouteHandler:
+    """A page that needs a key: without a valid one the browser is sent to sign in."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        visit = Visit.begin(request)
+        try:
+            key_id = None if visit.session is None else visit.session.key_id
+            principal = visit.principal = await visit.find_principal(key_id)
+            if principal is None:
+                return _ask_to_sign_in(visit)
+            request.app[ADMISSION_CONTROL].add_verified(request)
+            rate_limit = request.app.get(RATE_LIMIT)
+            if rate_limit is not None:
+                await rate_limit.spend(request, principal.name)
+            return await page(visit, principal)
+        except Exception as error:  # noqa: BLE001 - whatever it was, the person gets a page
+            return await _explain(visit, error)
+
+    return answer
+
+
+def _ask_to_sign_in(visit: Visit) -> web.Response:
+    request = visit.request
+    target = visit.dashboard.base + SIGN_IN
+    if request.method == "GET":
+        # Within the dashboard, whatever prefix a proxy takes away.
+        within = request.raw_path.removeprefix(UI_PREFIX)
+        target += f"?next={quote(within, safe='')}" if within else ""
+    response = visit.go_to(target)
+    if visit.session is not None and visit.session.key_id is not None:
+        visit.dashboard.sessions.remove(request, response)
+    return response
+
+
+async def _explain(visit: Visit, error: Exception) -> web.StreamResponse:
+    """The page that says what went wrong."""
+    if isinstance(error, Problem):
+        problem = error
+    elif isinstance(error, StaleKeyError):
+        problem = problems.stale_cursor()
+    elif isinstance(error, StoreUnavailableError):
+        _log.warning("store unavailable", reason=str(error))
+        problem = problems.unavailable("the store is unavailable, retry later")
+    elif isinstance(error, web.HTTPException):
+        problem = problems.from_http_exception(error)
+    else:
+        resource = visit.request.match_info.route.resource
+        route = None if resource is None else resource.canonical
+        _log.exception("unhandled error", method=visit.request.method, route=route)
+        problem = problems.generic(500)
+    template = "problem_part.html" if visit.is_fragment else "problem.html"
+    response = await visit.show(template, problem.status, problem=problem)
+    response.headers.update(problem.headers)
+    return response

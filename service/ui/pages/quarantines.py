@@ -1,0 +1,98 @@
+"""What is quarantined, what may leave, and who changed it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
+
+from aiohttp import web
+
+from indexing.identifiers import derive_test_id
+from indexing.names import RepositoryName
+from service.auth.principal import Principal
+from service.http.problems import Problem
+from service.routes import LIST_QUARANTINE_CHANGES, LIST_QUARANTINES, REMOVE_QUARANTINE
+from service.ui.forms import first, read_form
+from service.ui.queries import first_of, only, page_links, read_pairs, write_pairs
+from service.ui.visit import Visit
+
+# All on one page, but where there are so many that a page of them helps nobody.
+_PER_PAGE: Final = "100"
+_CHANGES_PER_PAGE: Final = "20"
+_CHANGES_CURSOR: Final = "changes"
+_FILTERS: Final = ("branch", "source")
+# What one form may end: as many as a page shows.
+_MAX_ENDED: Final = 100
+
+
+async def show(visit: Visit, principal: Principal) -> web.StreamResponse:
+    """GET /ui/{owner}/{repository}/quarantines."""
+    api = visit.open_api(principal)
+    pairs = read_pairs(visit.request.rel_url.raw_query_string)
+    filters = only(pairs, _FILTERS)
+    asked = [*only(pairs, (*_FILTERS, "cursor")), ("per_page", _PER_PAGE), ("include", "details")]
+    changes_cursor = first_of(pairs, _CHANGES_CURSOR)
+    of_changes = [("per_page", _CHANGES_PER_PAGE)]
+    of_changes += [("cursor", changes_cursor)] if changes_cursor else []
+    found, changes = await asyncio.gather(
+        api.get(LIST_QUARANTINES, visit.repository_path, write_pairs(asked)),
+        api.get(LIST_QUARANTINE_CHANGES, visit.repository_path, write_pairs(of_changes)),
+    )
+    rows = found.value["quarantined_tests"]
+    return await visit.show(
+        "quarantines.html",
+        tab="quarantines",
+        groups=_group(rows),
+        count=len(rows),
+        links=page_links(found.links, filters, "cursor"),
+        changes=changes.value["changes"],
+        change_links=page_links(changes.links, filters, _CHANGES_CURSOR),
+        branch=first_of(pairs, "branch"),
+        source=first_of(pairs, "source"),
+        is_filtered=bool(filters),
+        test_id_of=_test_ids(visit),
+        ended=_read_count(first_of(pairs, "ended")),
+    )
+
+
+async def end(visit: Visit, principal: Principal) -> web.StreamResponse:
+    """POST /ui/{owner}/{repository}/quarantines/end: end those that were chosen."""
+    api = visit.open_api(principal)
+    form = await read_form(visit.request, visit.session, visit.dashboard.public_url)
+    ended = 0
+    for quarantine_id in dict.fromkeys(form.get("id", [])[:_MAX_ENDED]):
+        try:
+            path = {**visit.repository_path, "quarantine_id": quarantine_id}
+            await api.change(REMOVE_QUARANTINE, path)
+        except Problem as problem:
+            # Somebody else ended it, or it expired, since the page was loaded.
+            if problem.status != web.HTTPNotFound.status_code:
+                raise
+        else:
+            ended += 1
+    info = visit.request.match_info
+    test_id = first(form, "test_id")
+    if test_id:
+        place = visit.link(info["owner"], info["repository"], "tests", test_id)
+        return visit.go_to(f"{place}#quarantine")
+    place = visit.link(info["owner"], info["repository"], "quarantines")
+    return visit.go_to(f"{place}?ended={ended}")
+
+
+def _group(rows: Sequence[dict[str, Any]]) -> list[tuple[bool, list[dict[str, Any]]]]:
+    """The rows that recovered, then the others."""
+    groups = [
+        (each, [row for row in rows if row["is_recovered"] is each]) for each in (True, False)
+    ]
+    return [(recovered, found) for recovered, found in groups if found]
+
+
+def _test_ids(visit: Visit) -> Any:
+    info = visit.request.match_info
+    repository = RepositoryName(info["owner"], info["repository"])
+    return lambda test_name: str(derive_test_id(repository, test_name))
+
+
+def _read_count(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 4 else None

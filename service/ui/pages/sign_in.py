@@ -1,0 +1,97 @@
+"""Signing in with a key, or with a link that was printed for that; and signing out."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from aiohttp import web
+
+from service.auth.api_keys import digest_key, is_key
+from service.auth.principal import Principal
+from service.context import CONTEXT
+from service.http.operations import Operation
+from service.http.problems import Problem
+from service.middleware.authentication import identify
+from service.ui.forms import first, read_form
+from service.ui.links import LINK_FIELD, SIGN_IN
+from service.ui.session import is_loopback
+from service.ui.visit import Visit
+
+# A page of the dashboard without its prefix: never another host, nor a header of its own.
+_NEXT: Final = re.compile(r"(?:[A-Za-z0-9\-_][!-\[\]-~]*)?")
+_MAX_NEXT_LENGTH: Final = 2_000
+
+_BAD_KEY: Final = "This key is not valid: mistyped, revoked, expired, or of another service."
+_BAD_LINK: Final = "This link was used already, or is older than ten minutes. Sign in with a key."
+_BAD_TRANSPORT: Final = (
+    "This page came over plain HTTP, where anybody on the way could read a key. "
+    "Open it by https://, or on the machine itself by http://127.0.0.1."
+)
+
+
+async def show_form(visit: Visit) -> web.StreamResponse:
+    """GET /ui/sign-in, which also accepts a link."""
+    link = visit.request.query.get(LINK_FIELD)
+    following = _choose_next(visit.request.query.get("next", ""))
+    if link is None or visit.request.method != "GET":
+        return await visit.show("sign_in.html", following=following, wrong=None)
+    key_id = await visit.dashboard.links.redeem(link)
+    principal = None if key_id is None else await visit.find_principal(key_id)
+    if principal is None:
+        return await visit.show("sign_in.html", 403, following=following, wrong=_BAD_LINK)
+    return _begin(visit, principal, following)
+
+
+async def sign_in(visit: Visit) -> web.StreamResponse:
+    """POST /ui/sign-in."""
+    form = await read_form(visit.request, visit.session, visit.dashboard.public_url)
+    following = _choose_next(first(form, "next"))
+    if _is_plain_and_remote(visit):
+        return await visit.show("sign_in.html", 403, following=following, wrong=_BAD_TRANSPORT)
+    principal = await _check_key(visit, first(form, "key"))
+    if principal is None:
+        return await visit.show("sign_in.html", 403, following=following, wrong=_BAD_KEY)
+    return _begin(visit, principal, following)
+
+
+async def sign_out(visit: Visit) -> web.StreamResponse:
+    """POST /ui/sign-out."""
+    await read_form(visit.request, visit.session, visit.dashboard.public_url)
+    response = visit.go_to(visit.dashboard.base + SIGN_IN)
+    visit.dashboard.sessions.remove(visit.request, response)
+    return response
+
+
+def _begin(visit: Visit, principal: Principal, following: str) -> web.StreamResponse:
+    if principal.key is None:
+        raise RuntimeError("a session belongs to a key")
+    response = visit.go_to(visit.dashboard.base + following)
+    # A new secret for forms: whoever knew the old one knows nothing of this session.
+    session = visit.dashboard.sessions.new(principal.key.id)
+    visit.dashboard.sessions.write(visit.request, response, session)
+    return response
+
+
+async def _check_key(visit: Visit, text: str) -> Principal | None:
+    if not is_key(text):
+        return None
+    context, digest = visit.request.app[CONTEXT], digest_key(text)
+    reader = await context.readers.open(Operation.TEST, digest, None)
+    try:
+        return identify(await reader.find_key(digest), digest, visit.now)
+    except Problem:
+        return None
+
+
+def _choose_next(text: str) -> str:
+    """The page to go to afterwards, without the prefix of the dashboard."""
+    if len(text) > _MAX_NEXT_LENGTH or not _NEXT.fullmatch(text):
+        return ""
+    return text
+
+
+def _is_plain_and_remote(visit: Visit) -> bool:
+    """Whether the browser would drop the cookie, because nothing protects it on its way."""
+    origin = visit.request.headers.get("Origin", "")
+    return origin.startswith("http:") and not is_loopback(visit.request)

@@ -1,0 +1,105 @@
+"""The list of tests: the search of the API, whose URL is the saved view; and its export."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from aiohttp import web
+
+from indexing.models.tests import TestSort
+from service.auth.principal import Principal
+from service.http.accept import CSV
+from service.routes import SEARCH_TESTS
+from service.ui.queries import (
+    Pairs,
+    first_of,
+    page_links,
+    read_pairs,
+    values_of,
+    without,
+    write_pairs,
+)
+from service.ui.visit import Visit
+
+PER_PAGE: Final = "50"
+_PAGING: Final = ("cursor", "per_page")
+_PATTERN: Final = "test_name"
+_FILTERS: Final = SEARCH_TESTS.query.load_fields
+_HEALTH: Final = ("broken", "flaky", "unknown", "healthy")
+
+# What may be sorted by, as people say it, with the direction that shows the worst first.
+_SORTS: Final = {
+    "health_status": ("worst first", "desc"),
+    "failure_ratio": ("failure ratio", "desc"),
+    "flakiness_ratio": ("flakiness ratio", "desc"),
+    "failed_executions_count": ("failed executions", "desc"),
+    "last_failure_at": ("last failure", "desc"),
+    "mean_duration": ("mean duration", "desc"),
+    "executions_count": ("executions", "desc"),
+    "test_name": ("name", "asc"),
+    "pipeline_name": ("pipeline", "asc"),
+    "job_name": ("job", "asc"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One choice of a filter or of the order."""
+
+    value: str
+    label: str
+    chosen: bool
+
+
+async def show(visit: Visit, principal: Principal) -> web.StreamResponse:
+    """GET /ui/{owner}/{repository}/tests."""
+    pairs = read_pairs(visit.request.rel_url.raw_query_string)
+    asked = _ask(pairs)
+    answer = await visit.open_api(principal).get(
+        SEARCH_TESTS, visit.repository_path, write_pairs([*asked, ("include", "metrics")])
+    )
+    kept = without(pairs, _PAGING)
+    return await visit.show(
+        "tests_part.html" if visit.is_fragment else "tests.html",
+        tab="tests",
+        rows=answer.value["tests"],
+        links=page_links(answer.links, kept),
+        pattern=first_of(pairs, _PATTERN),
+        pipelines=values_of(pairs, "pipeline_name"),
+        jobs=values_of(pairs, "job_name"),
+        filepath=first_of(pairs, "test_filepath"),
+        quarantined=first_of(pairs, "quarantined"),
+        can_filter=_FILTERS,
+        health=[Choice(each, each, each in values_of(pairs, "health_status")) for each in _HEALTH],
+        sorts=_list_sorts(first_of(pairs, "sort")),
+        query=write_pairs(kept),
+        is_filtered=bool(without(kept, ("sort", "direction"))),
+    )
+
+
+async def export(visit: Visit, principal: Principal) -> web.StreamResponse:
+    """GET /ui/{owner}/{repository}/tests.csv: all rows of the view."""
+    pairs = without(read_pairs(visit.request.rel_url.raw_query_string), _PAGING)
+    api = visit.open_api(principal)
+    return await api.open(SEARCH_TESTS, visit.repository_path, write_pairs(_ask(pairs)), CSV)
+
+
+def _ask(pairs: Pairs) -> Pairs:
+    """What the search is asked for a view. Words without a wildcard are looked for within names."""
+    asked = without(pairs, (_PATTERN, "per_page"))
+    sort = first_of(pairs, "sort") or _default_sort()
+    asked = [*without(asked, ("sort", "direction")), ("sort", sort)]
+    asked.append(("direction", first_of(pairs, "direction") or _SORTS.get(sort, ("", "desc"))[1]))
+    patterns = values_of(pairs, _PATTERN) or ["*"]
+    asked += [(_PATTERN, each if "*" in each or "?" in each else f"*{each}*") for each in patterns]
+    return [*asked, ("per_page", PER_PAGE)]
+
+
+def _default_sort() -> str:
+    return next(each for each in _SORTS if each in set(TestSort))
+
+
+def _list_sorts(chosen: str) -> list[Choice]:
+    known = [each for each in _SORTS if each in set(TestSort)]
+    return [Choice(each, _SORTS[each][0], each == (chosen or known[0])) for each in known]

@@ -1,0 +1,96 @@
+"""From a template and its values to the response of a page, with the headers of every page."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from aiohttp import web
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+
+from service.ui import formats
+from service.ui.assets import version_of
+
+_TEMPLATES: Final = Path(__file__).parent / "templates"
+
+# Nothing of a page comes from elsewhere, and nothing within its text runs.
+_POLICY: Final = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+PAGE_HEADERS: Final[Mapping[str, str]] = {
+    "Content-Type": "text/html; charset=utf-8",
+    "Content-Security-Policy": _POLICY,
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    # With `no-referrer`, browsers would not name the origin of a form either.
+    "Referrer-Policy": "same-origin",
+    "Server": "mergewatch",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    # A page behind a session is shown to nobody else who uses the browser later.
+    "Cache-Control": "no-store",
+    "Vary": "Accept-Encoding",
+}
+# Below this size packing costs more than it saves.
+_MIN_PACKED_BYTES: Final = 1_000
+_LEVEL: Final = 5
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    environment.filters.update(
+        visible=formats.show_text,
+        duration=formats.show_duration,
+        exactly=formats.show_exactly,
+        moment=formats.read_moment,
+        number=formats.show_number,
+        ratio=formats.show_ratio,
+        reason=formats.show_reason,
+        shares=formats.list_shares,
+        split_name=formats.split_name,
+        strip=formats.draw_strip,
+    )
+    environment.globals.update(age=formats.show_age, version_of=version_of)
+    return environment
+
+
+@cache
+def _load(name: str) -> Template:
+    return _environment().get_template(name)
+
+
+async def render(
+    request: web.Request, template: str, values: Mapping[str, Any], status: int = 200
+) -> web.Response:
+    """The response of a page.
+
+    The first use of a template compiles it, in a thread.
+    """
+    loaded = await asyncio.to_thread(_load, template)
+    body = loaded.render(values).encode("utf-8", "replace")
+    headers = dict(PAGE_HEADERS)
+    if len(body) >= _MIN_PACKED_BYTES and "gzip" in request.headers.get("Accept-Encoding", ""):
+        headers["Content-Encoding"] = "gzip"
+        body = gzip.compress(body, _LEVEL)
+    return web.Response(status=status, body=body, headers=headers)

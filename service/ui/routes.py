@@ -1,0 +1,63 @@
+"""The pages of the dashboard: where each is found, and what answers. The only list of them."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from aiohttp import web
+
+from service.http.targets import UI_PREFIX
+from service.middleware.layer import RouteHandler
+from service.ui.assets import send_asset
+from service.ui.guard import open_page, signed_in_page
+from service.ui.links import SIGN_IN
+from service.ui.pages import quarantines, repositories, sign_in, test, tests, unknown
+
+# In a path of the dashboard; what is wrong with them is reported by the API.
+_REPOSITORY: Final = UI_PREFIX + "{owner}/{repository}"
+_TEST: Final = _REPOSITORY + "/tests/{test_id}"
+
+
+class PageRoute(NamedTuple):
+    """One page, or one form that a page sends."""
+
+    method: str
+    path: str
+    handler: RouteHandler
+
+
+# A path is matched in this order. No owner can have an underscore as its name.
+PAGES: Final = (
+    PageRoute("GET", UI_PREFIX + "_/{name}", send_asset),
+    PageRoute("GET", UI_PREFIX + SIGN_IN, open_page(sign_in.show_form)),
+    PageRoute("POST", UI_PREFIX + SIGN_IN, open_page(sign_in.sign_in)),
+    PageRoute("POST", UI_PREFIX + "sign-out", open_page(sign_in.sign_out)),
+    PageRoute("GET", UI_PREFIX, signed_in_page(repositories.show)),
+    PageRoute("GET", _REPOSITORY, signed_in_page(repositories.show_one)),
+    PageRoute("GET", _REPOSITORY + "/tests", signed_in_page(tests.show)),
+    PageRoute("GET", _REPOSITORY + "/tests.csv", signed_in_page(tests.export)),
+    PageRoute("GET", _TEST, signed_in_page(test.show)),
+    PageRoute("GET", _TEST + "/failures/{failure_id}", signed_in_page(test.show_failure)),
+    PageRoute("POST", _TEST + "/quarantine", signed_in_page(test.quarantine)),
+    PageRoute("GET", _REPOSITORY + "/quarantines", signed_in_page(quarantines.show)),
+    PageRoute("POST", _REPOSITORY + "/quarantines/end", signed_in_page(quarantines.end)),
+    PageRoute("GET", UI_PREFIX + "{rest:.*}", open_page(unknown.show)),
+)
+
+
+async def lead_to_dashboard(request: web.Request) -> web.Response:
+    """GET /."""
+    del request
+    return web.Response(status=303, headers={"Location": UI_PREFIX.removeprefix("/")})
+
+
+def add_pages(router: web.UrlDispatcher) -> None:
+    """Add all pages to the application."""
+    router.add_get("/", lead_to_dashboard)
+    router.add_get(UI_PREFIX.rstrip("/"), lead_to_dashboard)
+    for page in PAGES:
+        if page.method == "GET":
+            # It serves HEAD as well.
+            router.add_get(page.path, page.handler)
+        else:
+            router.add_route(page.method, page.path, page.handler)

@@ -1,0 +1,68 @@
+"""Fixtures: a service with the dashboard, a real Chromium, and a visitor who notices everything."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, async_playwright
+
+from indexing.models.keys import Scope
+from indexing.store import ElasticsearchPlace
+from service.config.settings import Settings
+from tests.service.conftest import open_door
+from tests.service.front_door import FrontDoor
+from tests.service.ui.visitor import Visitor, visit
+
+CHROMIUM = "chromium"
+ARGUMENTS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@pytest.fixture(params=["sqlite"])
+def stack(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
+    """The dashboard asks the API, which is tested on every stack; a test may ask for more."""
+    chosen = Settings(data_dir=tmp_path)
+    if request.param == "elasticsearch":
+        place: ElasticsearchPlace = request.getfixturevalue("elasticsearch_place")
+        chosen = replace(chosen, elasticsearch_url=place.urls, elasticsearch_prefix=place.prefix)
+    return chosen
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser(without_servers: None) -> AsyncIterator[Browser]:
+    """One browser for all tests of this process."""
+    found = shutil.which(CHROMIUM)
+    if found is None:
+        pytest.fail("the tests of the dashboard need Chromium: install the Debian package chromium")
+    async with async_playwright() as playwright:
+        opened = await playwright.chromium.launch(executable_path=found, args=[*ARGUMENTS])
+        yield opened
+        await opened.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def site(stack: Settings) -> AsyncIterator[FrontDoor]:
+    """A service, and a key that reads and quarantines; on the event loop of the browser."""
+    async for opened in open_door(stack):
+        opened.key = await opened.add_key(name="on call", scope=Scope.QUARANTINE)
+        yield opened
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def visitor(browser: Browser, site: FrontDoor) -> AsyncIterator[Visitor]:
+    """A person with a browser window, who is not signed in."""
+    async with visit(browser, site) as visitor:
+        yield visitor

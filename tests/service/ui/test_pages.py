@@ -1,0 +1,220 @@
+"""The pages in a real browser: each answers its question, to everybody, whatever the data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, expect
+
+from service.config.settings import Settings
+from tests.builders import after
+from tests.service.front_door import FrontDoor
+from tests.service.ui.shown import (
+    BROKEN,
+    FLAKY,
+    HOSTILE,
+    SECRET_OF_TRACE,
+    load_hostile,
+    load_shown,
+    page_of,
+)
+from tests.service.ui.visitor import Visitor, visit
+
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
+
+PAGES = (
+    "/ui/",
+    "/ui/acme/widgets/tests",
+    "/ui/acme/widgets/tests?test_name=nothing",
+    page_of(FLAKY),
+    page_of(BROKEN),
+    "/ui/acme/widgets/quarantines",
+)
+# With what a page needs from the network the first time, compressed.
+MAX_PAGE_BYTES = 250_000
+# What the largest pages take of it besides: charts.
+CHARTS = "/ui/_/echarts.simple.min.js"
+
+
+@pytest.mark.parametrize("stack", ["sqlite", "elasticsearch"], indirect=True)
+async def test_from_signing_in_to_the_stack_trace_and_a_quarantine(
+    site: FrontDoor, visitor: Visitor, stack: Settings
+) -> None:
+    await load_shown(site.store)
+    page = visitor.page
+    await visitor.sign_in()
+    await page.get_by_role("link", name="acme/widgets").click()
+    await page.get_by_label("Find a test by name").fill("hinge")
+    await page.keyboard.press("Enter")
+    await page.get_by_role("link", name=FLAKY).first.click()
+    await expect(page.get_by_role("heading", name=FLAKY)).to_be_visible()
+    await expect(page.locator(".rule")).to_contain_text("2 falls in the newest 14 verdicts")
+    await page.get_by_text("expected 5, got 11").click()
+    await expect(page.get_by_text(SECRET_OF_TRACE)).to_be_visible()
+
+    await page.get_by_label("Reason").fill("waits for a new spring")
+    await page.get_by_label("Ends in").select_option("14")
+    await page.get_by_role("button", name="Quarantine").click()
+    await expect(page.locator("#quarantine")).to_contain_text("waits for a new spring")
+    await page.get_by_role("link", name="Quarantines").click()
+    changes = page.locator("#changes")
+    await expect(changes.get_by_role("row").nth(1)).to_contain_text("on call")
+    site.clock.now = after(minutes=5)
+    await page.get_by_label(f"Choose {FLAKY}").check()
+    await page.get_by_role("button", name="End quarantine").click()
+    await expect(page.get_by_text("1 ended.")).to_be_visible()
+    await expect(page.get_by_text("Nothing is quarantined")).to_be_visible()
+    await expect(changes.get_by_role("row").nth(1)).to_contain_text("removed")
+
+
+async def test_a_test_that_is_broken_says_since_when_and_its_verdicts_lead_to_executions(
+    site: FrontDoor, visitor: Visitor
+) -> None:
+    await load_shown(site.store)
+    page = visitor.page
+    await visitor.sign_in()
+    await visitor.go(page_of(BROKEN))
+    await expect(page.locator(".rule")).to_contain_text("Broken")
+    # Only the newest verdict of a strip can be tabbed to; the arrows lead to the others.
+    strip = page.get_by_role("list", name="14 verdicts of ci / windows, oldest first")
+    await strip.get_by_role("link").last.focus()
+    for _ in range(4):
+        await page.keyboard.press("ArrowLeft")
+    await page.keyboard.press("Enter")
+    rows = page.locator("#executions tbody").get_by_role("row")
+    await expect(rows).to_have_count(1)
+    await expect(rows).to_contain_text("passed")
+    await page.get_by_role("link", name="Clear").click()
+    await page.get_by_role("link", name="Failed", exact=True).click()
+    await expect(rows).to_have_count(8)
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+async def test_axe_finds_nothing_and_nothing_is_wider_than_the_screen(
+    browser: Browser, site: FrontDoor, scheme: str, width: int
+) -> None:
+    await load_shown(site.store)
+    options = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}}
+    async with visit(browser, site, **options) as visitor:
+        await visitor.go("/ui/sign-in")
+        found = {"sign in": await visitor.find_violations()}
+        await visitor.sign_in()
+        for path in PAGES:
+            await visitor.go(path)
+            for details in await visitor.page.locator("details").all():
+                await details.evaluate("each => { each.open = true; }")
+            await visitor.page.wait_for_load_state("networkidle")
+            found[path] = await visitor.find_violations()
+            shown = await visitor.page.evaluate("document.documentElement.scrollWidth")
+            assert shown <= width, path
+        assert {path: wrong for path, wrong in found.items() if wrong} == {}
+
+
+async def test_the_keyboard_alone_finds_and_opens_a_test(site: FrontDoor, visitor: Visitor) -> None:
+    await load_shown(site.store)
+    page, keyboard = visitor.page, visitor.page.keyboard
+    await visitor.sign_in()
+    await visitor.go("/ui/acme/widgets/tests?sort=test_name")
+    await keyboard.press("Tab")
+    await expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
+    await keyboard.press("/")
+    await expect(page.get_by_label("Test name, with * and ?")).to_be_focused()
+    await keyboard.type("test_the")
+    await keyboard.press("Enter")
+    await page.wait_for_url("**/tests?*test_name=test_the*")
+    await page.locator("#results a.name").first.focus()
+    await keyboard.press("ArrowDown")
+    await keyboard.press("ArrowDown")
+    await keyboard.press("Enter")
+    await expect(page.get_by_role("heading", name=FLAKY)).to_be_visible()
+    menu = page.locator("details.menu")
+    await menu.locator("summary").focus()
+    await keyboard.press("Enter")
+    await expect(menu.get_by_role("button", name="Sign out")).to_be_visible()
+    await keyboard.press("Escape")
+    await expect(menu.get_by_role("button", name="Sign out")).to_be_hidden()
+    await expect(menu.locator("summary")).to_be_focused()
+
+
+async def test_without_scripts_everything_can_be_read_and_done(
+    browser: Browser, site: FrontDoor
+) -> None:
+    await load_shown(site.store)
+    async with visit(browser, site, java_script_enabled=False) as visitor:
+        page = visitor.page
+        await visitor.sign_in()
+        await visitor.go("/ui/acme/widgets/tests")
+        await page.get_by_label("Test name, with * and ?").fill("*hinge*")
+        await page.get_by_role("button", name="Apply").click()
+        await page.get_by_role("link", name=FLAKY).first.click()
+        await page.get_by_text("expected 5, got 11").click()
+        await page.get_by_role("link", name="Stack trace and newest failures").click()
+        await expect(page.get_by_text(SECRET_OF_TRACE)).to_be_visible()
+        await page.get_by_role("link", name=FLAKY).click()
+        await page.get_by_label("Reason").fill("because")
+        await page.get_by_role("button", name="Quarantine").click()
+        await expect(page.locator("#quarantine")).to_contain_text("because")
+
+
+async def test_hostile_text_comes_out_as_text_everywhere(site: FrontDoor, visitor: Visitor) -> None:
+    await load_hostile(site.store)
+    page = visitor.page
+    await visitor.sign_in()
+    refused = (
+        "/ui/acme/widgets/tests?sort=%3Cscript%3E",
+        "/ui/%3Cscript%3Ealert(8)%3C%2Fscript%3E/%22onx=%22/tests",
+    )
+    for path in (
+        "/ui/acme/widgets/tests",
+        "/ui/acme/widgets/quarantines",
+        "/ui/acme/widgets/quarantines?branch=%3Cscript%3Ealert(6)%3C/script%3E%22onclick=%22",
+        "/ui/acme/widgets/tests?test_name=%22%3E%3Cscript%3Ealert(7)%3C/script%3E&job_name=%22onx=",
+        *refused,
+        *map(page_of, HOSTILE),
+    ):
+        visitor.refusals += path in refused
+        await visitor.go(path)
+        for failure in await page.locator("details.failure > summary").all():
+            await failure.click()
+            await page.locator(".trace").first.wait_for()
+        assert await visitor.find_injected() == [], path
+        assert "\u202e" not in await page.locator("body").inner_text()
+    for text in HOSTILE[:3]:
+        await visitor.go(page_of(text))
+        await expect(page.get_by_role("heading", level=1)).to_have_text(text)
+    await visitor.go(page_of(HOSTILE[3]))
+    await expect(page.get_by_role("heading", level=1)).to_contain_text(r"\u202etxet desrever")
+    assert await page.evaluate("document.documentElement.scrollWidth") == 1280
+
+
+async def test_no_page_weighs_more_than_250_kilobytes_with_its_charts(
+    site: FrontDoor, visitor: Visitor
+) -> None:
+    await load_shown(site.store)
+    await visitor.sign_in()
+    session = await visitor.page.context.new_cdp_session(visitor.page)
+    await session.send("Network.enable")
+    await session.send("Network.setCacheDisabled", {"cacheDisabled": True})
+    weights: list[float] = []
+    session.on("Network.loadingFinished", lambda event: weights.append(event["encodedDataLength"]))
+    for path in PAGES:
+        weights.clear()
+        await visitor.go(path)
+        await visitor.page.wait_for_load_state("networkidle")
+        if CHARTS not in await visitor.page.content():
+            await visitor.page.evaluate("path => fetch(path).then(got => got.text())", CHARTS)
+        assert len(weights) >= 5
+        assert sum(weights) <= MAX_PAGE_BYTES, (path, sum(weights))
+
+
+async def test_a_page_of_another_site_cannot_frame_the_dashboard(
+    site: FrontDoor, visitor: Visitor, tmp_path: Path
+) -> None:
+    framing = tmp_path / "framing.html"
+    framing.write_text(f'<iframe src="{site.base}/ui/sign-in"></iframe>')
+    await visitor.page.goto(framing.as_uri())
+    frame = visitor.page.frames[1]
+    assert not frame.url.startswith(site.base)
+    assert any("frame-ancestors" in each for each in visitor.wrong)
+    visitor.wrong.clear()

@@ -1,0 +1,319 @@
+"""Signing in and what a session is worth, by plain requests as an attacker would send them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from http.cookies import SimpleCookie
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from indexing.models.keys import Scope
+from indexing.models.paging import Anchor
+from indexing.models.quarantines import QuarantineQuery
+from service.auth.api_keys import digest_key
+from service.config.secret import choose_secret
+from service.config.settings import LogFormat, LogLevel, Settings
+from service.logs import configure_logging
+from service.ui.links import make_link
+from tests.builders import NOON, WIDGETS
+from tests.service.conftest import open_door
+from tests.service.front_door import QUARANTINES, Answer, FrontDoor
+from tests.service.ui.shown import FLAKY, load_shown, page_of
+
+FORM = "application/x-www-form-urlencoded"
+
+
+class Client:
+    """A browser without a window: it keeps cookies and sends forms."""
+
+    def __init__(self, door: FrontDoor) -> None:
+        self.door = door
+        self.cookies: dict[str, str] = {}
+
+    async def get(self, path: str, **headers: str) -> Answer:
+        return await self._ask(path, headers)
+
+    async def post(self, path: str, fields: Mapping[str, Any], **headers: str) -> Answer:
+        sent = {"Content-Type": FORM, "Origin": self.door.base, **headers}
+        body = urlencode(fields, doseq=True).encode()
+        return await self._ask(path, {k: v for k, v in sent.items() if v}, "POST", body)
+
+    async def proof(self, path: str = "/ui/sign-in") -> str:
+        """The token of the forms of a page."""
+        found = re.search(rb'name="csrf" value="([^"]+)"', (await self.get(path)).body)
+        assert found is not None
+        return found[1].decode()
+
+    async def sign_in(self, key: str | None = None, **fields: str) -> Answer:
+        chosen = self.door.key if key is None else key
+        return await self.post("/ui/sign-in", {"csrf": await self.proof(), "key": chosen, **fields})
+
+    async def _ask(
+        self, path: str, headers: Mapping[str, str], method: str = "GET", body: bytes | None = None
+    ) -> Answer:
+        cookie = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
+        sent = {**headers, **({"Cookie": cookie} if cookie else {})}
+        async with self.door.client.request(
+            method, self.door.base + path, headers=sent, data=body, allow_redirects=False
+        ) as response:
+            for line in response.headers.getall("Set-Cookie", ()):
+                for name, morsel in SimpleCookie(line).items():
+                    if morsel.value:
+                        self.cookies[name] = morsel.value
+                    else:
+                        self.cookies.pop(name, None)
+            return Answer(response.status, response.headers, await response.read())
+
+
+@pytest.fixture
+async def client(door: FrontDoor) -> Client:
+    door.key = await door.add_key(name="on call", scope=Scope.QUARANTINE)
+    # Cookies are kept by the tests themselves.
+    door.client.cookie_jar.clear()
+    return Client(door)
+
+
+async def is_quarantined(door: FrontDoor) -> bool:
+    query = QuarantineQuery(WIDGETS, door.clock.now)
+    return bool((await door.reader.list_quarantines(query, Anchor(), None)).rows)
+
+
+async def test_a_session_begins_with_a_valid_key_alone_and_does_not_hold_it(
+    client: Client,
+) -> None:
+    assert (await client.get("/ui/")).headers["Location"] == "/ui/sign-in"
+    for wrong in (
+        "",
+        "mw_",
+        client.door.key.swapcase(),
+        await client.door.add_key(expires_at=NOON),
+    ):
+        assert (await client.sign_in(wrong)).status == 403
+        assert (await client.get("/ui/")).status == 303
+    signed = await client.sign_in()
+    assert (signed.status, signed.headers["Location"]) == (303, "/ui/")
+    cookie = signed.headers["Set-Cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=Lax" in cookie
+    assert "Max-Age=28800" in cookie
+    assert client.door.key not in cookie
+    home = await client.get("/ui/")
+    assert home.status == 200
+    assert client.door.key.encode() not in home.body
+
+
+async def test_away_from_loopback_the_cookie_is_for_https_alone(client: Client) -> None:
+    away = await client.get("/ui/sign-in", Host="ci.example")
+    assert away.headers["Set-Cookie"].startswith("__Host-mergewatch=")
+    assert "Secure" in away.headers["Set-Cookie"]
+    assert "Path=/" in away.headers["Set-Cookie"]
+    proof = re.search(rb'name="csrf" value="([^"]+)"', away.body)
+    assert proof is not None
+    told = await client.post(
+        "/ui/sign-in",
+        {"csrf": proof[1].decode(), "key": client.door.key},
+        Host="ci.example",
+        Origin="http://ci.example",
+    )
+    assert (told.status, b"over plain HTTP" in told.body) == (403, True)
+
+
+async def test_a_session_is_worth_nothing_once_its_key_is_revoked_or_eight_hours_have_passed(
+    client: Client,
+) -> None:
+    await client.sign_in()
+    stolen = dict(client.cookies)
+    client.door.clock.now = NOON + timedelta(hours=7, minutes=59)
+    assert (await client.get("/ui/")).status == 200
+    client.door.clock.now = NOON + timedelta(hours=8, minutes=1)
+    assert (await client.get("/ui/")).status == 303
+    client.door.clock.now = NOON
+    client.cookies = dict(stolen)
+    assert (await client.get("/ui/")).status == 200
+    key = await client.door.reader.find_key(digest_key(client.door.key))
+    assert key is not None
+    await client.door.store.revoke_key(key.id, NOON)
+    assert (await client.get("/ui/")).status == 303
+    # The browser is told to forget it.
+    assert client.cookies == {}
+
+
+async def test_nobody_makes_a_session_up(client: Client) -> None:
+    await client.sign_in()
+    [(name, value)] = client.cookies.items()
+    for made_up in (value[:-4] + "AAAA", value[:40], "x" * 5_000, "", "gAAAAA=="):
+        client.cookies = {name: made_up}
+        assert (await client.get("/ui/")).status == 303
+
+
+async def test_the_api_takes_no_session_and_the_dashboard_no_header(client: Client) -> None:
+    await client.sign_in()
+    assert (await client.get(QUARANTINES)).status == 403
+    bearer = {"Authorization": f"Bearer {client.door.key}"}
+    assert (await Client(client.door).get("/ui/", **bearer)).status == 303
+
+
+async def test_a_session_sees_what_its_key_sees(client: Client) -> None:
+    await load_shown(client.door.store)
+    other = await client.door.new_key(owner="umbrella")
+    await client.sign_in(other)
+    assert b"widgets" not in (await client.get("/ui/")).body
+    hidden = await client.get(page_of(FLAKY))
+    absent = await client.get(page_of(FLAKY).replace("widgets", "absent"))
+    assert hidden.status == absent.status == 404
+    sender = Client(client.door)
+    await sender.sign_in(await client.door.new_key(Scope.INGEST))
+    refused = await sender.get(page_of(FLAKY))
+    assert (refused.status, b"No right" in refused.body) == (403, True)
+
+
+async def test_a_forged_form_changes_nothing(client: Client) -> None:
+    await load_shown(client.door.store)
+    await client.sign_in()
+    target, fields = page_of(FLAKY) + "/quarantine", {"reason": "forged"}
+    proof = await client.proof(page_of(FLAKY))
+    other = Client(client.door)
+    await other.sign_in()
+    for wrong, headers in (
+        ({}, {}),
+        ({"csrf": ""}, {}),
+        ({"csrf": "."}, {}),
+        ({"csrf": proof[:-1] + "?"}, {}),
+        # Of the page to sign in, before this session began, and of another session.
+        ({"csrf": await Client(client.door).proof()}, {}),
+        ({"csrf": await other.proof("/ui/")}, {}),
+        ({"csrf": proof}, {"Origin": "https://evil.example"}),
+        ({"csrf": proof}, {"Origin": "null"}),
+        ({"csrf": proof}, {"Origin": ""}),
+        ({"csrf": proof}, {"Origin": client.door.base + ".evil.example"}),
+    ):
+        refused = await client.post(target, {**fields, **wrong}, **headers)
+        assert refused.status == 403, (wrong, headers)
+    as_text = await client.post(target, {**fields, "csrf": proof}, **{"Content-Type": "text/plain"})
+    assert as_text.status == 415
+    assert not await is_quarantined(client.door)
+    assert (await client.post(target, {**fields, "csrf": proof})).status == 303
+    assert await is_quarantined(client.door)
+
+
+async def test_what_a_key_may_not_do_no_form_does_either(client: Client) -> None:
+    await load_shown(client.door.store)
+    await client.sign_in(await client.door.new_key(Scope.READ))
+    proof = await client.proof(page_of(FLAKY))
+    refused = await client.post(page_of(FLAKY) + "/quarantine", {"csrf": proof, "reason": "x"})
+    assert refused.status == 403
+    assert not await is_quarantined(client.door)
+
+
+async def test_a_wrong_form_comes_back_with_what_is_wrong(client: Client) -> None:
+    await load_shown(client.door.store)
+    await client.sign_in()
+    proof = await client.proof(page_of(FLAKY))
+    wrong = {"csrf": proof, "reason": "x" * 1_001, "days": "soon", "owner": "@me"}
+    answer = await client.post(page_of(FLAKY) + "/quarantine", wrong)
+    assert answer.status == 422
+    assert b"<b>reason</b>" in answer.body
+    assert b"<b>expires_at</b>" in answer.body
+    assert b'value="@me"' in answer.body
+
+
+async def test_signing_out_ends_the_session_in_the_browser(client: Client) -> None:
+    await client.sign_in()
+    await client.post("/ui/sign-out", {"csrf": await client.proof("/ui/")})
+    assert client.cookies == {}
+    assert (await client.get("/ui/")).status == 303
+
+
+@pytest.mark.parametrize(
+    ("asked", "led_to"),
+    [
+        ("acme/widgets/tests?sort=test_name", "/ui/acme/widgets/tests?sort=test_name"),
+        ("//evil.example", "/ui/"),
+        ("https://evil.example", "/ui/https://evil.example"),
+        ("\\evil.example", "/ui/"),
+        ("a\r\nX-Injected: 1", "/ui/"),
+    ],
+)
+async def test_after_signing_in_one_stays_here(client: Client, asked: str, led_to: str) -> None:
+    assert (await client.sign_in(next=asked)).headers["Location"] == led_to
+
+
+async def test_every_answer_is_for_this_person_and_this_site_alone(client: Client) -> None:
+    await load_shown(client.door.store)
+    await client.sign_in()
+    for path in ("/ui/", "/ui/sign-in", page_of(FLAKY), "/ui/nothing/here/at/all"):
+        headers = (await client.get(path)).headers
+        policy = headers["Content-Security-Policy"]
+        assert "frame-ancestors 'none'" in policy
+        assert "script-src 'self'" in policy
+        assert "unsafe" not in policy
+        assert headers["X-Frame-Options"] == "DENY"
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Referrer-Policy"] == "same-origin"
+        assert headers["Cache-Control"] == "no-store"
+
+
+async def make_link_of(door: FrontDoor) -> str:
+    identity = await door.reader.get_identity()
+    key = await door.reader.find_key(digest_key(door.key))
+    assert key is not None
+    secret = choose_secret(door.settings.secret, identity.cursor_secret)
+    return make_link(secret, key.id, door.clock.now)
+
+
+async def test_a_link_signs_in_once_within_ten_minutes_and_no_log_shows_it(
+    client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure_logging(LogLevel.DEBUG, LogFormat.JSON)
+    link = await make_link_of(client.door)
+    # Looking at a link uses nothing up.
+    assert (await client.door.ask(f"/ui/sign-in?link={link}", {}, "HEAD")).status == 200
+    opened = await client.get(f"/ui/sign-in?link={link}")
+    assert (opened.status, opened.headers["Location"]) == (303, "/ui/")
+    assert (await client.get("/ui/")).status == 200
+    late = await make_link_of(client.door)
+    again = Client(client.door)
+    assert (await again.get(f"/ui/sign-in?link={link}")).status == 403
+    client.door.clock.now = NOON + timedelta(minutes=11)
+    for wrong in (late, late[:-3], late[3:], "", "ä", "A" * 9_000):
+        assert (await again.get(f"/ui/sign-in?link={wrong}")).status in (403, 414)
+    assert (await again.get("/ui/")).status == 303
+    logged = capsys.readouterr().err
+    assert "/ui/sign-in" in logged
+    assert link not in logged
+    assert client.door.key not in logged
+
+
+async def test_two_processes_over_one_store_share_sessions(stack: Settings) -> None:
+    async for one in open_door(stack):
+        client = Client(one)
+        await client.sign_in()
+        async for other in open_door(stack):
+            port, other_port = (each.base.rpartition(":")[2] for each in (one, other))
+            elsewhere = Client(other)
+            elsewhere.cookies = {
+                name.replace(port, other_port): value for name, value in client.cookies.items()
+            }
+            assert (await elsewhere.get("/ui/")).status == 200
+
+
+async def test_the_dashboard_can_be_left_out(stack: Settings) -> None:
+    async for door in open_door(replace(stack, ui=False)):
+        for path in ("/", "/ui/", "/ui/sign-in"):
+            assert (await door.ask(path, {})).status == 404
+
+
+async def test_behind_a_prefix_every_link_has_it(stack: Settings) -> None:
+    public = replace(stack, public_url="https://ci.example/mergewatch")
+    async for door in open_door(public):
+        client = Client(door)
+        page = await client.get("/ui/sign-in")
+        found = re.findall(rb'(?:href|src|action)="(/[^"]*)"', page.body)
+        assert found
+        assert all(each.startswith(b"/mergewatch/ui/") for each in found)
+        assert (await client.get("/ui/")).headers["Location"] == "/mergewatch/ui/sign-in"

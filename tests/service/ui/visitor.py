@@ -1,0 +1,89 @@
+"""A person in a browser, who complains of errors, dialogs and requests to other sites."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from playwright.async_api import Browser, Page
+
+from tests.service.front_door import FrontDoor
+
+AXE = Path(__file__).parent / "vendor" / "axe.min.js"
+
+# What no text of a stranger can have brought about: scripts, handlers, or elements of theirs.
+INJECTED = """
+() => [
+  ...document.querySelectorAll(
+    "script:not([src]), img, iframe, object, embed, style, base, [style], [autofocus], a[href^=j i]"
+  ),
+  ...[...document.querySelectorAll("*")].filter(
+    (each) => [...each.attributes].some((found) => found.name.startsWith("on"))
+  ),
+].map((each) => each.outerHTML)
+"""
+
+
+@dataclass
+class Visitor:
+    """A browser window; `wrong` is all that a person would complain about."""
+
+    page: Page
+    site: FrontDoor
+    wrong: list[str] = field(default_factory=list)
+    # Statuses of documents that a test expects to be refused.
+    refusals: int = 0
+
+    async def go(self, path: str) -> None:
+        """Open a page by its path."""
+        await self.page.goto(self.site.base + path)
+
+    async def sign_in(self) -> None:
+        """Sign in as people do."""
+        await self.go("/ui/")
+        await self.page.get_by_label("Key", exact=True).fill(self.site.key)
+        await self.page.get_by_role("button", name="Sign in").click()
+        await self.page.get_by_role("heading", name="Repositories").wait_for()
+
+    async def find_violations(self) -> list[Any]:
+        """What axe finds in the page as it is now."""
+        # As text of the tester: the policy of the page lets no script in.
+        await self.page.evaluate(AXE.read_text(encoding="utf-8") + "; 0")
+        found: list[Any] = await self.page.evaluate(
+            "axe.run().then(found => found.violations.map(each => [each.id, each.nodes[0].html]))"
+        )
+        return found
+
+    async def find_injected(self) -> list[str]:
+        """Elements and handlers that no template has."""
+        found: list[str] = await self.page.evaluate(INJECTED)
+        return found
+
+
+@asynccontextmanager
+async def visit(browser: Browser, site: FrontDoor, **options: Any) -> AsyncIterator[Visitor]:
+    """Open a window with these options of Playwright's `new_context`."""
+    context = await browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
+    page = await context.new_page()
+    visitor = Visitor(page, site)
+    wrong = visitor.wrong
+    page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
+    page.on("dialog", lambda dialog: wrong.append(f"dialog: {dialog.message}"))
+    page.on(
+        "console",
+        lambda said: wrong.append(f"console: {said.text}") if said.type == "error" else None,
+    )
+    page.on(
+        "request",
+        lambda sent: None if sent.url.startswith(site.base) else wrong.append(f"sent: {sent.url}"),
+    )
+    try:
+        yield visitor
+    finally:
+        await context.close()
+    refused = [each for each in wrong if "Failed to load resource" in each]
+    assert len(refused) == visitor.refusals, wrong
+    assert [each for each in wrong if each not in refused] == []

@@ -16,6 +16,8 @@ _JOINERS: Final = "\u200c\u200d"
 _SEPARATORS: Final = ("::", "/", ".", " \u203a ")
 # Where the parameters of a test begin; a separator among those is part of the leaf.
 _PARAMETERS: Final = re.compile(r"[\[( ]")
+# A name in a list. Names have up to 8,000 bytes, of which no list shows more than a line.
+_BRIEF: Final = 400
 _LONG_LEAF: Final = 44
 _TAIL: Final = 22
 
@@ -39,6 +41,8 @@ def show_text(text: str, *, lines: bool = False) -> str:
 
     With `lines`, line ends and tabs stay as they are.
     """
+    if text.isprintable():
+        return text
     kept = _JOINERS + ("\n\t" if lines else "")
     return "".join(
         character
@@ -46,6 +50,11 @@ def show_text(text: str, *, lines: bool = False) -> str:
         else character.encode("unicode_escape", "surrogatepass").decode()
         for character in text
     )
+
+
+def show_briefly(text: str, length: int = _BRIEF) -> str:
+    """The beginning of a text, for where there is no room for more."""
+    return show_text(text) if len(text) <= length else f"{show_text(text[:length])}…"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +66,10 @@ class NameParts:
     tail: str
 
 
-def split_name(text: str) -> NameParts:
-    """The parts of a name, made visible."""
+def split_name(text: str, *, brief: bool = True) -> NameParts:
+    """The parts of a name, made visible; of its beginning and its end where it is `brief`."""
+    if brief and len(text) > _BRIEF:
+        text = f"{text[: _BRIEF // 2]}…{text[-_BRIEF // 2 :]}"
     shown = show_text(text)
     found = _PARAMETERS.search(shown)
     end = len(shown) if found is None else found.start()

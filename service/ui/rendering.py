@@ -61,6 +61,7 @@ def _environment() -> Environment:
     )
     environment.filters.update(
         visible=formats.show_text,
+        brief=formats.show_briefly,
         duration=formats.show_duration,
         exactly=formats.show_exactly,
         moment=formats.read_moment,
@@ -83,14 +84,18 @@ def _load(name: str) -> Template:
 async def render(
     request: web.Request, template: str, values: Mapping[str, Any], status: int = 200
 ) -> web.Response:
-    """The response of a page.
-
-    The first use of a template compiles it, in a thread.
-    """
-    loaded = await asyncio.to_thread(_load, template)
-    body = loaded.render(values).encode("utf-8", "replace")
+    """The response of a page. It is made in a thread: a long list takes longer than others wait."""
+    packs = "gzip" in request.headers.get("Accept-Encoding", "")
+    body, packed = await asyncio.to_thread(_make_body, template, values, packs=packs)
     headers = dict(PAGE_HEADERS)
-    if len(body) >= _MIN_PACKED_BYTES and "gzip" in request.headers.get("Accept-Encoding", ""):
+    if packed:
         headers["Content-Encoding"] = "gzip"
-        body = gzip.compress(body, _LEVEL)
     return web.Response(status=status, body=body, headers=headers)
+
+
+def _make_body(template: str, values: Mapping[str, Any], *, packs: bool) -> tuple[bytes, bool]:
+    """The body, and whether it is packed."""
+    body = _load(template).render(values).encode("utf-8", "replace")
+    if not packs or len(body) < _MIN_PACKED_BYTES:
+        return body, False
+    return gzip.compress(body, _LEVEL), True

@@ -40,6 +40,9 @@ _FILTERS: Final = ("branch", "commit", "conclusion", "pipeline_name", "job_name"
 _FAILURES_CURSOR: Final = "failures"
 _CONCLUSIONS: Final = ("", "failed", "passed", "skipped")
 
+# Of the jobs of a matrix, so many are read; the worst come first.
+_MOST_JOBS: Final = 50
+
 # How long a quarantine may be wanted for, in days.
 TERMS: Final = (7, 14, 30, 90)
 
@@ -137,6 +140,7 @@ async def _show(
             )
             for each in _CONCLUSIONS
         ],
+        most_jobs=_MOST_JOBS,
         terms=TERMS,
         wrong=wrong,
         form=form or {},

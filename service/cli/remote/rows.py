@@ -26,6 +26,7 @@ DEFAULT_LIMIT: Final = 50
 # A table is in memory as a whole.
 MAX_LIMIT: Final = 10_000
 _MIN_WIDTH: Final = 20
+_MIN_TABLE_WIDTH: Final = 80
 
 _STYLES: Final = {"healthy": "green", "flaky": "yellow", "broken": "red"}
 
@@ -96,7 +97,9 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, wide: s
     for row in rows:
         # `Text` takes no markup from a name.
         table.add_row(*(Text(visible(cell), style=_STYLES.get(cell, "")) for cell in row))
-    Console().print(table)
+    console = Console()
+    # Below this a table would lose columns; the terminal wraps its lines instead.
+    console.print(table, width=max(console.width, _MIN_TABLE_WIDTH), crop=False)
 
 
 def _is_terminal() -> bool:

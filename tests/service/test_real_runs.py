@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import csv
+import gzip
 import sqlite3
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -85,6 +88,12 @@ def test_every_result_of_the_files_is_stored_once(loaded: LoadedProject) -> None
 def test_loading_some_of_the_runs_again_changes_nothing(
     regression: LoadedProject, tmp_path: Path
 ) -> None:
+    before = count_store(regression)
+    load_again(regression, tmp_path)
+    assert count_store(regression) == before
+
+
+def load_again(regression: LoadedProject, tmp_path: Path) -> None:
     folder = regression.project.folder
     with (folder / "manifest.csv").open(newline="") as manifest:
         rows = list(csv.DictReader(manifest))[20:26]
@@ -93,11 +102,52 @@ def test_loading_some_of_the_runs_again_changes_nothing(
         writer = csv.DictWriter(manifest, rows[0])
         writer.writeheader()
         writer.writerows(row | {"file": str(folder / row["file"])} for row in rows)
-    before = count_store(regression)
     total = sum(int(row["tests"]) for row in rows)
     said = ingest(regression.project, regression.data_dir, again)
     assert said == f"read {total}, written 0, unchanged {total}, refused 0"
-    assert count_store(regression) == before
+
+
+async def test_failures_are_grouped_as_a_person_groups_them(
+    regression: LoadedProject, tmp_path: Path
+) -> None:
+    folder = regression.project.folder
+    with (folder / "failures-by-hand.csv").open(newline="") as listed:
+        rows = list(csv.DictReader(listed))
+    assert len(rows) == 20
+    messages = count_messages(folder, {row["test_name"] for row in rows})
+    assert messages == {(row["test_name"], row["message"]): int(row["count"]) for row in rows}
+    by_hand: Counter[tuple[str, str]] = Counter()
+    for row in rows:
+        by_hand[row["test_name"], row["group"]] += int(row["count"])
+    groups = {(row["test_name"], row["message"]): row["group"] for row in rows}
+    async for door in open_door(Settings(data_dir=regression.data_dir)):
+        door.key = await door.new_key(owner="lammps")
+        for times in (1, 2):
+            if times == 2:
+                await asyncio.to_thread(load_again, regression, tmp_path)
+            found: dict[tuple[str, str], int] = {}
+            for name in {row["test_name"] for row in rows}:
+                test_id = derive_test_id(regression.project.repository, name)
+                answer = await door.get(f"{ci_path(regression)}/tests/{test_id}/failures")
+                for failure in answer.json["failures"]:
+                    group = groups[name, failure["exception_message"]]
+                    # Two failures that a person takes for one would collide here.
+                    assert (name, group) not in found
+                    found[name, group] = failure["failure_count"]
+            assert found == by_hand
+
+
+def count_messages(folder: Path, names: set[str]) -> Counter[tuple[str, str]]:
+    """How often each of these tests failed with each message in the files."""
+    found: Counter[tuple[str, str]] = Counter()
+    for report in folder.glob("*.xml.gz"):
+        with gzip.open(report) as stream:
+            for case in ET.parse(stream).iter("testcase"):  # noqa: S314 - files of this repository
+                name = f"{case.get('classname')}.{case.get('name')}"
+                for failure in (*case.iterfind("failure"), *case.iterfind("error")):
+                    if name in names:
+                        found[name, failure.get("message") or ""] += 1
+    return found
 
 
 async def test_the_search_finds_what_runs_on_the_default_branch(lammps: LoadedProject) -> None:

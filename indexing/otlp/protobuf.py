@@ -55,23 +55,23 @@ def read_protobuf(body: bytes) -> Iterator[ReceivedSpan | DamagedSpan]:
         RequestError: the bytes are no such message, or it exceeds a limit. Discard the spans
             yielded before the error.
     """
-    walk = _Walk()
+    reader = _MemberReader()
     counter = SpanCounter()
     whole = memoryview(body)
-    for at, resource_spans in enumerate(walk.members(whole, _REQUEST_RESOURCE_SPANS)):
-        resource = _read_resource(walk, resource_spans, at)
-        scopes = walk.members(resource_spans, _RESOURCE_SPANS_SCOPE_SPANS)
+    for at, resource_spans in enumerate(reader.members(whole, _REQUEST_RESOURCE_SPANS)):
+        resource = _read_resource(reader, resource_spans, at)
+        scopes = reader.members(resource_spans, _RESOURCE_SPANS_SCOPE_SPANS)
         for scope_at, scope_spans in enumerate(scopes):
-            for span_at, span in enumerate(walk.members(scope_spans, _SCOPE_SPANS_SPANS)):
+            for span_at, span in enumerate(reader.members(scope_spans, _SCOPE_SPANS_SPANS)):
                 counter.add()
                 place = f"resourceSpans[{at}].scopeSpans[{scope_at}].spans[{span_at}]"
                 yield _read_span(place, resource, span)
 
 
-def _read_resource(walk: _Walk, data: memoryview, at: int) -> Attributes:
+def _read_resource(reader: _MemberReader, data: memoryview, at: int) -> Attributes:
     attributes: dict[str, AttributeValue] = {}
     # If a member occurs twice, protobuf merges both into one message.
-    for piece in walk.members(data, _RESOURCE_SPANS_RESOURCE):
+    for piece in reader.members(data, _RESOURCE_SPANS_RESOURCE):
         try:
             check_count(len(piece), SPAN_MAX_BYTES, "bytes")
             attributes |= _read_attributes(Resource.FromString(bytes(piece)).attributes)
@@ -131,8 +131,8 @@ def _read_attributes(pairs: Sequence[KeyValue]) -> dict[str, AttributeValue]:
     return found
 
 
-class _Walk:
-    """Walks the members of messages, at most `MAX_FIELDS` for one request."""
+class _MemberReader:
+    """Reads the members of messages, at most `MAX_FIELDS` for one request."""
 
     def __init__(self) -> None:
         self._fields = 0

@@ -37,7 +37,7 @@ PAGE: Final = 10_000
 OWN_SETTINGS: Final = ("uuid", "creation_date", "provided_name")
 
 # State, aliases, mappings and settings of an index.
-Form = dict[str, Any]
+IndexForm = dict[str, Any]
 
 
 class IndicesError(RuntimeError):
@@ -56,7 +56,7 @@ class Indices:
             address.hostname, address.port, timeout=DEADLINE
         )
         # The contents of a new store: the definition of each index, and the templates.
-        self._forms: dict[str, Form] = {}
+        self._forms: dict[str, IndexForm] = {}
         self._templates: Any = None
 
     def close(self) -> None:
@@ -127,7 +127,7 @@ class Indices:
     def _patterns(self) -> tuple[str, str]:
         return self._layout.events_of(""), self._layout.executions_of("")
 
-    def _find_forms(self) -> dict[str, Form]:
+    def _find_forms(self) -> dict[str, IndexForm]:
         fields = ",".join(
             f"metadata.indices.*.{name}" for name in ("state", "aliases", "mappings", "settings")
         )
@@ -136,7 +136,7 @@ class Indices:
         for form in found["indices"].values():
             for name in OWN_SETTINGS:
                 form["settings"]["index"].pop(name, None)
-        forms: dict[str, Form] = found["indices"]
+        forms: dict[str, IndexForm] = found["indices"]
         return forms
 
     def _find_templates(self) -> tuple[Any, Any]:

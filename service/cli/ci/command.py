@@ -96,16 +96,18 @@ def ci_junit(
     repository, run = make_run({**of_run, "repository": repository}, facts, missing)
     target = target_branch or (facts.base_branch if facts else None) or run.branch
     requests = make_requests(paths, repository, run, of_run["started_at"], about_tests)
-    gate = _Gate(requests, test_exit_code)
+    check = _JobCheck(requests, test_exit_code)
     if settings.url is None or settings.token is None:
         decision = with_store(
-            lambda store: gate.run(store, lambda: _read_stored(store, repository, target), timeout),
+            lambda store: check.run(
+                store, lambda: _read_stored(store, repository, target), timeout
+            ),
             settings,
         )
     else:
         click.echo(f"uploading to {settings.url}", err=True)
         decision = asyncio.run(
-            _run_remotely(gate, settings.url, settings.token, repository, target, timeout)
+            _run_remotely(check, settings.url, settings.token, repository, target, timeout)
         )
     in_github = os.environ.get("GITHUB_ACTIONS") == "true"
     with github.commands_stopped(enabled=in_github):
@@ -116,7 +118,7 @@ def ci_junit(
     ctx.exit(decision.exit_status)
 
 
-class _Gate:
+class _JobCheck:
     """One run of the command: loads, then decides."""
 
     def __init__(self, requests: Sequence[ReportRequest], test_exit_code: int | None) -> None:
@@ -149,7 +151,7 @@ class _Gate:
 
 
 async def _run_remotely(
-    gate: _Gate, url: str, token: str, repository: RepositoryName, target: str, seconds: float
+    check: _JobCheck, url: str, token: str, repository: RepositoryName, target: str, seconds: float
 ) -> Decision:
     async with AsyncClient(url, token) as client:
 
@@ -160,7 +162,7 @@ async def _run_remotely(
             except ClientError as error:
                 raise UploadError(str(error)) from None
 
-        return await gate.run(Uploader(client, url, gate.refusals.show), read, seconds)
+        return await check.run(Uploader(client, url, check.refusals.show), read, seconds)
 
 
 async def _read_stored(store: Store, repository: RepositoryName, target: str) -> Mapping[str, str]:

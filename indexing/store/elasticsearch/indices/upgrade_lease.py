@@ -36,7 +36,7 @@ class UpgradeLease:
         self._document = LeaseDocument(connection, layout.control, _DOCUMENT)
         self._owner = uuid.uuid4().hex
         self._held: Version | None = None
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def try_to_take(self, over: Version | None) -> bool:
         """Take the lease if it is free, or replace the version `over` of an expired one."""
@@ -58,7 +58,7 @@ class UpgradeLease:
         Raises:
             StoreUnavailableError: another process has taken it.
         """
-        async with self._turn:
+        async with self._lock:
             if self._held is None or not await self.try_to_take(self._held):
                 raise StoreUnavailableError("another process has taken over the upgrade")
 

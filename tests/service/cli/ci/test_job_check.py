@@ -32,7 +32,7 @@ FAILED = (
 )
 OTHER = "<testcase name='c'><error message='broke'/></testcase>"
 
-Gate = Callable[..., Awaitable[Result]]
+JobCheck = Callable[..., Awaitable[Result]]
 
 
 def write(name: str, text: str) -> None:
@@ -51,8 +51,8 @@ async def door(tmp_path: Path) -> AsyncIterator[FrontDoor]:
 
 
 @pytest.fixture
-def gate(settings: Mapping[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gate:
-    """Run the gate over reports of these cases, against the service that the environment names."""
+def check(settings: Mapping[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobCheck:
+    """Run the command over reports of these cases against the service of the environment."""
     monkeypatch.chdir(tmp_path)
 
     async def run(*arguments: str, cases: tuple[str, ...] = (), code: int = 0) -> Result:
@@ -84,8 +84,8 @@ async def quarantine(door: FrontDoor, *names: str, branch: str | None = None) ->
         await door.store.add_quarantine(WIDGETS, request, NOON)
 
 
-async def test_nothing_failed(door: FrontDoor, gate: Gate) -> None:
-    result = await gate(cases=(PASSED,))
+async def test_nothing_failed(door: FrontDoor, check: JobCheck) -> None:
+    result = await check(cases=(PASSED,))
     assert result.stdout == "not blocked: no test failed\n"
     reader = await door.new_key()
     found = await door.get(f"{SEARCH}?test_name=*", key=reader)
@@ -93,8 +93,8 @@ async def test_nothing_failed(door: FrontDoor, gate: Gate) -> None:
     assert found.status == 200
 
 
-async def test_a_failure_blocks(gate: Gate) -> None:
-    result = await gate(cases=(PASSED + OTHER,), code=1)
+async def test_a_failure_blocks(check: JobCheck) -> None:
+    result = await check(cases=(PASSED + OTHER,), code=1)
     assert result.stdout.splitlines() == [
         "1 failed, not quarantined:",
         "  c",
@@ -104,48 +104,48 @@ async def test_a_failure_blocks(gate: Gate) -> None:
     ]
 
 
-async def test_a_quarantined_failure_does_not(door: FrontDoor, gate: Gate) -> None:
+async def test_a_quarantined_failure_does_not(door: FrontDoor, check: JobCheck) -> None:
     await quarantine(door, "b", "c")
-    result = await gate(cases=(PASSED + FAILED, OTHER))
+    result = await check(cases=(PASSED + FAILED, OTHER))
     assert result.stdout.splitlines()[-1] == "not blocked: 2 failed tests are quarantined"
 
 
-async def test_both_kinds_are_printed_apart(door: FrontDoor, gate: Gate) -> None:
+async def test_both_kinds_are_printed_apart(door: FrontDoor, check: JobCheck) -> None:
     await quarantine(door, "b")
-    result = await gate(cases=(FAILED + OTHER,), code=1)
+    result = await check(cases=(FAILED + OTHER,), code=1)
     quarantined, blocking = result.stdout.split("\n\n")[:2]
     assert quarantined.splitlines()[:2] == ["1 failed, quarantined on topic:", "  b"]
     assert blocking.splitlines()[:2] == ["1 failed, not quarantined:", "  c"]
 
 
 async def test_the_target_branch_has_the_quarantines_that_count(
-    door: FrontDoor, gate: Gate
+    door: FrontDoor, check: JobCheck
 ) -> None:
     await quarantine(door, "b", branch="release/*")
-    await gate(cases=(FAILED,), code=1)
-    await gate("--target-branch=release/1", cases=(FAILED,))
-    await gate("--target-branch=main", cases=(FAILED,), code=1)
+    await check(cases=(FAILED,), code=1)
+    await check("--target-branch=release/1", cases=(FAILED,))
+    await check("--target-branch=main", cases=(FAILED,), code=1)
 
 
 async def test_a_pull_request_is_judged_by_its_base(
-    door: FrontDoor, gate: Gate, monkeypatch: pytest.MonkeyPatch
+    door: FrontDoor, check: JobCheck, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await quarantine(door, "b", branch="main")
     enter(monkeypatch, GITHUB_PULL, pull_event(ref="topic"))
-    await gate(cases=(FAILED,))
+    await check(cases=(FAILED,))
 
 
-async def test_no_result_blocks(gate: Gate) -> None:
-    result = await gate(cases=("",), code=1)
+async def test_no_result_blocks(check: JobCheck) -> None:
+    result = await check(cases=("",), code=1)
     assert result.stdout == "blocked: no test result was found\n"
 
 
-async def test_a_report_that_cannot_be_read_blocks(gate: Gate) -> None:
+async def test_a_report_that_cannot_be_read_blocks(check: JobCheck) -> None:
     write("bad.xml", "<testsuite><testcase name='x'>")
-    result = await gate("bad.xml", cases=(PASSED,), code=1)
+    result = await check("bad.xml", cases=(PASSED,), code=1)
     assert result.stdout == "blocked: reports or results were refused: 1\n"
     assert "refused: bad.xml" in result.stderr
-    await gate("missing.xml", cases=(PASSED,), code=1)
+    await check("missing.xml", cases=(PASSED,), code=1)
 
 
 @pytest.mark.parametrize(
@@ -158,20 +158,20 @@ async def test_a_report_that_cannot_be_read_blocks(gate: Gate) -> None:
     ],
 )
 async def test_a_crash_of_the_test_command_blocks(
-    door: FrontDoor, gate: Gate, cases: tuple[str, ...], exit_code: int, blocked: bool
+    door: FrontDoor, check: JobCheck, cases: tuple[str, ...], exit_code: int, blocked: bool
 ) -> None:
     await quarantine(door, "b")
-    await gate(f"--test-exit-code={exit_code}", cases=cases, code=int(blocked))
+    await check(f"--test-exit-code={exit_code}", cases=cases, code=int(blocked))
 
 
 @pytest.mark.parametrize("sample", ["pytest__junit.fail.xml"])
 async def test_a_real_report_blocks_until_its_failures_are_quarantined(
-    door: FrontDoor, gate: Gate, sample: str
+    door: FrontDoor, check: JobCheck, sample: str
 ) -> None:
-    result = await gate(str(SAMPLES / sample), code=1)
+    result = await check(str(SAMPLES / sample), code=1)
     failed = [line.strip() for line in result.stdout.splitlines() if line[:3] != "   "][1:-2]
     await quarantine(door, *failed)
-    await gate(str(SAMPLES / sample))
+    await check(str(SAMPLES / sample))
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ async def test_a_real_report_blocks_until_its_failures_are_quarantined(
 )
 async def test_a_refused_key_leaves_the_tests_their_result(
     door: FrontDoor,
-    gate: Gate,
+    check: JobCheck,
     monkeypatch: pytest.MonkeyPatch,
     arguments: tuple[str, ...],
     cases: tuple[str, ...],
@@ -195,23 +195,23 @@ async def test_a_refused_key_leaves_the_tests_their_result(
 ) -> None:
     await quarantine(door, "b")
     monkeypatch.setenv("MERGEWATCH_TOKEN", "mw_wrong")
-    result = await gate(*arguments, cases=cases, code=code)
+    result = await check(*arguments, cases=cases, code=code)
     assert "warning: quarantines are unknown, so the tests decide alone" in result.stderr
 
 
 async def test_a_service_that_is_down_leaves_the_tests_their_result(
-    gate: Gate, monkeypatch: pytest.MonkeyPatch
+    check: JobCheck, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with bind("127.0.0.1", 0) as listener:
         url = http_url(listener)
     monkeypatch.setenv("MERGEWATCH_URL", url)
-    result = await gate("--timeout=1", cases=(PASSED,))
+    result = await check("--timeout=1", cases=(PASSED,))
     assert "within 1 seconds" in result.stderr
-    await gate("--timeout=1", cases=(OTHER,), code=1)
+    await check("--timeout=1", cases=(OTHER,), code=1)
 
 
 async def test_a_service_that_is_slow_is_not_waited_for(
-    gate: Gate, monkeypatch: pytest.MonkeyPatch
+    check: JobCheck, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def hang(_: web.Request) -> web.Response:
         await asyncio.Event().wait()
@@ -221,28 +221,28 @@ async def test_a_service_that_is_slow_is_not_waited_for(
     app.router.add_route("*", "/{anything:.*}", hang)
     async with TestServer(app) as server:
         monkeypatch.setenv("MERGEWATCH_URL", str(server.make_url("")))
-        result = await gate("--timeout=1", cases=(PASSED, OTHER), code=1)
+        result = await check("--timeout=1", cases=(PASSED, OTHER), code=1)
     assert "warning: the service did not answer within 1 seconds" in result.stderr
     assert "1 failed, not quarantined:" in result.stdout
 
 
 async def test_without_a_service_the_local_store_decides(
-    gate: Gate, monkeypatch: pytest.MonkeyPatch
+    check: JobCheck, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("MERGEWATCH_URL")
     monkeypatch.delenv("MERGEWATCH_TOKEN")
-    await gate(cases=(PASSED, FAILED), code=1)
+    await check(cases=(PASSED, FAILED), code=1)
     added = await asyncio.to_thread(
         CliRunner().invoke,
         main,
         ["quarantine", "add", "--repository=acme/widgets", "--test=b", "--reason=x"],
     )
     assert added.exit_code == 0, added.output
-    await gate(cases=(PASSED, FAILED))
+    await check(cases=(PASSED, FAILED))
 
 
 async def test_github_gets_annotations_and_a_summary(
-    door: FrontDoor, gate: Gate, monkeypatch: pytest.MonkeyPatch
+    door: FrontDoor, check: JobCheck, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await quarantine(door, "b")
     hostile = (
@@ -251,7 +251,7 @@ async def test_github_gets_annotations_and_a_summary(
     enter(monkeypatch, GITHUB_PULL, pull_event(ref="topic"))
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
     write("summary.md", "before\n")
-    result = await gate(cases=(FAILED + hostile,), code=1)
+    result = await check(cases=(FAILED + hostile,), code=1)
     lines = result.stdout.splitlines()
     token = lines[0].removeprefix("::stop-commands::")
     printed, annotations = (
@@ -270,19 +270,19 @@ async def test_github_gets_annotations_and_a_summary(
 
 
 async def test_a_summary_that_cannot_be_written_changes_nothing(
-    gate: Gate, monkeypatch: pytest.MonkeyPatch
+    check: JobCheck, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", "no/such/folder")
-    result = await gate(cases=(PASSED,))
+    result = await check(cases=(PASSED,))
     assert "warning: the step summary cannot be written" in result.stderr
 
 
-async def test_thousands_of_failures_print_a_screenful(gate: Gate) -> None:
+async def test_thousands_of_failures_print_a_screenful(check: JobCheck) -> None:
     cases = "".join(
         f"<testcase name='t{number}'><failure>{'x' * 100}</failure></testcase>"
         for number in range(2_000)
     )
-    result = await gate(cases=(cases,), code=1)
+    result = await check(cases=(cases,), code=1)
     assert len(result.stdout.splitlines()) < 200
     assert "  and 1,950 more" in result.stdout

@@ -27,7 +27,12 @@ from mergewatch.client.bodies import (
     TestDetail,
     TestIdentity,
 )
-from mergewatch.client.errors import BrokenStreamError, ForeignServiceError
+from mergewatch.client.errors import (
+    BrokenStreamError,
+    ForeignServiceError,
+    ProblemError,
+    UnreachableError,
+)
 from mergewatch.client.filters import (
     EventFilters,
     EventSelection,
@@ -44,6 +49,7 @@ from mergewatch.client.filters import (
 from mergewatch.client.lines import LineBuffer, LineTooLongError, MessageReader
 from mergewatch.client.links import next_query
 from mergewatch.client.requests import encode_query, events_path, tests_path
+from mergewatch.client.retries import RETRIED_STATUSES
 from mergewatch.client.rows import Rows
 from mergewatch.client.transport import Response, Sleep, Transport
 
@@ -95,8 +101,9 @@ class AsyncClient:
     ) -> Rows[StreamedEvent]:
         """Wait for events as they arrive; goes on after a lost connection, without an end.
 
-        Begins after the event of that `StreamedEvent.id`, or now. An event can come twice. Raises
-        where a request would that is repeated in vain, and `ProblemError` for an unknown id.
+        Begins after the event of that `StreamedEvent.id`, or now. An event can come twice. Once
+        it was open, it waits for a service that is away as long as that takes. Raises
+        `ProblemError` for an unknown id, and where the key is no longer accepted.
         """
         return Rows(partial(self._follow, events_path(repository, "stream"), last_event_id))
 
@@ -247,17 +254,24 @@ class AsyncClient:
         self, path: str, last_id: str | None
     ) -> AsyncGenerator[list[StreamedEvent], None]:
         reader = MessageReader(last_id)
+        was_open = False
         while True:
             headers = {} if reader.last_id is None else {"Last-Event-ID": reader.last_id}
             stream = self._transport.open_stream(path, _EVENTS_TYPE, headers=headers)
             try:
                 async with stream as pieces:
+                    was_open = True
                     async for piece in pieces:
                         events = self._read_messages(reader, piece)
                         if events:
                             yield events
-            except BrokenStreamError:
-                pass
+            except UnreachableError:
+                # Who has no event yet could not go on from here: only this reader knows the place.
+                if not was_open:
+                    raise
+            except ProblemError as problem:
+                if not was_open or problem.status not in RETRIED_STATUSES:
+                    raise
             reader.reconnect()
             wait = reader.retry_seconds
             await self._sleep(

@@ -13,10 +13,12 @@ from mergewatch.client import (
     Client,
     ForeignServiceError,
     ProblemError,
+    UnreachableError,
 )
 from mergewatch.client.bodies import StreamedEvent
 from mergewatch.client.filters import EventSelection, ExecutionSelection
 from mergewatch.client.lines import MAX_LINE_BYTES, LineBuffer, LineTooLongError, MessageReader
+from mergewatch.client.retries import MAX_ATTEMPTS
 from service.handlers import row_stream
 from tests.builders import NOON, after, make_event
 from tests.client.serving import NAMES, REPOSITORY, answer, chunked, serving, serving_bytes
@@ -143,6 +145,21 @@ async def test_a_broken_stream_of_events_goes_on_after_the_last_complete_one() -
         assert [(each.id, each.event["id"]) for each in found] == [("b", 1), ("c", 2)]
         assert b"Last-Event-ID" not in heads[0]
         assert b"Last-Event-ID: b\r\n" in heads[1]
+
+
+async def test_a_stream_of_events_waits_for_a_service_that_is_away() -> None:
+    first = chunked(EVENT_STREAM, b"id: a\n\n", ended=True)
+    busy = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    away = [b""] * MAX_ATTEMPTS + [busy] * MAX_ATTEMPTS
+    rest = chunked(EVENT_STREAM, b'id: c\ndata: {"id": 2}\n\n', ended=False)
+    async with serving_bytes(first, *away, rest) as (client, heads):
+        assert [each.event["id"] for each in await take(client, 1)] == [2]
+    # No event had come, and none was missed.
+    assert b"Last-Event-ID: a\r\n" in heads[-1]
+    # One that was never there is an error.
+    async with serving_bytes(*[b""] * (2 * MAX_ATTEMPTS), rest) as (client, _):
+        with pytest.raises(UnreachableError):
+            await take(client, 1)
 
 
 async def test_a_plain_stream_can_be_left_at_any_row(door: FrontDoor) -> None:

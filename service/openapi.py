@@ -87,7 +87,7 @@ _INGEST_ANSWERS: Final[Mapping[str, type[Schema]]] = {
     "Trace": TraceAnswer,
 }
 
-# 429 is for a limit that whoever runs the service, or a proxy before it, may set.
+# The operator, or a proxy before the service, may set a limit: 429.
 _STATUSES: Final = (400, 403, 404, 409, 414, 422, 429, 503)
 _WRITE_STATUSES: Final = (400, 403, 404, 413, 414, 415, 422, 429, 503)
 _TOLD_WHEN: Final = frozenset({429, 503})

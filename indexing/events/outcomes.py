@@ -1,4 +1,4 @@
-"""Declares what became of what an event reports: fixed for its type, or by its metadata. Pure."""
+"""Declares the outcome of an event: fixed for its type, or read from its metadata. Pure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Says which rule decided the status of a sequence, with its numbers. Pure.
 
-`docs/health.md` lists the rules by these names. No sentence holds text of a stranger, so each has a
+`docs/health.md` lists the rules by these names. No sentence holds text from a report, so each has a
 bounded length.
 """
 

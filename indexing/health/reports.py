@@ -1,4 +1,4 @@
-"""Reports why a test is what it is, from its roll-ups, by the rules that judge it. Pure."""
+"""Reports why a test is healthy, flaky or broken, from its roll-ups and the rules. Pure."""
 
 from __future__ import annotations
 

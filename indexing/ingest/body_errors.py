@@ -1,7 +1,6 @@
 """What is wrong with a request body as a whole.
 
-Those that receive bodies need these alone; the readers in `indexing/ingest/bodies.py` load every
-schema of an event.
+A module of its own: `indexing/ingest/bodies.py` also loads the schema of every event.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is counted of the event log: totals, bars of a histogram, and facets. Pure."""
+"""Counts of the event log: totals, the bars of a histogram, and facets. Pure."""
 
 from __future__ import annotations
 

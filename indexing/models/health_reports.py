@@ -1,4 +1,4 @@
-"""Why a test is what it is: the health of each of its sequences, with the rule that decided it."""
+"""Why a test is healthy, flaky or broken: the health of each sequence, and the rule behind it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What arrived: the CI jobs whose results are stored, and the query for a page of them."""
+"""The runs of CI jobs whose results are stored, and the query for a page of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ListedRun:
 
 @dataclass(frozen=True, slots=True)
 class RunQuery:
-    """The filters of what arrived; an empty tuple does not filter. Order: newest first."""
+    """The filters of the runs; an empty tuple does not filter. Order: newest first."""
 
     repository: RepositoryName
     commits: tuple[str, ...] = ()

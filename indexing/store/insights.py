@@ -16,7 +16,7 @@ from indexing.names import RepositoryName
 
 
 class InsightReader(Protocol):
-    """What is asked by need: executions, failures, runs and metrics."""
+    """The reads behind the insights: executions, failures, runs, health reports and gauges."""
 
     async def list_executions(
         self, query: ExecutionQuery, anchor: Anchor[ExecutionKey], limit: int
@@ -42,7 +42,7 @@ class InsightReader(Protocol):
     async def list_runs(
         self, query: RunQuery, anchor: Anchor[RunKey], limit: int
     ) -> Page[ListedRun]:
-        """Return one page of what arrived, newest first; an empty page for an unknown repository.
+        """Return one page of runs, newest first; an empty page for an unknown repository.
 
         Results show after `Writer.refresh_tests`.
         """
@@ -50,7 +50,7 @@ class InsightReader(Protocol):
     async def get_health(
         self, repository: RepositoryName, test_id: uuid.UUID
     ) -> HealthReport | None:
-        """Return why the test is what it is, by its stored roll-ups; `None` if it is unknown."""
+        """Return why the test is healthy, flaky or broken; `None` if it is unknown."""
 
     async def count_tests(self, repository: RepositoryName) -> Mapping[HealthStatus, int]:
         """Count the tests of a repository by health, zeros too; takes a scan of them.

@@ -101,9 +101,9 @@ class AsyncClient:
     ) -> Rows[StreamedEvent]:
         """Wait for events as they arrive; goes on after a lost connection, without an end.
 
-        Begins after the event of that `StreamedEvent.id`, or now. An event can come twice. Once
-        it was open, it waits for a service that is away as long as that takes. Raises
-        `ProblemError` for an unknown id, and where the key is no longer accepted.
+        Begins after the event of that `StreamedEvent.id`, or now. An event can come twice. Once the
+        stream was open, it waits for a service that is away, however long that takes. Raises
+        `ProblemError` for an unknown id, and if the key is no longer accepted.
         """
         return Rows(partial(self._follow, events_path(repository, "stream"), last_event_id))
 

@@ -109,7 +109,7 @@ class LineRefusal(TypedDict):
 
 
 class EventIntake(TypedDict):
-    """What became of the events of one body; only the first refusals are listed."""
+    """How many events of one body were stored; only the first refusals are listed."""
 
     read: int
     written: int
@@ -252,7 +252,7 @@ class JobHealth(TypedDict):
 
 
 class HealthReport(TypedDict):
-    """Why a test is what it is: its pipelines and jobs, worst first."""
+    """Why a test is healthy, flaky or broken: its pipelines and jobs, worst first."""
 
     health_status: Literal["healthy", "flaky", "broken", "unknown"]
     jobs: list[JobHealth]

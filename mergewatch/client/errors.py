@@ -15,7 +15,7 @@ class UnreachableError(ClientError):
 
 
 class BrokenStreamError(UnreachableError):
-    """A stream was broken off: what came of it is not all."""
+    """A stream was broken off: some of its rows are missing."""
 
 
 class ForeignServiceError(ClientError):

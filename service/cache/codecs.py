@@ -48,7 +48,7 @@ def unpack_key(digest: bytes, data: bytes) -> ApplicationKey:
 
 
 def pack_key(key: ApplicationKey) -> bytes:
-    """An application key as bytes, without its digest: whoever asks for the key knows it."""
+    """An application key as bytes, without its digest: the caller knows it."""
     return orjson.dumps(
         {
             "id": key.id,

@@ -1,4 +1,4 @@
-"""Why one test is what it is."""
+"""Why one test is healthy, flaky or broken."""
 
 from __future__ import annotations
 

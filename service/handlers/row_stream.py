@@ -79,7 +79,7 @@ async def _write(
             yield written
         if not page.has_next:
             return
-        # A read may take no turn of the event loop at all.
+        # A read may return without yielding to the event loop.
         await asyncio.sleep(0)
         page = await rows.read(Anchor(rows.key_of(page.rows[-1])), ROWS_AT_ONCE)
         written = b""

@@ -1,4 +1,4 @@
-"""What arrived: the CI jobs whose results are stored."""
+"""The runs of CI jobs whose results are stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How operations without parameters answer a request that has some: they name all of them."""
+"""Operations without parameters name, in a header, every parameter of a request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose turn a request takes in fair queues, before anyone knows whether a credential is good."""
+"""Which fair queue a request waits in, before its credential is verified."""
 
 from __future__ import annotations
 

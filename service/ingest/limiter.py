@@ -84,7 +84,7 @@ class RequestBodyLimiter:
         await self._large_workers.start()
 
     async def attend(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run the work to its end, even if whoever waits for it goes away."""
+        """Finish the work even if the caller is cancelled."""
         task = asyncio.create_task(work)
         self._attended.add(task)
         task.add_done_callback(self._attended.discard)

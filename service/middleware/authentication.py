@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 # RFC 9110, section 11.4: the scheme's case does not matter, one or more spaces follow it.
 _BEARER: Final = re.compile(r"bearer +([^ ]+) *", re.IGNORECASE)
 
-# No owner has an empty name, so whoever has this one sees nothing.
+# No owner has an empty name, so a principal of this owner sees nothing.
 _NO_OWNER: Final = ""
 
 

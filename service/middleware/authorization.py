@@ -29,7 +29,7 @@ _READS: Final = frozenset(Operation) - _INGESTS - _QUARANTINES
 OPERATIONS: Final[Mapping[Scope, frozenset[Operation]]] = {
     Scope.READ: _READS,
     Scope.INGEST: frozenset({Operation.QUARANTINES, Operation.QUARANTINE}) | _INGESTS,
-    # Whoever quarantines tests has to find them first.
+    # A client that quarantines tests has to find them first.
     Scope.QUARANTINE: _READS | _QUARANTINES,
     Scope.ADMIN: frozenset(Operation),
 }

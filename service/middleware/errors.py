@@ -38,7 +38,7 @@ _INGEST_IS_OFF: Final = "ingest over HTTP is off: the operator can set MERGEWATC
 # Of a path that no operation has, and of one whose operations have other methods.
 _UNROUTED: Final = frozenset({404, 405})
 
-# Runs work to its end, even if whoever waits for it goes away.
+# Finishes work even if the caller is cancelled.
 Attend: TypeAlias = Callable[[Coroutine[Any, Any, StreamResponse]], Awaitable[StreamResponse]]
 
 _log = structlog.get_logger(__name__)
@@ -82,7 +82,7 @@ def handle_errors(attend: Attend, *, ingest: bool) -> Layer:
         async def answer_any(request: BaseRequest) -> StreamResponse:
             if request.method in READS:
                 return await answer(request)
-            # What is sent in is processed to the end, even if its sender goes away meanwhile.
+            # Finish writes even if the client disconnects.
             return await attend(answer(request))
 
         async def answer(request: BaseRequest) -> StreamResponse:

@@ -185,8 +185,8 @@ def links(
 ) -> CIMultiDict[str]:
     """The `Link` header (RFC 8288) of a page that ends there, in packed keys.
 
-    One field, or one for each link where that would be too long for clients. Where all together
-    would be, some are left out; those that lead on in the reading direction come first.
+    All links in one field, or one field a link if that would be too long for clients. If all fields
+    together are too long, some links are left out, last those of the reading direction.
 
     Raises:
         Problem: 400 where links have to be made from a `Host` header that is none; 414 where a

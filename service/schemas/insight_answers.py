@@ -103,7 +103,7 @@ class RunAnswer(Answer):
 
 
 class RunPageAnswer(PageAnswer):
-    """One page of what arrived."""
+    """One page of the runs."""
 
     runs = fields.List(fields.Nested(RunAnswer), required=True, attribute="rows")
 
@@ -134,7 +134,7 @@ class JobHealthAnswer(Answer):
 
 
 class HealthReportAnswer(Answer):
-    """Why a test is what it is: its sequences, worst first."""
+    """Why a test is healthy, flaky or broken: its sequences, worst first."""
 
     health_status = text(validate=OneOf([status.value for status in HealthStatus]))
     jobs = fields.List(fields.Nested(JobHealthAnswer), required=True)

@@ -59,7 +59,7 @@ class FailuresQuery(PagedQuery):
 
 
 class RunsQuery(PagedQuery):
-    """The filters of what arrived."""
+    """The filters of the runs."""
 
     commit = AnyOf(Text(low=1), load_default=tuple, metadata=says("Of these commits."))
     branch = AnyOf(

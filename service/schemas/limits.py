@@ -11,8 +11,8 @@ from indexing.globs import count_cost
 MAX_VALUES: Final = 100
 MAX_VALUE_LENGTH: Final = 2_048
 MAX_STARS: Final = 16
-# A request's: enough for five wildcards in each of its patterns. Beside the counts above, for a
-# hundred patterns of sixteen `*` each would take a hundred times what one takes.
+# Of all patterns of a request together: enough for five wildcards in each of a hundred patterns.
+# The limits above bound one pattern alone.
 MAX_GLOB_COST: Final = 500
 MAX_REF_LENGTH: Final = 255
 MAX_PER_PAGE: Final = 100

@@ -1,8 +1,8 @@
-"""Retention by itself: one process of all replicas prunes the store once a day.
+"""Automatic retention: one process of all replicas prunes the store once a day.
 
-The work is done by a child process with a low priority, so that no request waits for it. Each
-process looks at the record of the last run, and one of them replaces it: `indexing.pruning` has the
-rules.
+The work is done by a child process with a low priority, so that no request waits for it. Every
+process reads the record of the last run. The one that replaces it begins the next run.
+`indexing.pruning` has the rules.
 """
 
 from __future__ import annotations

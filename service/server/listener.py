@@ -1,4 +1,4 @@
-"""A listening socket, and how it stops: nobody new is let in, and everyone else is answered."""
+"""A listening socket, and how it stops: it refuses new connections and serves the existing ones."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Responses that are sent piece by piece, as long as there is more."""
+"""Responses that are sent piece by piece while they are made."""

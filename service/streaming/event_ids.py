@@ -3,7 +3,7 @@
 The sequence of a store counts the events of all tenants, so an id encrypts it. It is an
 authenticated encryption with a synthetic initialization vector, as in RFC 5297: the vector is a MAC
 of the text, and makes the key stream. An event has the same id in every process. The key depends
-on the store, and the MAC on the repository, so an id of another one is none here.
+on the store, and the MAC on the repository, so an id of one repository is invalid in another.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Follows what arrives in the store for all open streams of the process, with one poll for all.
+"""Polls the store for new events once for all open streams of the process.
 
-A stream replays what it has missed by reads of its own, and attaches itself where the poll has not
-gone further. From then on it gets batches, which all streams of a repository share.
+A stream first reads by itself what it has missed. Once it has caught up with the poll it attaches
+itself, and gets batches that all streams of a repository share.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A response that is made while it is sent, by whatever pace its client reads at."""
+"""A response that is made while it is sent, as fast as its client reads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _RESET: Final = struct.pack("ii", 1, 0)
 
 
 class BrokenStreamError(MergewatchError):
-    """A stream ends before its end, and the client is to notice."""
+    """A stream is incomplete, and the client must notice."""
 
 
 class StreamedResponse(StreamResponse):

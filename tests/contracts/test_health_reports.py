@@ -1,4 +1,4 @@
-"""Why a test is what it is, on any store: each sequence with its rule."""
+"""Why a test is healthy, flaky or broken, on any store: each sequence with its rule."""
 
 from __future__ import annotations
 

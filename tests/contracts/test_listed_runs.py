@@ -1,4 +1,4 @@
-"""What arrived, on any store: a row for each run, counted as a plain oracle counts."""
+"""The list of runs, on any store: a row for each run, counted as a plain oracle counts."""
 
 from __future__ import annotations
 

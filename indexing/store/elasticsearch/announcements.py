@@ -21,7 +21,7 @@ async def write_announcement(cluster: Cluster, stored: StoredRepository) -> Stor
     """Write the pending event of a settings change, if any, and remove it from the repository."""
     while stored.announcement is not None:
         await write_events(cluster, [stored.announcement])
-        # After a conflict another process has removed it: that comes before any other change.
+        # A conflict: another process has removed it, as it would before any other change.
         with suppress(ConflictError):
             await replace_repository(
                 cluster,

@@ -10,7 +10,7 @@ from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client.connection import WRITING
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 
-# Nobody waits for it but a scrape.
+# Only a scrape waits for it.
 _COUNTING_SECONDS: Final = 8
 
 

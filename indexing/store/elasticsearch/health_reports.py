@@ -1,4 +1,4 @@
-"""Reads the stored roll-ups of one test, and reports why it is what it is."""
+"""Reads the stored roll-ups of one test, and reports why it is healthy, flaky or broken."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What arrived, newest first; `derived.run_counts` counts it."""
+"""The runs whose results are stored, newest first; `derived.run_counts` counts them."""
 
 from __future__ import annotations
 

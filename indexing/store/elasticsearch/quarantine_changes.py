@@ -44,8 +44,8 @@ _ROWS_A_PAGE: Final = 5_000
 async def complete(cluster: Cluster, slots: Sequence[QuarantineSlot]) -> None:
     """Write the documents of all changes that only these stored slots have.
 
-    The slots are then rewritten without them. One that has changed meanwhile keeps them: whoever
-    changed it does the same.
+    The slots are then rewritten without them. A slot that another process has changed meanwhile
+    keeps them: that process writes them too.
     """
     pending = [slot for slot in slots if slot.unlisted]
     if not pending:

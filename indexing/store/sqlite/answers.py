@@ -1,4 +1,4 @@
-"""What answers of the API show of a test, to tell whether a refresh changed it."""
+"""Compares what the API shows of a test before and after a refresh."""
 
 from __future__ import annotations
 

@@ -146,9 +146,9 @@ class _Log:
         return tuple(FacetValue(value, count) for value, count in rows)
 
     def _complement(self, query: EventQuery) -> list[EventQuery] | None:
-        """The queries for all that kept counts have too much; `None` if that is the most of it.
+        """The queries for what to subtract from the kept counts; `None` if that is most of them.
 
-        Counts by pull request are kept of all events, so a filter takes off what it leaves out.
+        Counts by pull request are kept for all events together, whatever a query filters by.
         """
         restrictions = restrictions_of(query)
         others = [each for each in restrictions if each.column != PULL_REQUEST]

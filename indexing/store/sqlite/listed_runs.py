@@ -1,4 +1,4 @@
-"""What arrived: the rows of `runs`, each with the number of its results.
+"""The runs whose results are stored: rows of `runs`, each with the number of its results.
 
 Every change of a run's executions updates its row in the same transaction.
 """
@@ -29,7 +29,7 @@ _COUNTS: Final = ", ".join(
     f" AND conclusion = {number})"
     for conclusion, number in CONCLUSION_NUMBERS.items()
 )
-# The filter whose index leads on in the order of the list, the narrowest first.
+# The index of each filter, the narrowest first. All of them have the order of the list.
 _INDEXES: Final = {
     "commit_sha": "arrivals_by_commit",
     "pull_number": "arrivals_by_pull_request",

@@ -1,6 +1,6 @@
 """Tells the commits of other processes from those of this one.
 
-Who writes in this process says what changed; about other processes it is only known that they
+A writer of this process says what it changed. Of another process it is only known that it has
 committed. `PRAGMA data_version` of a connection changes when any other connection commits. So on
 the writing connection it changes for other processes only. While that connection is at work, the
 value from the beginning of its transaction holds: nobody else can commit before it ends.
@@ -45,7 +45,7 @@ class OwnWrites:
                 raise
         if version != self._seen:
             self._seen = version
-            # Read after the version above: what that has seen of others, this has seen too.
+            # Read after the version above, so it includes every commit that the version includes.
             of_others = self._version_of_others()
             if of_others is None or of_others != self._seen_of_others:
                 self._revision += 1

@@ -20,7 +20,7 @@ from indexing.names import RepositoryName
 from indexing.timestamps import from_microseconds, to_microseconds
 
 GRANT_LIFETIME: Final = timedelta(seconds=60)
-# Shorter: whoever was just given access tries again at once.
+# Shorter: a user who was just given access tries again at once.
 REFUSAL_LIFETIME: Final = timedelta(seconds=10)
 # How long a grant is valid while the host does not answer. Outages of hosts last minutes; a token
 # that was revoked just before one works until its end, so this is no longer than that.
@@ -117,8 +117,8 @@ def judge(
 ) -> Finding | Moved | HostUnavailable:
     """What the response to a request about that repository means.
 
-    `Moved` is given for a redirect that names a number; whoever asks for that number has to check
-    that the redirect stays with the host.
+    `Moved` is given for a redirect that names a number; the caller that asks for that number has to
+    check that the redirect stays with the host.
     """
     if answer.status == 200:
         return _judge_repository(answer.body, asked)

@@ -119,7 +119,7 @@ def ci_junit(
 
 
 class _JobCheck:
-    """One run of the command: loads, then decides."""
+    """One run of the command: loads the reports, then decides."""
 
     def __init__(self, requests: Sequence[ReportRequest], test_exit_code: int | None) -> None:
         self.refusals = RefusalList()

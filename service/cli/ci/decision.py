@@ -61,8 +61,8 @@ def decide(
 ) -> Decision:
     """Decide by the quarantines of the target branch: test name to reason.
 
-    `test_exit_code` is the exit status of the test command, if it is known. A job in which nothing
-    can be known to be well is blocked.
+    `test_exit_code` is the exit status of the test command, if it is known. A job without results,
+    or with some that cannot be read, is blocked.
     """
     failures = results.failures.values()
     blocking = [each for each in failures if each.test_name not in quarantined]

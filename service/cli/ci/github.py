@@ -81,7 +81,7 @@ def _escape(text: str, *, of_property: bool = False) -> str:
 
 
 def _make_table(heading: str, failures: Sequence[FailedTest]) -> str:
-    """An HTML table: in Markdown, names of strangers could contain markup, mentions and links."""
+    """An HTML table: in Markdown, the name of a test could contain markup, mentions and links."""
     if not failures:
         return ""
     rows = ""

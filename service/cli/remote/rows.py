@@ -1,7 +1,7 @@
 """Prints rows of the API: a table for people, the whole of it for a pipe, or a JSON object a line.
 
-The text of strangers controls no terminal: whatever is not printable comes out escaped, in JSON
-by its own escapes.
+Text from the service cannot control a terminal: what is not printable is escaped, in JSON by its
+own escapes.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class Rounds(Generic[T, R]):
 
     The first call starts at once, so a single caller waits for nobody. A round has calls of at most
     `most` in total, in the order of their arrival, and at least one. Holds nothing but the calls
-    that wait, so its memory is bounded by whoever limits them.
+    that wait, so a limit on callers bounds its memory.
     """
 
     def __init__(self, work: Work[T, R], *, most: int, at_once: int) -> None:

@@ -1,4 +1,4 @@
-"""Counts what arrived: one document for all that results of one run say about it.
+"""Counts the stored results of each run, in one document a run.
 
 A refresh counts the runs that its markers name, so a kill leaves a marker and the next refresh
 counts again.
@@ -58,7 +58,7 @@ async def count(
 
 
 async def drop_before(cluster: Cluster, moment: int) -> None:
-    """Count those again that retention has taken results of, and delete the others."""
+    """Count the runs again that lost results to retention; delete those that lost all."""
     body = {
         "size": _ROWS_A_PAGE,
         "query": {"range": {"first_at": {"lt": moment}}},

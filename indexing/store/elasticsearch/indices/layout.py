@@ -174,7 +174,7 @@ class Layout:
 
     @property
     def arrivals(self) -> str:
-        """The index of what arrived, one document for each run that results name alike."""
+        """The index of runs: one document for all results that describe their run alike."""
         return f"{self.prefix}-arrivals"
 
     @property

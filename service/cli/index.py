@@ -51,9 +51,10 @@ def rebuild() -> None:
 @index.command()
 @click.option("--run", "run_id", hidden=True, help="Do the recorded run of that id, in silence.")
 def prune(run_id: str | None) -> None:
-    """Delete events and executions older than MERGEWATCH_RETENTION_DAYS.
+    """Delete old events and executions.
 
-    The daily figures of tests are deleted after MERGEWATCH_ROLLUP_DAYS.
+    That are those older than MERGEWATCH_RETENTION_DAYS. The daily figures of tests are deleted
+    after MERGEWATCH_ROLLUP_DAYS.
     """
     settings = load_settings()
     if run_id is not None:
@@ -93,7 +94,10 @@ def _prune_for_service(settings: Settings, run_id: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
 def status(ctx: click.Context, *, as_json: bool) -> None:
-    """Show the contents and the version of the store, and the last prune."""
+    """Show the contents and version of the store.
+
+    Also shows the last prune.
+    """
     settings = load_settings()
     versions = asyncio.run(find_versions(settings.store))
     if versions is None or versions.stored == versions.known:

@@ -33,7 +33,10 @@ def ingest() -> None:
 )
 @click.pass_context
 def events(ctx: click.Context, files: tuple[str, ...], dead_letter: Path | None) -> None:
-    """Load events from NDJSON files: plain, .gz or .zst; - reads standard input."""
+    """Load events from NDJSON files.
+
+    The files are plain, .gz or .zst; - reads standard input.
+    """
     count = with_store(lambda store: _load_events(store, files, dead_letter))
     finish_ingest(ctx, count)
 

@@ -52,7 +52,10 @@ def add(
     expires: datetime | None,
     yes: bool,
 ) -> None:
-    """Quarantine a test, or all that match; standard output has only the ids of the records."""
+    """Quarantine a test, or all tests that match.
+
+    Standard output has only the ids of the quarantines.
+    """
     if (test is None) == (test_glob is None):
         raise click.UsageError("Give either --test or --test-glob.")
 

@@ -84,10 +84,10 @@ def undo(
 @click.option("--test", type=STORED_NAME, required=True, help="The full name of the test.")
 @_yes_option
 def forget(repository: RepositoryName, test: str, yes: bool) -> None:
-    """Remove a test and all its results, of every branch, pipeline and job.
+    """Remove a test and all its results.
 
-    This removes its automatic quarantine and keeps manual ones. If its results are loaded again,
-    the test is a new one.
+    Results of every branch, pipeline and job go, and so does its automatic quarantine. Manual
+    quarantines stay. If its results are loaded again, the test is a new one.
     """
     moment = now()
     selection = ExecutionSelection(repository, test_name=test)

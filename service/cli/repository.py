@@ -54,7 +54,10 @@ def set_repository(
     ignore_broken_on_default_branch: str | None,
     quarantine_after: int | None,
 ) -> None:
-    """Register the repository, change the given settings, and recompute its tests."""
+    """Register the repository or change its settings.
+
+    Settings that are not given stay. The tests of the repository are judged again.
+    """
     change = RepositoryChange(
         default_branch=default_branch,
         flaky_detection=_is_on(flaky_detection),

@@ -81,7 +81,9 @@ def ci_junit(
     timeout: int,
     **of_run: Any,
 ) -> None:
-    """Load JUnit XML reports as `ingest junit` does, then decide whether the job is blocked.
+    """Load JUnit XML reports, then decide about the job.
+
+    Reports are loaded as `ingest junit` does.
 
     The exit status is 0 if no test failed or every failed test is quarantined on the target branch.
     It is 1 if another test failed, if there is no result, if a report cannot be read, or if the

@@ -81,7 +81,10 @@ def search(
     limit: int | None,
     as_json: bool,
 ) -> None:
-    """List the tests whose whole name matches a glob with * and ?; without a glob, all."""
+    """List the tests whose name matches a glob.
+
+    A glob with * and ? must match the whole name. Without a glob, all tests are listed.
+    """
     names = [*globs] or "*"
     filters: TestSelection = {
         "pipeline_name": pipeline,
@@ -114,7 +117,10 @@ def search(
 @click.argument("test")
 @json_option
 def show(repository: RepositoryName, test: str, as_json: bool) -> None:
-    """Show a test, by its full name or its id, and why it is healthy, flaky or broken."""
+    """Show a test and the reasons for its health.
+
+    TEST is its full name or its id.
+    """
     test_id = _find_id(repository, test)
 
     async def work(client: AsyncClient) -> tuple[TestDetail, HealthReport | None]:
@@ -147,7 +153,10 @@ def failures(
     limit: int | None,
     as_json: bool,
 ) -> None:
-    """List what failures of a test say, latest first; TEST is its full name or its id."""
+    """List the failures of a test, latest first.
+
+    Failures that say the same are one. TEST is its full name or its id.
+    """
     test_id = _find_id(repository, test)
     if failure is not None:
         detail = with_service(

@@ -1,7 +1,9 @@
-"""A store whose reads go through the production cache and whose writes invalidate it.
+"""A store that answers for itself and for the production cache in front of it.
 
-The cache holds response bodies; this module parses them back into models. The few columns that a
-body lacks are read from the store again.
+Writes invalidate the cache. Each read of what is cached asks the cache twice and the store once, and
+asserts that the three answers agree. So a contract that holds here holds of the store alone too. The
+cache holds response bodies; this module parses them back into models. The few columns that a body
+lacks are those of the store's answer.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ from service.pagination.sort_keys import IdentityPlace
 
 
 class CachedStore(InvalidatingStore):
-    """Reads everything twice, so that cached answers are tested against the contract too."""
+    """Returns what the store answers, after asserting that the cache answers the same."""
 
     def __init__(self, store: Store, backend: CacheBackend) -> None:
         super().__init__(store, backend)
@@ -58,7 +60,7 @@ class CachedStore(InvalidatingStore):
             return await (await self._readers.open(Operation.TEST, digest, None)).find_key(digest)
 
         first, again = await ask(), await ask()
-        assert first == again
+        assert first == again == await self._store.find_key(digest)
         return again
 
     async def get_key(self, key_id: str) -> ApplicationKey | None:
@@ -78,7 +80,9 @@ class CachedStore(InvalidatingStore):
         for _ in range(2):
             reader = await self._readers.open(Operation.TEST, None, repository, str(test_id))
             kept = await reader.get_test(repository, test_id)
-        return None if kept is None else _detail_of(orjson.loads(kept.body))
+        stored = await self._store.get_test(repository, test_id)
+        assert stored == (None if kept is None else _detail_of(orjson.loads(kept.body)))
+        return stored
 
     async def search_tests(
         self, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
@@ -87,14 +91,18 @@ class CachedStore(InvalidatingStore):
         for _ in range(2):
             reader = await self._readers.open(Operation.SEARCH, None, query.repository)
             kept = await reader.search_tests(query, place, limit)
-        # Bodies have no counts, so one more search reads them.
+        # Bodies have no counts.
         stored = await self._store.search_tests(query, anchor, limit)
         shown = [_names_of(row) for row in _rows(kept, "tests")]
         assert shown == [
             (str(row.test_id), row.key.test_name, row.key.pipeline_name, row.key.job_name)
             for row in stored.rows
         ]
-        return Page(stored.rows, kept.ends.has_previous, kept.ends.has_next)
+        assert (kept.ends.has_previous, kept.ends.has_next) == (
+            stored.has_previous,
+            stored.has_next,
+        )
+        return stored
 
     async def list_quarantines(
         self, query: QuarantineQuery, anchor: Anchor[QuarantineKey], limit: int | None
@@ -102,11 +110,11 @@ class CachedStore(InvalidatingStore):
         for _ in range(2):
             reader = await self._readers.open(Operation.QUARANTINES, None, query.repository)
             kept = await reader.list_quarantines(query, anchor, limit)
-        rows = [
-            await self._quarantine_of(query.repository, row, query.now)
-            for row in _rows(kept, "quarantined_tests")
-        ]
-        return Page(tuple(rows), kept.ends.has_previous, kept.ends.has_next)
+        stored = await self._store.list_quarantines(query, anchor, limit)
+        shown = zip(_rows(kept, "quarantined_tests"), stored.rows, strict=True)
+        rows = tuple(_quarantine_of(row, quarantine) for row, quarantine in shown)
+        assert stored == Page(rows, kept.ends.has_previous, kept.ends.has_next)
+        return stored
 
     async def get_quarantine(
         self, repository: RepositoryName, quarantine_id: uuid.UUID, now: datetime
@@ -115,26 +123,13 @@ class CachedStore(InvalidatingStore):
             item = str(quarantine_id)
             reader = await self._readers.open(Operation.QUARANTINE, None, repository, item)
             kept = await reader.get_quarantine(repository, quarantine_id, now)
-        if kept is None:
-            return None
-        return await self._quarantine_of(repository, orjson.loads(kept.body), now)
-
-    async def _quarantine_of(
-        self, repository: RepositoryName, row: dict[str, Any], now: datetime
-    ) -> Quarantine:
-        quarantine_id = uuid.UUID(row["id"])
         stored = await self._store.get_quarantine(repository, quarantine_id, now)
-        assert stored is not None
-        return Quarantine(
-            key=QuarantineKey(parse_timestamp(row["created_at"]), quarantine_id),
-            test_name=row["test_name"],
-            reason=row["reason"],
-            branch=row["branch"],
-            source=QuarantineSource(row["source"]),
-            is_recovered=row["is_recovered"],
-            owner=stored.owner,
-            expires_at=stored.expires_at,
-        )
+        if stored is None:
+            assert kept is None
+            return None
+        assert kept is not None
+        assert stored == _quarantine_of(orjson.loads(kept.body), stored)
+        return stored
 
 
 @asynccontextmanager
@@ -151,6 +146,20 @@ async def cached(store: Store, redis_url: str | None = None) -> AsyncIterator[Ca
 def _rows(answer: Answer, member: str) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = orjson.loads(answer.body)[member]
     return rows
+
+
+def _quarantine_of(row: dict[str, Any], stored: Quarantine) -> Quarantine:
+    """What a body says; it lacks the owner and the end."""
+    return Quarantine(
+        key=QuarantineKey(parse_timestamp(row["created_at"]), uuid.UUID(row["id"])),
+        test_name=row["test_name"],
+        reason=row["reason"],
+        branch=row["branch"],
+        source=QuarantineSource(row["source"]),
+        is_recovered=row["is_recovered"],
+        owner=stored.owner,
+        expires_at=stored.expires_at,
+    )
 
 
 def _names_of(row: dict[str, Any]) -> tuple[str, str, str, str]:

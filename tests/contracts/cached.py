@@ -1,9 +1,9 @@
 """A store that answers for itself and for the production cache in front of it.
 
-Writes invalidate the cache. Each read of what is cached asks the cache twice and the store once, and
-asserts that the three answers agree. So a contract that holds here holds of the store alone too. The
-cache holds response bodies; this module parses them back into models. The few columns that a body
-lacks are those of the store's answer.
+Writes invalidate the cache. Each read of what is cached asks the cache twice and the store once,
+and asserts that the three answers agree. So a contract that holds here holds of the store alone
+too. The cache holds response bodies; this module parses them back into models. The few columns that
+a body lacks are those of the store's answer.
 """
 
 from __future__ import annotations

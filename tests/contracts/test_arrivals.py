@@ -14,11 +14,27 @@ from indexing.names import RepositoryName
 from indexing.store.elasticsearch import arrivals
 from indexing.store.interface import Store
 from tests.builders import FOREIGN, GADGETS, NOON, WIDGETS, after, make_event
+from tests.contracts.conftest import on_stores_and_one_cache
+
+# The cache holds none of them.
+pytestmark = on_stores_and_one_cache
+
+
+class Clock:
+    """The clock that stamps arrivals; a test puts it forward instead of waiting."""
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+
+    def __call__(self) -> int:
+        return time.time_ns() // 1_000 + int(self.ahead * 1_000_000)
 
 
 @pytest.fixture(autouse=True)
-def settled_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrivals, "SETTLING_SECONDS", 1.5)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(arrivals, "_now", made)
+    return made
 
 
 async def write(store: Store, *events: StoredEvent) -> None:
@@ -33,8 +49,15 @@ async def follow(
     count: int,
     limit: int = 100,
     repository: RepositoryName | None = None,
+    *,
+    clock: Clock | None = None,
 ) -> tuple[list[Arrival], ArrivalKey]:
-    """Follow what arrives until there are so many; what comes twice counts once."""
+    """Follow what arrives until there are so many; what comes twice counts once.
+
+    With a clock, no write may be in progress: what is written counts as settled.
+    """
+    if clock is not None:
+        clock.ahead += arrivals.SETTLING_SECONDS
     found: dict[bytes, Arrival] = {}
     deadline = time.monotonic() + 30
     while len(found) < count:
@@ -52,38 +75,40 @@ async def follow(
 
 
 @pytest.mark.parametrize("limit", [1, 3, 100])
-async def test_events_come_as_they_arrive_and_not_by_their_dates(store: Store, limit: int) -> None:
+async def test_events_come_as_they_arrive_and_not_by_their_dates(
+    store: Store, clock: Clock, limit: int
+) -> None:
     await write(store, make_event(1))
     position = await store.find_newest_arrival()
     first = [make_event(2, after(days=-200)), make_event(3), make_event(4, after(hours=-1))]
     await write(store, *first)
     await write(store, make_event(1), make_event(5, after(days=-1)))
-    found, position = await follow(store, position, 4, limit)
+    found, position = await follow(store, position, 4, limit, clock=clock)
     assert [row.key.id for row in found] == [2, 3, 4, 5]
     assert [row.body for row in found[:3]] == [event.body for event in first]
     assert found[0].type == first[0].type
     await write(store, make_event(6, after(days=-300)))
-    found, _ = await follow(store, position, 1, limit)
+    found, _ = await follow(store, position, 1, limit, clock=clock)
     assert [row.key.id for row in found] == [6]
 
 
-async def test_it_goes_on_after_any_event(store: Store) -> None:
+async def test_it_goes_on_after_any_event(store: Store, clock: Clock) -> None:
     position = await store.find_newest_arrival()
     await write(store, *(make_event(n, after(days=-n)) for n in range(7)))
     await write(store, *(make_event(n, after(days=-n)) for n in range(7, 14)))
-    found, _ = await follow(store, position, 14)
+    found, _ = await follow(store, position, 14, clock=clock)
     for number, row in enumerate(found[:-1]):
         rest, _ = await follow(store, row.key, 13 - number, 4)
         assert rest == found[number + 1 :]
     assert sorted(row.key for row in found) == [row.key for row in found]
 
 
-async def test_one_repository_can_be_followed_alone(store: Store) -> None:
+async def test_one_repository_can_be_followed_alone(store: Store, clock: Clock) -> None:
     await write(store, make_event(0), make_event(0, repository=FOREIGN))
     position = await store.find_newest_arrival()
     for n in range(1, 9):
         await write(store, make_event(n), make_event(n, repository=(GADGETS, FOREIGN)[n % 2]))
-    every, _ = await follow(store, position, 16)
+    every, _ = await follow(store, position, 16, clock=clock)
     names = {derive_repository_id(name): name for name in (WIDGETS, GADGETS, FOREIGN)}
     assert sorted((names[row.repository_id].key, row.key.id) for row in every) == sorted(
         [(WIDGETS.key, n) for n in range(1, 9)]
@@ -95,21 +120,25 @@ async def test_one_repository_can_be_followed_alone(store: Store) -> None:
     assert unknown.rows == ()
 
 
-async def test_what_arrives_after_retention_is_not_missed(store: Store) -> None:
+async def test_what_arrives_after_retention_is_not_missed(store: Store, clock: Clock) -> None:
     await write(store, make_event(1), make_event(2, after(days=-40)))
     position = await store.find_newest_arrival()
     # The newest arrival is the oldest event.
     await store.prune(after(days=-30), NOON)
     await write(store, make_event(3))
-    found, position = await follow(store, position, 1)
+    found, position = await follow(store, position, 1, clock=clock)
     assert [row.key.id for row in found] == [3]
     await store.prune(after(days=30), NOON)
     await write(store, make_event(4, after(days=31)), make_event(5, after(days=32)))
-    found, _ = await follow(store, position, 2)
+    found, _ = await follow(store, position, 2, clock=clock)
     assert [row.key.id for row in found] == [4, 5]
 
 
-async def test_several_writers_at_once_lose_nothing(store: Store) -> None:
+async def test_several_writers_at_once_lose_nothing(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Long enough for a slow write, and shorter than a service waits.
+    monkeypatch.setattr(arrivals, "SETTLING_SECONDS", 1.5)
     await store.ensure_repository(WIDGETS)
     position = await store.find_newest_arrival()
 

@@ -49,12 +49,13 @@ async def load(
     **about: Any,
 ) -> None:
     """Load one run of the test `t` per letter, an hour apart, each on its own commit."""
+    results = {}
     for hour, letter in enumerate(letters):
         sha = commit or f"c{at + hour}"
         run = make_run(f"{sha} {at + hour}", commit=sha, **about)
         conclusion = {"P": PASSED, "F": FAILED, "S": SKIPPED}[letter]
-        executions = make_executions(run, [("t", conclusion)], after(hours=at + hour))
-        await store.write_executions(WIDGETS, run, executions)
+        results[run] = make_executions(run, [("t", conclusion)], after(hours=at + hour))
+    await store.write_results(WIDGETS, results)
     await store.refresh_tests(now)
 
 

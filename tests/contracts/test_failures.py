@@ -32,6 +32,7 @@ async def load(store: Store, repository: RepositoryName = WIDGETS) -> Loaded:
     """Failures of two months in two jobs and branches, some of them at the same moment."""
     random = Random(3)
     found = []
+    results = {}
     await store.ensure_repository(repository)
     for number in range(80):
         run = make_run(
@@ -51,8 +52,9 @@ async def load(store: Store, repository: RepositoryName = WIDGETS) -> Loaded:
             failure_trace=random.choice([None, pack_trace(f"at hinge\n{number}\x1b[0m")]),
         )
         executions = [each for each in executions if each.test_name == "hinge"]
-        await store.write_executions(repository, run, executions)
+        results[run] = executions
         found += [(run, each) for each in executions]
+    await store.write_results(repository, results)
     await store.refresh_tests(NOON, None, repository)
     return found
 

@@ -54,15 +54,16 @@ async def load(
     store: Store, results: Iterable[Result], repository: RepositoryName = WIDGETS, *, step: int = 30
 ) -> None:
     await store.ensure_repository(repository)
-    for number, result in enumerate(sorted(results, key=lambda each: each.loaded), start=1):
-        run = make_run(f"{result.commit} {result.at}", commit=result.commit)
-        executions = make_executions(
-            run, [("t", LETTERS[result.letter])], result.at, repository=repository
-        )
-        await store.write_executions(repository, run, executions)
-        if number % step == 0:
-            await store.refresh_tests(LATER)
-    await store.refresh_tests(LATER)
+    ordered = sorted(results, key=lambda each: each.loaded)
+    for start in range(0, len(ordered), step):
+        written = {}
+        for result in ordered[start : start + step]:
+            run = make_run(f"{result.commit} {result.at}", commit=result.commit)
+            written[run] = make_executions(
+                run, [("t", LETTERS[result.letter])], result.at, repository=repository
+            )
+        await store.write_results(repository, written)
+        await store.refresh_tests(LATER)
 
 
 async def status(store: Store, repository: RepositoryName = WIDGETS) -> str:

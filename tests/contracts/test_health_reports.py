@@ -29,12 +29,13 @@ async def load_history(
 ) -> None:
     """One result for each day and commit; the newest is that many days after noon."""
     await store.ensure_repository(WIDGETS)
+    written = {}
     for days, conclusion in enumerate(reversed(results)):
         run = make_run(f"{job} {days}", job=job, commit=f"c{days:02}")
-        executions = make_executions(
+        written[run] = make_executions(
             run, [(test, conclusion)], after(days=end - days), duration=duration
         )
-        await store.write_executions(WIDGETS, run, executions)
+    await store.write_results(WIDGETS, written)
 
 
 async def read(store: Store, test_id: uuid.UUID = HINGE) -> HealthReport:

@@ -45,6 +45,7 @@ async def load(store: Store, repository: RepositoryName = WIDGETS) -> list[tuple
     random = Random(7)
     found = []
     await store.ensure_repository(repository)
+    results: dict[Run, list[Execution]] = {run: [] for run in RUNS}
     for run in RUNS:
         for day in range(0, 60, 3):
             executions = make_executions(
@@ -57,8 +58,9 @@ async def load(store: Store, repository: RepositoryName = WIDGETS) -> list[tuple
                 failure_message=f"it is stuck: {day}",
                 failure_trace=pack_trace("at hinge"),
             )
-            await store.write_executions(repository, run, executions)
+            results[run] += executions
             found += [(run, each) for each in executions if each.test_name == "hinge"]
+    await store.write_results(repository, results)
     await store.refresh_tests(NOON, None, repository)
     return found
 

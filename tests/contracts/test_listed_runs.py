@@ -25,6 +25,7 @@ async def load(store: Store, repository: RepositoryName = WIDGETS) -> Loaded:
     """Runs of two months, some at the same moment, and one that failed as a whole."""
     random = Random(5)
     found: list[tuple[Run, Execution]] = []
+    written: dict[Run, list[Execution]] = defaultdict(list)
     await store.ensure_repository(repository)
     for number in range(25):
         run = make_run(
@@ -42,13 +43,14 @@ async def load(store: Store, repository: RepositoryName = WIDGETS) -> Loaded:
         ]
         moment = NOON - timedelta(days=random.randrange(60))
         executions = make_executions(run, results, moment, repository=repository)
-        await store.write_executions(repository, run, executions)
+        written[run] += executions
         found += [(run, each) for each in executions]
     down = make_run("down")
     executions = make_executions(
         down, [(f"t{n}", Conclusion.FAILED) for n in range(30)], repository=repository
     )
-    await store.write_executions(repository, down, executions)
+    written[down] += executions
+    await store.write_results(repository, written)
     await store.refresh_tests(NOON, None, repository)
     return [*found, *((down, each) for each in executions)]
 

@@ -14,8 +14,26 @@ ReadPage = Callable[[Anchor[K]], Awaitable[Page[R]]]
 BetweenPages = Callable[[], Awaitable[None]]
 
 
+# How often a walk writes: enough to be on every side of a page, and each write costs an index more
+# than a page does. A longer walk would not end sooner than the list that it lengthens.
+WRITES = 8
+
+
 async def _nothing() -> None:
     return None
+
+
+def a_few_times(write: BetweenPages) -> BetweenPages:
+    """Write between the first pages of one walk."""
+    left = WRITES
+
+    async def write_if_left() -> None:
+        nonlocal left
+        if left:
+            left -= 1
+            await write()
+
+    return write_if_left
 
 
 async def walk_forwards(

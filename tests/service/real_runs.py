@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -11,6 +12,7 @@ from indexing.names import RepositoryName, parse_repository
 from service.cli import main
 from tests.places import Place, settings_of
 from tests.service.cli.conftest import CI_MARKS
+from tests.whole_state import read_all
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 
@@ -26,11 +28,15 @@ class Project:
 
 @dataclass(frozen=True)
 class LoadedProject:
-    """A project in its own store; `summary` is the last line of the load's output."""
+    """A project in its own store.
+
+    `summary` is the last line of the load's output; `state` is all that could be read after it.
+    """
 
     project: Project
     data_dir: Path
     summary: str
+    state: list[str] = field(repr=False)
 
 
 LAMMPS = Project(SAMPLES / "lammps", parse_repository("lammps/lammps"), "develop")
@@ -40,10 +46,15 @@ REGRESSION = Project(
 
 
 def load(project: Project, data_dir: Path) -> LoadedProject:
-    set_up(project, data_dir)
-    return LoadedProject(
-        project, data_dir, ingest(project, data_dir, project.folder / "manifest.csv")
-    )
+    summary, state = load_into(project, data_dir)
+    return LoadedProject(project, data_dir, summary, state)
+
+
+def load_into(project: Project, place: Place) -> tuple[str, list[str]]:
+    """Load all runs; return the last line of the command's output, and all that can be read."""
+    set_up(project, place)
+    summary = ingest(project, place, project.folder / "manifest.csv")
+    return summary, asyncio.run(read_all(place, [project.repository]))
 
 
 def set_up(project: Project, place: Place) -> None:

@@ -15,11 +15,12 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from indexing.identifiers import derive_test_id
+from indexing.store import ElasticsearchPlace
 from service.config.settings import Settings
 from tests import independent_health
 from tests.service.conftest import open_door
 from tests.service.front_door import FrontDoor
-from tests.service.real_runs import LAMMPS, REGRESSION, LoadedProject, ingest, load
+from tests.service.real_runs import LAMMPS, REGRESSION, LoadedProject, ingest, load, load_into
 
 pytestmark = pytest.mark.slow
 
@@ -83,6 +84,13 @@ def test_every_result_of_the_files_is_stored_once(loaded: LoadedProject) -> None
     total = sum(sum(counter.values()) for counter in counts.values())
     assert loaded.summary == f"read {total}, written {total}, unchanged 0, refused 0"
     assert count_store(loaded) == counts
+
+
+def test_every_run_comes_out_the_same_in_elasticsearch(
+    lammps: LoadedProject, elasticsearch_place: ElasticsearchPlace
+) -> None:
+    assert load_into(LAMMPS, elasticsearch_place) == (lammps.summary, lammps.state)
+    assert len(lammps.state) > 2 * 1_096
 
 
 def test_loading_some_of_the_runs_again_changes_nothing(

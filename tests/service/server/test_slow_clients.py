@@ -13,6 +13,9 @@ from service.server import protocol as connection
 from tests.builders import WIDGETS, after
 from tests.service.front_door import QUARANTINES, FrontDoor
 
+# The sockets know no store.
+pytestmark = pytest.mark.parametrize("stack", ["sqlite"], indirect=True)
+
 HEAD = b"GET /health/live HTTP/1.1\r\nHost: a\r\n"
 
 

@@ -14,7 +14,7 @@ from indexing.store.elasticsearch import removal
 from indexing.store.elasticsearch.indices import refresh_lease
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from indexing.store.interface import Store
-from tests.builders import NOON, WIDGETS, make_run
+from tests.builders import NOON, WIDGETS, after, make_executions, make_run
 from tests.contracts.test_executions import load
 from tests.contracts.test_removal import state
 from tests.indexing.store.elasticsearch.inspection import cluster_of
@@ -52,8 +52,11 @@ async def test_a_removal_that_was_killed_is_finished_by_the_next(
     async def fill() -> None:
         names = [f"t{number}" for number in range(19)]
         # One test less, and this job did not fail as a whole.
-        await load(other, make_run("1", commit="a"), *((n, FAILED) for n in (*names, "t")))
-        await load(other, make_run("9", commit="x"), ("t", FAILED), ("u", PASSED), at=-1)
+        first, second = make_run("1", commit="a"), make_run("9", commit="x")
+        failed = make_executions(first, [(name, FAILED) for name in (*names, "t")])
+        mistaken = make_executions(second, [("t", FAILED), ("u", PASSED)], after(hours=-1))
+        await other.write_results(WIDGETS, {first: failed, second: mistaken})
+        await other.refresh_tests(NOON)
 
     await fill()
     await remove(other)

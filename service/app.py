@@ -56,7 +56,12 @@ from service.middleware.cors import Cors
 from service.middleware.errors import add_request_id, handle_errors
 from service.middleware.layer import Handler, Layer, RouteHandler, wrap
 from service.middleware.rate_limit import RATE_LIMIT, RateLimit
-from service.middleware.response_cache import RESPONSE_CACHE, ResponseCache
+from service.middleware.response_cache import (
+    REPEATED_REQUESTS,
+    RESPONSE_CACHE,
+    RepeatedRequests,
+    ResponseCache,
+)
 from service.middleware.timeout import limit_time
 from service.pagination.cursor import CursorSigner
 from service.routes import CHANGE_ROUTES, INGEST_ROUTES, READ_ROUTES, Route
@@ -159,17 +164,19 @@ def _context(
             if rate_limit is not None:
                 app[RATE_LIMIT] = rate_limit
             app[RESPONSE_CACHE] = ResponseCache(backend, clock, rate_limit)
-            measured, cache_reads = store, CacheReads()
+            measured, cache_reads, count = store, CacheReads(), None
+            queue = app[ADMISSION_CONTROL].queue
             if settings.metrics:
                 from service.middleware.metrics import METRICS, Metrics
 
-                queue = app[ADMISSION_CONTROL].queue
                 app[METRICS] = Metrics(
                     app[RESPONSE_CACHE], queue, backend, cache_reads, metrics_folder
                 )
                 measured = app[METRICS].measure(store, settings.metrics_repositories, clock)
                 app[METRICS].start()
                 opened.push_async_callback(app[METRICS].stop)
+                count = app[METRICS].count
+            app[REPEATED_REQUESTS] = RepeatedRequests(app[RESPONSE_CACHE], queue, count)
             ids = EventIds(secret, identity.store_id)
             app[ARRIVALS] = ArrivalHub(measured, ids, lambda: app[LIFECYCLE].stopping)
             opened.push_async_callback(app[ARRIVALS].close)

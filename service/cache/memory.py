@@ -43,6 +43,9 @@ class MemoryBackend(CacheBackend):
         """There is no shared server."""
 
     async def read_versions(self, namespaces: tuple[str, ...]) -> Versions | None:
+        return self.find_versions(namespaces)
+
+    def find_versions(self, namespaces: tuple[str, ...]) -> Versions:
         self._notice_writes()
         versions, first = self._versions, self._first
         # A list comprehension is faster than a generator, and every request runs this.

@@ -83,6 +83,9 @@ class RedisBackend(CacheBackend):
     def time_exchanges(self, observe: Callable[[float], None]) -> None:
         self._redis.time_exchanges(observe)
 
+    def find_versions(self, namespaces: tuple[str, ...]) -> None:  # noqa: ARG002 - Redis knows
+        return None
+
     async def read_versions(self, namespaces: tuple[str, ...]) -> Versions | None:
         replies = await self._redis.get(self._namespace_keys(namespaces))
         if replies is None or (self._pending and not self._pending.keys().isdisjoint(namespaces)):

@@ -73,8 +73,16 @@ class RawResponse(StreamResponse):
         if self._writer is None or data:
             raise RuntimeError("a raw response is prepared first, and has its body already")
         end = "" if self._stays else "Connection: close\r\n"
-        own = f"Date: {_dates.now()}\r\n{end}{_fields(self.headers)}\r\n"
-        await self._writer.write_eof(b"".join((self._head, own.encode(), self._content)))
+        text = write_whole(self._head, end + _fields(self.headers), self._content)
+        await self._writer.write_eof(text)
+
+
+def write_whole(head: bytes, fields: str, body: bytes) -> bytes:
+    """A whole response: a head by `write_head`, fields of this response alone, and its body.
+
+    Each of the `fields` ends with CRLF.
+    """
+    return b"".join((head, f"Date: {_dates.now()}\r\n{fields}\r\n".encode(), body))
 
 
 def _fields(headers: CIMultiDict[str]) -> str:

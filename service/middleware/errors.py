@@ -55,6 +55,11 @@ def _make_ids() -> Iterator[str]:
 _ids: Final = _make_ids()
 
 
+def make_request_id() -> str:
+    """A new id."""
+    return next(_ids)
+
+
 def add_request_id(handler: Handler) -> Handler:
     """Put the id on the request, into its log lines, and on the response."""
 

@@ -149,11 +149,15 @@ class Metrics:
             began = time.perf_counter()
             response = await handler(request)
             operation = name_operation(request.method, request.raw_path)
-            self._requests.labels(operation, str(response.status)).inc()
-            self._seconds.labels(operation).observe(time.perf_counter() - began)
+            self.count(operation, response.status, time.perf_counter() - began)
             return response
 
         return answer
+
+    def count(self, operation: str, status: int, seconds: float) -> None:
+        """Count an answered request."""
+        self._requests.labels(operation, str(status)).inc()
+        self._seconds.labels(operation).observe(seconds)
 
     async def render(self) -> bytes:
         """All metrics in the text format of Prometheus."""

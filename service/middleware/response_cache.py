@@ -3,6 +3,10 @@
 A cached response belongs to one credential, host and target, and is sent again only while nothing
 that it depends on has changed: the key, the repository, and the time where that matters. So every
 check would give the same result. Only responses with status 200 are cached.
+
+A client that polls sends the same head again and again. `RepeatedRequests` recognises it before it
+is parsed, so that the cached response is written at once, under the same checks. Everything else
+takes the usual way.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
@@ -20,6 +24,7 @@ from aiohttp import web
 from aiohttp.web import BaseRequest, StreamResponse
 from multidict import CIMultiDict
 
+from indexing.fairness import current_tenant
 from service.auth.principal import Principal
 from service.cache.answers import Answer, tag_of
 from service.cache.backend import CacheBackend, Versions
@@ -32,10 +37,19 @@ from service.http.conditional import is_known
 from service.http.methods import READS
 from service.http.problems import Problem
 from service.http.query_string import IGNORED_HEADER
-from service.http.raw_response import RawResponse, respond_whole, takes_raw_response, write_head
+from service.http.raw_response import (
+    RawResponse,
+    respond_whole,
+    takes_raw_response,
+    write_head,
+    write_whole,
+)
 from service.http.response_headers import RESPONSE_HEADERS
+from service.middleware.errors import REQUEST_ID_HEADER, make_request_id
+from service.middleware.fair_queue import FairQueue
 from service.middleware.layer import Handler
 from service.middleware.rate_limit import RateLimit
+from service.routes import name_operation
 
 # Most bodies are shared with the copies of the cache, which count them too.
 RESPONSES_MAX_BYTES: Final = 32 * 1024 * 1024
@@ -50,6 +64,19 @@ PRIVATE: Final[Mapping[str, str]] = {
 _OF_NOT_MODIFIED: Final = frozenset({*PRIVATE, "ETag", "Link", IGNORED_HEADER, *RESPONSE_HEADERS})
 
 _SECRET_SIZE: Final = 16
+
+# A head that is longer is seldom that of a client that polls.
+HEAD_MAX_BYTES: Final = 2_048
+_END: Final = b"\r\n\r\n"
+
+# Some two thousand heads. One that is not repeated for so long is forgotten.
+_HEADS_MAX_BYTES: Final = 4 * 1024 * 1024
+_HEAD_SECONDS: Final = 60.0
+_MAX_SEEN_HEADS: Final = 10_000
+_HEAD_DIGEST_SIZE: Final = 32
+
+# Counts an answered request: its operation, status and seconds.
+Count = Callable[[str, int, float], None]
 
 # What nearly all clients send in `Accept`: there is nothing to choose.
 _TAKES_JSON: Final = frozenset({ANY, JSON})
@@ -66,9 +93,14 @@ class Cacheable:
 # What a handler learns for this layer.
 _CACHEABLE: Final = web.RequestKey("cacheable", Cacheable)
 
+# The name of the cached response that answered the request.
+CACHED_NAME: Final = web.RequestKey("cached_name", bytes)
+
 
 @dataclass(slots=True)
-class _CachedResponse:
+class CachedResponse:
+    """A response with what it depends on."""
+
     answer: Answer
     headers: CIMultiDict[str]
     namespaces: tuple[str, ...]
@@ -80,24 +112,31 @@ class _CachedResponse:
 
     @property
     def is_timeless(self) -> bool:
+        """Whether it is valid as long as nothing that it depends on changes."""
         answer, until = self.answer, self.principal.until
         return until is None and answer.until is None and answer.since is None
 
     def holds_at(self, now: datetime) -> bool:
+        """Whether it is valid at that moment, as far as time alone decides."""
         until = self.principal.until
         return self.answer.holds_at(now) and (until is None or now < until)
 
     def make_response(self, request: BaseRequest) -> StreamResponse:
+        """The response to this request."""
         if not takes_raw_response(request):
             return _make_response(request, self.answer, self.headers)
-        if "If-None-Match" in request.headers and _is_known(request, self.headers):
+        return RawResponse(*self.write(request.headers.getall("If-None-Match", ())))
+
+    def write(self, if_none_match: Sequence[str]) -> tuple[bytes, bytes, HTTPStatus]:
+        """The head, the body and the status for a request with these fields."""
+        if if_none_match and is_known(if_none_match, self.headers["ETag"]):
             if self.not_modified is None:
                 kept = _headers_of_not_modified(self.headers)
                 self.not_modified = write_head(kept, None, HTTPStatus.NOT_MODIFIED)
-            return RawResponse(self.not_modified, b"", HTTPStatus.NOT_MODIFIED)
+            return self.not_modified, b"", HTTPStatus.NOT_MODIFIED
         if self.head is None:
             self.head = write_head(self.headers, len(self.answer.body))
-        return RawResponse(self.head, self.answer.body)
+        return self.head, self.answer.body, HTTPStatus.OK
 
 
 class ResponseCache:
@@ -114,7 +153,7 @@ class ResponseCache:
         # How many requests were answered from the cache.
         self.hits = 0
         self._clock = clock
-        self._responses: Lru[_CachedResponse] = Lru(RESPONSES_MAX_BYTES)
+        self._responses: Lru[CachedResponse] = Lru(RESPONSES_MAX_BYTES)
         # The names hold no credential, nor anything that a guess could be checked against.
         self._secret = secrets.token_hex(_SECRET_SIZE)
 
@@ -140,15 +179,29 @@ class ResponseCache:
                 except Problem as problem:
                     return problems.response(problem)
             self.hits += 1
+            if name is not None:
+                request[CACHED_NAME] = name
             return cached.make_response(request)
 
         return answer
+
+    def find_valid(self, name: bytes) -> CachedResponse | None:
+        """The response of that name, if it takes no waiting to tell that it is valid."""
+        cached = self._responses.find(name)
+        if (
+            cached is None
+            or self._rate_limit is not None
+            or self._backend.find_versions(cached.namespaces) != cached.versions
+            or not (cached.is_timeless or cached.holds_at(self._clock()))
+        ):
+            return None
+        return cached
 
     def _keep(self, name: bytes, request: BaseRequest, made: Cacheable) -> None:
         dependencies = request[READER].find_dependencies()
         if dependencies is None:
             return
-        cached = _CachedResponse(made.answer, made.headers, *dependencies, request[PRINCIPAL])
+        cached = CachedResponse(made.answer, made.headers, *dependencies, request[PRINCIPAL])
         fields = sum(len(name) + len(value) for name, value in made.headers.items())
         deadline = time.monotonic() + RESPONSE_LIFETIME
         self._responses.keep(name, cached, made.answer.size + fields, deadline)
@@ -172,7 +225,85 @@ class ResponseCache:
         return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
 
 
+@dataclass(frozen=True, slots=True)
+class _Repeated:
+    """What the usual way has read in a head."""
+
+    name: bytes
+    tenant: Hashable
+    if_none_match: tuple[str, ...]
+    operation: str
+
+
+class RepeatedRequests:
+    """The heads that one process knows. They are kept as digests: they hold credentials."""
+
+    def __init__(self, cache: ResponseCache, queue: FairQueue, count: Count | None = None) -> None:
+        self._cache = cache
+        self._queue = queue
+        self._count = count
+        self._known: Lru[_Repeated] = Lru(_HEADS_MAX_BYTES)
+        self._seen: set[bytes] = set()
+        self._secret = secrets.token_bytes(_SECRET_SIZE)
+
+    def name(self, data: bytes) -> bytes | None:
+        """The name of these bytes, if they may be the head of one request and nothing else."""
+        if len(data) > HEAD_MAX_BYTES or data.find(_END) != len(data) - len(_END):
+            return None
+        return hashlib.blake2b(data, key=self._secret, digest_size=_HEAD_DIGEST_SIZE).digest()
+
+    def answer(self, head: bytes) -> bytes | None:
+        """The whole response to a known head, if the usual way would give it without waiting."""
+        known = self._known.find(head)
+        if known is None:
+            return None
+        began = time.perf_counter()
+        if not self._queue.try_acquire(known.tenant):
+            return None
+        self._queue.release(known.tenant)
+        cached = self._cache.find_valid(known.name)
+        if cached is None:
+            return None
+        start, body, status = cached.write(known.if_none_match)
+        text = write_whole(start, f"{REQUEST_ID_HEADER}: {make_request_id()}\r\n", body)
+        self._cache.hits += 1
+        if self._count is not None:
+            self._count(known.operation, status, time.perf_counter() - began)
+        return text
+
+    def learn(self, head: bytes, request: BaseRequest, response: StreamResponse) -> None:
+        """Remember the head of a request, if it was answered from the response cache."""
+        name = request.get(CACHED_NAME)
+        if name is None:
+            return
+        if head not in self._seen:
+            # Many clients never send the same head again.
+            if len(self._seen) == _MAX_SEEN_HEADS:
+                self._seen.clear()
+            self._seen.add(head)
+            return
+        if (
+            type(response) is not RawResponse
+            or not request.keep_alive
+            or response.keep_alive is False
+            or request.body_exists
+            or "Upgrade" in request.headers
+            # Its own id, or what another layer has added, belongs to that one response.
+            or REQUEST_ID_HEADER in request.headers
+            or {*response.headers} != {REQUEST_ID_HEADER}
+        ):
+            return
+        repeated = _Repeated(
+            name,
+            current_tenant.get(),
+            tuple(request.headers.getall("If-None-Match", ())),
+            name_operation(request.method, request.raw_path),
+        )
+        self._known.keep(head, repeated, 0, time.monotonic() + _HEAD_SECONDS)
+
+
 RESPONSE_CACHE: Final = web.AppKey("response_cache", ResponseCache)
+REPEATED_REQUESTS: Final = web.AppKey("repeated_requests", RepeatedRequests)
 
 
 def respond(

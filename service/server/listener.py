@@ -10,6 +10,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from service.context import LIFECYCLE
+from service.middleware.response_cache import RepeatedRequests
 from service.server.draining import accept_all, refuse_new_connections
 from service.server.protocol import Connection
 
@@ -29,15 +30,20 @@ ARRIVING_SECONDS: Final = 0.2
 class Listener(web.BaseSite):
     """A bound socket whose connections are `Connection`s, made with the keywords in `limits`."""
 
-    __slots__ = ("_lifecycle", "_limits", "_others", "_socket")
+    __slots__ = ("_lifecycle", "_limits", "_others", "_repeated", "_socket")
 
     def __init__(
-        self, runner: web.AppRunner, sock: socket.socket, limits: Mapping[str, Any]
+        self,
+        runner: web.AppRunner,
+        sock: socket.socket,
+        limits: Mapping[str, Any],
+        repeated: RepeatedRequests | None = None,
     ) -> None:
         super().__init__(runner, backlog=BACKLOG)
         self._lifecycle = runner.app[LIFECYCLE]
         self._socket = sock
         self._limits = dict(limits)
+        self._repeated = repeated
         self._others: list[asyncio.Server] = []
 
     @property
@@ -92,7 +98,7 @@ class Listener(web.BaseSite):
         if server is None:
             raise RuntimeError("the runner was not set up")
         loop = asyncio.get_running_loop()
-        return Connection(server, self._lifecycle, loop=loop, **self._limits)
+        return Connection(server, self._lifecycle, self._repeated, loop=loop, **self._limits)
 
 
 def http_url(sock: socket.socket) -> str:

@@ -26,6 +26,7 @@ from service.config.settings import Settings
 from service.http.targets import MAX_PARSED_BYTES
 from service.ingest.limiter import LIMITER
 from service.logs import ACCESS_LOGGER, AccessLog, configure_logging
+from service.middleware.response_cache import REPEATED_REQUESTS, RepeatedRequests
 from service.server.listener import BACKLOG, Listener, http_url
 from service.server.supervisor import stop_signals, supervise
 
@@ -148,12 +149,19 @@ async def start(app: web.Application, sock: socket.socket) -> web.AppRunner:
                 # Bodies are unpacked in `service.ingest`, within limits.
                 "auto_decompress": False,
             },
+            _find_repeated(app),
         )
         await listener.start()
     except BaseException:
         await runner.cleanup()
         raise
     return runner
+
+
+def _find_repeated(app: web.Application) -> RepeatedRequests | None:
+    # The access log has a line of every request, which is written where it is parsed.
+    is_logged = logging.getLogger(ACCESS_LOGGER).isEnabledFor(logging.DEBUG)
+    return None if is_logged else app[REPEATED_REQUESTS]
 
 
 def _run(settings: Settings, sock: socket.socket, worker: Worker | None = None) -> None:

@@ -18,6 +18,7 @@ from service.http.response_headers import RESPONSE_HEADERS, SENTINEL_HEADER
 from service.http.targets import MAX_PARSED_BYTES
 from service.middleware.errors import add_request_id
 from service.middleware.layer import Handler
+from service.middleware.response_cache import RepeatedRequests
 
 # How long the head of a request may take, from its first byte or from the start of the connection:
 # clients that send a byte a minute could otherwise hold all connections.
@@ -42,18 +43,33 @@ class Connection(RequestHandler):
     It is aborted when the client takes too long to send a request or to read the response.
     """
 
-    __slots__ = ("_lifecycle", "_limit", "_refused_bytes", "_unsent", "_wire")
+    __slots__ = (
+        "_head",
+        "_is_between",
+        "_lifecycle",
+        "_limit",
+        "_refused_bytes",
+        "_repeated",
+        "_unsent",
+        "_wire",
+    )
 
     def __init__(
         self,
         manager: Server,
         lifecycle: Lifecycle,
+        repeated: RepeatedRequests | None = None,
         *,
         loop: asyncio.AbstractEventLoop,
         **options: Any,
     ) -> None:
         super().__init__(manager, loop=loop, **options)
         self._lifecycle = lifecycle
+        self._repeated = repeated
+        # The name of the head of the request in progress, if its bytes were one whole head.
+        self._head: bytes | None = None
+        # Whether the parser has taken whole heads and bodies alone.
+        self._is_between = True
         self._limit: asyncio.TimerHandle | None = None
         # aiohttp drops its own reference when it begins to close, which a slow client can delay.
         self._wire: asyncio.Transport | None = None
@@ -77,6 +93,12 @@ class Connection(RequestHandler):
             if self._refused_bytes > REFUSED_MAX_BYTES and self._wire is not None:
                 self._wire.abort()
             return
+        if self._repeated is not None:
+            self._head = self._repeated.name(data) if self._is_between else None
+            if self._head is not None and self._answer_repeated(self._repeated, self._head):
+                return
+            # While it waits for a request, it is in no body: then this is the end of a head.
+            self._is_between = data.endswith(b"\r\n\r\n")
         super().data_received(data)
         waiter = self._waiter
         if waiter is None or waiter.done():
@@ -85,6 +107,26 @@ class Connection(RequestHandler):
                 self._lift_limit()
         elif self._limit is None:
             self._limit_to(HEAD_SECONDS)
+
+    def _answer_repeated(self, repeated: RepeatedRequests, head: bytes) -> bool:
+        """Answer a known head at once, if nothing else is in progress on the connection."""
+        waiter = self._waiter
+        if (
+            waiter is None
+            or waiter.done()
+            or self._paused
+            or self._wire is None
+            or self._wire.is_closing()
+            or self._lifecycle.stopping
+        ):
+            return False
+        answer = repeated.answer(head)
+        if answer is None:
+            return False
+        self._lift_limit()
+        self._next_keepalive_close_time = self._loop.time() + self.keepalive_timeout
+        self._wire.write(answer)
+        return True
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -153,6 +195,8 @@ class Connection(RequestHandler):
         if self._lifecycle.stopping:
             # The client is told not to reuse the connection.
             resp.force_close()
+        elif self._repeated is not None and self._head is not None:
+            self._repeated.learn(self._head, request, resp)
         if self._refused_bytes is not None:
             return self._finish_refusal(request, resp, start_time)
         return super().finish_response(request, resp, start_time)

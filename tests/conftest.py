@@ -32,6 +32,14 @@ if folder := memory():
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(folder))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the slow tests first: at the end, test processes share only what is short.
+
+    It also keeps those that share what a session loads in one process.
+    """
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 def pytest_collection_finish() -> None:
     """Exempt modules and collected tests, which all stay, from every later garbage collection."""
     gc.collect()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import uuid
 from datetime import datetime
+from functools import partial
 from typing import Any
-
-import pytest
 
 from indexing.identifiers import derive_test_id
 from indexing.models.executions import Conclusion
@@ -139,10 +139,7 @@ async def test_filters_combine(store: Store) -> None:
         assert [q.test_name for q in await listed(store, **filters)] == expected, filters
 
 
-@pytest.mark.parametrize("limit", [1, 2, 100])
-async def test_a_walk_meets_every_row_once_while_others_come_and_go(
-    store: Store, limit: int
-) -> None:
+async def test_a_walk_meets_every_row_once_while_others_come_and_go(store: Store) -> None:
     added = [
         await add(store, f"t{n}", after(seconds=n // 5), branch=["main", "next", None][n % 3])
         for n in range(30)
@@ -150,16 +147,16 @@ async def test_a_walk_meets_every_row_once_while_others_come_and_go(
     expected = sorted(q.key for q in added if q.branch != "next")
     newcomers = iter(range(10_000))
 
-    async def read(anchor: Anchor[QuarantineKey]) -> Page[Quarantine]:
+    async def read(limit: int, anchor: Anchor[QuarantineKey]) -> Page[Quarantine]:
         return await store.list_quarantines(ask(branch="main"), anchor, limit)
 
     async def come_and_go() -> None:
         brief = await add(store, f"brief{next(newcomers)}", after(seconds=2))
         await store.remove_quarantine(WIDGETS, brief.key.id, after(seconds=3))
 
-    for walk in (walk_forwards, walk_backwards):
-        found = await walk(read, lambda row: row.key, a_few_times(come_and_go))
-        assert [q.key for q in found] == expected
+    for walk, limit in itertools.product((walk_forwards, walk_backwards), (1, 2, 100)):
+        found = await walk(partial(read, limit), lambda row: row.key, a_few_times(come_and_go))
+        assert [q.key for q in found] == expected, (walk, limit)
 
 
 async def test_a_test_recovers_after_ten_passed_commits_on_the_branches_covered(

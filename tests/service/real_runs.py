@@ -24,6 +24,7 @@ class Project:
     folder: Path
     repository: RepositoryName
     default_branch: str
+    auto_quarantine: str = "off"
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class LoadedProject:
 
 LAMMPS = Project(SAMPLES / "lammps", parse_repository("lammps/lammps"), "develop")
 REGRESSION = Project(
-    SAMPLES / "lammps-regression", parse_repository("lammps/regression"), "preview"
+    SAMPLES / "lammps-regression", parse_repository("lammps/regression"), "preview", "on"
 )
 
 
@@ -58,9 +59,10 @@ def load_into(project: Project, place: Place) -> tuple[str, list[str]]:
 
 
 def set_up(project: Project, place: Place) -> None:
-    """Set the default branch in the store."""
+    """Store the settings of the repository."""
     branch = f"--default-branch={project.default_branch}"
-    run(place, "repository", "set", str(project.repository), branch)
+    quarantine = f"--auto-quarantine={project.auto_quarantine}"
+    run(place, "repository", "set", str(project.repository), branch, quarantine)
 
 
 def ingest(project: Project, place: Place, manifest: Path) -> str:

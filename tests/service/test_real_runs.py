@@ -193,6 +193,14 @@ async def test_the_service_says_of_every_test_what_an_independent_script_says(
     assert wrong == {}
 
 
+async def test_what_is_broken_or_flaky_is_quarantined(regression: LoadedProject) -> None:
+    async for door in open_door(Settings(data_dir=regression.data_dir)):
+        door.key = await door.new_key(owner="lammps")
+        answer = await door.get(f"{ci_path(regression)}/quarantines")
+    found = answer.json["quarantined_tests"]
+    assert Counter(each["reason"].split()[0] for each in found) == {"broken": 313, "flaky": 3}
+
+
 @pytest.mark.parametrize(
     ("project", "statuses"),
     [

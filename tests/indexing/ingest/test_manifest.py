@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,18 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from indexing.identifiers import derive_test_id
-from indexing.ingest.counts import IngestCount
-from indexing.ingest.junit import Refusal, ReportRequest, ingest_reports
+from indexing.ingest.junit import Refusal, ReportRequest
 from indexing.ingest.manifest import LINE_MAX_BYTES, read_manifest
 from indexing.models.executions import Run
-from indexing.models.paging import Anchor
-from indexing.models.quarantines import QuarantineQuery
-from indexing.models.repositories import RepositoryChange
-from indexing.models.tests import TestQuery
-from indexing.names import RepositoryName
-from indexing.store import open_store
-from tests.builders import NOON, WIDGETS, after
+from tests.builders import WIDGETS, after
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 COLUMNS = "file,pipeline_name,job_name,branch,commit,started_at,run_id"
@@ -135,32 +126,3 @@ def test_files_are_relative_to_the_manifest_and_may_lie_anywhere(tmp_path: Path,
 def test_garbage_is_refused_and_never_crashes(tmp_path: Path, garbage: bytes) -> None:
     for found in read(tmp_path, COLUMNS, garbage):
         assert isinstance(found, Refusal | ReportRequest)
-
-
-@pytest.mark.slow
-async def test_a_real_project_goes_all_the_way(tmp_path: Path) -> None:
-    repository = RepositoryName("lammps", "lammps-regression")
-    store = await open_store(tmp_path)
-    try:
-        await store.set_repository(
-            repository, RepositoryChange(default_branch="preview", auto_quarantine=True), NOON
-        )
-        requests = read_manifest(
-            SAMPLES / "lammps-regression" / "manifest.csv", repository, clock=after
-        )
-        done = await ingest_reports(
-            store, requests, refuse=lambda refusal: pytest.fail(refusal.reason), clock=after
-        )
-        assert done == IngestCount(read=55_870, written=55_870)
-        statuses: Counter[str] = Counter()
-        page = await store.search_tests(TestQuery(repository, ("*",)), Anchor(None), 10_000)
-        for name in {row.key.test_name for row in page.rows}:
-            detail = await store.get_test(repository, derive_test_id(repository, name))
-            assert detail is not None
-            statuses[detail.health.health_status.value] += 1
-        assert statuses == {"broken": 313, "flaky": 3, "healthy": 389, "unknown": 177}
-        query = QuarantineQuery(repository, NOON)
-        quarantined = (await store.list_quarantines(query, Anchor(), None)).rows
-        assert Counter(row.reason.split()[0] for row in quarantined) == {"broken": 313, "flaky": 3}
-    finally:
-        await store.close()

@@ -22,7 +22,7 @@ from tests.indexing.store.elasticsearch.inspection import cluster_of
 PASSED, FAILED = Conclusion.PASSED, Conclusion.FAILED
 
 # Only every few requests, so that all phases are covered and the test ends in time.
-STRIDE = 3
+STRIDE = 5
 
 
 class KilledError(Exception):

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import fields
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from operator import attrgetter
 from typing import Any, Final, TypeVar
@@ -21,11 +21,12 @@ import orjson
 
 from indexing.models.events import EventKey, EventQuery, EventRow
 from indexing.models.keys import ApplicationKey
-from indexing.models.paging import Anchor, Page
+from indexing.models.paging import Anchor
 from indexing.models.quarantines import Quarantine, QuarantineKey, QuarantineQuery
 from indexing.models.tests import IdentityKey, TestIdentity, TestQuery
 from indexing.names import RepositoryName
 from indexing.store.interface import Reader
+from service.cache.answer_ends import Bounds, find_end_of_events, find_end_of_quarantines
 from service.cache.answers import Answer, make_answer, pack_answer, unpack_answer
 from service.cache.backend import CacheBackend, Versions
 from service.cache.codecs import (
@@ -38,9 +39,7 @@ from service.cache.codecs import (
 )
 from service.cache.keys import (
     CREDENTIALS,
-    EVENTS_LIFETIME,
     EVERYTHING,
-    UNSEEN_EVENTS_LIFETIME,
     CacheKey,
     Kind,
     events_namespace,
@@ -75,8 +74,6 @@ from service.schemas.responses import (
 K = TypeVar("K")
 
 Read = Callable[[], Coroutine[Any, Any, Answer | None]]
-# The start and the end of a range, where the request has them.
-Bounds = tuple[datetime | None, datetime | None]
 
 _encode_test: Final = compile_encoder(TestDetailAnswer)
 _encode_tests: Final = compile_encoder(TestPageAnswer)
@@ -99,9 +96,6 @@ _KINDS_OF_LISTS: Final[Mapping[Operation, Kind]] = {
 }
 
 _DIGEST_SIZE: Final = 16
-
-_MOVING_EVENTS: Final = timedelta(seconds=EVENTS_LIFETIME)
-_UNSEEN_EVENTS: Final = timedelta(seconds=UNSEEN_EVENTS_LIFETIME)
 
 
 def filters_of(query: type, *, but: Collection[str] = ()) -> Callable[[Any], tuple[object, ...]]:
@@ -282,7 +276,9 @@ class CachedReader:
             page = await self._reader.list_events(query, anchor, limit)
             body = _encode_events(Rows([row.body for row in page.rows], len(page.rows), limit))
             ends = pack_ends(page, _key_of_event, EVENT_KEYS)
-            until = self._find_end(query, bounds, page, now)
+            until = find_end_of_events(
+                query, bounds, page, now, sees_all=self._session.sees_all_writes
+            )
             return make_answer(body, ends, None if until is None else now, until)
 
         if anchor.key is not None or anchor.backward:
@@ -291,20 +287,6 @@ class CachedReader:
         canonical = orjson.dumps([*_event_filters(query), texts, limit])
         return await self._find_page(Kind.EVENTS, query.repository, canonical, read, now)
 
-    def _find_end(
-        self, query: EventQuery, bounds: Bounds, page: Page[EventRow], now: datetime
-    ) -> datetime | None:
-        """Until when time alone leaves a first page of events as it is."""
-        start, end = bounds
-        sees_all = self._session.sees_all_writes
-        if sees_all and end is not None:
-            return None
-        until = now + (_MOVING_EVENTS if sees_all else _UNSEEN_EVENTS)
-        if start is None and end is None and page.rows and not page.has_next:
-            oldest = page.rows[-1].key.received_at
-            until = min(until, oldest + (query.received_to - query.received_from))
-        return until
-
     async def list_quarantines(
         self, query: QuarantineQuery, anchor: Anchor[QuarantineKey], limit: int | None
     ) -> Answer:
@@ -312,12 +294,11 @@ class CachedReader:
 
         async def read() -> Answer:
             page = await self._reader.list_quarantines(query, anchor, limit)
-            beside = await self._read_neighbours(query, page)
             return make_answer(
                 _encode_quarantines(Rows(page.rows, len(page.rows))),
                 pack_ends(page, _key_of, QUARANTINE_KEYS),
                 query.now,
-                _soonest_end((*page.rows, *beside)),
+                await find_end_of_quarantines(self._reader, query, page),
             )
 
         canonical = _canonical(_quarantine_filters(query), anchor, limit, QUARANTINE_KEYS)
@@ -376,19 +357,6 @@ class CachedReader:
         names = (found.test_name, found.pipeline_name, found.job_name)
         return IdentityKey(place.executions_count, *names)
 
-    async def _read_neighbours(
-        self, query: QuarantineQuery, page: Page[Quarantine]
-    ) -> tuple[Quarantine, ...]:
-        """The rows beside a page: with the end of one, the page on that side may be gone."""
-        beside: tuple[Quarantine, ...] = ()
-        if page.rows and page.has_previous:
-            before = Anchor(page.rows[0].key, backward=True)
-            beside += (await self._reader.list_quarantines(query, before, 1)).rows
-        if page.rows and page.has_next:
-            after = Anchor(page.rows[-1].key)
-            beside += (await self._reader.list_quarantines(query, after, 1)).rows
-        return beside
-
 
 def _canonical(
     filters: tuple[object, ...], anchor: Anchor[K], limit: int | None, codec: KeyCodec[K]
@@ -396,10 +364,6 @@ def _canonical(
     """Equal for requests for the same page of the same list."""
     shape = orjson.dumps([*filters, anchor.backward, limit])
     return shape if anchor.key is None else shape + codec.pack(anchor.key)
-
-
-def _soonest_end(rows: Iterable[Quarantine]) -> datetime | None:
-    return min((row.expires_at for row in rows if row.expires_at is not None), default=None)
 
 
 def _place_of(row: TestIdentity) -> IdentityPlace:

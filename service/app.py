@@ -62,7 +62,7 @@ from service.middleware.response_cache import (
     RepeatedRequests,
     ResponseCache,
 )
-from service.middleware.timeout import limit_time
+from service.middleware.timeout import PAGE_SECONDS, limit_time
 from service.pagination.cursor import CursorSigner
 from service.routes import CHANGE_ROUTES, INGEST_ROUTES, READ_ROUTES, Route
 from service.streaming.event_ids import EventIds
@@ -220,6 +220,7 @@ def _open_dashboard(
             },
         ),
         settings.public_url,
+        PAGE_SECONDS if settings.elasticsearch_url else None,
     )
 
 

@@ -14,6 +14,8 @@ from service.middleware.layer import Handler
 # A client gets a 503 within two seconds, however the time was spent: a slow store may answer each
 # request within its own limit, and all of them together too late.
 READ_SECONDS: Final = 1.8
+# For a page of the dashboard, which then still has to say so to a person.
+PAGE_SECONDS: Final = READ_SECONDS - 0.2
 
 
 def limit_time(handler: Handler) -> Handler:

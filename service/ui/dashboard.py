@@ -17,12 +17,16 @@ from service.ui.session import Sessions
 
 @dataclass(frozen=True)
 class Dashboard:
-    """What all pages share; `public_url` is that of the service."""
+    """What all pages share; `public_url` is that of the service.
+
+    A page that takes longer than `page_seconds` is given up, if that is set.
+    """
 
     sessions: Sessions
     links: SignInLinks
     handlers: Handlers
     public_url: str | None
+    page_seconds: float | None = None
 
     @cached_property
     def base(self) -> str:

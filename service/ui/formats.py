@@ -127,13 +127,14 @@ def show_duration(seconds: float | None) -> str:
 
 
 def show_ratio(ratio: float) -> str:
-    """A ratio in percent. One that is not zero never looks like zero."""
+    """A ratio in percent. It looks like zero or all only if it is."""
     percent = ratio * 100
     if 0 < percent < 0.1:
         return "<\u00a00.1\u00a0%"
-    return (
-        f"{percent:.0f}\u00a0%" if percent in (0, 100) or percent >= 10 else f"{percent:.1f}\u00a0%"
-    )
+    if 99 < percent < 100:
+        return ">\u00a099\u00a0%"
+    exact = percent in (0, 100) or percent >= 10
+    return f"{percent:.0f}\u00a0%" if exact else f"{percent:.1f}\u00a0%"
 
 
 def show_reason(explanation: str, health: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 from urllib.parse import quote
@@ -12,6 +13,7 @@ from aiohttp import web
 from indexing.errors import StaleKeyError, StoreUnavailableError
 from service.auth.principal import Principal
 from service.http import problems
+from service.http.methods import READS
 from service.http.problems import Problem
 from service.http.targets import UI_PREFIX
 from service.middleware.admission_control import ADMISSION_CONTROL
@@ -44,20 +46,28 @@ def signed_in_page(page: SignedInPage) -> RouteHandler:
 
     async def answer(request: web.Request) -> web.StreamResponse:
         visit = Visit.begin(request)
+        # What a form began is finished.
+        seconds = visit.dashboard.page_seconds if request.method in READS else None
         try:
-            key_id = None if visit.session is None else visit.session.key_id
-            principal = visit.principal = await visit.find_principal(key_id)
-            if principal is None:
-                return _ask_to_sign_in(visit)
-            request.app[ADMISSION_CONTROL].add_verified(request)
-            rate_limit = request.app.get(RATE_LIMIT)
-            if rate_limit is not None:
-                await rate_limit.spend(request, principal.name)
-            return await page(visit, principal)
+            async with asyncio.timeout(seconds):
+                return await _answer(visit, page)
         except Exception as error:  # noqa: BLE001 - whatever it was, the person gets a page
             return await _explain(visit, error)
 
     return answer
+
+
+async def _answer(visit: Visit, page: SignedInPage) -> web.StreamResponse:
+    request = visit.request
+    key_id = None if visit.session is None else visit.session.key_id
+    principal = visit.principal = await visit.find_principal(key_id)
+    if principal is None:
+        return _ask_to_sign_in(visit)
+    request.app[ADMISSION_CONTROL].add_verified(request)
+    rate_limit = request.app.get(RATE_LIMIT)
+    if rate_limit is not None:
+        await rate_limit.spend(request, principal.name)
+    return await page(visit, principal)
 
 
 def _ask_to_sign_in(visit: Visit) -> web.Response:
@@ -79,7 +89,7 @@ async def _explain(visit: Visit, error: Exception) -> web.StreamResponse:
         problem = error
     elif isinstance(error, StaleKeyError):
         problem = problems.stale_cursor()
-    elif isinstance(error, StoreUnavailableError):
+    elif isinstance(error, (StoreUnavailableError, TimeoutError)):
         _log.warning("store unavailable", reason=str(error))
         problem = problems.unavailable("the store is unavailable, retry later")
     elif isinstance(error, web.HTTPException):

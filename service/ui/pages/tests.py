@@ -57,13 +57,17 @@ async def show(visit: Visit, principal: Principal) -> web.StreamResponse:
     pairs = read_pairs(visit.request.rel_url.raw_query_string)
     asked = _ask(pairs)
     answer = await visit.open_api(principal).get(
-        SEARCH_TESTS, visit.repository_path, write_pairs([*asked, ("include", "metrics")])
+        SEARCH_TESTS,
+        visit.repository_path,
+        write_pairs([*asked, ("include", "metrics"), ("include", "total")]),
     )
     kept = without(pairs, _PAGING)
     return await visit.show(
         "tests_part.html" if visit.is_fragment else "tests.html",
         tab="tests",
         rows=answer.value["tests"],
+        total=answer.value.get("total"),
+        total_is_exact=answer.value.get("total_is_exact", True),
         links=page_links(answer.links, kept),
         pattern=first_of(pairs, _PATTERN),
         pipelines=values_of(pairs, "pipeline_name"),
@@ -82,7 +86,10 @@ async def export(visit: Visit, principal: Principal) -> web.StreamResponse:
     """GET /ui/{owner}/{repository}/tests.csv: all rows of the view."""
     pairs = without(read_pairs(visit.request.rel_url.raw_query_string), _PAGING)
     api = visit.open_api(principal)
-    return await api.open(SEARCH_TESTS, visit.repository_path, write_pairs(_ask(pairs)), CSV)
+    response = await api.open(SEARCH_TESTS, visit.repository_path, write_pairs(_ask(pairs)), CSV)
+    response.headers["Content-Disposition"] = 'attachment; filename="tests.csv"'
+    response.headers["Cache-Control"] = "no-store"
+    return response
 
 
 def _ask(pairs: Pairs) -> Pairs:

@@ -317,3 +317,15 @@ async def test_behind_a_prefix_every_link_has_it(stack: Settings) -> None:
         assert found
         assert all(each.startswith(b"/mergewatch/ui/") for each in found)
         assert (await client.get("/ui/")).headers["Location"] == "/mergewatch/ui/sign-in"
+
+
+async def test_a_view_is_exported_whole(client: Client) -> None:
+    await load_shown(client.door.store)
+    await client.sign_in()
+    exported = await client.get("/ui/acme/widgets/tests.csv?test_name=hinge&cursor=&sort=job_name")
+    assert exported.headers["Content-Type"].startswith("text/csv")
+    assert exported.headers["Content-Disposition"] == 'attachment; filename="tests.csv"'
+    head, *rows = exported.body.decode().splitlines()
+    assert "test_name" in head
+    assert [row.count(FLAKY) for row in rows] == [1, 1]
+    assert (await client.get("/ui/acme/absent/tests.csv")).status == 404

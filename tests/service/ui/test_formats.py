@@ -1,0 +1,116 @@
+"""How values look on a page."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from service.ui.formats import (
+    NameParts,
+    draw_strip,
+    show_age,
+    show_briefly,
+    show_duration,
+    show_ratio,
+    show_reason,
+    show_text,
+    split_name,
+)
+from tests.builders import NOON
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain é 漢字 😀", "plain é 漢字 😀"),
+        ("क्\u200dष", "क्\u200dष"),
+        ("a\u202eb\u2066c", r"a\u202eb\u2066c"),
+        ("a\r\n\tb\x1b\x00", r"a\r\n\tb\x1b\x00"),
+        ("\ud800", r"\ud800"),
+    ],
+)
+def test_no_character_of_a_name_is_invisible_or_turns_others(text: str, shown: str) -> None:
+    assert show_text(text) == shown
+
+
+def test_a_trace_keeps_its_lines() -> None:
+    assert show_text("a\n\tb\x1b\r", lines=True) == "a\n\tb" + r"\x1b\r"
+
+
+def test_a_list_shows_no_more_of_a_name_than_there_is_room_for() -> None:
+    assert show_briefly("x" * 8_000) == "x" * 400 + "…"
+    parts = split_name("head." + "x" * 8_000 + "tail")
+    assert len(parts.head + parts.middle + parts.tail) == 401
+    assert parts.tail.endswith("tail")
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("tests/test_a.py::test_b", NameParts("tests/test_a.py::", "", "test_b")),
+        ("pkg.Class.method[a.b/c]", NameParts("pkg.Class.", "", "method[a.b/c]")),
+        ("no separator", NameParts("", "", "no separator")),
+        ("ends with a dot.", NameParts("", "", "ends with a dot.")),
+        ("pkg." + "x" * 50, NameParts("pkg.", "x" * 28, "x" * 22)),
+    ],
+)
+def test_the_end_of_a_name_tells_it_from_others(name: str, parts: NameParts) -> None:
+    assert split_name(name) == parts
+
+
+@pytest.mark.parametrize(
+    ("ago", "shown"),
+    [
+        ({}, "just now"),
+        ({"seconds": 59}, "59\u00a0s ago"),
+        ({"minutes": 90}, "1\u00a0h ago"),
+        ({"days": 59}, "59\u00a0d ago"),
+        ({"days": 62}, "1 Jul 2026"),
+        ({"days": -3}, "in 3\u00a0d"),
+    ],
+)
+def test_ages(ago: dict[str, int], shown: str) -> None:
+    assert show_age(NOON - timedelta(**ago), NOON) == shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (None, "unknown"),
+        (0.0004, "0\u00a0ms"),
+        (0.25, "250\u00a0ms"),
+        (1.25, "1.2\u00a0s"),
+        (118, "118\u00a0s"),
+        (600, "10\u00a0min"),
+        (10_260, "2\u00a0h 51\u00a0min"),
+    ],
+)
+def test_durations(seconds: float | None, shown: str) -> None:
+    assert show_duration(seconds) == shown
+
+
+def test_a_ratio_looks_like_zero_or_all_only_if_it_is() -> None:
+    ratios = (0, 0.0001, 0.034, 0.5, 0.9999, 1)
+    shown = [
+        "0\u00a0%",
+        "<\u00a00.1\u00a0%",
+        "3.4\u00a0%",
+        "50\u00a0%",
+        ">\u00a099\u00a0%",
+        "100\u00a0%",
+    ]
+    assert [show_ratio(ratio) for ratio in ratios] == shown
+
+
+def test_a_strip_says_what_it_shows() -> None:
+    strip = draw_strip(["passed", "failed", "flaky", "passed"])
+    assert strip.label == "4 verdicts: 2 passed, 1 failed, 1 flaky; newest passed"
+    # The newest is at the right end of twenty.
+    assert dict(strip.paths)["pass"].endswith("M152 10h6v6h-6z")
+    assert strip.width == 158
+
+
+def test_a_reason_does_not_repeat_the_health_beside_it() -> None:
+    assert show_reason("Flaky: 2 falls", "flaky") == "2 falls"
+    assert show_reason("left out: silent", "unknown") == "left out: silent"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -30,23 +31,23 @@ HOSTILE: Final[Sequence[str]] = (
 )
 
 
-async def load_shown(store: Store) -> None:
-    """Two weeks of results, in two jobs; the newest are an hour old."""
+async def load_shown(store: Store, days: int = 14) -> None:
+    """A result a day of so many days, in two jobs; the newest are an hour old."""
     await store.ensure_repository(WIDGETS)
-    for number in range(14):
-        at = NOON - timedelta(days=13 - number, hours=1)
+    for number in range(days):
+        at = NOON - timedelta(days=days - 1 - number, hours=1)
         for job in ("linux", "windows"):
             flaky = job == "windows" and number in (6, 11)
             run = make_run(
                 f"{number}-{job}",
                 job=job,
-                commit=f"{number:040x}",
+                commit=hashlib.sha256(str(number).encode()).hexdigest()[:40],
                 pull=PULL if number == 6 else None,
                 job_url=f"https://ci.example/{number}/{job}",
             )
             results = [
                 (FLAKY, Conclusion.FAILED if flaky else Conclusion.PASSED),
-                (BROKEN, Conclusion.FAILED if number > 9 else Conclusion.PASSED),
+                (BROKEN, Conclusion.FAILED if number >= days - 4 else Conclusion.PASSED),
                 (HEALTHY, Conclusion.PASSED),
             ]
             executions = make_executions(

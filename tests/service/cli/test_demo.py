@@ -64,6 +64,17 @@ def curl(line: str, base: str) -> tuple[int, bytes]:
         return response.status, response.read()
 
 
+def open_link(link: str, base: str) -> str:
+    """The title of the page that a printed link leads to at another address."""
+    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    try:
+        with browser.open(re.sub(r"^http://[^/]+", base, link)) as response:
+            page: str = response.read().decode()
+    except urllib.error.HTTPError as error:
+        page = error.read().decode()
+    return page.partition("<title>")[2].partition(" ·")[0]
+
+
 def test_every_printed_line_answers_and_a_second_demo_changes_nothing(
     command: Command, settings: Mapping[str, str]
 ) -> None:
@@ -76,6 +87,9 @@ def test_every_printed_line_answers_and_a_second_demo_changes_nothing(
         assert len(lines) == 5
         answers = [curl(line, base) for line in lines]
         assert [status for status, _ in answers] == [200] * 5
+        link = next(line.strip() for line in second.splitlines() if "/ui/sign-in?" in line)
+        assert open_link(link, base) == "Repositories"
+        assert open_link(link, base) == "Sign in"
         # Only one demo key is valid at a time: the one printed before is revoked.
         with pytest.raises(urllib.error.HTTPError, match="403"):
             curl(next(line for line in first.splitlines() if line.startswith("curl ")), base)

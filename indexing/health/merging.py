@@ -87,6 +87,7 @@ class _Merge:
         self._has_earlier = has_earlier
         self._newest: tuple[int, int, Conclusion] | None = None
         self._evidence_at: int | None = None
+        self._last_failure_at: int | None = None
         self._days: dict[int, DailyRollup] = {}
         # The days that have changed.
         self._open: dict[int, OpenDay] = {}
@@ -113,6 +114,7 @@ class _Merge:
             rollup.last_conclusion,
         )
         self._evidence_at = rollup.evidence_at
+        self._last_failure_at = rollup.last_failure_at
         self._days = {day.day: day for day in rollup.days}
         self._bad = {d.day for d in rollup.days if d.failed_verdicts or d.flaky_verdicts}
         self._verdicts = {verdict.commit: verdict for verdict in rollup.verdicts}
@@ -162,6 +164,7 @@ class _Merge:
             has_older=self._has_older or len(kept) < len(self._order),
             spread=tuple(self._spread[commit] for commit in sorted(self._spread)),
             metadata=tuple(self._metadata),
+            last_failure_at=self._last_failure_at,
         )
 
     def list_changed(self) -> list[DailyRollup]:
@@ -191,6 +194,9 @@ class _Merge:
         candidate = (at, ATTENTION[seen.conclusion], seen.conclusion)
         if self._newest is None or candidate[:2] > self._newest[:2]:
             self._newest = candidate
+        if seen.conclusion is Conclusion.FAILED:
+            last = self._last_failure_at
+            self._last_failure_at = at if last is None else max(last, at)
         for index, name in enumerate(METADATA_FIELDS):
             value = getattr(seen.metadata, name)
             if value is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from indexing.models.executions import Conclusion, PullRequest
-from indexing.models.tests import TestHealth, TestMetadata
+from indexing.models.tests import TestHealth, TestMetadata, TestMetrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +34,11 @@ class Observation:
 class Judgement:
     """All derived data of one test.
 
-    `executions_counts` gives the executions in the window, skips included, for each observed
-    (pipeline, job); a count may be 0. `explanation` says why the test is flaky or broken; it is
-    empty if it is neither.
+    `rows` has the metrics of each observed (pipeline, job), which may have no execution in the
+    window. `explanation` says why the test is flaky or broken; it is empty if it is neither.
     """
 
     health: TestHealth
     metadata: TestMetadata
-    executions_counts: Mapping[tuple[str, str], int]
+    rows: Mapping[tuple[str, str], TestMetrics]
     explanation: str = ""

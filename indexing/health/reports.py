@@ -12,6 +12,7 @@ from indexing.health.sequences import SequenceState
 from indexing.health.status import find_worst, judge_sequence
 from indexing.health.thresholds import WINDOW
 from indexing.health.window import day_number
+from indexing.health.window_counts import count_window
 from indexing.models.health_reports import HealthReport, JobHealth, ReportedVerdict
 from indexing.models.tests import HealthStatus
 from indexing.timestamps import from_microseconds
@@ -33,19 +34,17 @@ def report_health(rollups: Mapping[Job, Rollup], *, flaky_detection: bool) -> He
         return HealthReport(HealthStatus.UNKNOWN, ())
     newest = find_newest(rollups.values()).newest_at
     start = day_number(newest) - WINDOW.days + 1
-    live: list[SequenceState] = []
+    live: list[tuple[HealthStatus, SequenceState]] = []
     jobs: list[JobHealth] = []
     for job, rollup in sorted(rollups.items()):
-        state = rollup.sequence_since(start)
+        counted = count_window(rollup, start)
+        state = counted.sequence
         counts = state is not None and is_live(rollup, newest)
         status = HealthStatus.UNKNOWN
         if state is not None and counts:
-            live.append(state)
             status = judge_sequence(state, flaky_detection=flaky_detection)
+            live.append((status, state))
         found = explain(state, flaky_detection=flaky_detection, is_live=counts)
-        days = [day for day in rollup.days if day.day >= start]
-        durations = sum(day.durations for day in days)
-        total = sum(day.total_duration for day in days)
         jobs.append(
             JobHealth(
                 pipeline_name=job[0],
@@ -54,15 +53,15 @@ def report_health(rollups: Mapping[Job, Rollup], *, flaky_detection: bool) -> He
                 is_live=counts,
                 rule=found.rule.value,
                 explanation=found.sentence,
-                executions_count=sum(day.executions for day in days),
-                failed_executions_count=sum(day.failed for day in days),
-                mean_duration=round(total / durations / 1_000_000, 6) if durations else None,
+                executions_count=counted.executions,
+                failed_executions_count=counted.failed,
+                mean_duration=counted.mean_duration,
                 last_execution_at=from_microseconds(rollup.newest_at),
                 verdicts=_list_verdicts(rollup, start),
             )
         )
     jobs.sort(key=lambda job: _WORST_FIRST.index(job.health_status))
-    status, _ = find_worst(live, flaky_detection=flaky_detection)
+    status, _ = find_worst(live)
     return HealthReport(status, tuple(jobs))
 
 

@@ -18,7 +18,8 @@ from indexing.models.executions import Conclusion
 
 # The first value of a text: a text of another version cannot be read, so its roll-up is computed
 # from executions again.
-_VERSION: Final = 1
+_VERSION: Final = 2
+_BEGINNING: Final = b"[%d" % _VERSION
 
 
 def write_rollup(rollup: Rollup | None) -> bytes:
@@ -39,8 +40,14 @@ def write_rollup(rollup: Rollup | None) -> bytes:
                 for spread in rollup.spread
             ],
             rollup.metadata,
+            rollup.last_failure_at,
         ]
     )
+
+
+def is_readable(text: bytes) -> bool:
+    """Return whether the text is of the version that `read_rollup` reads."""
+    return text.startswith(_BEGINNING)
 
 
 def read_rollup(text: bytes) -> Rollup | None:
@@ -54,7 +61,7 @@ def read_rollup(text: bytes) -> Rollup | None:
         raise ValueError(version)
     if not rest:
         return None
-    newest_at, conclusion, evidence_at, has_older, days, verdicts, spread, metadata = rest
+    newest_at, conclusion, evidence_at, has_older, days, verdicts, spread, metadata, failed = rest
     return Rollup(
         newest_at=newest_at,
         last_conclusion=Conclusion(conclusion),
@@ -67,6 +74,7 @@ def read_rollup(text: bytes) -> Rollup | None:
             for commit, first_day, parts in spread
         ),
         metadata=tuple([None if stated is None else (stated[0], stated[1]) for stated in metadata]),
+        last_failure_at=failed,
     )
 
 

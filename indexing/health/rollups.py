@@ -131,7 +131,8 @@ class Rollup:
     `days` are those of the window that ends with its newest execution. `verdicts`, in the order of
     the sequence, are the newest `KEPT_VERDICTS`, and before them the newest two others that are not
     flaky: whether a verdict stood alone depends on its neighbours. With `has_older` there are more
-    before these. `evidence_at` is when the newest execution that is part of a verdict finished.
+    before these. `evidence_at` is when the newest execution that is part of a verdict finished,
+    `last_failure_at` when the newest failed one did, in an infrastructure failure or not.
     """
 
     newest_at: int
@@ -142,6 +143,7 @@ class Rollup:
     has_older: bool
     spread: tuple[SpreadVerdict, ...]
     metadata: tuple[Stated, ...] = (None,) * len(METADATA_FIELDS)
+    last_failure_at: int | None = None
 
     def sequence_since(self, start: int) -> SequenceState | None:
         """Return the sequence of the window that begins with this day, if it has a verdict.

@@ -12,7 +12,7 @@ from indexing.health.merging import build_rollup
 from indexing.health.observations import Judgement, Observation
 from indexing.health.rollups import Rollup, find_newest
 from indexing.health.sequences import SequenceState
-from indexing.health.status import find_worst
+from indexing.health.status import find_worst, judge_sequence
 from indexing.health.thresholds import (
     INFRASTRUCTURE_FAILED_PERCENT,
     INFRASTRUCTURE_MIN_RESULTS,
@@ -20,8 +20,15 @@ from indexing.health.thresholds import (
     WINDOW,
 )
 from indexing.health.window import day_number
+from indexing.health.window_counts import count_window, ratio_of
 from indexing.models.executions import Conclusion, PullRequest
-from indexing.models.tests import METADATA_FIELDS, HealthStatus, TestHealth, TestMetadata
+from indexing.models.tests import (
+    METADATA_FIELDS,
+    HealthStatus,
+    TestHealth,
+    TestMetadata,
+    TestMetrics,
+)
 
 _LIVE_FOR: Final = int(LIVE_FOR.total_seconds()) * 1_000_000
 
@@ -70,7 +77,7 @@ def judge_rollups(
     First and last failure and success are those of `before` and of `fresh`.
     """
     first_failure, last_failure, last_success = _find_bounds(fresh, before or TestHealth())
-    counts = dict.fromkeys(rollups, 0)
+    rows: dict[Job, TestMetrics] = {}
     status, explanation = HealthStatus.UNKNOWN, ""
     last_conclusion = "unknown"
     metadata = TestMetadata()
@@ -78,23 +85,20 @@ def judge_rollups(
     if rollups:
         newest = find_newest(rollups.values())
         start = day_number(newest.newest_at) - WINDOW.days + 1
-        live: list[SequenceState] = []
+        live: list[tuple[HealthStatus, SequenceState]] = []
         for job, rollup in sorted(rollups.items()):
-            for day in rollup.days:
-                if day.day >= start:
-                    counts[job] += day.passed + day.failed + day.skipped
-                    passed += day.passed_evidence
-                    failed += day.failed_evidence
-            sequence = rollup.sequence_since(start)
-            if sequence is None:
-                continue
-            for counted in sequence.days:
-                verdicts += counted.passed + counted.failed + counted.flaky
-                flaky += counted.flaky
+            counted = count_window(rollup, start)
+            passed += counted.passed_evidence
+            failed += counted.failed_evidence
+            verdicts += counted.verdicts
+            flaky += counted.flaky_verdicts
+            status_of_job = HealthStatus.UNKNOWN
             # A job that runs an unchanged commit every night is still live.
-            if is_live(rollup, newest.newest_at):
-                live.append(sequence)
-        status, worst = find_worst(live, flaky_detection=flaky_detection)
+            if counted.sequence is not None and is_live(rollup, newest.newest_at):
+                status_of_job = judge_sequence(counted.sequence, flaky_detection=flaky_detection)
+                live.append((status_of_job, counted.sequence))
+            rows[job] = counted.measure(status_of_job)
+        status, worst = find_worst(live)
         if status in (HealthStatus.FLAKY, HealthStatus.BROKEN):
             explanation = explain(worst, flaky_detection=flaky_detection).sentence
         last_conclusion = newest.last_conclusion.value
@@ -102,16 +106,16 @@ def judge_rollups(
     health = TestHealth(
         health_status=status,
         last_conclusion=last_conclusion,
-        failure_ratio=_ratio(failed, passed + failed),
-        flakiness_ratio=_ratio(flaky, verdicts),
-        success_ratio=_ratio(passed, passed + failed),
+        failure_ratio=ratio_of(failed, passed + failed),
+        flakiness_ratio=ratio_of(flaky, verdicts),
+        success_ratio=ratio_of(passed, passed + failed),
         first_failure_at=first_failure.at if first_failure else None,
         first_failure_commit=first_failure.commit if first_failure else None,
         first_failure_pull=first_failure.pull if first_failure else None,
         last_failure_at=last_failure,
         last_success_at=last_success,
     )
-    return Judgement(health, metadata, counts, explanation)
+    return Judgement(health, metadata, rows, explanation)
 
 
 def is_infrastructure_failure(passed: int, failed: int) -> bool:
@@ -179,7 +183,3 @@ def _newest_metadata(rollups: Iterable[Rollup], start: int) -> TestMetadata:
         if stated and day_number(max(stated)[0]) >= start:
             newest[field] = max(stated)[1]
     return TestMetadata(**newest)
-
-
-def _ratio(part: int, whole: int) -> float:
-    return part / whole if whole else 0.0

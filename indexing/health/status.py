@@ -22,12 +22,12 @@ _WORST_FIRST: Final = (HealthStatus.BROKEN, HealthStatus.FLAKY, HealthStatus.HEA
 
 
 def find_worst(
-    states: Iterable[SequenceState], *, flaky_detection: bool
+    judged: Iterable[tuple[HealthStatus, SequenceState]],
 ) -> tuple[HealthStatus, SequenceState | None]:
     """Return the status of a test from its live sequences, and the first sequence that has it."""
     found: dict[HealthStatus, SequenceState] = {}
-    for state in states:
-        found.setdefault(judge_sequence(state, flaky_detection=flaky_detection), state)
+    for status, state in judged:
+        found.setdefault(status, state)
     for status in _WORST_FIRST:
         if status in found:
             return status, found[status]

@@ -1,4 +1,4 @@
-"""Test identities, the detail of a test, and the query for a page of identities."""
+"""Test identities with their metrics, the detail of a test, and the query for identities."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from indexing.models.executions import PullRequest
 from indexing.names import RepositoryName
+from indexing.timestamps import EPOCH
 
 
 class HealthStatus(StrEnum):
@@ -30,32 +31,102 @@ class TestSort(StrEnum):
     TEST_NAME = "test_name"
     PIPELINE_NAME = "pipeline_name"
     JOB_NAME = "job_name"
+    HEALTH_STATUS = "health_status"
+    FAILED_EXECUTIONS_COUNT = "failed_executions_count"
+    FAILURE_RATIO = "failure_ratio"
+    FLAKINESS_RATIO = "flakiness_ratio"
+    MEAN_DURATION = "mean_duration"
+    LAST_FAILURE_AT = "last_failure_at"
+
+
+# The orders by a value that is not one of the names, nor their `executions_count`.
+VALUE_SORTS: Final = frozenset(
+    {
+        TestSort.HEALTH_STATUS,
+        TestSort.FAILED_EXECUTIONS_COUNT,
+        TestSort.FAILURE_RATIO,
+        TestSort.FLAKINESS_RATIO,
+        TestSort.MEAN_DURATION,
+        TestSort.LAST_FAILURE_AT,
+    }
+)
+
+# The order by health: what needs attention most has the highest number.
+HEALTH_NUMBERS: Final = {
+    HealthStatus.HEALTHY: 0,
+    HealthStatus.UNKNOWN: 1,
+    HealthStatus.FLAKY: 2,
+    HealthStatus.BROKEN: 3,
+}
+
+# In place of a duration or a time that there is none of: before all others.
+NO_VALUE: Final = -(2**62)
 
 
 class IdentityKey(NamedTuple):
-    """The columns of all sort orders of the search; the three names are unique together."""
+    """The columns of the sort orders of the search; the three names are unique together.
+
+    In the orders of `VALUE_SORTS`, and only there, `value` is what the row is sorted by: a number
+    of `HEALTH_NUMBERS`, a count, a ratio, or microseconds (`NO_VALUE` for none).
+    """
 
     executions_count: int
     test_name: str
     pipeline_name: str
     job_name: str
+    value: float | None = None
+
+
+# The verdicts of a row that are shown: as many as the rules look at.
+LATEST_VERDICTS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class TestMetrics:
+    """One sequence by its executions in the window of its test.
+
+    `health_status` is unknown if the sequence is not live. Counts and times take all executions,
+    skips and infrastructure failures included; ratios leave both out and are 0 without evidence.
+    `mean_duration` is in seconds. `latest_verdicts` are the newest `LATEST_VERDICTS`, oldest first:
+    passed, failed or flaky. `is_quarantined` depends on the time, so each read decides it: whether
+    a quarantine in force covers the test on the default branch.
+    """
+
+    __test__ = False
+
+    health_status: HealthStatus
+    executions_count: int
+    failed_executions_count: int = 0
+    failure_ratio: float = 0.0
+    flakiness_ratio: float = 0.0
+    mean_duration: float | None = None
+    last_execution_at: datetime | None = None
+    last_failure_at: datetime | None = None
+    latest_verdicts: tuple[str, ...] = ()
+    is_quarantined: bool = False
 
 
 class TestIdentity(NamedTuple):
-    """One (test, pipeline, job) that runs on the default branch."""
+    """One (test, pipeline, job) that runs on the default branch; with its metrics if asked for."""
 
     identity_id: bytes
     test_id: uuid.UUID
     key: IdentityKey
+    metrics: TestMetrics | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TestQuery:
     """The filters and the order of a test search.
 
-    A name has to match one of `patterns`, be among the included pipelines and jobs if there are
-    any, and not be among the excluded ones. Sorted by `sort`, then by test, pipeline and job name,
-    all in one direction; names compare by code point.
+    A name has to match one of `patterns` and none of `patterns_excluded`. Pipeline, job and health
+    status have to be among the included ones if there are any, and not among the excluded ones.
+    The file of the test has to match one of `filepaths` if there are any. `quarantined` selects the
+    tests that are quarantined on the default branch at `now`, or the others; `now` decides
+    `is_quarantined` too, which rows have `with_metrics`.
+
+    Sorted by `sort`, then by test, pipeline and job name, all in one direction; names compare by
+    code point.
     """
 
     __test__ = False
@@ -68,6 +139,26 @@ class TestQuery:
     pipelines_excluded: tuple[str, ...] = ()
     jobs: tuple[str, ...] = ()
     jobs_excluded: tuple[str, ...] = ()
+    patterns_excluded: tuple[str, ...] = ()
+    filepaths: tuple[str, ...] = ()
+    health: tuple[HealthStatus, ...] = ()
+    health_excluded: tuple[HealthStatus, ...] = ()
+    quarantined: bool | None = None
+    with_metrics: bool = False
+    now: datetime = EPOCH
+
+    @property
+    def depends_on_quarantines(self) -> bool:
+        """Whether the rows, or what they show, change when a quarantine begins or ends."""
+        return self.with_metrics or self.quarantined is not None
+
+    @property
+    def health_numbers(self) -> tuple[int, ...] | None:
+        """The numbers of the health statuses that rows may have; None if any will do."""
+        if not (self.health or self.health_excluded):
+            return None
+        included = set(self.health or HealthStatus) - set(self.health_excluded)
+        return tuple(sorted(HEALTH_NUMBERS[status] for status in included))
 
 
 @dataclass(frozen=True, slots=True)

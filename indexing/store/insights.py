@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Protocol
 
 from indexing.models.failures import Failure, FailureDetail, FailureKey, FailureQuery
@@ -17,6 +18,9 @@ from indexing.names import RepositoryName
 
 class InsightReader(Protocol):
     """The reads behind the insights: executions, failures, runs, health reports and gauges."""
+
+    async def find_next_expiry(self, repository: RepositoryName, now: datetime) -> datetime | None:
+        """Return when the first of the quarantines in force at `now` expires, if one does."""
 
     async def list_executions(
         self, query: ExecutionQuery, anchor: Anchor[ExecutionKey], limit: int

@@ -182,8 +182,8 @@ class Reader(InsightReader, KeyReader, Protocol):
     ) -> Page[TestIdentity]:
         """Return one page of the matching identities on the default branch.
 
-        Agrees with `indexing.globs.matches`. If the sort key of a row changes during a walk (only
-        `executions_count` does), that row may appear twice or not at all; no other row is affected.
+        Agrees with `indexing.globs.matches`. If the sort key of a row changes during a walk (names
+        do not), that row may appear twice or not at all; no other row is affected.
         """
 
     async def find_identity(

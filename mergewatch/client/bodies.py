@@ -20,13 +20,29 @@ class Pull(TypedDict):
     user: PullUser
 
 
+class TestMetrics(TypedDict):
+    """One test in one pipeline and job, by its executions there; times are RFC 3339."""
+
+    health_status: Literal["healthy", "flaky", "broken", "unknown"]
+    executions_count: int
+    failed_executions_count: int
+    failure_ratio: float
+    flakiness_ratio: float
+    mean_duration: float | None
+    last_execution_at: str | None
+    last_failure_at: str | None
+    is_quarantined: bool
+    latest_verdicts: list[Literal["passed", "failed", "flaky"]]
+
+
 class TestIdentity(TypedDict):
-    """One test in one pipeline and job."""
+    """One test in one pipeline and job; with `metrics` if they were asked for."""
 
     test_id: str
     test_name: str
     pipeline_name: str
     job_name: str
+    metrics: NotRequired[TestMetrics]
 
 
 class TestDetail(TypedDict):

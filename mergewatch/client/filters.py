@@ -9,6 +9,19 @@ from uuid import UUID
 
 Outcome = Literal["success", "failure", "pending", "neutral"]
 Conclusion = Literal["passed", "failed", "skipped"]
+HealthStatus = Literal["healthy", "flaky", "broken", "unknown"]
+TestSort = Literal[
+    "executions_count",
+    "test_name",
+    "pipeline_name",
+    "job_name",
+    "health_status",
+    "failed_executions_count",
+    "failure_ratio",
+    "flakiness_ratio",
+    "mean_duration",
+    "last_failure_at",
+]
 
 
 class PageSize(TypedDict, total=False):
@@ -48,12 +61,15 @@ class EventFilters(EventSelection, PageSize, total=False):
 class TestSelection(TypedDict, total=False):
     """`test_name` takes globs: `*` is any text, `?` one character."""
 
-    sort: Literal["executions_count", "test_name", "pipeline_name", "job_name"]
+    sort: TestSort
     direction: Literal["asc", "desc"]
     pipeline_name: str | Sequence[str]
     pipeline_name_exclude: str | Sequence[str]
     job_name: str | Sequence[str]
     job_name_exclude: str | Sequence[str]
+    health_status: HealthStatus | Sequence[HealthStatus]
+    health_status_exclude: HealthStatus | Sequence[HealthStatus]
+    include: Literal["metrics"]
 
 
 class TestFilters(TestSelection, PageSize, total=False):

@@ -40,6 +40,8 @@ class Kind(Enum):
     REPOSITORY = "repository"
     TEST = "test"
     SEARCH = "search"
+    # Those whose rows depend on quarantines, and so on the time.
+    SEARCH_OF_QUARANTINES = "search of quarantines"
     QUARANTINES = "quarantines"
     QUARANTINE = "quarantine"
     EVENTS = "events"
@@ -49,6 +51,7 @@ LIFETIMES: Final[Mapping[Kind, float]] = {
     **dict.fromkeys(Kind, LIFETIME),
     Kind.SEARCH: SEARCH_LIFETIME,
     Kind.EVENTS: EVENTS_LIFETIME,
+    Kind.SEARCH_OF_QUARANTINES: SEARCH_LIFETIME,
 }
 
 

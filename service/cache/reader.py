@@ -76,7 +76,8 @@ K = TypeVar("K")
 Read = Callable[[], Coroutine[Any, Any, Answer | None]]
 
 _encode_test: Final = compile_encoder(TestDetailAnswer)
-_encode_tests: Final = compile_encoder(TestPageAnswer)
+_encode_tests: Final = compile_encoder(TestPageAnswer, without=("tests.metrics",))
+_encode_tests_with_metrics: Final = compile_encoder(TestPageAnswer)
 _encode_quarantine: Final = compile_encoder(QuarantineAnswer)
 _encode_quarantines: Final = compile_encoder(QuarantinesAnswer)
 _encode_events: Final = compile_encoder(EventPageAnswer)
@@ -110,8 +111,8 @@ def filters_of(query: type, *, but: Collection[str] = ()) -> Callable[[Any], tup
     return read if len(names) > 1 else lambda query: (read(query),)
 
 
-_test_filters: Final = filters_of(TestQuery)
 # An answer knows itself from when to when it is valid.
+_test_filters: Final = filters_of(TestQuery, but={"now"})
 _quarantine_filters: Final = filters_of(QuarantineQuery, but={"now"})
 # What bounds the range in the request counts, not the range that follows from it and the time.
 _event_filters: Final = filters_of(EventQuery, but={"received_from", "received_to"})
@@ -138,6 +139,8 @@ def namespaces_of(kind: Kind, repository: RepositoryName) -> tuple[str, ...]:
     common = (EVERYTHING, repository_namespace(repository))
     if kind is Kind.SEARCH:
         return (*common, search_namespace(repository))
+    if kind is Kind.SEARCH_OF_QUARANTINES:
+        return (*common, search_namespace(repository), quarantines_namespace(repository))
     if kind in (Kind.QUARANTINE, Kind.QUARANTINES):
         return (*common, quarantines_namespace(repository))
     if kind is Kind.EVENTS:
@@ -252,10 +255,18 @@ class CachedReader:
         async def read() -> Answer:
             key = await self._find_identity_key(query.repository, anchor.key)
             page = await self._reader.search_tests(query, Anchor(key, anchor.backward), limit)
-            body = _encode_tests(Rows(page.rows, len(page.rows), limit))
-            return make_answer(body, pack_ends(page, _place_of, IDENTITY_KEYS))
+            encode = _encode_tests_with_metrics if query.with_metrics else _encode_tests
+            body = encode(Rows(page.rows, len(page.rows), limit))
+            ends = pack_ends(page, _place_of, IDENTITY_KEYS)
+            if not query.depends_on_quarantines:
+                return make_answer(body, ends)
+            until = await self._reader.find_next_expiry(query.repository, query.now)
+            return make_answer(body, ends, query.now, until)
 
         canonical = _canonical(_test_filters(query), anchor, limit, IDENTITY_KEYS)
+        if query.depends_on_quarantines:
+            kind = Kind.SEARCH_OF_QUARANTINES
+            return await self._find_page(kind, query.repository, canonical, read, query.now)
         return await self._find_page(Kind.SEARCH, query.repository, canonical, read)
 
     async def list_events(
@@ -353,9 +364,9 @@ class CachedReader:
         found = await self._reader.find_identity(repository, place.identity_id)
         if found is None:
             raise problems.stale_cursor()
-        # The count as it was: the next page continues there, not where the row is now.
+        # The values as they were: the next page continues there, not where the row is now.
         names = (found.test_name, found.pipeline_name, found.job_name)
-        return IdentityKey(place.executions_count, *names)
+        return IdentityKey(place.executions_count, *names, value=place.value)
 
 
 def _canonical(

@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
 from aiohttp import web
 
-from indexing.models.tests import IdentityKey, TestIdentity, TestQuery, TestSort
+from indexing.models.tests import (
+    HealthStatus,
+    IdentityKey,
+    TestIdentity,
+    TestQuery,
+    TestSort,
+)
 from indexing.names import RepositoryName
+from indexing.timestamps import format_timestamp
 from service.context import READER, REPOSITORY
 from service.handlers.list_endpoint import ListEndpoint, open_list
 from service.handlers.row_stream import RowStream, stream_rows
 from service.handlers.without_parameters import find_ignored
 from service.http import problems
 from service.http.path_params import TEST_ID
+from service.http.query_string import INCLUDE_FIELD
 from service.middleware.response_cache import find_row_format, headers_of, respond
 from service.pagination.sort_keys import IDENTITY_KEYS
 from service.routes import SEARCH_TESTS
 from service.schemas.compiled import compile_encoder
 from service.schemas.limits import DEFAULT_PER_PAGE
-from service.schemas.responses import TestIdentityAnswer
-from service.streaming.rows import RowFormat
+from service.schemas.queries import METRICS
+from service.schemas.responses import TestIdentityAnswer, TestMetricsAnswer
+from service.streaming.rows import Cell, RowFormat
 
 SEARCH: Final = ListEndpoint(SEARCH_TESTS, IDENTITY_KEYS)
 
@@ -31,12 +41,12 @@ SEARCH: Final = ListEndpoint(SEARCH_TESTS, IDENTITY_KEYS)
 async def search_tests(request: web.Request) -> web.StreamResponse:
     """GET /v1/ci/{owner}/repositories/{repository_name}/search/tests."""
     opened = open_list(request, SEARCH)
-    query = make_query(opened.repository, opened.parameters)
+    query = make_query(opened.repository, opened.parameters, opened.context.clock())
     media_type = find_row_format(request)
     if media_type is not None:
         read = partial(opened.context.reader.search_tests, query)
         headers = headers_of(ignored=opened.query.ignored, negotiated=True)
-        rows = RowStream(read, _key_of, _ROWS)
+        rows = RowStream(read, _key_of, _ROWS_WITH_METRICS if query.with_metrics else _ROWS)
         return await stream_rows(request, opened.query, media_type, headers, rows)
     limit = opened.parameters["per_page"] or DEFAULT_PER_PAGE
     answer = await request[READER].search_tests(query, opened.anchor, limit)
@@ -53,7 +63,9 @@ async def get_test(request: web.Request) -> web.StreamResponse:
     return respond(request, answer, ignored=find_ignored(request))
 
 
-def make_query(repository: RepositoryName, parameters: Mapping[str, Any]) -> TestQuery:
+def make_query(
+    repository: RepositoryName, parameters: Mapping[str, Any], now: datetime
+) -> TestQuery:
     """The store's query of checked parameters."""
     return TestQuery(
         repository=repository,
@@ -64,7 +76,15 @@ def make_query(repository: RepositoryName, parameters: Mapping[str, Any]) -> Tes
         pipelines_excluded=parameters["pipeline_name_exclude"],
         jobs=parameters["job_name"],
         jobs_excluded=parameters["job_name_exclude"],
+        health=_statuses(parameters, "health_status"),
+        health_excluded=_statuses(parameters, "health_status_exclude"),
+        with_metrics=METRICS in parameters.get(INCLUDE_FIELD, ()),
+        now=now,
     )
+
+
+def _statuses(parameters: Mapping[str, Any], name: str) -> tuple[HealthStatus, ...]:
+    return tuple(HealthStatus(value) for value in parameters.get(name, ()))
 
 
 def _key_of(row: TestIdentity) -> IdentityKey:
@@ -76,8 +96,32 @@ def _cells_of(row: TestIdentity) -> list[str]:
     return [str(row.test_id), key.test_name, key.pipeline_name, key.job_name]
 
 
+def _cells_with_metrics(row: TestIdentity) -> list[Cell]:
+    metrics = row.metrics
+    if metrics is None:
+        raise LookupError("the row was read without metrics")
+    last_at, failed_at = metrics.last_execution_at, metrics.last_failure_at
+    return [
+        *_cells_of(row),
+        metrics.health_status.value,
+        metrics.executions_count,
+        metrics.failed_executions_count,
+        metrics.failure_ratio,
+        metrics.flakiness_ratio,
+        metrics.mean_duration,
+        None if last_at is None else format_timestamp(last_at),
+        None if failed_at is None else format_timestamp(failed_at),
+        metrics.is_quarantined,
+        " ".join(metrics.latest_verdicts),
+    ]
+
+
+_COLUMNS: Final = ("test_id", "test_name", "pipeline_name", "job_name")
 _ROWS: Final = RowFormat(
-    ("test_id", "test_name", "pipeline_name", "job_name"),
+    _COLUMNS, compile_encoder(TestIdentityAnswer, without=("metrics",)), _cells_of
+)
+_ROWS_WITH_METRICS: Final = RowFormat(
+    (*_COLUMNS, *TestMetricsAnswer().fields),
     compile_encoder(TestIdentityAnswer),
-    _cells_of,
+    _cells_with_metrics,
 )

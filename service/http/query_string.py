@@ -18,6 +18,8 @@ from service.http.field_errors import FieldError
 
 CURSOR_FIELD: Final = "cursor"
 PER_PAGE_FIELD: Final = "per_page"
+# What an answer has besides; it changes no list.
+INCLUDE_FIELD: Final = "include"
 
 # Parameters that an operation does not have are listed in a header, never refused.
 IGNORED_HEADER: Final = "X-Ignored-Parameters"

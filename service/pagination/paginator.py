@@ -21,6 +21,7 @@ from service.http.operations import Operation
 from service.http.problems import Problem
 from service.http.query_string import (
     CURSOR_FIELD,
+    INCLUDE_FIELD,
     PER_PAGE_FIELD,
     Piece,
     encode_raw,
@@ -109,8 +110,8 @@ def start_paginator(
 ) -> tuple[ListQuery, Paginator[K], Position[K]]:
     """Read the parameters of a list: gives them, their paginator, and the position of the page.
 
-    The page size is not bound to the cursor: it may change between pages. `within` is what the list
-    is about, if that is not the whole repository: it binds the cursor too.
+    Page size and `include` are not bound to the cursor: they may change between pages. `within` is
+    what the list is about, if that is not the whole repository: it binds the cursor too.
 
     Raises:
         Problem: 422 that names every wrong parameter, the cursor too; 409 for a cursor of another
@@ -144,7 +145,7 @@ def _read(schema: Schema, raw_query: str) -> ListQuery:
     filters = {
         name: value
         for name, value in parameters.items()
-        if name not in (CURSOR_FIELD, PER_PAGE_FIELD)
+        if name not in (CURSOR_FIELD, PER_PAGE_FIELD, INCLUDE_FIELD)
     }
     before, after = _around_cursor(pieces)
     return ListQuery(

@@ -29,8 +29,14 @@ _MOMENT: Final = struct.Struct(">q16s")
 _REFERENCE: Final = struct.Struct(">BQ16s")
 _IDENTITY: Final = struct.Struct(">BQHHH")
 
+# The value of a sort field that is neither a name nor the count: a ratio, or an integer.
+_RATIO: Final = struct.Struct(">d")
+_NUMBER: Final = struct.Struct(">q")
+
 _BY_ID: Final = 0
 _BY_NAMES: Final = 1
+_HAS_RATIO: Final = 2
+_HAS_NUMBER: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +45,7 @@ class IdentityReference:
 
     executions_count: int
     identity_id: bytes
+    value: float | None = None
 
 
 IdentityPlace = IdentityKey | IdentityReference
@@ -46,30 +53,54 @@ IdentityPlace = IdentityKey | IdentityReference
 
 def place_identity(key: IdentityKey, identity_id: bytes) -> IdentityPlace:
     """What a cursor can carry of a row of the test search."""
-    if _IDENTITY.size + sum(len(name) for name in _names(key)) <= KEY_MAX_SIZE:
+    size = _IDENTITY.size + len(_pack_value(key.value)[1])
+    if size + sum(len(name) for name in _names(key)) <= KEY_MAX_SIZE:
         return key
-    return IdentityReference(key.executions_count, identity_id)
+    return IdentityReference(key.executions_count, identity_id, key.value)
 
 
 def _pack_identity(place: IdentityPlace) -> bytes:
+    flag, value = _pack_value(place.value)
     if isinstance(place, IdentityReference):
-        return _REFERENCE.pack(_BY_ID, place.executions_count, place.identity_id)
+        head = _REFERENCE.pack(_BY_ID | flag, place.executions_count, place.identity_id)
+        return head + value
     names = _names(place)
     lengths = (len(name) for name in names)
-    return _IDENTITY.pack(_BY_NAMES, place.executions_count, *lengths) + b"".join(names)
+    head = _IDENTITY.pack(_BY_NAMES | flag, place.executions_count, *lengths)
+    return b"".join((head, *names, value))
 
 
 def _unpack_identity(data: bytes) -> IdentityPlace:
-    if data[0] == _BY_ID:
-        _, count, identity_id = _REFERENCE.unpack(data)
-        return IdentityReference(count, identity_id)
+    if not data[0] & _BY_NAMES:
+        _, count, identity_id = _REFERENCE.unpack_from(data)
+        return IdentityReference(count, identity_id, _unpack_value(data, _REFERENCE.size))
     _, count, *lengths = _IDENTITY.unpack_from(data)
     names = []
     start = _IDENTITY.size
     for length in lengths:
         names.append(data[start : start + length].decode())
         start += length
-    return IdentityKey(count, *names)
+    test_name, pipeline_name, job_name = names
+    return IdentityKey(count, test_name, pipeline_name, job_name, _unpack_value(data, start))
+
+
+def _pack_value(value: float | None) -> tuple[int, bytes]:
+    """The flag and the bytes of a value that rows are sorted by."""
+    if value is None:
+        return 0, b""
+    if isinstance(value, int):
+        return _HAS_NUMBER, _NUMBER.pack(value)
+    return _HAS_RATIO, _RATIO.pack(value)
+
+
+def _unpack_value(data: bytes, start: int) -> float | None:
+    if data[0] & _HAS_NUMBER:
+        number: int = _NUMBER.unpack_from(data, start)[0]
+        return number
+    if data[0] & _HAS_RATIO:
+        ratio: float = _RATIO.unpack_from(data, start)[0]
+        return ratio
+    return None
 
 
 def _shorten_identity(repository: RepositoryName, packed: bytes) -> bytes:
@@ -78,7 +109,7 @@ def _shorten_identity(repository: RepositoryName, packed: bytes) -> bytes:
         return packed
     names = (place.test_name, place.pipeline_name, place.job_name)
     identity_id = derive_identity_id(repository, *names)
-    return _pack_identity(IdentityReference(place.executions_count, identity_id))
+    return _pack_identity(IdentityReference(place.executions_count, identity_id, place.value))
 
 
 def _names(key: IdentityKey) -> list[bytes]:

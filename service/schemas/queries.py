@@ -15,7 +15,7 @@ from indexing.globs import count_cost
 from indexing.identifiers import MAX_INTEGER, read_uuid
 from indexing.models.events import MAX_TRIGGER_LENGTH, Outcome
 from indexing.models.quarantines import QuarantineSource
-from indexing.models.tests import TestSort
+from indexing.models.tests import HealthStatus, TestSort
 from indexing.timestamps import parse_timestamp
 from service.schemas.limits import (
     CURSOR_MAX_LENGTH,
@@ -31,6 +31,10 @@ from service.schemas.parsed import Parsed
 
 # As many digits as the largest integer here; ASCII ones, which `int` is not particular about.
 _DIGITS: Final = re.compile("[0-9]{1,19}")
+
+
+# What an answer may include.
+METRICS: Final = "metrics"
 
 
 class Parameter(fields.Field[Any]):
@@ -164,6 +168,10 @@ def _event_types() -> Choice:
     return Choice(*sorted(EVENT_TYPES), named=f"the {len(EVENT_TYPES)} event types")
 
 
+def _health_statuses() -> Choice:
+    return Choice(*(status.value for status in HealthStatus))
+
+
 def _outcomes() -> Choice:
     return Choice(*(outcome.value for outcome in Outcome))
 
@@ -266,6 +274,20 @@ class TestsQuery(PagedQuery):
     job_name = AnyOf(Text(), load_default=tuple, metadata=says("Only of these jobs."))
     job_name_exclude = AnyOf(
         Text(), load_default=tuple, metadata=says("Not of these jobs, even if also included.")
+    )
+    # Without a default, the filters of a request that names none of these are those of earlier
+    # releases, and so are its cursors.
+    health_status = AnyOf(
+        _health_statuses(),
+        metadata=says("Rows with any of these health statuses in their own pipeline and job."),
+    )
+    health_status_exclude = AnyOf(
+        _health_statuses(),
+        metadata=says("Not with these health statuses, even if also included."),
+    )
+    include = AnyOf(
+        Choice(METRICS),
+        metadata=says("What each row has besides: `metrics`, of its own pipeline and job."),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 from marshmallow import EXCLUDE, Schema, fields
 from marshmallow.validate import OneOf, Range
 
+from indexing.health.verdicts import Outcome
 from indexing.models.executions import Conclusion
 from indexing.models.quarantines import ActorKind, ChangeAction, QuarantineSource
 from indexing.models.tests import HealthStatus
@@ -80,8 +81,27 @@ class EventAggregateAnswer(Answer):
     by_pull_request = fields.List(fields.Nested(NumberFacetAnswer), required=True)
 
 
+class TestMetricsAnswer(Answer):
+    """One row of the test search by its own executions, in the window of the test."""
+
+    __test__ = False
+
+    health_status = text(validate=OneOf([status.value for status in HealthStatus]))
+    executions_count = fields.Integer(required=True)
+    failed_executions_count = fields.Integer(required=True)
+    failure_ratio = Ratio()
+    flakiness_ratio = Ratio()
+    mean_duration = fields.Float(required=True, allow_none=True)
+    last_execution_at = Moment(allow_none=True)
+    last_failure_at = Moment(allow_none=True)
+    is_quarantined = fields.Boolean(required=True)
+    latest_verdicts = fields.List(
+        fields.String(validate=OneOf([outcome.value for outcome in Outcome])), required=True
+    )
+
+
 class TestIdentityAnswer(Answer):
-    """One (test, pipeline, job)."""
+    """One (test, pipeline, job); `metrics` are there if asked for."""
 
     __test__ = False
 
@@ -89,6 +109,7 @@ class TestIdentityAnswer(Answer):
     test_name = text(attribute="key.test_name")
     pipeline_name = text(attribute="key.pipeline_name")
     job_name = text(attribute="key.job_name")
+    metrics = fields.Nested(TestMetricsAnswer)
 
 
 class TestPageAnswer(PageAnswer):

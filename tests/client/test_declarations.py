@@ -16,6 +16,7 @@ BODIES = {
     "Pull": bodies.Pull,
     "PullUser": bodies.PullUser,
     "TestIdentity": bodies.TestIdentity,
+    "TestMetrics": bodies.TestMetrics,
     "TestDetail": bodies.TestDetail,
     "Quarantine": bodies.Quarantine,
     "AddedQuarantine": bodies.AddedQuarantine,

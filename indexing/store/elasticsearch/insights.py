@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from datetime import datetime
 
 from indexing.models.failures import Failure, FailureDetail, FailureKey, FailureQuery
 from indexing.models.health_reports import HealthReport
@@ -18,6 +19,7 @@ from indexing.store.elasticsearch import (
     health_reports,
     listed_executions,
     listed_runs,
+    quarantines,
 )
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived import dirty_markers
@@ -29,6 +31,9 @@ class ElasticsearchInsights(InsightReader):
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
+
+    async def find_next_expiry(self, repository: RepositoryName, now: datetime) -> datetime | None:
+        return await quarantines.find_next_expiry(self._cluster, repository, now)
 
     async def list_executions(
         self, query: ExecutionQuery, anchor: Anchor[ExecutionKey], limit: int

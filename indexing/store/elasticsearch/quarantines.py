@@ -40,7 +40,7 @@ from indexing.store.elasticsearch.quarantine_slots import (
     write_slot,
 )
 from indexing.store.elasticsearch.repositories import make_known, read_repository
-from indexing.timestamps import to_microseconds
+from indexing.timestamps import from_microseconds, to_microseconds
 
 _ORDER: Final = ("created_at", "quarantine_id")
 
@@ -84,6 +84,26 @@ async def get_quarantine(
 ) -> Quarantine | None:
     slot = await _find(cluster, repository, quarantine_id, now)
     return None if slot is None else slot.quarantine
+
+
+async def find_next_expiry(
+    cluster: Cluster, repository: RepositoryName, now: datetime
+) -> datetime | None:
+    routing = routing_of(repository)
+    expires = {"exists": {"field": "expires_at"}}
+    answer = await cluster.connection.search(
+        cluster.layout.quarantines,
+        {
+            "size": 1,
+            "query": {"bool": {"filter": [_query_of(QuarantineQuery(repository, now)), expires]}},
+            "sort": [{"expires_at": "asc"}],
+            "track_total_hits": False,
+            "_source": False,
+        },
+        routing=routing,
+    )
+    hits = answer["hits"]["hits"]
+    return from_microseconds(hits[0]["sort"][0]) if hits else None
 
 
 async def add_quarantine(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 
 from indexing.models.arrivals import ArrivalKey, Arrivals
 from indexing.models.changes import Changed
@@ -46,6 +46,7 @@ from indexing.store.elasticsearch import (
 from indexing.store.elasticsearch.client.connection import Connection
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived import refresh
+from indexing.store.elasticsearch.derived.row_filling import fill_rows
 from indexing.store.elasticsearch.event_writing import EventWriter
 from indexing.store.elasticsearch.indices import prune_runs
 from indexing.store.elasticsearch.indices.cluster_settings import warn_of_settings
@@ -87,15 +88,17 @@ class ElasticsearchStore(ElasticsearchInsights, Store):
         """
         connection = Connection(urls, api_key)
         layout = Layout(prefix)
+        control = Control(connection, layout)
+        slices, leases = TimeSlices(connection, layout), RefreshLeases(connection, layout)
+        cluster = Cluster(connection, layout, control, slices, leases)
         try:
             await ensure_layout(connection, layout)
+            await fill_rows(cluster, datetime.now(UTC))
             await warn_of_settings(connection)
         except BaseException:
             await connection.close()
             raise
-        control = Control(connection, layout)
-        slices, leases = TimeSlices(connection, layout), RefreshLeases(connection, layout)
-        return cls(Cluster(connection, layout, control, slices, leases))
+        return cls(cluster)
 
     async def close(self) -> None:
         await self._cluster.connection.close()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from indexing.health.rollup_text import is_readable
 from indexing.models.repositories import Repository
 from indexing.models.tests import (
     METADATA_FIELDS,
@@ -19,6 +20,7 @@ from indexing.names import RepositoryName
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.pull_requests import pull_document, pull_of
 from indexing.store.elasticsearch.repositories import document_id, repository_of
+from indexing.store.row_values import RowValues
 from indexing.timestamps import microseconds_or_none, moment_or_none
 
 # These moments outlive their executions.
@@ -39,14 +41,21 @@ class JobRollup:
     text: str
 
 
+class StoredRow(NamedTuple):
+    """What a row of the identity index has beside its names; `filepath` is that of the test."""
+
+    values: RowValues
+    filepath: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class StoredTest:
     """The content of a test's document.
 
     `branch` is the default branch that `health` was derived from; first and last failure and
     success are invalid for another branch. `identities` are the (pipeline, job) pairs of its rows
-    in the identity index, those of deleted rows included. `counts` are the executions of each row,
-    None for a deleted one; an identity is missing if its row may be any.
+    in the identity index, those of deleted rows included. `rows` are the values of each row, None
+    for a deleted one; an identity is missing if its row may be any.
     `rollups` are of that branch; None if they were never computed.
     """
 
@@ -55,7 +64,7 @@ class StoredTest:
     health: TestHealth = field(default_factory=TestHealth)
     metadata: TestMetadata = field(default_factory=TestMetadata)
     identities: tuple[tuple[str, str], ...] = ()
-    counts: Mapping[tuple[str, str], int | None] = field(default_factory=dict)
+    rows: Mapping[tuple[str, str], StoredRow | None] = field(default_factory=dict)
     rollups: tuple[JobRollup, ...] | None = None
 
     def bounds_on(self, branch: str) -> TestHealth:
@@ -128,7 +137,10 @@ def source_of(test: StoredTest, test_id: str, routing: str) -> dict[str, Any]:
         "last_success_at": microseconds_or_none(health.last_success_at),
         "metadata": {name: getattr(test.metadata, name) for name in METADATA_FIELDS},
         "identities": test.identities,
-        "counts": [[*identity, count] for identity, count in test.counts.items()],
+        "rows": [
+            [*identity, None if row is None else (tuple(row.values), row.filepath)]
+            for identity, row in test.rows.items()
+        ],
         "rollups": None
         if test.rollups is None
         else [[each.pipeline_name, each.job_name, each.merged, each.text] for each in test.rollups],
@@ -154,13 +166,17 @@ def test_of(source: Mapping[str, Any]) -> StoredTest:
         TestMetadata(**source["metadata"]),
         tuple((pipeline, job) for pipeline, job in source["identities"]),
         # Earlier releases did not keep them.
-        {(pipeline, job): count for pipeline, job, count in source.get("counts", ())},
+        {
+            (pipeline, job): None if values is None else StoredRow(RowValues(*values[0]), values[1])
+            for pipeline, job, values in source.get("rows", ())
+        },
         _rollups_of(source.get("rollups")),
     )
 
 
 def _rollups_of(source: Sequence[Sequence[Any]] | None) -> tuple[JobRollup, ...] | None:
-    if source is None:
+    # Those of an earlier release have to be computed again.
+    if source is None or not all(is_readable(text.encode()) for *_, text in source):
         return None
     return tuple(
         JobRollup(pipeline, job, tuple(merged), text) for pipeline, job, merged, text in source

@@ -12,8 +12,10 @@ from typing import Any, Final
 from indexing.models.changes import AnswerChanges
 from indexing.models.tests import METADATA_FIELDS
 from indexing.names import RepositoryName
+from indexing.store.sqlite.metrics import METRICS_COLUMNS
 from indexing.store.sqlite.tests import HEALTH_COLUMNS
 
+_ROW: Final = ", ".join(METRICS_COLUMNS)
 _DETAIL: Final = ", ".join(f"t.{column}" for column in (*HEALTH_COLUMNS, *METADATA_FIELDS))
 
 
@@ -59,7 +61,7 @@ def _read(connection: sqlite3.Connection, test: int) -> _Shown:
         uuid.UUID(bytes=test_id),
         tuple(detail),
         connection.execute(
-            "SELECT id, executions_count FROM identities WHERE test = ? ORDER BY id", (test,)
+            f"SELECT id, {_ROW} FROM identities WHERE test = ? ORDER BY id", (test,)
         ).fetchall(),
         connection.execute(
             "SELECT id, reason, is_recovered FROM quarantines"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from datetime import datetime
 from functools import partial
 
 from indexing.models.failures import Failure, FailureDetail, FailureKey, FailureQuery
@@ -20,6 +21,7 @@ from indexing.store.sqlite import (
     health_reports,
     listed_executions,
     listed_runs,
+    quarantines,
 )
 from indexing.store.sqlite.connections import Connections
 
@@ -29,6 +31,11 @@ class SqliteInsights(InsightReader):
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
+
+    async def find_next_expiry(self, repository: RepositoryName, now: datetime) -> datetime | None:
+        return await self._connections.read(
+            partial(quarantines.find_next_expiry, repository=repository, now=now)
+        )
 
     async def list_executions(
         self, query: ExecutionQuery, anchor: Anchor[ExecutionKey], limit: int

@@ -32,7 +32,7 @@ from indexing.store.sqlite.quarantine_changes import (
 )
 from indexing.store.sqlite.refresh import find_last_evidence, refresh_quarantines
 from indexing.store.sqlite.repositories import ensure_repository, require_repository_id
-from indexing.timestamps import microseconds_or_none, to_microseconds
+from indexing.timestamps import microseconds_or_none, moment_or_none, to_microseconds
 
 _IN_FORCE: Final = "q.removed_at IS NULL AND (q.expires_at IS NULL OR q.expires_at > ?)"
 
@@ -91,6 +91,19 @@ def get_quarantine(
         (quarantine_id.bytes, repository.key, to_microseconds(now)),
     ).fetchone()
     return None if row is None else quarantine_of(row)
+
+
+def find_next_expiry(
+    connection: sqlite3.Connection, repository: RepositoryName, now: datetime
+) -> datetime | None:
+    row = connection.execute(
+        "SELECT min(q.expires_at) FROM quarantines q INDEXED BY quarantines_by_expiry"
+        " JOIN repositories r ON r.id = q.repository_id"
+        " WHERE r.key = ? AND q.removed_at IS NULL AND q.expires_at IS NOT NULL"
+        " AND q.expires_at > ?",
+        (repository.key, to_microseconds(now)),
+    ).fetchone()
+    return moment_or_none(row[0])
 
 
 def add_quarantine(

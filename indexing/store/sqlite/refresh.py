@@ -22,13 +22,9 @@ from indexing.quarantine.ruling import Conditions
 from indexing.store.sqlite.answers import noted
 from indexing.store.sqlite.auto_quarantine import apply_rules
 from indexing.store.sqlite.columns import text_of_pull
+from indexing.store.sqlite.metrics import store_metrics
 from indexing.store.sqlite.observations import OnBranch, read_since, read_until
-from indexing.store.sqlite.rollups import (
-    RollupsOfTest,
-    read_final_until,
-    read_rollups,
-    store_rollups,
-)
+from indexing.store.sqlite.rollups import read_final_until, read_rollups, store_rollups
 from indexing.store.sqlite.tests import HEALTH_COLUMNS, health_of
 from indexing.timestamps import microseconds_or_none, to_microseconds
 
@@ -96,7 +92,11 @@ def _refresh(
     judgement = judge_test(by_job, rollups.fresh)
     if rollups.fresh or recompute:
         _store_judgement(connection, test, judgement)
-    _store_counts(connection, rollups, judgement)
+    store_metrics(
+        connection,
+        {each.identity: each.row for each in rollups.identities},
+        {each.identity: judgement.rows.get(each.job) for each in rollups.identities},
+    )
     if auto_quarantine:
         newest_of_all = find_newest(by_job.values()).newest_at if by_job else None
 
@@ -117,18 +117,6 @@ def _refresh(
             conditions=Conditions(bool(ignore_broken), quarantine_after),
         )
     _update_recovery(connection, test, None if recompute else rollups.unmerged)
-
-
-def _store_counts(
-    connection: sqlite3.Connection, rollups: RollupsOfTest, judgement: Judgement
-) -> None:
-    """Update the counts of the search, which four indexes contain, where they changed."""
-    for each in rollups.identities:
-        count = judgement.executions_counts.get(each.job)
-        if count != each.executions_count:
-            connection.execute(
-                "UPDATE identities SET executions_count = ? WHERE id = ?", (count, each.identity)
-            )
 
 
 def _store_judgement(connection: sqlite3.Connection, test: int, judgement: Judgement) -> None:

@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from indexing.health.merging import InexactMergeError, build_rollup, merge_rollup
 from indexing.health.observations import Observation
@@ -19,6 +19,7 @@ from indexing.health.rollups import DailyRollup, Rollup
 from indexing.health.rules import Job
 from indexing.health.thresholds import WINDOW
 from indexing.health.window import day_of
+from indexing.store.sqlite.metrics import METRICS_COLUMNS
 from indexing.store.sqlite.observations import OnBranch, read_identity, read_unmerged
 from indexing.timestamps import to_microseconds
 
@@ -28,6 +29,7 @@ _FINAL_UNTIL: Final = "rollups_final_until"
 _NEVER: Final = -(2**40)
 _FOREVER: Final = 2**63 - 1
 
+_ROW: Final = ", ".join(f"i.{column}" for column in METRICS_COLUMNS)
 _COLUMNS: Final = ", ".join(DailyRollup._fields)
 _PUT_DAY: Final = (
     f"INSERT OR REPLACE INTO daily_rollups (identity, {_COLUMNS})"
@@ -39,12 +41,13 @@ _PUT_DAY: Final = (
 class IdentityRollup:
     """The roll-up of one identity after a merge or a computation.
 
-    `days` are those to write; with `is_whole`, they are all that the executions give.
+    `row` are its stored `METRICS_COLUMNS`. `days` are those to write; with `is_whole`, they are all
+    that the executions give.
     """
 
     identity: int
     job: Job
-    executions_count: int | None
+    row: tuple[Any, ...]
     rollup: Rollup | None
     days: Sequence[DailyRollup] = ()
     is_changed: bool = False
@@ -103,14 +106,14 @@ def read_rollups(connection: sqlite3.Connection, test: int, *, recompute: bool) 
     identities: list[IdentityRollup] = []
     fresh: list[Observation] = []
     rows = connection.execute(
-        "SELECT i.id, i.pipeline_name, i.job_name, i.executions_count, r.branch, r.state"
+        f"SELECT i.id, i.pipeline_name, i.job_name, r.branch, r.state, {_ROW}"
         " FROM identities i LEFT JOIN rollups r ON r.identity = i.id WHERE i.test = ?",
         (test,),
     ).fetchall()
-    for identity, pipeline, job, count, rolled_branch, state in rows:
+    for identity, pipeline, job, rolled_branch, state, *row in rows:
         other = rolled_branch is not None and rolled_branch != branch
         before = None if state is None else read_rollup(state)
-        of_identity = IdentityRollup(identity, (pipeline, job), count, before)
+        of_identity = IdentityRollup(identity, (pipeline, job), tuple(row), before)
         arrived = new.get(identity, [])
         if not (recompute or other or state is None):
             if not arrived:
@@ -128,7 +131,7 @@ def read_rollups(connection: sqlite3.Connection, test: int, *, recompute: bool) 
             IdentityRollup(
                 identity,
                 (pipeline, job),
-                count,
+                tuple(row),
                 rollup,
                 days,
                 is_changed=True,
@@ -203,9 +206,7 @@ def _merge(
         rollup, days = merge_rollup(before.rollup, arrived, has_earlier)
     except InexactMergeError:
         return None
-    return IdentityRollup(
-        before.identity, before.job, before.executions_count, rollup, days, is_changed=True
-    )
+    return IdentityRollup(before.identity, before.job, before.row, rollup, days, is_changed=True)
 
 
 def _earlier_finder(

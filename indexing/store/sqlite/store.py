@@ -51,6 +51,7 @@ from indexing.store.sqlite import (
     executions,
     keys,
     maintenance,
+    metrics_filling,
     prune_runs,
     quarantine_changes,
     quarantines,
@@ -66,7 +67,7 @@ from indexing.store.sqlite.event_plan import make_plan
 from indexing.store.sqlite.insights import SqliteInsights
 from indexing.store.sqlite.pace import TRANSACTION_SECONDS, Pace
 from indexing.store.sqlite.search import pages
-from indexing.store.sqlite.search.pages import choose_strategy
+from indexing.store.sqlite.search.strategy import choose_strategy
 
 # Rows in one transaction of long work: some tenths of a second, so that other writers can run.
 _TESTS_A_STEP: Final = 200
@@ -85,7 +86,13 @@ class SqliteStore(SqliteInsights, Store):
     @classmethod
     async def open(cls, path: Path) -> SqliteStore:
         """Open the file, creating it if needed; raise `StoreError` if it cannot be used."""
-        return cls(Connections.open(path))
+        connections = Connections.open(path)
+        if not await connections.read(metrics_filling.is_filled):
+            # An earlier release has stored rows without them.
+            fill = partial(metrics_filling.fill_some, limit=_TESTS_A_STEP)
+            while await connections.write(fill):
+                pass
+        return cls(connections)
 
     async def close(self) -> None:
         await self._connections.close()

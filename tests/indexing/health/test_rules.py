@@ -45,6 +45,10 @@ def seen(
     )
 
 
+def counts_of(judged: Judgement) -> dict[tuple[str, str], int]:
+    return {job: metrics.executions_count for job, metrics in judged.rows.items()}
+
+
 def history(letters: str, *, job: tuple[str, str] = UNIT, days_ago: float = 0) -> list[Observation]:
     """Six commits a day, the newest one so many days ago; `X` is a commit that flaked."""
     return [
@@ -139,17 +143,17 @@ def test_the_window_holds_exactly_thirty_whole_days() -> None:
     last_of_the_day = seen("P", midnight + timedelta(days=1, microseconds=-1))
     judged = judge([old, last_of_the_day], flaky_detection=True)
     assert judged.health.failure_ratio == 0.5
-    assert judged.executions_counts == {UNIT: 2}
+    assert counts_of(judged) == {UNIT: 2}
     older = seen("F", midnight - timedelta(days=29, microseconds=1), commit="c1")
     judged = judge([older, seen("P", midnight)], flaky_detection=True)
     assert judged.health.failure_ratio == 0
-    assert judged.executions_counts == {UNIT: 1}
+    assert counts_of(judged) == {UNIT: 1}
 
 
 def test_the_window_of_the_year_1_is_no_error() -> None:
     beginning = datetime(1, 1, 1, tzinfo=UTC)
     judged = judge([seen("F", beginning)], flaky_detection=True)
-    assert judged.executions_counts == {UNIT: 1}
+    assert counts_of(judged) == {UNIT: 1}
 
 
 def test_skips_are_counted_and_end_the_window_but_are_no_evidence() -> None:
@@ -157,7 +161,7 @@ def test_skips_are_counted_and_end_the_window_but_are_no_evidence() -> None:
         [seen("P"), seen("S", after(days=31)), seen("P", after(days=2), job=SMOKE)],
         flaky_detection=True,
     )
-    assert judged.executions_counts == {UNIT: 1, SMOKE: 1}
+    assert counts_of(judged) == {UNIT: 1, SMOKE: 1}
     assert judged.health.last_conclusion == "skipped"
     assert judged.health.success_ratio == 1.0
 
@@ -176,7 +180,7 @@ def test_an_infrastructure_failure_is_no_evidence_but_happened() -> None:
         last_failure_at=after(days=1),
         last_success_at=NOON,
     )
-    assert judged.executions_counts == {UNIT: 2}
+    assert counts_of(judged) == {UNIT: 2}
 
 
 def test_first_and_last_outlive_the_executions_behind_them() -> None:
@@ -270,7 +274,7 @@ def test_what_is_derived_holds_together(found: list[Observation], detection: boo
     assert health.success_ratio + health.failure_ratio in (0, pytest.approx(1))
     assert 0 <= health.flakiness_ratio <= 1
     assert detection or health.health_status is not HealthStatus.FLAKY
-    assert sum(judged.executions_counts.values()) <= len(found)
+    assert sum(counts_of(judged).values()) <= len(found)
     again = judge(found, flaky_detection=detection, before=health)
     assert again == judged
 
@@ -280,7 +284,7 @@ def test_what_is_derived_holds_together(found: list[Observation], detection: boo
 def test_time_alone_changes_nothing(found: list[Observation], days: int) -> None:
     def verdict(judged: Judgement) -> tuple[object, ...]:
         health = judged.health
-        return (health.health_status, health.failure_ratio, judged.executions_counts)
+        return (health.health_status, health.failure_ratio, counts_of(judged))
 
     later = [replace(o, finished_at=o.finished_at + timedelta(days=days)) for o in found]
     assert verdict(judge(later, flaky_detection=True)) == verdict(

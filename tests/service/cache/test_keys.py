@@ -12,7 +12,7 @@ import pytest
 from indexing.models.events import EventQuery, Outcome
 from indexing.models.paging import Anchor, Page
 from indexing.models.quarantines import QuarantineKey, QuarantineQuery, QuarantineSource
-from indexing.models.tests import IdentityKey, TestQuery, TestSort
+from indexing.models.tests import HealthStatus, IdentityKey, TestQuery, TestSort
 from indexing.store.interface import Reader
 from service.cache.memory import MemoryBackend
 from service.cache.reader import CachedReaders, filters_of
@@ -34,6 +34,12 @@ OTHER_SEARCH: Final[Mapping[str, object]] = {
     "pipelines_excluded": ("ci",),
     "jobs": ("ci",),
     "jobs_excluded": ("ci",),
+    "patterns_excluded": ("ci",),
+    "filepaths": ("ci",),
+    "health": (HealthStatus.FLAKY,),
+    "health_excluded": (HealthStatus.FLAKY,),
+    "quarantined": False,
+    "with_metrics": True,
 }
 OTHER_LIST: Final[Mapping[str, object]] = {
     "repository": FOREIGN,
@@ -74,6 +80,9 @@ class CountingReader:
     list_quarantines = search_tests
     list_events = search_tests
 
+    async def find_next_expiry(self, *_: object) -> None:
+        return None
+
 
 def other(queries: Mapping[str, object], query: Any) -> list[Any]:
     return [query, *(replace(query, **{name: value}) for name, value in queries.items())]
@@ -82,7 +91,7 @@ def other(queries: Mapping[str, object], query: Any) -> list[Any]:
 @pytest.mark.parametrize(
     ("query", "others", "but"),
     [
-        (TestQuery, OTHER_SEARCH, set[str]()),
+        (TestQuery, OTHER_SEARCH, OF_TIME),
         (QuarantineQuery, OTHER_LIST, OF_TIME),
         (EventQuery, OTHER_LOG, OF_RANGE),
     ],

@@ -45,7 +45,8 @@ moments = st.datetimes(timezones=st.just(UTC))
 windows = st.none() | st.builds(Window, moments, moments)
 names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
 counts = st.integers(0, 2**40)
-identities = st.builds(IdentityKey, counts, names, names, names)
+sort_values = st.none() | st.integers(-(2**62), 2**62) | st.floats(0, 1)
+identities = st.builds(IdentityKey, counts, names, names, names, sort_values)
 event_keys = st.builds(EventKey, moments, st.integers(0, 2**63 - 1))
 quarantine_keys = st.builds(QuarantineKey, moments, st.uuids())
 
@@ -79,13 +80,16 @@ def test_a_place_in_the_search_comes_back(key: IdentityKey) -> None:
     assert round_trip(IDENTITY_KEYS, Position(place)) == Position(place)
 
 
-@given(st.lists(st.integers(1, 700), min_size=3, max_size=3), st.sampled_from("aé中🚀"))
+@given(
+    st.lists(st.integers(1, 700), min_size=3, max_size=3), st.sampled_from("aé中🚀"), sort_values
+)
 def test_long_names_are_referred_to_and_never_make_a_long_cursor(
-    lengths: list[int], letter: str
+    lengths: list[int], letter: str, value: float | None
 ) -> None:
-    key = IdentityKey(3, *(letter * length for length in lengths))
+    test, pipeline, job = (letter * length for length in lengths)
+    key = IdentityKey(3, test, pipeline, job, value)
     place = place_identity(key, b"i" * 16)
-    assert place in {key, IdentityReference(3, b"i" * 16)}
+    assert place in {key, IdentityReference(3, b"i" * 16, value)}
     assert round_trip(IDENTITY_KEYS, Position(place)).key == place
 
 

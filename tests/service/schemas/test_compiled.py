@@ -23,6 +23,7 @@ from indexing.models.tests import (
 from indexing.models.tests import (
     TestIdentity as Row,
 )
+from indexing.models.tests import TestMetrics as Metrics
 from indexing.names import RepositoryName
 from indexing.timestamps import from_microseconds
 from service.http.field_errors import FieldError
@@ -74,12 +75,22 @@ details = st.builds(
     ),
     metadata=st.builds(TestMetadata, *[st.none() | texts] * 5),
 )
-identities = st.builds(
-    Row,
-    st.binary(),
-    st.uuids(),
-    st.builds(IdentityKey, st.integers(), texts, texts, texts),
+keys = st.builds(IdentityKey, st.integers(), texts, texts, texts)
+metrics = st.builds(
+    Metrics,
+    st.sampled_from(HealthStatus),
+    st.integers(0, 2**63 - 1),
+    st.integers(0, 2**63 - 1),
+    ratios,
+    ratios,
+    st.none() | st.floats(0, 1e9),
+    st.none() | moments,
+    st.none() | moments,
+    st.lists(st.sampled_from(["passed", "failed", "flaky"]), max_size=3).map(tuple),
+    st.booleans(),
 )
+identities = st.builds(Row, st.binary(), st.uuids(), keys)
+measured = st.builds(Row, st.binary(), st.uuids(), keys, metrics)
 quarantines = st.builds(
     Quarantine,
     key=st.builds(QuarantineKey, moments, st.uuids()),
@@ -104,6 +115,14 @@ def test_a_test_detail_is_encoded_as_its_schema_dumps_it(detail: TestDetail) -> 
 
 @given(st.lists(identities, max_size=3), st.integers(1, 100))
 def test_a_search_page_is_encoded_as_its_schema_dumps_it(rows: list[Row], per_page: int) -> None:
+    page = Rows(rows, len(rows), per_page)
+    without = ("tests.metrics",)
+    dumped = TestPageAnswer(exclude=without).dump(page)
+    assert compile_encoder(TestPageAnswer, without=without)(page) == orjson.dumps(dumped)
+
+
+@given(st.lists(measured, max_size=3), st.integers(1, 100))
+def test_a_search_page_with_metrics_too(rows: list[Row], per_page: int) -> None:
     page = Rows(rows, len(rows), per_page)
     assert compile_encoder(TestPageAnswer)(page) == dump(TestPageAnswer, page)
 

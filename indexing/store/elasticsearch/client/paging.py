@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
@@ -30,7 +30,8 @@ class List:
 
     `order` is the sort key and ends in a field that is unique in the list. All fields sort in the
     same direction. Rows are built from `fields` of the documents. With `column`, rows are built
-    from the values of `order` and that column, which needs no access to the documents.
+    from the values of `order` and that column, which needs no access to the documents. `missing`
+    has the values of documents without these fields.
     """
 
     index: str
@@ -40,6 +41,7 @@ class List:
     ascending: bool
     fields: tuple[str, ...]
     column: str | None = None
+    missing: Mapping[str, float] = field(default_factory=dict)
 
     def body(self, *, backward: bool, after: Sequence[Any] | None, size: int) -> dict[str, Any]:
         """Return the search for `size` rows beyond `after`, or from an end of the list."""
@@ -47,7 +49,12 @@ class List:
         body: dict[str, Any] = {
             "size": size,
             "query": self.query,
-            "sort": [{field: direction} for field in self.order],
+            "sort": [
+                {name: {"order": direction, "missing": self.missing[name]}}
+                if name in self.missing
+                else {name: direction}
+                for name in self.order
+            ],
             "track_total_hits": False,
         }
         if self.column is None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from indexing.health.rules import judge_rollups
+from indexing.health.rules import Job, judge_rollups
 from indexing.identifiers import derive_identity_id
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client.bulk import Action, Operation
@@ -14,7 +14,8 @@ from indexing.store.elasticsearch.client.connection import Version
 from indexing.store.elasticsearch.derived.auto_quarantine import Judged, Rules
 from indexing.store.elasticsearch.derived.rollups import RollupsOfTest
 from indexing.store.elasticsearch.search.query import key_of
-from indexing.store.elasticsearch.tests import StoredTest, source_of
+from indexing.store.elasticsearch.tests import StoredRow, StoredTest, source_of
+from indexing.store.row_values import RowValues
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ class Result:
     before: StoredTest
     version: Version
     after: StoredTest
+    after_rows: Mapping[Job, StoredRow | None]
     whole: bool
 
     @classmethod
@@ -45,9 +47,8 @@ class Result:
         is_held: bool,
     ) -> Result:
         after = _derive(test, rules, before)
-        return cls(
-            test, rules, before, version, after if is_held else replace(after, counts={}), whole
-        )
+        stored = after if is_held else replace(after, rows={})
+        return cls(test, rules, before, version, stored, after.rows, whole)
 
     @property
     def is_changed(self) -> bool:
@@ -74,12 +75,12 @@ class Result:
 
         `version` is that of the test's document.
         """
-        counts = self.test.judgement.executions_counts
         routing = self.rules.executions.routing
         guard = {"version": version, "version_type": "external_gte"}
         for pipeline, job in self._changed_rows():
             source = None
-            if (pipeline, job) in counts:
+            row = self.after_rows[pipeline, job]
+            if row is not None:
                 source = {
                     "repository_id": routing,
                     "key": key_of(routing, self.test.test_name),
@@ -87,7 +88,8 @@ class Result:
                     "test_name": self.test.test_name,
                     "pipeline_name": pipeline,
                     "job_name": job,
-                    "executions_count": counts[pipeline, job],
+                    **row.values._asdict(),
+                    "file_key": None if row.filepath is None else key_of(routing, row.filepath),
                 }
             action: Action = "delete" if source is None else "index"
             row_id = row_id_of(self.rules.repository.name, self.test.test_name, pipeline, job)
@@ -95,10 +97,9 @@ class Result:
                 yield Operation(action, index, row_id, routing, source, guard)
 
     def _changed_rows(self) -> Iterator[tuple[str, str]]:
-        counts = self.test.judgement.executions_counts
-        before = self.before.counts
-        for identity in self.after.identities:
-            if self.whole or identity not in before or before[identity] != counts.get(identity):
+        before = self.before.rows
+        for identity, row in self.after_rows.items():
+            if self.whole or identity not in before or before[identity] != row:
                 yield identity
 
 
@@ -127,13 +128,19 @@ def judge_test(
 
 def _derive(test: Judged, rules: Rules, before: StoredTest) -> StoredTest:
     # Keep former identities: if a kill prevents the delete of a row, the next refresh repeats it.
-    identities = dict.fromkeys([*before.identities, *test.judgement.executions_counts])
+    rows = test.judgement.rows
+    identities = dict.fromkeys([*before.identities, *rows])
     return StoredTest(
         test.test_name,
         rules.repository.default_branch,
         test.judgement.health,
         test.judgement.metadata,
         tuple(identities),
-        {each: test.judgement.executions_counts.get(each) for each in identities},
+        {
+            each: StoredRow(RowValues.of(rows[each]), test.judgement.metadata.filepath)
+            if each in rows
+            else None
+            for each in identities
+        },
         test.rollups.stored_as(),
     )

@@ -12,16 +12,17 @@ from typing import Any, Final
 
 # Increase it with every change of a mapping or of a field's meaning; `upgrade` says how to migrate
 # indices of an earlier version.
-LAYOUT_VERSION: Final = 4
+LAYOUT_VERSION: Final = 5
 
 # Increase it with every change of a template, and so with every change of the layout.
-TEMPLATES_VERSION: Final = 5
+TEMPLATES_VERSION: Final = 6
 
 # Older servers lack features that this backend uses, or respond differently.
 MIN_SERVER_MAJOR: Final = 9
 
 _KEYWORD: Final = {"type": "keyword"}
 _LONG: Final = {"type": "long"}
+_DOUBLE: Final = {"type": "double"}
 # For sorting only, not searchable.
 _ORDER_ONLY: Final = {"type": "keyword", "index": False}
 
@@ -39,6 +40,8 @@ CONTROL_MAPPING: Final = {
 TESTS_MAPPING: Final = {"repository_id": _KEYWORD, "test_id": _KEYWORD}
 
 # `key` is repository_id + NUL + test_name: a glob on it scans only the terms of that repository.
+# `file_key` is the same of the file of the test. `health_status` is a number, in the order of the
+# search.
 IDENTITIES_MAPPING: Final = {
     "repository_id": _KEYWORD,
     "key": _KEYWORD,
@@ -47,6 +50,13 @@ IDENTITIES_MAPPING: Final = {
     "pipeline_name": _KEYWORD,
     "job_name": _KEYWORD,
     "executions_count": _LONG,
+    "file_key": _KEYWORD,
+    "health_status": _LONG,
+    "failed_executions_count": _LONG,
+    "failure_ratio": _DOUBLE,
+    "flakiness_ratio": _DOUBLE,
+    "mean_duration": _LONG,
+    "last_failure_at": _LONG,
 }
 
 # One document for each slot: a test and a branch pattern. `quarantine_id` exists only while a

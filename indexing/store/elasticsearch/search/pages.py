@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from indexing import globs
 from indexing.glob_set import GlobSet
 from indexing.identifiers import derive_identity_id, derive_test_id
 from indexing.models.paging import Anchor, Page
-from indexing.models.tests import IdentityKey, TestIdentity, TestQuery
+from indexing.models.tests import VALUE_SORTS, IdentityKey, TestIdentity, TestQuery, TestSort
 from indexing.names import RepositoryName
 from indexing.pauses import Pause
 from indexing.store.elasticsearch.client import paging
 from indexing.store.elasticsearch.client.connection import TooComplexError
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
+from indexing.store.elasticsearch.search.quarantined import mark_quarantined
 from indexing.store.elasticsearch.search.query import (
+    MISSING,
     ORDERS,
     Width,
     choose_width,
@@ -26,6 +28,14 @@ from indexing.store.elasticsearch.search.query import (
     make_query,
     values_of,
 )
+from indexing.store.row_values import RowValues
+
+# The stored metrics, and what an earlier release that still writes leaves out.
+METRICS_FIELDS: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(RowValues._fields),
+    **MISSING,
+    "latest_verdicts": "",
+}
 
 _COUNT: Final = "executions_count"
 _KEY_FIELDS: Final = (_COUNT, "test_name", "pipeline_name", "job_name")
@@ -57,6 +67,9 @@ async def _search(
     routing = routing_of(query.repository)
     key = anchor.key
     exact = width is Width.EXACT
+    # Without the documents, if all that a row needs is in columns.
+    whole = exact or query.with_metrics
+    metrics = METRICS_FIELDS if query.with_metrics else ()
     page, _ = await paging.read_page(
         cluster.connection,
         paging.List(
@@ -65,16 +78,17 @@ async def _search(
             query=make_query(query, routing, width=width),
             order=ORDERS[query.sort],
             ascending=not query.descending,
-            fields=("test_id", *_KEY_FIELDS),
-            column=None if exact else _COUNT,
+            fields=("test_id", *dict.fromkeys((*_KEY_FIELDS, *metrics))),
+            column=None if whole else _COUNT,
+            missing=MISSING,
         ),
-        _row_of if exact else partial(_row_of_values, query),
+        partial(_row_of if whole else _row_of_values, query),
         beside=None if key is None else _beside(query, key),
         backward=anchor.backward,
         limit=limit,
         keep=None if exact else partial(_keep_matching, query, GlobSet(query.patterns)),
     )
-    return page
+    return await mark_quarantined(cluster, query, page) if query.with_metrics else page
 
 
 async def find_identity(
@@ -92,8 +106,10 @@ def _beside(query: TestQuery, key: IdentityKey) -> paging.Beside:
     identity_id = derive_identity_id(
         query.repository, key.test_name, key.pipeline_name, key.job_name
     )
-    # The same row with another count has another place in the order.
-    count = {"term": {"executions_count": key.executions_count}}
+    # The same row with another value has another place in the order.
+    sorted_by: TestSort = query.sort if query.sort in VALUE_SORTS else TestSort.EXECUTIONS_COUNT
+    value = key.executions_count if key.value is None else key.value
+    count = {"term": {sorted_by.value: value}}
     itself = {"bool": {"filter": [{"ids": {"values": [identity_id.hex()]}}, count]}}
     return paging.Beside(values_of(key, query.sort), itself)
 
@@ -123,7 +139,7 @@ async def _keep_matching(
 def _row_of_values(query: TestQuery, hit: paging.Hit) -> TestIdentity:
     values = dict(zip(ORDERS[query.sort], hit["sort"], strict=True))
     values[_COUNT] = hit["fields"][_COUNT][0]
-    key = _key_of(values)
+    key = _key_in_order(query, values, hit)
     names = (key.test_name, key.pipeline_name, key.job_name)
     return TestIdentity(
         derive_identity_id(query.repository, *names),
@@ -132,9 +148,23 @@ def _row_of_values(query: TestQuery, hit: paging.Hit) -> TestIdentity:
     )
 
 
-def _row_of(hit: paging.Hit) -> TestIdentity:
+def _row_of(query: TestQuery, hit: paging.Hit) -> TestIdentity:
     source = hit["_source"]
-    return TestIdentity(bytes.fromhex(hit["_id"]), uuid.UUID(source["test_id"]), _key_of(source))
+    metrics = None
+    if query.with_metrics:
+        values = (source.get(field, missing) for field, missing in METRICS_FIELDS.items())
+        metrics = RowValues(*values).metrics(is_quarantined=False)
+    return TestIdentity(
+        bytes.fromhex(hit["_id"]),
+        uuid.UUID(source["test_id"]),
+        _key_in_order(query, source, hit),
+        metrics,
+    )
+
+
+def _key_in_order(query: TestQuery, source: paging.Hit, hit: paging.Hit) -> IdentityKey:
+    key = _key_of(source)
+    return key._replace(value=hit["sort"][0]) if query.sort in VALUE_SORTS else key
 
 
 def _key_of(source: paging.Hit) -> IdentityKey:

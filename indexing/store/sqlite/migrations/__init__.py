@@ -28,6 +28,7 @@ from indexing.store.sqlite.migrations import (
     version_7,
     version_8,
     version_9,
+    version_10,
 )
 
 Migration = Callable[[sqlite3.Connection], None]
@@ -42,4 +43,5 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     version_7.migrate,
     version_8.migrate,
     version_9.migrate,
+    version_10.migrate,
 )

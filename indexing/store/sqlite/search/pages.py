@@ -1,33 +1,40 @@
-"""The test search: the ways to read a page, in order or by candidates, and which to try first."""
+"""The test search: the ways to read a page, in order or by candidates."""
 
 from __future__ import annotations
 
 import sqlite3
 import uuid
-from functools import partial
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import orjson
 
 from indexing import globs
 from indexing.models.paging import Anchor, Page
-from indexing.models.tests import IdentityKey, TestIdentity, TestQuery, TestSort
-from indexing.names import RepositoryName
-from indexing.store.sqlite.keyset import Slice, read_page
-from indexing.store.sqlite.repositories import find_repository_id
-from indexing.store.sqlite.search.plan import (
-    EXACT_MATCH,
-    ORDERS,
-    Narrowing,
-    Sql,
-    candidates,
-    filter_condition,
-    find_narrowing,
-    is_heavy,
-    name_condition,
-    name_range,
-    prefix_bounds,
+from indexing.models.tests import (
+    HEALTH_NUMBERS,
+    VALUE_SORTS,
+    HealthStatus,
+    IdentityKey,
+    TestIdentity,
+    TestQuery,
+    TestSort,
 )
+from indexing.names import RepositoryName
+from indexing.store.row_values import RowValues
+from indexing.store.sqlite.keyset import Slice, read_page
+from indexing.store.sqlite.metrics import METRICS_COLUMNS
+from indexing.store.sqlite.repositories import find_repository_id
+from indexing.store.sqlite.search.conditions import (
+    EXACT_MATCH,
+    Sql,
+    filter_condition,
+    name_condition,
+    narrowing_condition,
+    quarantined_condition,
+)
+from indexing.store.sqlite.search.plan import ORDERS, candidates, name_range, prefix_bounds
 
 # If at most this many tests match, looking them up and sorting them takes less time than walking an
 # index for a page.
@@ -35,45 +42,28 @@ FEW: Final = 400
 
 _KEY_COLUMNS: Final = ("executions_count", "test_name", "pipeline_name", "job_name")
 _EMPTY: Final[Page[TestIdentity]] = Page((), has_previous=False, has_next=False)
+_HEALTHY: Final = HEALTH_NUMBERS[HealthStatus.HEALTHY]
+# Orders in which an index has the rows of one health status beside each other.
+_BY_STATUS: Final = frozenset(
+    {TestSort.HEALTH_STATUS, TestSort.TEST_NAME, TestSort.EXECUTIONS_COUNT}
+)
 
 
-Plan: TypeAlias = partial[Page[TestIdentity] | None]
-LastPlan: TypeAlias = partial[Page[TestIdentity]]
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An index to read, and the condition that its rows are in the search, which it contains."""
+
+    index: str
+    presence: str = "executions_count IS NOT NULL"
+
+    @property
+    def text(self) -> str:
+        return f"identities i INDEXED BY {self.index}"
 
 
-class Strategy(NamedTuple):
-    """Plans for the same page, each of which takes a connection, in the order to try them.
-
-    `last` always applies. `briefly`: the first plan is best when it is short, and useless
-    otherwise. `is_slow`: `last` is the only plan, and it takes too long for the event loop.
-    """
-
-    last: LastPlan
-    plans: tuple[Plan | LastPlan, ...] = ()
-    briefly: bool = False
-    is_slow: bool = False
-
-
-def choose_strategy(query: TestQuery, anchor: Anchor[IdentityKey], limit: int) -> Strategy:
-    """Choose the plans for a page. Nothing is read here.
-
-    Which plan is best shows only in the reading, so all but the last are tried within a budget.
-    """
-    by_candidates = partial(search_candidates, query=query, anchor=anchor, limit=limit)
-    if all(globs.is_literal(pattern) for pattern in query.patterns):
-        return Strategy(by_candidates)
-    if any(is_heavy(pattern) for pattern in query.patterns):
-        return Strategy(by_candidates, is_slow=True)
-    few = partial(search_few, query=query, anchor=anchor, limit=limit)
-    in_order = partial(search_in_order, query=query, anchor=anchor, limit=limit)
-    match find_narrowing(query):
-        case Narrowing.NOTHING:
-            return Strategy(in_order, briefly=True)
-        case Narrowing.RANGES:
-            return Strategy(by_candidates, (few, in_order))
-        case Narrowing.TRIGRAMS:
-            # Intersecting trigrams takes longer than finding a page if many names match.
-            return Strategy(by_candidates, (in_order, few, in_order), briefly=True)
+_BY_TEST: Final = Source("identities_by_test")
+_BY_NAME: Final = Source("identities_by_test_name")
+_BY_HEALTH: Final = Source("identities_by_health_status", "health_status IS NOT NULL")
 
 
 def add_functions(connection: sqlite3.Connection) -> None:
@@ -88,8 +78,11 @@ def search_in_order(
     repository_id = find_repository_id(connection, query.repository)
     if repository_id is None:
         return _EMPTY
-    source = Sql(f"identities i INDEXED BY identities_by_{query.sort.value}")
-    return _page(connection, query, anchor, limit, repository_id, source, Sql(""))
+    if query.sort is TestSort.HEALTH_STATUS or (
+        query.health_numbers is not None and query.sort in _BY_STATUS
+    ):
+        return _StatusWalk(connection, query, repository_id).page(anchor, limit)
+    return _Rows(connection, query, repository_id, _source_of(query.sort)).page(anchor, limit)
 
 
 def search_candidates(
@@ -102,9 +95,23 @@ def search_candidates(
     narrow = candidates(query, repository_id)
     if narrow is None:
         return search_in_order(connection, query, anchor, limit)
-    source = Sql("identities i INDEXED BY identities_by_test")
     narrowed = Sql(f" AND i.test IN ({narrow.text})", narrow.values)
-    return _page(connection, query, anchor, limit, repository_id, source, narrowed)
+    return _Rows(connection, query, repository_id, _BY_TEST, narrowed).page(anchor, limit)
+
+
+def search_narrowed(
+    connection: sqlite3.Connection, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
+) -> Page[TestIdentity]:
+    """Look up and sort what the filters beside the names leave; the cost is its number."""
+    repository_id = find_repository_id(connection, query.repository)
+    if repository_id is None:
+        return _EMPTY
+    narrowed = narrowing_condition(query, repository_id)
+    source = _BY_TEST
+    if narrowed is None:
+        # The filters name the health statuses too.
+        source, narrowed = _BY_HEALTH, Sql("")
+    return _Rows(connection, query, repository_id, source, narrowed).page(anchor, limit)
 
 
 def search_few(
@@ -119,7 +126,7 @@ def search_few(
         return _EMPTY
     between = name_range(query)
     if between is not None:
-        source = Sql("identities i INDEXED BY identities_by_test_name")
+        source = _BY_NAME
         narrowed = Sql(f" AND {between.condition.text}", between.condition.values)
         if not _are_few(connection, repository_id, source, narrowed):
             return None
@@ -132,20 +139,20 @@ def search_few(
         found = connection.execute(f"{narrow.text} LIMIT {FEW + 1}", narrow.values).fetchall()
         if len(found) > FEW:
             return None
-        source = Sql("identities i INDEXED BY identities_by_test")
+        source = _BY_TEST
         # One parameter for any number of tests, so SQLite can reuse the prepared statement.
         tests = orjson.dumps([test for (test,) in found]).decode()
         narrowed = Sql(" AND i.test IN (SELECT value FROM json_each(?))", (tests,))
-    return _page(connection, query, anchor, limit, repository_id, source, narrowed, names)
+    return _Rows(connection, query, repository_id, source, narrowed, names).page(anchor, limit)
 
 
 def _are_few(
-    connection: sqlite3.Connection, repository_id: int, source: Sql, narrowed: Sql
+    connection: sqlite3.Connection, repository_id: int, source: Source, narrowed: Sql
 ) -> bool:
     count: int
     (count,) = connection.execute(
         f"SELECT count(*) FROM (SELECT 1 FROM {source.text} WHERE repository_id = ?"
-        f" AND executions_count IS NOT NULL{narrowed.text} LIMIT {FEW + 1})",
+        f" AND {source.presence}{narrowed.text} LIMIT {FEW + 1})",
         (repository_id, *narrowed.values),
     ).fetchone()
     return count <= FEW
@@ -163,48 +170,137 @@ def find_identity(
     return None if row is None else IdentityKey(*row)
 
 
-def _page(
-    connection: sqlite3.Connection,
-    query: TestQuery,
-    anchor: Anchor[IdentityKey],
-    limit: int,
-    repository_id: int,
-    source: Sql,
-    narrowed: Sql,
-    names: Sql | None = None,
-) -> Page[TestIdentity]:
-    """Read one page; `names` is the remaining name condition if it is not that of the patterns."""
-    columns = ORDERS[query.sort]
-    names = names or name_condition(query)
-    filters = filter_condition(query)
+def _source_of(sort: TestSort) -> Source:
+    index = f"identities_by_{sort.value}"
+    return Source(index, f"{sort.value} IS NOT NULL") if sort in VALUE_SORTS else Source(index)
 
-    def fetch(rows: Slice) -> list[TestIdentity]:
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The rows of a search that one index gives.
+
+    `narrowed` is a further condition, empty or beginning with AND. `names` is the remaining name
+    condition if it is not that of the patterns.
+    """
+
+    connection: sqlite3.Connection
+    query: TestQuery
+    repository_id: int
+    source: Source
+    narrowed: Sql = Sql("")  # noqa: RUF009 - frozen
+    names: Sql | None = None
+
+    def page(self, anchor: Anchor[IdentityKey], limit: int) -> Page[TestIdentity]:
+        columns = ORDERS[self.query.sort]
+        return read_page(
+            self.fetch,
+            columns,
+            anchor=anchor,
+            key_of=lambda key: sort_key_of(key, self.query.sort),
+            ascending=not self.query.descending,
+            limit=limit,
+        )
+
+    def fetch(self, rows: Slice) -> list[TestIdentity]:
+        query = self.query
+        names = self.names or name_condition(query)
+        filters = filter_condition(query)
         bounds = _name_bounds(query, rows)
+        shown = _shown_columns(query)
         sql = (
             "SELECT identity_id, (SELECT test_id FROM tests WHERE tests.id = found.test),"
-            f" {', '.join(_KEY_COLUMNS)} FROM (SELECT * FROM {source.text}"
-            " WHERE repository_id = ? AND executions_count IS NOT NULL"
-            f"{narrowed.text}{bounds.text} AND {rows.condition} AND {names.text}{filters.text}"
-            f" {rows.limited_order}) found {rows.order}"
+            f" {', '.join(_KEY_COLUMNS)}{shown.text} FROM (SELECT * FROM {self.source.text}"
+            f" WHERE repository_id = ? AND {self.source.presence}"
+            f"{self.narrowed.text}{bounds.text} AND {rows.condition} AND {names.text}"
+            f"{filters.text} {rows.limited_order}) found {rows.order}"
         )
         values = (
-            repository_id,
-            *narrowed.values,
+            *shown.values,
+            self.repository_id,
+            *self.narrowed.values,
             *bounds.values,
             *rows.parameters,
             *names.values,
             *filters.values,
         )
-        return [_identity_of(row) for row in connection.execute(sql, values)]
+        make_row = _identity_with_metrics if query.with_metrics else _identity_of
+        return [make_row(row) for row in self.connection.execute(sql, values)]
 
-    return read_page(
-        fetch,
-        columns,
-        anchor=anchor,
-        key_of=lambda key: tuple(getattr(key, column) for column in columns),
-        ascending=not query.descending,
-        limit=limit,
-    )
+
+@dataclass(frozen=True, slots=True)
+class _StatusWalk:
+    """The rows of some health statuses, each of which an index has in the order of the search."""
+
+    connection: sqlite3.Connection
+    query: TestQuery
+    repository_id: int
+
+    def page(self, anchor: Anchor[IdentityKey], limit: int) -> Page[TestIdentity]:
+        sort = self.query.sort
+        return read_page(
+            self._fetch_in_turn if sort is TestSort.HEALTH_STATUS else self._fetch_merged,
+            ORDERS[sort],
+            anchor=anchor,
+            key_of=lambda key: sort_key_of(key, sort),
+            ascending=not self.query.descending,
+            limit=limit,
+        )
+
+    def _fetch_in_turn(self, rows: Slice) -> list[TestIdentity]:
+        """Read one status after the other; the key lies in one of them."""
+        found: list[TestIdentity] = []
+        for number in sorted(self._numbers, reverse=not rows.ascending):
+            key = None
+            if rows.key is not None:
+                status, *names = rows.key
+                if number != status and (number < status) is rows.ascending:
+                    continue
+                key = tuple(names) if number == status else None
+            left = None if rows.limit is None else rows.limit - len(found)
+            if left == 0:
+                break
+            found += self._fetch_status(
+                number, replace(rows, columns=rows.columns[1:], key=key, limit=left)
+            )
+        return found
+
+    def _fetch_merged(self, rows: Slice) -> list[TestIdentity]:
+        found = [row for number in self._numbers for row in self._fetch_status(number, rows)]
+        sort = self.query.sort
+        # Code points compare as SQLite compares the bytes of UTF-8.
+        found.sort(key=lambda row: sort_key_of(row.key, sort), reverse=not rows.ascending)
+        return found[: rows.limit]
+
+    def _fetch_status(self, number: int, rows: Slice) -> list[TestIdentity]:
+        source = _BY_HEALTH
+        if self.query.sort is TestSort.EXECUTIONS_COUNT:
+            source = _source_of(self.query.sort)
+            if number != _HEALTHY:
+                source = Source("identities_by_unhealthy_count", "health_status > 0")
+        narrowed = Sql(f" AND health_status = {number}")
+        query = replace(self.query, health=(), health_excluded=())
+        return _Rows(self.connection, query, self.repository_id, source, narrowed).fetch(rows)
+
+    @property
+    def _numbers(self) -> Sequence[int]:
+        numbers = self.query.health_numbers
+        return tuple(HEALTH_NUMBERS.values()) if numbers is None else numbers
+
+
+def sort_key_of(key: IdentityKey, sort: TestSort) -> tuple[Any, ...]:
+    """Return the values of the columns of that order."""
+    if sort in VALUE_SORTS:
+        return (key.value, key.test_name, key.pipeline_name, key.job_name)
+    return tuple(getattr(key, column) for column in ORDERS[sort])
+
+
+def _shown_columns(query: TestQuery) -> Sql:
+    """Select what a row has beside its key: the value that it is sorted by, and its metrics."""
+    text = f", {query.sort.value}" if query.sort in VALUE_SORTS else ", NULL"
+    if not query.with_metrics:
+        return Sql(text)
+    quarantined = quarantined_condition(query, "found.test")
+    return Sql(f"{text}, {', '.join(METRICS_COLUMNS)}, {quarantined.text}", quarantined.values)
 
 
 def _name_bounds(query: TestQuery, rows: Slice) -> Sql:
@@ -214,7 +310,7 @@ def _name_bounds(query: TestQuery, rows: Slice) -> Sql:
     second bound there for the prefix could replace it, and a deep page would cost more than the
     first.
     """
-    bounds = prefix_bounds(query) if query.sort is TestSort.TEST_NAME else None
+    bounds = prefix_bounds(query) if rows.columns[0] == "test_name" else None
     if bounds is None:
         return Sql("")
     lower, upper = bounds
@@ -234,3 +330,15 @@ def _name_bounds(query: TestQuery, rows: Slice) -> Sql:
 def _identity_of(row: tuple[Any, ...]) -> TestIdentity:
     identity_id, test_id, *key = row
     return TestIdentity(identity_id, uuid.UUID(bytes=test_id), IdentityKey(*key))
+
+
+def _identity_with_metrics(row: tuple[Any, ...]) -> TestIdentity:
+    identity_id, test_id, *rest = row
+    size = len(_KEY_COLUMNS) + 1
+    *metrics, is_quarantined = rest[size:]
+    return TestIdentity(
+        identity_id,
+        uuid.UUID(bytes=test_id),
+        IdentityKey(*rest[:size]),
+        RowValues(*metrics).metrics(is_quarantined=bool(is_quarantined)),
+    )

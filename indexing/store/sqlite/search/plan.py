@@ -3,7 +3,7 @@
 There are two ways to a page. *In order*: walk the index of the sort order and keep what matches;
 best if much matches. *By candidates*: look up the few names that can match, by a common prefix or
 by their trigrams, and sort them; best if little matches. Which one is best shows only while
-reading: `strategy` says which are tried, and in which order.
+reading: `strategy.py` says which are tried, and in which order.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from enum import Enum
 from typing import Any, Final
 
 from indexing.globs import is_literal, literal_prefix, literal_runs
-from indexing.models.tests import TestQuery, TestSort
+from indexing.models.tests import VALUE_SORTS, TestQuery, TestSort
+from indexing.store.sqlite.search.conditions import CONFUSED_BY_GLOB, Sql, list_marks
 
 # Every sort order ends in the three names, which are unique together.
 ORDERS: Final = {
@@ -21,17 +22,8 @@ ORDERS: Final = {
     TestSort.TEST_NAME: ("test_name", "pipeline_name", "job_name"),
     TestSort.PIPELINE_NAME: ("pipeline_name", "test_name", "job_name"),
     TestSort.JOB_NAME: ("job_name", "test_name", "pipeline_name"),
+    **{sort: (sort.value, "test_name", "pipeline_name", "job_name") for sort in VALUE_SORTS},
 }
-
-# The SQL function of `indexing.globs.matches`, for characters that GLOB confuses.
-EXACT_MATCH: Final = "glob_matches"
-
-# SQLite reads these two and every surrogate as U+FFFD, so its GLOB treats all three as equal.
-_CONFUSED_BY_GLOB: Final = frozenset("\ufffd\ufffe\uffff")
-
-# GLOB takes up to pattern times name for each name. A pattern of this length on the longest name
-# takes half a millisecond, the most that may pass between two clock checks.
-_HEAVY_LENGTH: Final = 64
 
 # More trigrams of one pattern hardly narrow further, and each adds a list to intersect.
 _MAX_TRIGRAMS: Final = 12
@@ -42,66 +34,6 @@ _MARK_START: Final = 0x100000
 _MARK_BASE: Final = 0xFFFE
 
 _HIGHEST: Final = 0x10FFFF
-
-
-@dataclass(frozen=True, slots=True)
-class Sql:
-    """A piece of SQL with the values of its parameters, in order."""
-
-    text: str
-    values: tuple[Any, ...] = ()
-
-
-def is_heavy(pattern: str) -> bool:
-    """Return whether matching one long name may take too long for the event loop."""
-    return len(pattern[len(literal_prefix(pattern)) :].strip("*")) > _HEAVY_LENGTH
-
-
-def name_condition(query: TestQuery) -> Sql:
-    """Build the condition that the name matches any pattern; exact."""
-    literals = tuple(p for p in query.patterns if is_literal(p))
-    conditions: list[str] = []
-    values: list[str] = []
-    if literals:
-        conditions.append(f"test_name IN ({_marks(literals)})")
-        values += literals
-    for pattern in query.patterns:
-        if is_literal(pattern):
-            continue
-        if not pattern.strip("*"):
-            return Sql("1")
-        exact = f"{EXACT_MATCH}(?, test_name)"
-        if is_heavy(pattern) and "?" not in pattern:
-            # Here the oracle is faster. With `?` it is not, and it would hold the interpreter's
-            # lock while it matches one long name.
-            conditions.append(exact)
-            values.append(pattern)
-            continue
-        # `[` is special in GLOB too; a character class of itself makes it literal.
-        globbed = pattern.replace("[", "[[]")
-        if _CONFUSED_BY_GLOB.intersection(pattern):
-            conditions.append(f"(test_name GLOB ? AND {exact})")
-            values += [globbed, pattern]
-        else:
-            conditions.append("test_name GLOB ?")
-            values.append(globbed)
-    return Sql(f"({' OR '.join(conditions)})", tuple(values))
-
-
-def filter_condition(query: TestQuery) -> Sql:
-    """Build the condition for the requested pipelines and jobs."""
-    text = ""
-    values: list[str] = []
-    for column, operator, names in (
-        ("pipeline_name", "IN", query.pipelines),
-        ("pipeline_name", "NOT IN", query.pipelines_excluded),
-        ("job_name", "IN", query.jobs),
-        ("job_name", "NOT IN", query.jobs_excluded),
-    ):
-        if names:
-            text += f" AND {column} {operator} ({_marks(names)})"
-            values += names
-    return Sql(text, tuple(values))
 
 
 def prefix_bounds(query: TestQuery) -> tuple[str, str | None] | None:
@@ -167,7 +99,7 @@ def candidates(query: TestQuery, repository_id: int) -> Sql | None:
     values: list[Any] = []
     literals = [p for p in query.patterns if is_literal(p)]
     if literals:
-        parts.append(_BY_NAME.format(f"test_name IN ({_marks(literals)})"))
+        parts.append(_BY_NAME.format(f"test_name IN ({list_marks(literals)})"))
         values += [repository_id, *literals]
     for pattern in query.patterns:
         if is_literal(pattern):
@@ -224,7 +156,7 @@ def _trigrams(pattern: str) -> list[str]:
     for run in sorted(literal_runs(pattern), key=len, reverse=True):
         for at in range(len(run) - _TRIGRAM + 1):
             trigram = run[at : at + _TRIGRAM]
-            if not _CONFUSED_BY_GLOB.intersection(trigram):
+            if not CONFUSED_BY_GLOB.intersection(trigram):
                 found[trigram] = None
             if len(found) == _MAX_TRIGRAMS:
                 return list(found)
@@ -241,7 +173,3 @@ def _mark(repository_id: int) -> str:
         repository_id, digit = divmod(repository_id, _MARK_BASE)
         digits += chr(_MARK_START + digit)
     return digits
-
-
-def _marks(values: tuple[Any, ...] | list[Any]) -> str:
-    return ", ".join("?" * len(values))

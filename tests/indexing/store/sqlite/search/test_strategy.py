@@ -9,12 +9,8 @@ import pytest
 
 from indexing.models.paging import Anchor
 from indexing.models.tests import TestQuery
-from indexing.store.sqlite.search.pages import (
-    choose_strategy,
-    search_candidates,
-    search_few,
-    search_in_order,
-)
+from indexing.store.sqlite.search.pages import search_candidates, search_few, search_in_order
+from indexing.store.sqlite.search.strategy import choose_strategy
 from tests.builders import WIDGETS
 
 

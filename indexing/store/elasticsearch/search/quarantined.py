@@ -1,0 +1,76 @@
+"""Which tests are quarantined on the default branch, as the search shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final
+
+from indexing.globs import matches
+from indexing.models.paging import Page
+from indexing.models.tests import TestIdentity, TestQuery
+from indexing.names import RepositoryName
+from indexing.store.elasticsearch.client.concurrency import run_both
+from indexing.store.elasticsearch.client.scanning import scan
+from indexing.store.elasticsearch.cluster import Cluster, routing_of
+from indexing.store.elasticsearch.repositories import find_repository
+from indexing.timestamps import to_microseconds
+
+_SLOTS_A_PAGE: Final = 5_000
+
+
+async def mark_quarantined(
+    cluster: Cluster, query: TestQuery, page: Page[TestIdentity]
+) -> Page[TestIdentity]:
+    """Return the page with `is_quarantined` in the metrics of its rows."""
+    tests = {str(row.test_id) for row in page.rows}
+    if not tests:
+        return page
+    found = await find_quarantined(cluster, query.repository, query.now, tests)
+    rows = tuple(
+        row._replace(metrics=replace(row.metrics, is_quarantined=True))
+        if row.metrics is not None and str(row.test_id) in found
+        else row
+        for row in page.rows
+    )
+    return replace(page, rows=rows)
+
+
+async def find_quarantined(
+    cluster: Cluster,
+    repository: RepositoryName,
+    now: datetime,
+    among: Collection[str] | None = None,
+) -> set[str]:
+    """Return the ids of tests with a quarantine in force for the default branch, or of some."""
+    settings, slots = await run_both(
+        find_repository(cluster, repository), _read_slots(cluster, repository, now, among)
+    )
+    if settings is None:
+        return set()
+    branch = settings.default_branch
+    return {test for test, pattern in slots if pattern is None or matches(pattern, branch)}
+
+
+async def _read_slots(
+    cluster: Cluster, repository: RepositoryName, now: datetime, among: Collection[str] | None
+) -> list[tuple[str, str | None]]:
+    routing = routing_of(repository)
+    filters: list[dict[str, Any]] = [
+        {"term": {"repository_id": routing}},
+        {"exists": {"field": "quarantine_id"}},
+    ]
+    if among is not None:
+        filters.append({"terms": {"test_id": sorted(among)}})
+    ended = {"range": {"expires_at": {"lte": to_microseconds(now)}}}
+    body = {
+        "size": _SLOTS_A_PAGE,
+        "query": {"bool": {"filter": filters, "must_not": [ended]}},
+        "sort": [{"created_at": "asc"}, {"quarantine_id": "asc"}],
+        "_source": ["test_id", "branch"],
+    }
+    found: list[tuple[str, str | None]] = []
+    async for hits in scan(cluster.connection, cluster.layout.quarantines, body, routing=routing):
+        found += ((hit["_source"]["test_id"], hit["_source"]["branch"]) for hit in hits)
+    return found

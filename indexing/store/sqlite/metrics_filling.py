@@ -1,0 +1,54 @@
+"""Fills the metrics of rows that an earlier release has stored, from what is stored of them."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final
+
+from indexing.health.rules import judge_rollups
+from indexing.store.sqlite.metrics import METRICS_COLUMNS, store_metrics
+from indexing.store.sqlite.rollups import read_rollups
+
+# In `meta`, until all rows are filled: the last test that is.
+_FILLED_UNTIL: Final = "metrics_filled_until"
+# What an earlier release showed stays until the test is refreshed.
+_NEW_COLUMNS: Final = tuple(name for name in METRICS_COLUMNS if name != "executions_count")
+
+
+def is_filled(connection: sqlite3.Connection) -> bool:
+    return _read_progress(connection) is None
+
+
+def fill_some(connection: sqlite3.Connection, limit: int) -> int:
+    """Fill the rows of the next `limit` tests; return their number, 0 once all are filled."""
+    until = _read_progress(connection)
+    if until is None:
+        return 0
+    tests = connection.execute(
+        "SELECT DISTINCT i.test, r.flaky_detection FROM identities i"
+        " JOIN repositories r ON r.id = i.repository_id"
+        " WHERE i.test > ? AND i.executions_count IS NOT NULL ORDER BY i.test LIMIT ?",
+        (until, limit),
+    ).fetchall()
+    for test, flaky_detection in tests:
+        rollups = read_rollups(connection, test, recompute=False)
+        rows = judge_rollups(rollups.by_job, (), flaky_detection=bool(flaky_detection)).rows
+        shown = [each for each in rollups.identities if each.row[0] is not None]
+        store_metrics(
+            connection,
+            {each.identity: each.row for each in shown},
+            {each.identity: rows.get(each.job) for each in shown},
+            _NEW_COLUMNS,
+        )
+    if tests:
+        connection.execute(
+            "UPDATE meta SET value = ? WHERE name = ?", (str(tests[-1][0]).encode(), _FILLED_UNTIL)
+        )
+    else:
+        connection.execute("DELETE FROM meta WHERE name = ?", (_FILLED_UNTIL,))
+    return len(tests)
+
+
+def _read_progress(connection: sqlite3.Connection) -> int | None:
+    row = connection.execute("SELECT value FROM meta WHERE name = ?", (_FILLED_UNTIL,)).fetchone()
+    return None if row is None else int(row[0])

@@ -1,0 +1,154 @@
+"""Conditions of a test search as pieces of SQL. Pure: runs no query.
+
+They are about a row of `identities` by the name `i`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from indexing.globs import is_literal, literal_prefix
+from indexing.models.tests import TestQuery
+from indexing.timestamps import to_microseconds
+
+# The SQL function of `indexing.globs.matches`, for characters that GLOB confuses.
+EXACT_MATCH: Final = "glob_matches"
+
+# SQLite reads these two and every surrogate as U+FFFD, so its GLOB treats all three as equal.
+CONFUSED_BY_GLOB: Final = frozenset("\ufffd\ufffe\uffff")
+
+# GLOB takes up to pattern times name for each name. A pattern of this length on the longest name
+# takes half a millisecond, the most that may pass between two clock checks.
+_HEAVY_LENGTH: Final = 64
+
+# Quarantines in force that apply to the default branch; the parameter is the time.
+_IN_FORCE: Final = (
+    "q.removed_at IS NULL AND (q.expires_at IS NULL OR q.expires_at > ?)"
+    f" AND (q.branch IS NULL OR {EXACT_MATCH}(q.branch, r.default_branch))"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sql:
+    """A piece of SQL with the values of its parameters, in order."""
+
+    text: str
+    values: tuple[Any, ...] = ()
+
+
+def is_heavy(pattern: str) -> bool:
+    """Return whether matching one long name may take too long for the event loop."""
+    return len(pattern[len(literal_prefix(pattern)) :].strip("*")) > _HEAVY_LENGTH
+
+
+def name_condition(query: TestQuery) -> Sql:
+    """Build the condition that the name matches any pattern; exact."""
+    return _match_any("test_name", query.patterns)
+
+
+def filter_condition(query: TestQuery) -> Sql:
+    """Build the condition for everything but the included names; empty or beginning with AND."""
+    parts: list[Sql] = []
+    for column, operator, names in (
+        ("pipeline_name", "IN", query.pipelines),
+        ("pipeline_name", "NOT IN", query.pipelines_excluded),
+        ("job_name", "IN", query.jobs),
+        ("job_name", "NOT IN", query.jobs_excluded),
+        ("health_status", "IN", query.health_numbers),
+    ):
+        if names is not None and (names or column == "health_status"):
+            parts.append(Sql(f"{column} {operator} ({list_marks(names)})", tuple(names)))
+    if query.patterns_excluded:
+        excluded = _match_any("test_name", query.patterns_excluded)
+        parts.append(Sql(f"NOT {excluded.text}", excluded.values))
+    if query.filepaths:
+        matching = _match_file(query.filepaths)
+        text = f"EXISTS (SELECT 1 FROM tests t WHERE t.id = i.test AND {matching.text})"
+        parts.append(Sql(text, matching.values))
+    if query.quarantined is not None:
+        quarantined = quarantined_condition(query, "i.test")
+        negation = "" if query.quarantined else "NOT "
+        parts.append(Sql(negation + quarantined.text, quarantined.values))
+    return _conjoin(parts)
+
+
+def quarantined_condition(query: TestQuery, test: str) -> Sql:
+    """Build the condition that the test in that column is quarantined on the default branch."""
+    return Sql(
+        "EXISTS (SELECT 1 FROM tests t JOIN quarantines q ON q.test_id = t.test_id"
+        " JOIN repositories r ON r.id = q.repository_id"
+        f" WHERE t.id = {test} AND {_IN_FORCE})",
+        (to_microseconds(query.now),),
+    )
+
+
+def narrowing_condition(query: TestQuery, repository_id: int) -> Sql | None:
+    """Build a condition on the test that few tests meet, if the filters have one.
+
+    Its cost does not depend on the number of rows that it is checked for.
+    """
+    parts: list[Sql] = []
+    if query.quarantined:
+        text = (
+            "i.test IN (SELECT t.id FROM quarantines q JOIN repositories r ON r.id ="
+            " q.repository_id JOIN tests t ON t.test_id = q.test_id WHERE q.repository_id = ?"
+            f" AND {_IN_FORCE})"
+        )
+        parts.append(Sql(text, (repository_id, to_microseconds(query.now))))
+    if query.filepaths and all(pattern.strip("*") for pattern in query.filepaths):
+        matching = _match_file(query.filepaths)
+        text = (
+            "i.test IN (SELECT t.id FROM tests t INDEXED BY tests_by_filepath"
+            f" WHERE t.repository_id = ? AND {matching.text})"
+        )
+        parts.append(Sql(text, (repository_id, *matching.values)))
+    return _conjoin(parts) if parts else None
+
+
+def _match_file(patterns: Sequence[str]) -> Sql:
+    matching = _match_any("t.filepath", patterns)
+    return Sql(f"t.filepath IS NOT NULL AND {matching.text}", matching.values)
+
+
+def _match_any(column: str, patterns: Sequence[str]) -> Sql:
+    """Build the condition that the text of the column matches any pattern; exact."""
+    literals = tuple(p for p in patterns if is_literal(p))
+    conditions: list[str] = []
+    values: list[str] = []
+    if literals:
+        conditions.append(f"{column} IN ({list_marks(literals)})")
+        values += literals
+    for pattern in patterns:
+        if is_literal(pattern):
+            continue
+        if not pattern.strip("*"):
+            return Sql("1")
+        exact = f"{EXACT_MATCH}(?, {column})"
+        if is_heavy(pattern) and "?" not in pattern:
+            # Here the oracle is faster. With `?` it is not, and it would hold the interpreter's
+            # lock while it matches one long name.
+            conditions.append(exact)
+            values.append(pattern)
+            continue
+        # `[` is special in GLOB too; a character class of itself makes it literal.
+        globbed = pattern.replace("[", "[[]")
+        if CONFUSED_BY_GLOB.intersection(pattern):
+            conditions.append(f"({column} GLOB ? AND {exact})")
+            values += [globbed, pattern]
+        else:
+            conditions.append(f"{column} GLOB ?")
+            values.append(globbed)
+    return Sql(f"({' OR '.join(conditions)})", tuple(values))
+
+
+def _conjoin(parts: Iterable[Sql]) -> Sql:
+    parts = list(parts)
+    text = "".join(f" AND {part.text}" for part in parts)
+    return Sql(text, tuple(value for part in parts for value in part.values))
+
+
+def list_marks(values: Sequence[Any]) -> str:
+    """Return as many parameter marks as there are values."""
+    return ", ".join("?" * len(values))

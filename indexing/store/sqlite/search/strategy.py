@@ -1,0 +1,75 @@
+"""Chooses how to read a page of the test search: which plans to try, in which order. Pure."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple, TypeAlias
+
+from indexing import globs
+from indexing.models.paging import Anchor, Page
+from indexing.models.tests import HEALTH_NUMBERS, HealthStatus, IdentityKey, TestIdentity, TestQuery
+from indexing.store.sqlite.search.conditions import is_heavy, narrowing_condition
+from indexing.store.sqlite.search.pages import (
+    search_candidates,
+    search_few,
+    search_in_order,
+    search_narrowed,
+)
+from indexing.store.sqlite.search.plan import Narrowing, find_narrowing
+
+Plan: TypeAlias = partial[Page[TestIdentity] | None]
+LastPlan: TypeAlias = partial[Page[TestIdentity]]
+
+
+class Strategy(NamedTuple):
+    """Plans for the same page, each of which takes a connection, in the order to try them.
+
+    `last` always applies. `briefly`: the first plan is best when it is short, and useless
+    otherwise. `is_slow`: `last` is the only plan, and it takes too long for the event loop.
+    """
+
+    last: LastPlan
+    plans: tuple[Plan | LastPlan, ...] = ()
+    briefly: bool = False
+    is_slow: bool = False
+
+
+def choose_strategy(query: TestQuery, anchor: Anchor[IdentityKey], limit: int) -> Strategy:
+    """Choose the plans for a page. Nothing is read here.
+
+    Which plan is best shows only in the reading, so all but the last are tried within a budget.
+    """
+    by_candidates = partial(search_candidates, query=query, anchor=anchor, limit=limit)
+    if all(globs.is_literal(pattern) for pattern in query.patterns):
+        return Strategy(by_candidates)
+    if any(is_heavy(pattern) for pattern in _all_patterns(query)):
+        return Strategy(by_candidates, is_slow=True)
+    few = partial(search_few, query=query, anchor=anchor, limit=limit)
+    in_order = partial(search_in_order, query=query, anchor=anchor, limit=limit)
+    plans: tuple[Plan | LastPlan, ...]
+    match find_narrowing(query):
+        case Narrowing.NOTHING:
+            plans, briefly, last = (in_order,), True, in_order
+        case Narrowing.RANGES:
+            plans, briefly, last = (few, in_order), False, by_candidates
+        case Narrowing.TRIGRAMS:
+            # Intersecting trigrams takes longer than finding a page if many names match.
+            plans, briefly, last = (in_order, few, in_order), True, by_candidates
+    if is_narrowed(query):
+        # Names may narrow more, or the filters.
+        names = () if last is in_order else (last,)
+        last = partial(search_narrowed, query=query, anchor=anchor, limit=limit)
+        return Strategy(last, (*plans, *names), briefly)
+    return Strategy(last, plans if last is not in_order else (), briefly)
+
+
+def is_narrowed(query: TestQuery) -> bool:
+    """Return whether the filters beside the names may leave few rows."""
+    numbers = query.health_numbers
+    return narrowing_condition(query, 0) is not None or (
+        numbers is not None and HEALTH_NUMBERS[HealthStatus.HEALTHY] not in numbers
+    )
+
+
+def _all_patterns(query: TestQuery) -> tuple[str, ...]:
+    return (*query.patterns, *query.patterns_excluded, *query.filepaths)

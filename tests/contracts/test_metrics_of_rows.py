@@ -1,0 +1,193 @@
+"""The metrics of rows of the search on any store, and the filters and orders by them."""
+
+from __future__ import annotations
+
+from indexing.models.executions import Conclusion
+from indexing.models.paging import Anchor, Page
+from indexing.models.quarantines import QuarantineRequest
+from indexing.models.repositories import RepositoryChange
+from indexing.models.tests import (
+    HEALTH_NUMBERS,
+    HealthStatus,
+    IdentityKey,
+    TestQuery,
+    TestSort,
+)
+from indexing.models.tests import TestIdentity as Row
+from indexing.models.tests import TestMetrics as Metrics
+from indexing.store.interface import Store
+from tests.builders import NOON, WIDGETS, after, make_executions, make_run
+from tests.contracts.test_health_reports import load_history
+from tests.contracts.walking import walk_backwards, walk_forwards
+
+P, F, S = Conclusion.PASSED, Conclusion.FAILED, Conclusion.SKIPPED
+BROKEN, FLAKY, UNKNOWN, HEALTHY = (
+    HealthStatus.BROKEN,
+    HealthStatus.FLAKY,
+    HealthStatus.UNKNOWN,
+    HealthStatus.HEALTHY,
+)
+
+
+async def read_all(store: Store, query: TestQuery, limit: int = 3) -> list[Row]:
+    """All rows, walked both ways."""
+
+    async def read(anchor: Anchor[IdentityKey]) -> Page[Row]:
+        return await store.search_tests(query, anchor, limit)
+
+    found = await walk_forwards(read, lambda row: row.key)
+    assert await walk_backwards(read, lambda row: row.key) == found
+    return found
+
+
+def metrics(row: Row) -> Metrics:
+    assert row.metrics is not None
+    return row.metrics
+
+
+async def load(store: Store) -> None:
+    await load_history(store, "hinge", "linux", [P, P, F, P], duration=0.5)
+    await load_history(store, "hinge", "windows", [P, F, F, F], duration=1.25)
+    await load_history(store, "hinge", "mac", [P, F, P, F, P])
+    await load_history(store, "hinge", "silent", [F, F], end=-20)
+    await load_history(store, "hinge", "gone", [P, F], end=-40)
+    await load_history(store, "hinge", "never", [S])
+    await load_history(store, "knob", "linux", [P, P], duration=0.25)
+    await store.refresh_tests(NOON)
+
+
+async def test_each_row_has_the_metrics_of_its_own_sequence(store: Store) -> None:
+    await load(store)
+    rows = await read_all(store, TestQuery(WIDGETS, ("hinge",), with_metrics=True))
+    found = {row.key.job_name: metrics(row) for row in rows}
+    assert found == {
+        "linux": Metrics(
+            HEALTHY,
+            4,
+            1,
+            failure_ratio=0.25,
+            mean_duration=0.5,
+            last_execution_at=NOON,
+            last_failure_at=after(days=-1),
+            latest_verdicts=("passed", "passed", "failed", "passed"),
+        ),
+        "windows": Metrics(
+            BROKEN,
+            4,
+            3,
+            failure_ratio=0.75,
+            mean_duration=1.25,
+            last_execution_at=NOON,
+            last_failure_at=NOON,
+            latest_verdicts=("passed", "failed", "failed", "failed"),
+        ),
+        "mac": Metrics(
+            FLAKY,
+            5,
+            2,
+            failure_ratio=0.4,
+            last_execution_at=NOON,
+            last_failure_at=after(days=-1),
+            latest_verdicts=("passed", "failed", "passed", "failed", "passed"),
+        ),
+        "silent": Metrics(
+            UNKNOWN,
+            2,
+            2,
+            failure_ratio=1.0,
+            last_execution_at=after(days=-20),
+            last_failure_at=after(days=-20),
+            latest_verdicts=("failed", "failed"),
+        ),
+        "gone": Metrics(UNKNOWN, 0),
+        "never": Metrics(UNKNOWN, 1, last_execution_at=NOON),
+    }
+    assert all(row.metrics is None for row in await read_all(store, TestQuery(WIDGETS, ("*",))))
+
+
+async def test_rows_are_found_and_sorted_by_their_own_health(store: Store) -> None:
+    await load(store)
+
+    async def jobs(**filters: tuple[HealthStatus, ...]) -> list[str]:
+        query = TestQuery(WIDGETS, ("*",), TestSort.HEALTH_STATUS, **filters)  # type: ignore[arg-type]
+        return [f"{row.key.test_name} {row.key.job_name}" for row in await read_all(store, query)]
+
+    broken, flaky = ["hinge windows"], ["hinge mac"]
+    unknown, healthy = ["hinge silent", "hinge never", "hinge gone"], ["knob linux", "hinge linux"]
+    assert await jobs() == broken + flaky + unknown + healthy
+    assert await jobs(health=(BROKEN, HEALTHY)) == broken + healthy
+    assert await jobs(health_excluded=(HEALTHY,)) == broken + flaky + unknown
+    assert await jobs(health=(FLAKY, HEALTHY), health_excluded=(FLAKY,)) == healthy
+    assert await jobs(health=(FLAKY,), health_excluded=(FLAKY,)) == []
+
+
+async def test_a_row_changes_with_the_other_jobs_of_its_test(store: Store) -> None:
+    await load_history(store, "t", "old", [P, F], duration=1)
+    await store.refresh_tests(NOON)
+    query = TestQuery(WIDGETS, ("t",), TestSort.JOB_NAME, descending=False, with_metrics=True)
+    (row,) = await read_all(store, query)
+    assert (metrics(row).health_status, metrics(row).last_failure_at) == (HEALTHY, NOON)
+    # Not live, but within the window; then outside of it.
+    await load_history(store, "t", "new", [P], end=9)
+    await store.refresh_tests(NOON)
+    rows = await read_all(store, query)
+    assert [metrics(row).health_status for row in rows] == [HEALTHY, UNKNOWN]
+    assert metrics(rows[1]).failed_executions_count == 1
+    await load_history(store, "t", "newer", [P], end=60)
+    await store.refresh_tests(NOON)
+    rows = await read_all(store, query)
+    assert [metrics(row).health_status for row in rows] == [UNKNOWN, HEALTHY, UNKNOWN]
+    assert metrics(rows[2]) == Metrics(UNKNOWN, 0)
+
+
+async def test_flaky_detection_decides_about_rows_too(store: Store) -> None:
+    await load(store)
+    await store.set_repository(WIDGETS, RepositoryChange(flaky_detection=False), NOON)
+    await store.refresh_tests(NOON)
+    flaky = TestQuery(WIDGETS, ("*",), health=(FLAKY,))
+    assert await read_all(store, flaky) == []
+    rows = await read_all(store, TestQuery(WIDGETS, ("*",), with_metrics=True))
+    assert {m.health_status for m in map(metrics, rows)} == {HEALTHY, BROKEN, UNKNOWN}
+
+
+async def test_an_infrastructure_failure_counts_as_executions_but_not_in_ratios(
+    store: Store,
+) -> None:
+    await load_history(store, "t", "unit", [P], end=-1)
+    run = make_run("down", commit="down")
+    names = [(f"other {number}", F) for number in range(20)] + [("t", F)]
+    await store.write_executions(WIDGETS, run, make_executions(run, names))
+    await store.refresh_tests(NOON)
+    (row,) = await read_all(store, TestQuery(WIDGETS, ("t",), with_metrics=True))
+    assert metrics(row) == Metrics(
+        HEALTHY,
+        2,
+        1,
+        last_execution_at=NOON,
+        last_failure_at=NOON,
+        latest_verdicts=("passed",),
+    )
+
+
+async def test_a_quarantine_shows_while_it_covers_the_default_branch(store: Store) -> None:
+    await load(store)
+
+    async def shown(days: float = 0) -> set[str]:
+        query = TestQuery(WIDGETS, ("*",), with_metrics=True, now=after(days=days))
+        rows = await read_all(store, query)
+        return {row.key.test_name for row in rows if metrics(row).is_quarantined}
+
+    assert await shown() == set()
+    elsewhere = QuarantineRequest("hinge", "by hand", branch="release/*")
+    await store.add_quarantine(WIDGETS, elsewhere, NOON)
+    assert await shown() == set()
+    request = QuarantineRequest("hinge", "by hand", branch="ma*", expires_at=after(days=1))
+    added = await store.add_quarantine(WIDGETS, request, NOON)
+    assert await shown() == {"hinge"}
+    assert await shown(days=1) == set()
+    await store.remove_quarantine(WIDGETS, added.quarantine.key.id, NOON)
+    assert await shown() == set()
+
+
+def test_every_health_status_has_a_place_in_the_order() -> None:
+    assert set(HEALTH_NUMBERS) == set(HealthStatus)

@@ -1,0 +1,122 @@
+"""The metrics of rows of the test search over HTTP, and its filters and orders by them."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import orjson
+import pytest
+
+from indexing.models.executions import Conclusion
+from indexing.models.quarantines import QuarantineRequest
+from tests.builders import NOON, WIDGETS, after
+from tests.contracts.test_health_reports import load_history
+from tests.service.front_door import SEARCH, FrontDoor
+
+P, F = Conclusion.PASSED, Conclusion.FAILED
+
+
+@pytest.fixture(autouse=True)
+async def filled(door: FrontDoor) -> None:
+    door.clock.now = NOON
+    await load_history(door.store, "bolt", "unit", [P, F, F, F], duration=0.5)
+    await load_history(door.store, "hinge", "unit", [P, F, P, F, P])
+    await load_history(door.store, "knob", "unit", [P, P, P], duration=1.5)
+    await door.store.refresh_tests(NOON)
+
+
+async def names(door: FrontDoor, query: str) -> list[str]:
+    pages = await door.walk(f"{SEARCH}?test_name=*&per_page=1&{query}", "tests")
+    return [row["test_name"] for page in pages for row in page]
+
+
+async def test_rows_have_their_metrics_if_asked_for(door: FrontDoor) -> None:
+    answer = await door.get(f"{SEARCH}?test_name=bolt&include=metrics")
+    (row,) = answer.json["tests"]
+    assert list(row) == ["test_id", "test_name", "pipeline_name", "job_name", "metrics"]
+    assert row["metrics"] == {
+        "health_status": "broken",
+        "executions_count": 4,
+        "failed_executions_count": 3,
+        "failure_ratio": 0.75,
+        "flakiness_ratio": 0.0,
+        "mean_duration": 0.5,
+        "last_execution_at": "2026-09-01T12:00:00Z",
+        "last_failure_at": "2026-09-01T12:00:00Z",
+        "is_quarantined": False,
+        "latest_verdicts": ["passed", "failed", "failed", "failed"],
+    }
+    (plain,) = (await door.get(f"{SEARCH}?test_name=bolt")).json["tests"]
+    assert plain == {name: row[name] for name in list(row)[:4]}
+
+
+async def test_filters_and_orders_are_by_the_same_metrics(door: FrontDoor) -> None:
+    assert await names(door, "sort=health_status") == ["bolt", "hinge", "knob"]
+    assert await names(door, "sort=failure_ratio&direction=asc") == ["knob", "hinge", "bolt"]
+    assert await names(door, "sort=mean_duration") == ["knob", "bolt", "hinge"]
+    assert await names(door, "health_status=broken&health_status=healthy&sort=test_name") == [
+        "knob",
+        "bolt",
+    ]
+    assert await names(door, "health_status_exclude=healthy&sort=failed_executions_count") == [
+        "bolt",
+        "hinge",
+    ]
+
+
+async def test_a_quarantine_shows_until_its_very_end(door: FrontDoor) -> None:
+    target = f"{SEARCH}?test_name=bolt&include=metrics"
+
+    async def is_quarantined() -> bool:
+        (row,) = (await door.get(target)).json["tests"]
+        return bool(row["metrics"]["is_quarantined"])
+
+    assert not await is_quarantined()
+    request = QuarantineRequest("bolt", "by hand", expires_at=after(seconds=9))
+    await door.store.add_quarantine(WIDGETS, request, NOON)
+    assert await is_quarantined()
+    door.clock.now = after(seconds=8.9)
+    assert await is_quarantined()
+    door.clock.now = after(seconds=9)
+    assert not await is_quarantined()
+
+
+async def test_what_is_included_may_change_between_pages(door: FrontDoor) -> None:
+    first = await door.get(f"{SEARCH}?test_name=*&per_page=1&sort=failure_ratio")
+    second = await door.get(f"{first.links['next']}&include=metrics")
+    (row,) = second.json["tests"]
+    assert (row["test_name"], row["metrics"]["failure_ratio"]) == ("hinge", 0.4)
+
+
+async def test_a_cursor_is_of_its_order_and_filters(door: FrontDoor) -> None:
+    first = await door.get(f"{SEARCH}?test_name=*&per_page=1&sort=failure_ratio")
+    for change in ("&health_status=broken", "&health_status_exclude=flaky"):
+        answer = await door.get(first.links["next"] + change)
+        assert answer.wrong_fields == [("query", "cursor")]
+
+
+async def test_wrong_values_are_named(door: FrontDoor) -> None:
+    query = "health_status=ill&health_status_exclude=x&include=all&sort=age"
+    answer = await door.get(f"{SEARCH}?test_name=*&{query}")
+    assert answer.wrong_fields == [
+        ("query", "health_status"),
+        ("query", "health_status_exclude"),
+        ("query", "include"),
+        ("query", "sort"),
+    ]
+
+
+async def test_streams_have_the_metrics_too(door: FrontDoor) -> None:
+    target = f"{SEARCH}?test_name=*&sort=test_name&include=metrics"
+    rows = (await door.get(target)).json["tests"]
+    lines = await door.get(target, Accept="application/x-ndjson")
+    assert [orjson.loads(line) for line in lines.body.splitlines()] == rows
+    table = await door.get(target, Accept="text/csv")
+    for told, row in zip(csv.DictReader(io.StringIO(table.body.decode())), rows, strict=True):
+        metrics = row["metrics"]
+        assert list(told) == [*list(row)[:4], *metrics]
+        assert told["failure_ratio"] == str(metrics["failure_ratio"])
+        assert told["last_failure_at"] == (metrics["last_failure_at"] or "")
+        assert told["is_quarantined"] == "false"
+        assert told["latest_verdicts"].split() == metrics["latest_verdicts"]

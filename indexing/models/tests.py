@@ -148,6 +148,11 @@ class TestQuery:
     now: datetime = EPOCH
 
     @property
+    def all_patterns(self) -> tuple[str, ...]:
+        """The globs of all filters, which cost something each."""
+        return (*self.patterns, *self.patterns_excluded, *self.filepaths)
+
+    @property
     def depends_on_quarantines(self) -> bool:
         """Whether the rows, or what they show, change when a quarantine begins or ends."""
         return self.with_metrics or self.quarantined is not None

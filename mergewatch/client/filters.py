@@ -59,7 +59,7 @@ class EventFilters(EventSelection, PageSize, total=False):
 
 
 class TestSelection(TypedDict, total=False):
-    """`test_name` takes globs: `*` is any text, `?` one character."""
+    """Names and files take globs: `*` is any text, `?` one character."""
 
     sort: TestSort
     direction: Literal["asc", "desc"]
@@ -67,6 +67,9 @@ class TestSelection(TypedDict, total=False):
     pipeline_name_exclude: str | Sequence[str]
     job_name: str | Sequence[str]
     job_name_exclude: str | Sequence[str]
+    test_name_exclude: str | Sequence[str]
+    test_filepath: str | Sequence[str]
+    quarantined: bool
     health_status: HealthStatus | Sequence[HealthStatus]
     health_status_exclude: HealthStatus | Sequence[HealthStatus]
     include: Literal["metrics"]

@@ -93,6 +93,15 @@ class Uuid(Parameter, Parsed):
         super().__init__(read_uuid, metadata=metadata, **options)
 
 
+class Flag(Parameter, fields.Boolean):
+    """True or false."""
+
+    def _deserialize(self, value: Any, *_: Any, **__: Any) -> bool:
+        if value not in ("true", "false"):
+            raise ValidationError("must be true or false")
+        return bool(value == "true")
+
+
 class AnyOf(Parameter, fields.List[Any]):
     """Up to 100 values; loads as a sorted tuple without repeats, which asks for the same rows."""
 
@@ -246,6 +255,10 @@ class EventsQuery(PagedQuery, EventFilters):
     """A page of the event log."""
 
 
+# The parameters of the test search that take globs, which together may cost as much as one.
+_GLOBS: Final = ("test_name", "test_name_exclude", "test_filepath")
+
+
 class TestsQuery(PagedQuery):
     """The filters and the order of the test search."""
 
@@ -277,6 +290,18 @@ class TestsQuery(PagedQuery):
     )
     # Without a default, the filters of a request that names none of these are those of earlier
     # releases, and so are its cursors.
+    test_name_exclude = Patterns(
+        Pattern(), metadata=says("Not tests whose name matches any of these globs.")
+    )
+    test_filepath = Patterns(
+        Pattern(),
+        metadata=says(
+            "Tests whose file matches any of these globs; a test of no known file matches none."
+        ),
+    )
+    quarantined = Flag(
+        metadata=says("Only tests that are quarantined on the default branch, or only others.")
+    )
     health_status = AnyOf(
         _health_statuses(),
         metadata=says("Rows with any of these health statuses in their own pipeline and job."),
@@ -289,6 +314,16 @@ class TestsQuery(PagedQuery):
         Choice(METRICS),
         metadata=says("What each row has besides: `metrics`, of its own pipeline and job."),
     )
+
+    @validates_schema(skip_on_field_errors=False)
+    def _check_cost(self, data: Mapping[str, Any], **_: Any) -> None:
+        given = [name for name in _GLOBS if data.get(name)]
+        if sum(count_cost(pattern) for name in given for pattern in data[name]) > MAX_GLOB_COST:
+            *others, last = given
+            raise ValidationError(
+                f"must have at most {MAX_GLOB_COST} wildcards together with {', '.join(others)}",
+                last,
+            )
 
 
 class QuarantineChangesQuery(PagedQuery):

@@ -16,7 +16,8 @@ from indexing.models.tests import (
 from indexing.models.tests import TestIdentity as Row
 from indexing.models.tests import TestMetrics as Metrics
 from indexing.store.interface import Store
-from tests.builders import NOON, WIDGETS, after, make_executions, make_run
+from tests.builders import NOON, WIDGETS, after, load_names, make_executions, make_run
+from tests.contracts.conftest import on_stores_and_one_cache
 from tests.contracts.test_health_reports import load_history
 from tests.contracts.walking import walk_backwards, walk_forwards
 
@@ -187,6 +188,75 @@ async def test_a_quarantine_shows_while_it_covers_the_default_branch(store: Stor
     assert await shown(days=1) == set()
     await store.remove_quarantine(WIDGETS, added.quarantine.key.id, NOON)
     assert await shown() == set()
+
+
+async def test_rows_are_found_by_their_quarantine_as_they_show_it(store: Store) -> None:
+    await load(store)
+    for name, ends in (("hinge", after(days=1)), ("gone since", None)):
+        request = QuarantineRequest(name, "by hand", expires_at=ends)
+        await store.add_quarantine(WIDGETS, request, NOON)
+
+    async def found(quarantined: bool, days: float) -> set[str]:
+        query = TestQuery(WIDGETS, ("*",), quarantined=quarantined, now=after(days=days))
+        return {row.key.test_name for row in await read_all(store, query)}
+
+    assert (await found(True, 0), await found(False, 0)) == ({"hinge"}, {"knob"})
+    assert (await found(True, 1), await found(False, 1)) == (set(), {"hinge", "knob"})
+
+
+async def test_tests_are_found_by_their_file(store: Store) -> None:
+    for number, path in enumerate(["a/b.py", "a/[c].py", None, "d\ufffd.py"]):
+        run = make_run(str(number))
+        executions = make_executions(run, [(f"t{number}", P)], filepath=path)
+        await store.ensure_repository(WIDGETS)
+        await store.write_executions(WIDGETS, run, executions)
+    await store.refresh_tests(NOON)
+
+    async def found(*patterns: str) -> str:
+        query = TestQuery(WIDGETS, ("t?",), TestSort.TEST_NAME, filepaths=patterns)
+        return "".join(sorted(row.key.test_name[1:] for row in await read_all(store, query)))
+
+    assert await found("*") == "013"
+    assert await found("a/*") == "01"
+    assert await found("a/[c].py", "*\ufffd*") == "13"
+    assert await found("a/b") == ""
+    # A test has the file of its newest result.
+    run = make_run("moved")
+    moved = make_executions(run, [("t0", P)], after(hours=1), filepath="moved.py")
+    await store.write_executions(WIDGETS, run, moved)
+    await store.refresh_tests(NOON)
+    assert await found("a/*") == "1"
+    assert await found("moved.py") == "0"
+
+
+async def test_names_are_excluded_even_if_included(store: Store) -> None:
+    await load_names(store, ["a", "ab", "abc", "b"])
+
+    async def found(*excluded: str) -> list[str]:
+        query = TestQuery(
+            WIDGETS, ("a*",), TestSort.TEST_NAME, descending=False, patterns_excluded=excluded
+        )
+        return [row.key.test_name for row in await read_all(store, query)]
+
+    assert await found("*c", "a") == ["ab"]
+    assert await found("a?") == ["a", "abc"]
+    assert await found("*") == []
+
+
+@on_stores_and_one_cache
+async def test_expensive_patterns_exclude_and_find_files_too(store: Store) -> None:
+    long = "x" * 300
+    await store.ensure_repository(WIDGETS)
+    for name, path in ((f"{long}a{long}b", f"{long}c{long}d"), (f"{long}a", None), ("t", "p")):
+        made = make_executions(make_run(name[-1]), [(name, P)], filepath=path)
+        await store.write_executions(WIDGETS, make_run(name[-1]), made)
+    await store.refresh_tests(NOON)
+    costly = f"*{long}a{long}*"
+    excluding = TestQuery(WIDGETS, ("*",), patterns_excluded=(costly,))
+    assert len(await read_all(store, excluding)) == 2
+    of_file = TestQuery(WIDGETS, ("*",), filepaths=(f"*{long}c{long}*",), with_metrics=True)
+    (row,) = await read_all(store, of_file)
+    assert row.key.test_name.endswith("b")
 
 
 def test_every_health_status_has_a_place_in_the_order() -> None:

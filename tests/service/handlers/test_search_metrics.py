@@ -65,6 +65,23 @@ async def test_filters_and_orders_are_by_the_same_metrics(door: FrontDoor) -> No
     ]
 
 
+async def test_names_files_and_quarantines_filter_too(door: FrontDoor) -> None:
+    assert await names(door, "test_name_exclude=b*&test_name_exclude=hing?") == ["knob"]
+    assert await names(door, "test_filepath=*") == []
+    await door.store.add_quarantine(WIDGETS, QuarantineRequest("bolt", "by hand"), NOON)
+    assert await names(door, "quarantined=true") == ["bolt"]
+    assert await names(door, "quarantined=false&sort=test_name") == ["knob", "hinge"]
+
+
+async def test_all_globs_of_a_request_cost_as_much_as_one_may(door: FrontDoor) -> None:
+    some = "&".join(f"test_name_exclude={'*a' * 10}{number}" for number in range(30))
+    answer = await door.get(f"{SEARCH}?test_name=*&{some}")
+    assert answer.status == 200
+    more = some.replace("test_name_exclude", "test_filepath")
+    answer = await door.get(f"{SEARCH}?test_name=*&{some}&{more}")
+    assert answer.wrong_fields == [("query", "test_filepath")]
+
+
 async def test_a_quarantine_shows_until_its_very_end(door: FrontDoor) -> None:
     target = f"{SEARCH}?test_name=bolt&include=metrics"
 
@@ -97,13 +114,17 @@ async def test_a_cursor_is_of_its_order_and_filters(door: FrontDoor) -> None:
 
 
 async def test_wrong_values_are_named(door: FrontDoor) -> None:
-    query = "health_status=ill&health_status_exclude=x&include=all&sort=age"
+    query = "health_status=ill&health_status_exclude=x&include=all&sort=age&quarantined=1"
+    query += "&test_name_exclude=&test_filepath=" + "*a" * 17
     answer = await door.get(f"{SEARCH}?test_name=*&{query}")
     assert answer.wrong_fields == [
         ("query", "health_status"),
         ("query", "health_status_exclude"),
         ("query", "include"),
+        ("query", "quarantined"),
         ("query", "sort"),
+        ("query", "test_filepath"),
+        ("query", "test_name_exclude"),
     ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -18,8 +18,9 @@ from indexing.pauses import Pause
 from indexing.store.elasticsearch.client import paging
 from indexing.store.elasticsearch.client.connection import TooComplexError
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.search.quarantined import mark_quarantined
+from indexing.store.elasticsearch.search.quarantined import find_quarantined, mark_quarantined
 from indexing.store.elasticsearch.search.query import (
+    FILE,
     MISSING,
     ORDERS,
     Width,
@@ -44,16 +45,20 @@ _KEY_FIELDS: Final = (_COUNT, "test_name", "pipeline_name", "job_name")
 async def search_tests(
     cluster: Cluster, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
 ) -> Page[TestIdentity]:
-    if is_cheap(query.patterns):
+    quarantined: Collection[str] = ()
+    if query.quarantined is not None:
+        quarantined = await find_quarantined(cluster, query.repository, query.now)
+    search = partial(_search, cluster, query, anchor, limit, quarantined)
+    if is_cheap(query.all_patterns):
         with suppress(TooComplexError):
-            return await _search(cluster, query, anchor, limit, width=Width.EXACT)
+            return await search(width=Width.EXACT)
     async with cluster.searches.take():
         for width in (Width.EXACT, Width.WIDENED):
-            if width.value < choose_width(query.patterns).value:
+            if width.value < choose_width(query.all_patterns).value:
                 continue
             with suppress(TooComplexError):
-                return await _search(cluster, query, anchor, limit, width=width)
-        return await _search(cluster, query, anchor, limit, width=Width.PREFIX)
+                return await search(width=width)
+        return await search(width=Width.PREFIX)
 
 
 async def _search(
@@ -61,6 +66,7 @@ async def _search(
     query: TestQuery,
     anchor: Anchor[IdentityKey],
     limit: int,
+    quarantined: Collection[str],
     *,
     width: Width,
 ) -> Page[TestIdentity]:
@@ -68,17 +74,18 @@ async def _search(
     key = anchor.key
     exact = width is Width.EXACT
     # Without the documents, if all that a row needs is in columns.
-    whole = exact or query.with_metrics
+    whole = exact or query.with_metrics or bool(query.filepaths)
     metrics = METRICS_FIELDS if query.with_metrics else ()
+    file = (FILE,) if query.filepaths and not exact else ()
     page, _ = await paging.read_page(
         cluster.connection,
         paging.List(
             index=cluster.layout.identities,
             routing=routing,
-            query=make_query(query, routing, width=width),
+            query=make_query(query, routing, width=width, quarantined=quarantined),
             order=ORDERS[query.sort],
             ascending=not query.descending,
-            fields=("test_id", *dict.fromkeys((*_KEY_FIELDS, *metrics))),
+            fields=("test_id", *dict.fromkeys((*_KEY_FIELDS, *metrics)), *file),
             column=None if whole else _COUNT,
             missing=MISSING,
         ),
@@ -86,7 +93,7 @@ async def _search(
         beside=None if key is None else _beside(query, key),
         backward=anchor.backward,
         limit=limit,
-        keep=None if exact else partial(_keep_matching, query, GlobSet(query.patterns)),
+        keep=None if exact else _Matcher(query).keep,
     )
     return await mark_quarantined(cluster, query, page) if query.with_metrics else page
 
@@ -114,26 +121,45 @@ def _beside(query: TestQuery, key: IdentityKey) -> paging.Beside:
     return paging.Beside(values_of(key, query.sort), itself)
 
 
-async def _keep_matching(
-    query: TestQuery, patterns: GlobSet, hits: Sequence[paging.Hit]
-) -> list[paging.Hit]:
-    """Return the hits whose names match; yields to the event loop regularly."""
-    at = ORDERS[query.sort].index("test_name")
-    found = []
-    pause = Pause()
-    for hit in hits:
-        name = hit["sort"][at]
-        matches = patterns.matches_fixed(name)
-        if not matches:
-            for pattern in patterns.find_possible(name):
-                await pause.if_due()
-                matches = globs.matches(pattern, name)
-                if matches:
-                    break
-        if matches:
-            found.append(hit)
+class _Matcher:
+    """Matches the hits of a query that also finds rows which do not match."""
+
+    def __init__(self, query: TestQuery) -> None:
+        self._name_at = ORDERS[query.sort].index("test_name")
+        self._names = GlobSet(query.patterns)
+        self._excluded = GlobSet(query.patterns_excluded) if query.patterns_excluded else None
+        self._files = GlobSet(query.filepaths) if query.filepaths else None
+
+    async def keep(self, hits: Sequence[paging.Hit]) -> list[paging.Hit]:
+        """Return the hits that match; yields to the event loop regularly."""
+        pause = Pause()
+        found = []
+        for hit in hits:
+            if await self._matches(hit, pause):
+                found.append(hit)
+            await pause.if_due()
+        return found
+
+    async def _matches(self, hit: paging.Hit, pause: Pause) -> bool:
+        name = hit["sort"][self._name_at]
+        if not await _matches_any(self._names, name, pause):
+            return False
+        if self._excluded is not None and await _matches_any(self._excluded, name, pause):
+            return False
+        if self._files is None:
+            return True
+        _, _, file = hit["_source"][FILE].partition("\0")
+        return await _matches_any(self._files, file, pause)
+
+
+async def _matches_any(patterns: GlobSet, text: str, pause: Pause) -> bool:
+    if patterns.matches_fixed(text):
+        return True
+    for pattern in patterns.find_possible(text):
         await pause.if_due()
-    return found
+        if globs.matches(pattern, text):
+            return True
+    return False
 
 
 def _row_of_values(query: TestQuery, hit: paging.Hit) -> TestIdentity:

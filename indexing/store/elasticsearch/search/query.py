@@ -11,7 +11,7 @@ that are too expensive are widened: they match all that they should and more, an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from functools import reduce
 from math import inf
@@ -36,6 +36,10 @@ ORDERS: Final = {
     TestSort.JOB_NAME: ("job_name", "test_name", "pipeline_name"),
     **{sort: (sort.value, "test_name", "pipeline_name", "job_name") for sort in VALUE_SORTS},
 }
+
+# The fields that patterns are matched with.
+NAME: Final = "key"
+FILE: Final = "file_key"
 
 # What rows count as that an earlier release has written, by the fields that it does not know.
 MISSING: Final[Mapping[str, float]] = {
@@ -94,9 +98,9 @@ def is_cheap(patterns: Sequence[str]) -> bool:
     return len(globs) <= CHEAP_PATTERNS and sum(map(cost_of, globs)) <= CHEAP_COST
 
 
-def key_of(routing: str, test_name: str) -> str:
-    """Return the value of the field `key` for the identities of a test."""
-    return f"{routing}\0{test_name}"
+def key_of(routing: str, text: str) -> str:
+    """Return the value of the field `key` for a name, or of `file_key` for a file."""
+    return f"{routing}\0{text}"
 
 
 def values_of(key: IdentityKey, sort: TestSort) -> tuple[Any, ...]:
@@ -106,27 +110,50 @@ def values_of(key: IdentityKey, sort: TestSort) -> tuple[Any, ...]:
     return tuple(getattr(key, column) for column in ORDERS[sort])
 
 
-def make_query(query: TestQuery, routing: str, *, width: Width = Width.EXACT) -> dict[str, Any]:
-    """Build the query; a wider one costs less but also finds rows that do not match."""
-    filters = [
+def make_query(
+    query: TestQuery,
+    routing: str,
+    *,
+    width: Width = Width.EXACT,
+    quarantined: Collection[str] = (),
+) -> dict[str, Any]:
+    """Build the query; a wider one costs less but also finds rows that do not match.
+
+    `quarantined` are the ids of the tests that are, if the query asks for it.
+    """
+    filters: list[Mapping[str, Any]] = [
         _names_clause(query.patterns, routing, width=width),
         *_any_of("pipeline_name", query.pipelines),
         *_any_of("job_name", query.jobs),
     ]
     if query.health_numbers is not None:
         filters.append({"terms": {"health_status": query.health_numbers}})
-    excluded = [
+    if query.filepaths:
+        filters.append(_names_clause(query.filepaths, routing, width=width, field=FILE))
+    excluded: list[Mapping[str, Any]] = [
         *_any_of("pipeline_name", query.pipelines_excluded),
         *_any_of("job_name", query.jobs_excluded),
     ]
+    if query.patterns_excluded and width is Width.EXACT:
+        # A wider one would exclude rows that match.
+        excluded.append(_names_clause(query.patterns_excluded, routing, width=width))
+    if query.quarantined is not None:
+        (filters if query.quarantined else excluded).append(
+            {"terms": {"test_id": sorted(quarantined)}}
+        )
     found: dict[str, Any] = {"filter": filters}
     if excluded:
         found["must_not"] = excluded
     return {"bool": found}
 
 
-def _names_clause(patterns: Sequence[str], routing: str, *, width: Width) -> dict[str, Any]:
+def _names_clause(
+    patterns: Sequence[str], routing: str, *, width: Width, field: str = NAME
+) -> dict[str, Any]:
+    """Build the clause for any of the patterns, on a field of values of `key_of`."""
     if any(not pattern.strip("*") for pattern in patterns):
+        if field == FILE:
+            return {"exists": {"field": FILE}}
         return {"term": {"repository_id": routing}}
     literals = [key_of(routing, pattern) for pattern in patterns if is_literal(pattern)]
     globs = _globs(patterns)
@@ -134,10 +161,12 @@ def _names_clause(patterns: Sequence[str], routing: str, *, width: Width) -> dic
     floor = min(map(_shortest, globs), default=0)
     if width is not Width.EXACT and floor >= _MIN_FLOOR:
         groups = [["?" * min(floor, _MAX_FLOOR) + "*"], *groups]
-    each = [_any_clause([_pattern_clause(glob, routing) for glob in group]) for group in groups]
+    each = [
+        _any_clause([_pattern_clause(glob, routing, field) for glob in group]) for group in groups
+    ]
     clauses = [each[0] if len(each) == 1 else {"bool": {"filter": each}}] if globs else []
     if literals:
-        clauses.append({"terms": {"key": literals}})
+        clauses.append({"terms": {field: literals}})
     return _any_clause(clauses)
 
 
@@ -145,12 +174,12 @@ def _any_clause(clauses: list[dict[str, Any]]) -> dict[str, Any]:
     return clauses[0] if len(clauses) == 1 else {"bool": {"should": clauses}}
 
 
-def _pattern_clause(pattern: str, routing: str) -> dict[str, Any]:
+def _pattern_clause(pattern: str, routing: str, field: str) -> dict[str, Any]:
     prefix = literal_prefix(pattern)
     if pattern[len(prefix) :].strip("*") == "":
-        return {"prefix": {"key": {"value": key_of(routing, prefix)}}}
+        return {"prefix": {field: {"value": key_of(routing, prefix)}}}
     escaped = _ESCAPED.sub(r"\\\\", pattern)
-    return {"wildcard": {"key": {"value": key_of(routing, escaped)}}}
+    return {"wildcard": {field: {"value": key_of(routing, escaped)}}}
 
 
 def widen(globs: Sequence[str], width: Width) -> list[list[str]]:

@@ -42,7 +42,7 @@ def choose_strategy(query: TestQuery, anchor: Anchor[IdentityKey], limit: int) -
     by_candidates = partial(search_candidates, query=query, anchor=anchor, limit=limit)
     if all(globs.is_literal(pattern) for pattern in query.patterns):
         return Strategy(by_candidates)
-    if any(is_heavy(pattern) for pattern in _all_patterns(query)):
+    if any(is_heavy(pattern) for pattern in query.all_patterns):
         return Strategy(by_candidates, is_slow=True)
     few = partial(search_few, query=query, anchor=anchor, limit=limit)
     in_order = partial(search_in_order, query=query, anchor=anchor, limit=limit)
@@ -69,7 +69,3 @@ def is_narrowed(query: TestQuery) -> bool:
     return narrowing_condition(query, 0) is not None or (
         numbers is not None and HEALTH_NUMBERS[HealthStatus.HEALTHY] not in numbers
     )
-
-
-def _all_patterns(query: TestQuery) -> tuple[str, ...]:
-    return (*query.patterns, *query.patterns_excluded, *query.filepaths)

@@ -12,12 +12,19 @@ from indexing.models.health_reports import HealthReport
 from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, ListedExecution
 from indexing.models.listed_runs import ListedRun, RunKey, RunQuery
 from indexing.models.paging import Anchor, Page
-from indexing.models.tests import HealthStatus
+from indexing.models.tests import HealthStatus, TestQuery
 from indexing.names import RepositoryName
 
 
 class InsightReader(Protocol):
     """The reads behind the insights: executions, failures, runs, health reports and gauges."""
+
+    async def count_matches(self, query: TestQuery, most: int) -> int:
+        """Return how many rows `Reader.search_tests` finds, or `most` if they are more.
+
+        Raises:
+            StoreUnavailableError: counting takes too long.
+        """
 
     async def find_next_expiry(self, repository: RepositoryName, now: datetime) -> datetime | None:
         """Return when the first of the quarantines in force at `now` expires, if one does."""

@@ -10,6 +10,7 @@ from uuid import UUID
 Outcome = Literal["success", "failure", "pending", "neutral"]
 Conclusion = Literal["passed", "failed", "skipped"]
 HealthStatus = Literal["healthy", "flaky", "broken", "unknown"]
+Include = Literal["metrics", "total"]
 TestSort = Literal[
     "executions_count",
     "test_name",
@@ -72,7 +73,7 @@ class TestSelection(TypedDict, total=False):
     quarantined: bool
     health_status: HealthStatus | Sequence[HealthStatus]
     health_status_exclude: HealthStatus | Sequence[HealthStatus]
-    include: Literal["metrics"]
+    include: Include | Sequence[Include]
 
 
 class TestFilters(TestSelection, PageSize, total=False):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Callable, Collection, Coroutine, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import datetime
 from functools import partial
 from operator import attrgetter
@@ -62,6 +62,7 @@ from service.pagination.sort_keys import (
     place_identity,
 )
 from service.schemas.compiled import compile_encoder
+from service.schemas.limits import MAX_TOTAL
 from service.schemas.responses import (
     EventPageAnswer,
     QuarantineAnswer,
@@ -76,8 +77,15 @@ K = TypeVar("K")
 Read = Callable[[], Coroutine[Any, Any, Answer | None]]
 
 _encode_test: Final = compile_encoder(TestDetailAnswer)
-_encode_tests: Final = compile_encoder(TestPageAnswer, without=("tests.metrics",))
-_encode_tests_with_metrics: Final = compile_encoder(TestPageAnswer)
+_TOTAL: Final = ("total", "total_is_exact")
+_METRICS: Final = ("tests.metrics",)
+# By whether they have metrics, and a total.
+_encode_tests: Final = {
+    (False, False): compile_encoder(TestPageAnswer, without=(*_METRICS, *_TOTAL)),
+    (False, True): compile_encoder(TestPageAnswer, without=_METRICS),
+    (True, False): compile_encoder(TestPageAnswer, without=_TOTAL),
+    (True, True): compile_encoder(TestPageAnswer),
+}
 _encode_quarantine: Final = compile_encoder(QuarantineAnswer)
 _encode_quarantines: Final = compile_encoder(QuarantinesAnswer)
 _encode_events: Final = compile_encoder(EventPageAnswer)
@@ -244,7 +252,12 @@ class CachedReader:
         return await self._find(Kind.TEST, repository, test_id.bytes, read)
 
     async def search_tests(
-        self, query: TestQuery, anchor: Anchor[IdentityPlace], limit: int
+        self,
+        query: TestQuery,
+        anchor: Anchor[IdentityPlace],
+        limit: int,
+        *,
+        with_total: bool = False,
     ) -> Answer:
         """One page of the test search.
 
@@ -255,15 +268,19 @@ class CachedReader:
         async def read() -> Answer:
             key = await self._find_identity_key(query.repository, anchor.key)
             page = await self._reader.search_tests(query, Anchor(key, anchor.backward), limit)
-            encode = _encode_tests_with_metrics if query.with_metrics else _encode_tests
-            body = encode(Rows(page.rows, len(page.rows), limit))
+            rows = Rows(page.rows, len(page.rows), limit)
+            if with_total:
+                total = await self._reader.count_matches(query, MAX_TOTAL + 1)
+                rows = replace(rows, total=min(total, MAX_TOTAL), total_is_exact=total <= MAX_TOTAL)
+            body = _encode_tests[query.with_metrics, with_total](rows)
             ends = pack_ends(page, _place_of, IDENTITY_KEYS)
             if not query.depends_on_quarantines:
                 return make_answer(body, ends)
             until = await self._reader.find_next_expiry(query.repository, query.now)
             return make_answer(body, ends, query.now, until)
 
-        canonical = _canonical(_test_filters(query), anchor, limit, IDENTITY_KEYS)
+        filters = (*_test_filters(query), with_total)
+        canonical = _canonical(filters, anchor, limit, IDENTITY_KEYS)
         if query.depends_on_quarantines:
             kind = Kind.SEARCH_OF_QUARANTINES
             return await self._find_page(kind, query.repository, canonical, read, query.now)

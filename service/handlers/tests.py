@@ -31,7 +31,7 @@ from service.pagination.sort_keys import IDENTITY_KEYS
 from service.routes import SEARCH_TESTS
 from service.schemas.compiled import compile_encoder
 from service.schemas.limits import DEFAULT_PER_PAGE
-from service.schemas.queries import METRICS
+from service.schemas.queries import METRICS, TOTAL
 from service.schemas.responses import TestIdentityAnswer, TestMetricsAnswer
 from service.streaming.rows import Cell, RowFormat
 
@@ -49,7 +49,9 @@ async def search_tests(request: web.Request) -> web.StreamResponse:
         rows = RowStream(read, _key_of, _ROWS_WITH_METRICS if query.with_metrics else _ROWS)
         return await stream_rows(request, opened.query, media_type, headers, rows)
     limit = opened.parameters["per_page"] or DEFAULT_PER_PAGE
-    answer = await request[READER].search_tests(query, opened.anchor, limit)
+    answer = await request[READER].search_tests(
+        query, opened.anchor, limit, with_total=TOTAL in opened.parameters.get(INCLUDE_FIELD, ())
+    )
     links = opened.links(answer.ends)
     return respond(request, answer, links, ignored=opened.query.ignored, negotiated=True)
 

@@ -16,6 +16,8 @@ MAX_STARS: Final = 16
 MAX_GLOB_COST: Final = 500
 MAX_REF_LENGTH: Final = 255
 MAX_PER_PAGE: Final = 100
+# Up to here the rows of a list are counted: enough to choose what to look at.
+MAX_TOTAL: Final = 10_000
 # A year and a month: a year's range can be compared with the month before it.
 MAX_RANGE_DAYS: Final = 400
 RANGE_DAYS: Final = 30

@@ -24,6 +24,7 @@ from service.schemas.limits import (
     MAX_PER_PAGE,
     MAX_REF_LENGTH,
     MAX_STARS,
+    MAX_TOTAL,
     MAX_VALUE_LENGTH,
     MAX_VALUES,
 )
@@ -35,6 +36,7 @@ _DIGITS: Final = re.compile("[0-9]{1,19}")
 
 # What an answer may include.
 METRICS: Final = "metrics"
+TOTAL: Final = "total"
 
 
 class Parameter(fields.Field[Any]):
@@ -311,8 +313,11 @@ class TestsQuery(PagedQuery):
         metadata=says("Not with these health statuses, even if also included."),
     )
     include = AnyOf(
-        Choice(METRICS),
-        metadata=says("What each row has besides: `metrics`, of its own pipeline and job."),
+        Choice(METRICS, TOTAL),
+        metadata=says(
+            "`metrics`: each row has those of its own pipeline and job. `total`: the number of rows"
+            f" of all pages, if it is at most {MAX_TOTAL}; not in a stream."
+        ),
     )
 
     @validates_schema(skip_on_field_errors=False)

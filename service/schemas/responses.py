@@ -27,11 +27,16 @@ class Answer(Schema):
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What a page is made of: its rows, how many these are, and the page size in effect."""
+    """What a page is made of: its rows, how many these are, and the page size in effect.
+
+    `total` is the number of rows of all pages, or a part of it that is not exact, if asked for.
+    """
 
     rows: Sequence[Any]
     size: int
     per_page: int | None = None
+    total: int | None = None
+    total_is_exact: bool | None = None
 
 
 class PageAnswer(Answer):
@@ -113,11 +118,13 @@ class TestIdentityAnswer(Answer):
 
 
 class TestPageAnswer(PageAnswer):
-    """One page of the test search."""
+    """One page of the test search; the total is there if asked for."""
 
     __test__ = False
 
     tests = fields.List(fields.Nested(TestIdentityAnswer), required=True, attribute="rows")
+    total = fields.Integer()
+    total_is_exact = fields.Boolean()
 
 
 class PullUserAnswer(Answer):

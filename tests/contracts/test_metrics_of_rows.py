@@ -31,13 +31,15 @@ BROKEN, FLAKY, UNKNOWN, HEALTHY = (
 
 
 async def read_all(store: Store, query: TestQuery, limit: int = 3) -> list[Row]:
-    """All rows, walked both ways."""
+    """All rows, walked both ways and counted."""
 
     async def read(anchor: Anchor[IdentityKey]) -> Page[Row]:
         return await store.search_tests(query, anchor, limit)
 
     found = await walk_forwards(read, lambda row: row.key)
     assert await walk_backwards(read, lambda row: row.key) == found
+    assert await store.count_matches(query, 1_000) == len(found)
+    assert await store.count_matches(query, 2) == min(len(found), 2)
     return found
 
 

@@ -11,7 +11,7 @@ from indexing.models.health_reports import HealthReport
 from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, ListedExecution
 from indexing.models.listed_runs import ListedRun, RunKey, RunQuery
 from indexing.models.paging import Anchor, Page
-from indexing.models.tests import HealthStatus
+from indexing.models.tests import HealthStatus, TestQuery
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch import (
     failures,
@@ -23,6 +23,7 @@ from indexing.store.elasticsearch import (
 )
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived import dirty_markers
+from indexing.store.elasticsearch.search import pages
 from indexing.store.insights import InsightReader
 
 
@@ -31,6 +32,9 @@ class ElasticsearchInsights(InsightReader):
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
+
+    async def count_matches(self, query: TestQuery, most: int) -> int:
+        return await pages.count_matches(self._cluster, query, most)
 
     async def find_next_expiry(self, repository: RepositoryName, now: datetime) -> datetime | None:
         return await quarantines.find_next_expiry(self._cluster, repository, now)

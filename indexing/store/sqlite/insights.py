@@ -12,7 +12,7 @@ from indexing.models.health_reports import HealthReport
 from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, ListedExecution
 from indexing.models.listed_runs import ListedRun, RunKey, RunQuery
 from indexing.models.paging import Anchor, Page
-from indexing.models.tests import HealthStatus
+from indexing.models.tests import HealthStatus, TestQuery
 from indexing.names import RepositoryName
 from indexing.store.insights import InsightReader
 from indexing.store.sqlite import (
@@ -24,6 +24,7 @@ from indexing.store.sqlite import (
     quarantines,
 )
 from indexing.store.sqlite.connections import Connections
+from indexing.store.sqlite.search.strategy import choose_counts
 
 
 class SqliteInsights(InsightReader):
@@ -31,6 +32,12 @@ class SqliteInsights(InsightReader):
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
+
+    async def count_matches(self, query: TestQuery, most: int) -> int:
+        plans = choose_counts(query, most)
+        if plans.is_slow:
+            return await self._connections.read_slowly(plans.last)
+        return await self._connections.read_by_plans(plans.plans, plans.last)
 
     async def find_next_expiry(self, repository: RepositoryName, now: datetime) -> datetime | None:
         return await self._connections.read(

@@ -10,6 +10,7 @@ import pytest
 
 from indexing.models.executions import Conclusion
 from indexing.models.quarantines import QuarantineRequest
+from service.cache import reader
 from tests.builders import NOON, WIDGETS, after
 from tests.contracts.test_health_reports import load_history
 from tests.service.front_door import SEARCH, FrontDoor
@@ -97,6 +98,26 @@ async def test_a_quarantine_shows_until_its_very_end(door: FrontDoor) -> None:
     assert await is_quarantined()
     door.clock.now = after(seconds=9)
     assert not await is_quarantined()
+
+
+async def test_a_page_has_the_total_if_asked_for(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = f"{SEARCH}?test_name=*&per_page=1&include=total"
+    answer = await door.get(f"{target}&health_status_exclude=healthy")
+    assert list(answer.json) == ["size", "per_page", "tests", "total", "total_is_exact"]
+    assert (answer.json["total"], answer.json["total_is_exact"]) == (2, True)
+    assert "metrics" not in answer.json["tests"][0]
+    more = await door.get(f"{answer.links['next']}&include=metrics")
+    assert (more.json["total"], more.json["tests"][0]["metrics"]["health_status"]) == (2, "broken")
+    monkeypatch.setattr(reader, "MAX_TOTAL", 3)
+    exact = await door.get(target)
+    assert (exact.json["total"], exact.json["total_is_exact"]) == (3, True)
+    monkeypatch.setattr(reader, "MAX_TOTAL", 2)
+    some = await door.get(f"{target}&sort=test_name")
+    assert (some.json["total"], some.json["total_is_exact"]) == (2, False)
+    plain = await door.get(f"{SEARCH}?test_name=*&per_page=1")
+    assert list(plain.json) == ["size", "per_page", "tests"]
 
 
 async def test_what_is_included_may_change_between_pages(door: FrontDoor) -> None:

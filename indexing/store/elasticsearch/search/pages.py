@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from indexing import globs
 from indexing.glob_set import GlobSet
@@ -31,6 +32,8 @@ from indexing.store.elasticsearch.search.query import (
 )
 from indexing.store.row_values import RowValues
 
+T = TypeVar("T")
+
 # The stored metrics, and what an earlier release that still writes leaves out.
 METRICS_FIELDS: Final[Mapping[str, Any]] = {
     **dict.fromkeys(RowValues._fields),
@@ -39,26 +42,69 @@ METRICS_FIELDS: Final[Mapping[str, Any]] = {
 }
 
 _COUNT: Final = "executions_count"
+_COUNTED_AT_ONCE: Final = 500
 _KEY_FIELDS: Final = (_COUNT, "test_name", "pipeline_name", "job_name")
 
 
 async def search_tests(
     cluster: Cluster, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
 ) -> Page[TestIdentity]:
-    quarantined: Collection[str] = ()
-    if query.quarantined is not None:
-        quarantined = await find_quarantined(cluster, query.repository, query.now)
-    search = partial(_search, cluster, query, anchor, limit, quarantined)
+    quarantined = await _read_quarantined(cluster, query)
+    return await _in_widths(
+        cluster, query, partial(_search, cluster, query, anchor, limit, quarantined)
+    )
+
+
+async def count_matches(cluster: Cluster, query: TestQuery, most: int) -> int:
+    """Return how many rows the search finds, or `most` if they are more."""
+    quarantined = await _read_quarantined(cluster, query)
+
+    async def count(width: Width) -> int:
+        if width is Width.EXACT:
+            routing = routing_of(query.repository)
+            body = {
+                "size": 0,
+                "query": make_query(query, routing, width=width, quarantined=quarantined),
+                "track_total_hits": most,
+            }
+            answer = await cluster.connection.search(
+                cluster.layout.identities, body, routing=routing
+            )
+            total: int = answer["hits"]["total"]["value"]
+            return min(total, most)
+        found, more = 0, True
+        anchor: Anchor[IdentityKey] = Anchor()
+        while more and found < most:
+            page = await _search(cluster, plain, anchor, _COUNTED_AT_ONCE, quarantined, width)
+            found += len(page.rows)
+            more = page.has_next
+            anchor = Anchor(page.rows[-1].key) if page.rows else anchor
+        return min(found, most)
+
+    plain = replace(query, with_metrics=False)
+    return await _in_widths(cluster, query, count)
+
+
+async def _read_quarantined(cluster: Cluster, query: TestQuery) -> Collection[str]:
+    if query.quarantined is None:
+        return ()
+    return await find_quarantined(cluster, query.repository, query.now)
+
+
+async def _in_widths(
+    cluster: Cluster, query: TestQuery, read: Callable[[Width], Awaitable[T]]
+) -> T:
+    """Read in the most exact width that the engine can afford; expensive reads take turns."""
     if is_cheap(query.all_patterns):
         with suppress(TooComplexError):
-            return await search(width=Width.EXACT)
+            return await read(Width.EXACT)
     async with cluster.searches.take():
         for width in (Width.EXACT, Width.WIDENED):
             if width.value < choose_width(query.all_patterns).value:
                 continue
             with suppress(TooComplexError):
-                return await search(width=width)
-        return await search(width=Width.PREFIX)
+                return await read(width)
+        return await read(Width.PREFIX)
 
 
 async def _search(
@@ -67,7 +113,6 @@ async def _search(
     anchor: Anchor[IdentityKey],
     limit: int,
     quarantined: Collection[str],
-    *,
     width: Width,
 ) -> Page[TestIdentity]:
     routing = routing_of(query.repository)

@@ -146,6 +146,51 @@ def search_few(
     return _Rows(connection, query, repository_id, source, narrowed, names).page(anchor, limit)
 
 
+def count_in_order(connection: sqlite3.Connection, query: TestQuery, most: int) -> int:
+    """Walk the names until there are as many; the cost is the rows skipped on the way."""
+    repository_id = find_repository_id(connection, query.repository)
+    return 0 if repository_id is None else _count(connection, query, repository_id, _BY_NAME, most)
+
+
+def count_narrowed(connection: sqlite3.Connection, query: TestQuery, most: int) -> int:
+    """Count among what the filters leave, or what the names can match; the cost is its number."""
+    repository_id = find_repository_id(connection, query.repository)
+    if repository_id is None:
+        return 0
+    narrowed = narrowing_condition(query, repository_id)
+    if narrowed is not None:
+        return _count(connection, query, repository_id, _BY_TEST, most, narrowed)
+    if query.health_numbers is not None:
+        return _count(connection, query, repository_id, _BY_HEALTH, most)
+    narrow = candidates(query, repository_id)
+    if narrow is None:
+        return _count(connection, query, repository_id, _BY_NAME, most)
+    narrowed = Sql(f" AND i.test IN ({narrow.text})", narrow.values)
+    return _count(connection, query, repository_id, _BY_TEST, most, narrowed)
+
+
+def _count(
+    connection: sqlite3.Connection,
+    query: TestQuery,
+    repository_id: int,
+    source: Source,
+    most: int,
+    narrowed: Sql | None = None,
+) -> int:
+    if query.health_numbers == ():
+        return 0
+    narrowed = narrowed or Sql("")
+    names = name_condition(query)
+    filters = filter_condition(query)
+    count: int
+    (count,) = connection.execute(
+        f"SELECT count(*) FROM (SELECT 1 FROM {source.text} WHERE repository_id = ?"
+        f" AND {source.presence}{narrowed.text} AND {names.text}{filters.text} LIMIT ?)",
+        (repository_id, *narrowed.values, *names.values, *filters.values, most),
+    ).fetchone()
+    return count
+
+
 def _are_few(
     connection: sqlite3.Connection, repository_id: int, source: Source, narrowed: Sql
 ) -> bool:
@@ -203,6 +248,9 @@ class _Rows:
 
     def fetch(self, rows: Slice) -> list[TestIdentity]:
         query = self.query
+        if query.health_numbers == ():
+            # All that is included is excluded, and SQLite has no plan for an empty set.
+            return []
         names = self.names or name_condition(query)
         filters = filter_condition(query)
         bounds = _name_bounds(query, rows)

@@ -10,6 +10,8 @@ from indexing.models.paging import Anchor, Page
 from indexing.models.tests import HEALTH_NUMBERS, HealthStatus, IdentityKey, TestIdentity, TestQuery
 from indexing.store.sqlite.search.conditions import is_heavy, narrowing_condition
 from indexing.store.sqlite.search.pages import (
+    count_in_order,
+    count_narrowed,
     search_candidates,
     search_few,
     search_in_order,
@@ -31,6 +33,14 @@ class Strategy(NamedTuple):
     last: LastPlan
     plans: tuple[Plan | LastPlan, ...] = ()
     briefly: bool = False
+    is_slow: bool = False
+
+
+class CountStrategy(NamedTuple):
+    """The same for a count."""
+
+    last: partial[int]
+    plans: tuple[partial[int], ...] = ()
     is_slow: bool = False
 
 
@@ -61,6 +71,15 @@ def choose_strategy(query: TestQuery, anchor: Anchor[IdentityKey], limit: int) -
         last = partial(search_narrowed, query=query, anchor=anchor, limit=limit)
         return Strategy(last, (*plans, *names), briefly)
     return Strategy(last, plans if last is not in_order else (), briefly)
+
+
+def choose_counts(query: TestQuery, most: int) -> CountStrategy:
+    """Choose the plans for a count up to `most`."""
+    by_name = partial(count_in_order, query=query, most=most)
+    narrowed = partial(count_narrowed, query=query, most=most)
+    if any(is_heavy(pattern) for pattern in query.all_patterns):
+        return CountStrategy(narrowed, is_slow=True)
+    return CountStrategy(narrowed, () if is_narrowed(query) else (by_name,))
 
 
 def is_narrowed(query: TestQuery) -> bool:

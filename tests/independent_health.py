@@ -18,6 +18,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 ATTEMPTS_BEFORE = {"flakyFailure", "flakyError", "rerunFailure", "rerunError"}
+VERDICTS = {"P": "passed", "F": "failed", "X": "flaky"}
 NOT_JUDGED = {
     "health_status": "unknown",
     "last_conclusion": "unknown",
@@ -31,12 +32,16 @@ NOT_JUDGED = {
 }
 
 
-def read_results(path: Path) -> list[tuple[str, str]]:
-    """The name of each case, and passed, failed, skipped or retried."""
+def read_cases(path: Path) -> list[ET.Element]:
     with gzip.open(path) as stream:
         root = ET.parse(stream).getroot()  # noqa: S314 - a sample of this repository
+    return list(root.iter("testcase"))
+
+
+def read_results(path: Path) -> list[tuple[str, str]]:
+    """The name of each case, and passed, failed, skipped or retried."""
     results = []
-    for case in root.iter("testcase"):
+    for case in read_cases(path):
         name = case.get("name") or ""
         if case.get("classname"):
             name = f"{case.get('classname')}.{name}"
@@ -64,13 +69,15 @@ def read_executions(folder: Path, branch: str) -> tuple[set[str], dict[str, list
                 continue
             failed = sum(result == "failed" for _, result in results)
             ran = sum(result != "skipped" for _, result in results)
-            for name, result in results:
+            times = [case.get("time") for case in read_cases(folder / row["file"])]
+            for (name, result), time in zip(results, times, strict=True):
                 executions[name].append(
                     {
                         "result": result,
                         "job": (row["pipeline_name"], row["job_name"]),
                         "commit": row["commit"],
                         "at": datetime.fromisoformat(row["started_at"]),
+                        "duration": None if time is None else float(time),
                         # More than four fifths of at least twenty.
                         "machine_failed": ran >= 20 and failed * 5 > ran * 4,
                     }
@@ -130,6 +137,50 @@ def judge_test(executions: list[dict[str, Any]]) -> dict[str, Any]:
         "last_failure_at": write_time(failures[-1][0]) if failures else None,
         "last_success_at": write_time(max(successes)) if successes else None,
     }
+
+
+def measure_rows(
+    executions: list[dict[str, Any]], *, flaky_detection: bool = True
+) -> dict[tuple[str, str], dict[str, Any]]:
+    """By pipeline and job, the expected metrics of a test with these executions, at least one."""
+    newest = max(each["at"] for each in executions)
+    first_day = day_of(newest) - timedelta(days=29)
+    found = {}
+    for job in {each["job"] for each in executions}:
+        of_job = [each for each in executions if each["job"] == job]
+        window = [each for each in of_job if day_of(each["at"]) >= first_day]
+        evidence = [
+            each for each in of_job if not each["machine_failed"] and each["result"] != "skipped"
+        ]
+        counted = [each for each in evidence if day_of(each["at"]) >= first_day]
+        commits = {each["commit"] for each in counted}
+        before = [
+            each
+            for each in evidence
+            if day_of(each["at"]) < first_day and each["commit"] not in commits
+        ]
+        verdicts = judge_commits(counted)
+        letters = [letter for _, _, letter in verdicts]
+        status = "unknown"
+        if counted and max(each["at"] for each in counted) >= newest - timedelta(days=8):
+            status = judge_sequence(verdicts, judge_commits(before))
+        if status == "flaky" and not flaky_detection:
+            status = "healthy"
+        failures = [each["at"] for each in window if each["result"] == "failed"]
+        durations = [round(d * 1e6) for each in window if (d := each["duration"]) is not None]
+        failed = sum(each["result"] == "failed" for each in counted)
+        found[job] = {
+            "health_status": status,
+            "executions_count": len(window),
+            "failed_executions_count": len(failures),
+            "failure_ratio": failed / len(counted) if counted else 0.0,
+            "flakiness_ratio": letters.count("X") / len(letters) if letters else 0.0,
+            "mean_duration": round(sum(durations) / len(durations) / 1e6, 6) if durations else None,
+            "last_execution_at": max((each["at"] for each in window), default=None),
+            "last_failure_at": max(failures, default=None),
+            "latest_verdicts": [VERDICTS[letter] for letter in letters[-20:]],
+        }
+    return found
 
 
 def judge_commits(executions: list[dict[str, Any]]) -> list[tuple[datetime, str, str]]:

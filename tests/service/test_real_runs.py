@@ -15,9 +15,11 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from indexing.identifiers import derive_test_id
+from indexing.models.tests import HealthStatus
 from indexing.store import ElasticsearchPlace
 from service.config.settings import Settings
 from tests import independent_health
+from tests.independent_health import write_time
 from tests.service.conftest import open_door
 from tests.service.front_door import FrontDoor
 from tests.service.real_runs import LAMMPS, REGRESSION, LoadedProject, ingest, load, load_into
@@ -169,6 +171,43 @@ async def test_the_search_finds_what_runs_on_the_default_branch(lammps: LoadedPr
         assert await search(door, lammps, "&job_name=linux-x86_64-gcc") == []
     assert len(names["windows-msvc"]) == 1_096
     assert len(set().union(*names.values())) == 1_124
+
+
+async def test_the_search_says_of_every_row_what_an_independent_script_says(
+    loaded: LoadedProject,
+) -> None:
+    project = loaded.project
+    _, executions = independent_health.read_executions(project.folder, project.default_branch)
+    expected = {}
+    for name, of_test in executions.items():
+        for (pipeline, job), metrics in independent_health.measure_rows(of_test).items():
+            times = ("last_execution_at", "last_failure_at")
+            told = {each: metrics[each] and write_time(metrics[each]) for each in times}
+            expected[name, pipeline, job] = {**metrics, **told, "is_quarantined": False}
+    async for door in open_door(Settings(data_dir=loaded.data_dir)):
+        door.key = await door.new_key(owner="lammps")
+        rows = await search(door, loaded, "&include=metrics")
+        assert {
+            (row["test_name"], row["pipeline_name"], row["job_name"]): row["metrics"]
+            for row in rows
+        } == expected
+        for status in HealthStatus:
+            found = await search(door, loaded, f"&include=metrics&health_status={status.value}")
+            assert found == [row for row in rows if row["metrics"]["health_status"] == status]
+        for by in ("health_status", "failure_ratio", "mean_duration", "last_failure_at"):
+            # The later parameter would be refused, so this is not `search`.
+            target = f"{ci_path(loaded)}/search/tests?test_name=*&per_page=100&include=metrics"
+            pages = await door.walk(f"{target}&sort={by}", "tests")
+            found = [row for page in pages for row in page]
+            assert sorted(map(repr, found)) == sorted(map(repr, rows))
+            values = [place_of(row["metrics"][by]) for row in found]
+            assert values == sorted(values, reverse=True)
+
+
+def place_of(value: Any) -> tuple[bool, Any]:
+    """Where a value of a metric lies in its order."""
+    healths = ["healthy", "unknown", "flaky", "broken"]
+    return (value is not None, healths.index(value) if value in healths else value)
 
 
 async def test_the_service_says_of_every_test_what_an_independent_script_says(

@@ -14,11 +14,14 @@ from pathlib import Path
 import pytest
 
 from indexing.errors import StoreVersionError
+from indexing.models.paging import Anchor
+from indexing.models.tests import HealthStatus, IdentityKey, TestMetrics, TestQuery
 from indexing.store import find_versions, open_store
 from indexing.store.sqlite import schema
+from indexing.store.sqlite.metrics_filling import is_filled
 from indexing.store.sqlite.migrations import MIGRATIONS
 from indexing.store.sqlite.schema import SCHEMA_VERSION, ensure_schema
-from tests.builders import GADGETS, WIDGETS
+from tests.builders import GADGETS, NOON, WIDGETS
 from tests.indexing.store.sqlite.versions import (
     Sample,
     dump_of,
@@ -238,3 +241,32 @@ async def test_a_process_whose_store_was_upgraded_by_another_release_writes_no_m
         await store.ensure_repository(GADGETS)
     assert await store.find_repository(GADGETS) is None
     await store.close()
+
+
+@every_version
+async def test_rows_of_an_earlier_release_have_the_metrics_of_a_full_computation(
+    sample: Sample, tmp_path: Path
+) -> None:
+    sample.unpack(tmp_path)
+    store = await open_store(tmp_path)
+
+    async def read() -> dict[IdentityKey, TestMetrics | None]:
+        found: dict[IdentityKey, TestMetrics | None] = {}
+        for repository in await store.list_repositories():
+            query = TestQuery(repository.name, ("*",), with_metrics=True)
+            rows = (await store.search_tests(query, Anchor(), 1_000)).rows
+            found |= {row.key: row.metrics for row in rows}
+        return found
+
+    filled = await read()
+    await store.rebuild(NOON)
+    assert await read() == filled
+    await store.close()
+    assert len(filled) > 10
+    assert {metrics.health_status for metrics in filled.values() if metrics} >= {
+        HealthStatus.HEALTHY,
+        HealthStatus.BROKEN,
+    }
+    # Opened again, there is nothing to do.
+    with closing(sqlite3.connect(tmp_path / "mergewatch.db")) as connection:
+        assert is_filled(connection)

@@ -12,8 +12,10 @@ import pytest
 
 from indexing.errors import StoreError, StoreUnavailableError, StoreVersionError
 from indexing.models.events import EventQuery, Outcome
+from indexing.models.executions import Conclusion
 from indexing.models.paging import Anchor
 from indexing.models.quarantines import QuarantineQuery, QuarantineRequest, QuarantineSource
+from indexing.models.tests import HealthStatus, TestMetrics, TestQuery, TestSort
 from indexing.names import RepositoryName
 from indexing.store import ElasticsearchPlace, Versions, find_versions
 from indexing.store.elasticsearch import maintenance
@@ -31,11 +33,13 @@ from indexing.store.elasticsearch.indices import (
 from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION, TEMPLATES_VERSION
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from tests.builders import NOON, WIDGETS, after, load_names, make_event
+from tests.contracts.test_health_reports import load_history
 from tests.indexing.store.elasticsearch.inspection import ask, event_ids, names, open_at
 from tests.whole_state import read_all
 
 pytestmark = pytest.mark.fresh_indices
 
+PASSED, FAILED = Conclusion.PASSED, Conclusion.FAILED
 NEXT = LAYOUT_VERSION + 1
 EVERY_EVENT = EventQuery(WIDGETS, NOON, after(days=1))
 # An existing field can never be changed to this.
@@ -143,6 +147,53 @@ async def test_events_of_an_earlier_release_get_their_trigger_and_outcome(
     query = replace(EVERY_EVENT, triggers=("r" * 255, "r" * 256))
     assert [row.id for row in (await upgraded.list_events(query, Anchor(), 9)).rows] == [254]
     await upgraded.close()
+
+
+async def test_rows_of_an_earlier_release_get_their_metrics(
+    elasticsearch_place: ElasticsearchPlace, of_version: Callable[[int], None]
+) -> None:
+    of_version(4)
+    store = await open_at(elasticsearch_place)
+    await load_history(store, "hinge", "linux", [PASSED, FAILED, FAILED, FAILED], duration=0.5)
+    await load_history(store, "hinge", "mac", [PASSED, FAILED, PASSED, FAILED, PASSED])
+    await store.refresh_tests(NOON)
+    query = TestQuery(WIDGETS, ("*",), TestSort.HEALTH_STATUS, with_metrics=True)
+    before = await store.search_tests(query, Anchor(), 9)
+    prefix = elasticsearch_place.prefix
+    await ask(store, "POST", f"/{prefix}-*/_refresh")
+    for index, change in (("identities", without_metrics), ("tests", with_old_rollups)):
+        found = await ask(store, "POST", f"/{prefix}-{index}/_search", {"size": 9})
+        for hit in found["hits"]["hits"]:
+            target = f"/{hit['_index']}/_doc/{hit['_id']}?routing={hit['_routing']}&refresh=true"
+            await ask(store, "PUT", target, change(hit["_source"]))
+    # Another process of the earlier release may still write such rows.
+    (row, *_) = (await store.search_tests(query, Anchor(), 9)).rows
+    assert row.metrics == TestMetrics(HealthStatus.UNKNOWN, row.key.executions_count)
+    await store.close()
+    of_version(LAYOUT_VERSION)
+    upgraded = await open_at(elasticsearch_place)
+    assert (await upgraded.get_status()).stale_tests == 0
+    assert await upgraded.search_tests(query, Anchor(), 9) == before
+    assert [row.metrics and row.metrics.health_status for row in before.rows] == [
+        HealthStatus.BROKEN,
+        HealthStatus.FLAKY,
+    ]
+    await upgraded.close()
+
+
+def without_metrics(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    known = ("repository_id", "key", "test_id", "test_name", "pipeline_name", "job_name")
+    return {name: row[name] for name in (*known, "executions_count")}
+
+
+def with_old_rollups(test: Mapping[str, Any]) -> Mapping[str, Any]:
+    rollups = [
+        [*names, orjson.dumps([1, *orjson.loads(text)[1:-1]]).decode()]
+        for *names, text in test["rollups"]
+    ]
+    counts = [[pipeline, job, row[0][0]] for pipeline, job, row in test["rows"]]
+    kept = {name: value for name, value in test.items() if name != "rows"}
+    return {**kept, "rollups": rollups, "counts": counts}
 
 
 async def test_of_processes_that_start_together_one_upgrades(

@@ -29,7 +29,20 @@ CREATE INDEX identities_by_health_status
 -- Most rows are healthy, and their counts change with each load.
 CREATE INDEX identities_by_unhealthy_count ON identities
     (repository_id, health_status, executions_count, test_name, pipeline_name, job_name)
-    WHERE health_status > 0;
+    WHERE health_status <> 0;
+-- With a condition on the count, each load would change these indexes, as it changes the count.
+DROP INDEX identities_by_test_name;
+CREATE INDEX identities_by_test_name
+    ON identities (repository_id, test_name, pipeline_name, job_name)
+    WHERE health_status IS NOT NULL;
+DROP INDEX identities_by_pipeline_name;
+CREATE INDEX identities_by_pipeline_name
+    ON identities (repository_id, pipeline_name, test_name, job_name)
+    WHERE health_status IS NOT NULL;
+DROP INDEX identities_by_job_name;
+CREATE INDEX identities_by_job_name
+    ON identities (repository_id, job_name, test_name, pipeline_name)
+    WHERE health_status IS NOT NULL;
 CREATE INDEX identities_by_failed_executions_count
     ON identities (repository_id, failed_executions_count, test_name, pipeline_name, job_name)
     WHERE failed_executions_count IS NOT NULL;

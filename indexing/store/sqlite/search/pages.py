@@ -54,7 +54,7 @@ class Source:
     """An index to read, and the condition that its rows are in the search, which it contains."""
 
     index: str
-    presence: str = "executions_count IS NOT NULL"
+    presence: str = "health_status IS NOT NULL"
 
     @property
     def text(self) -> str:
@@ -63,7 +63,7 @@ class Source:
 
 _BY_TEST: Final = Source("identities_by_test")
 _BY_NAME: Final = Source("identities_by_test_name")
-_BY_HEALTH: Final = Source("identities_by_health_status", "health_status IS NOT NULL")
+_BY_HEALTH: Final = Source("identities_by_health_status")
 
 
 def add_functions(connection: sqlite3.Connection) -> None:
@@ -217,7 +217,8 @@ def find_identity(
 
 def _source_of(sort: TestSort) -> Source:
     index = f"identities_by_{sort.value}"
-    return Source(index, f"{sort.value} IS NOT NULL") if sort in VALUE_SORTS else Source(index)
+    is_name = sort in (TestSort.TEST_NAME, TestSort.PIPELINE_NAME, TestSort.JOB_NAME)
+    return Source(index) if is_name else Source(index, f"{sort.value} IS NOT NULL")
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,7 +325,7 @@ class _StatusWalk:
         if self.query.sort is TestSort.EXECUTIONS_COUNT:
             source = _source_of(self.query.sort)
             if number != _HEALTHY:
-                source = Source("identities_by_unhealthy_count", "health_status > 0")
+                source = Source("identities_by_unhealthy_count", "health_status <> 0")
         narrowed = Sql(f" AND health_status = {number}")
         query = replace(self.query, health=(), health_excluded=())
         return _Rows(self.connection, query, self.repository_id, source, narrowed).fetch(rows)

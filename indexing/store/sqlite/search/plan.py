@@ -140,7 +140,7 @@ def upper_bound(prefix: str) -> str | None:
 
 _BY_NAME: Final = (
     "SELECT test FROM identities INDEXED BY identities_by_test_name"
-    " WHERE repository_id = ? AND executions_count IS NOT NULL AND {}"
+    " WHERE repository_id = ? AND health_status IS NOT NULL AND {}"
 )
 
 

@@ -61,6 +61,8 @@ class Stock:
             "events": f"/v1/repos/{name.owner}/{name.name}/logs?per_page=5",
             "event-aggregate": f"/v1/repos/{name.owner}/{name.name}/logs/aggregate?{_ALL_TIME}",
             "search": f"{ci}/search/tests?test_name=*_1*&sort=test_name",
+            "search by metrics": f"{ci}/search/tests?test_name=*_1*&sort=health_status"
+            "&include=metrics&include=total&health_status_exclude=broken&quarantined=false",
             "test": f"{ci}/tests/{ids.test_id}",
             "quarantines": f"{ci}/quarantines",
             "quarantine": f"{ci}/quarantines/{ids.quarantine_id}",

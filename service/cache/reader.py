@@ -69,23 +69,14 @@ from service.schemas.responses import (
     QuarantinesAnswer,
     Rows,
     TestDetailAnswer,
-    TestPageAnswer,
 )
+from service.schemas.search_pages import ENCODERS as SEARCH_ENCODERS
 
 K = TypeVar("K")
 
 Read = Callable[[], Coroutine[Any, Any, Answer | None]]
 
 _encode_test: Final = compile_encoder(TestDetailAnswer)
-_TOTAL: Final = ("total", "total_is_exact")
-_METRICS: Final = ("tests.metrics",)
-# By whether they have metrics, and a total.
-_encode_tests: Final = {
-    (False, False): compile_encoder(TestPageAnswer, without=(*_METRICS, *_TOTAL)),
-    (False, True): compile_encoder(TestPageAnswer, without=_METRICS),
-    (True, False): compile_encoder(TestPageAnswer, without=_TOTAL),
-    (True, True): compile_encoder(TestPageAnswer),
-}
 _encode_quarantine: Final = compile_encoder(QuarantineAnswer)
 _encode_quarantines: Final = compile_encoder(QuarantinesAnswer)
 _encode_events: Final = compile_encoder(EventPageAnswer)
@@ -272,7 +263,7 @@ class CachedReader:
             if with_total:
                 total = await self._reader.count_matches(query, MAX_TOTAL + 1)
                 rows = replace(rows, total=min(total, MAX_TOTAL), total_is_exact=total <= MAX_TOTAL)
-            body = _encode_tests[query.with_metrics, with_total](rows)
+            body = SEARCH_ENCODERS[query.with_metrics, with_total](rows)
             ends = pack_ends(page, _place_of, IDENTITY_KEYS)
             if not query.depends_on_quarantines:
                 return make_answer(body, ends)

@@ -53,7 +53,7 @@ from service.middleware.admission_control import ADMISSION_CONTROL, AdmissionCon
 from service.middleware.authentication import authenticate
 from service.middleware.authorization import authorize
 from service.middleware.cors import Cors
-from service.middleware.errors import add_request_id, handle_errors
+from service.middleware.errors import add_request_id, handle_errors, make_request_id
 from service.middleware.layer import Handler, Layer, RouteHandler, wrap
 from service.middleware.rate_limit import RATE_LIMIT, RateLimit
 from service.middleware.response_cache import (
@@ -176,7 +176,9 @@ def _context(
                 app[METRICS].start()
                 opened.push_async_callback(app[METRICS].stop)
                 count = app[METRICS].count
-            app[REPEATED_REQUESTS] = RepeatedRequests(app[RESPONSE_CACHE], queue, count)
+            app[REPEATED_REQUESTS] = RepeatedRequests(
+                app[RESPONSE_CACHE], queue, make_request_id, count
+            )
             ids = EventIds(secret, identity.store_id)
             app[ARRIVALS] = ArrivalHub(measured, ids, lambda: app[LIFECYCLE].stopping)
             opened.push_async_callback(app[ARRIVALS].close)

@@ -31,7 +31,9 @@ def test_modules_are_short() -> None:
 
 
 def test_no_chain_of_imports_in_service_is_long() -> None:
+    """The pages of the dashboard count as one: they import each other, and only `app` does them."""
     graph = grimp.build_graph("service", cache_dir=None)
+    graph.squash_module("service.ui")
     imports = {
         module: graph.find_modules_directly_imported_by(module) - {"service"}
         for module in graph.modules

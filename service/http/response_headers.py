@@ -6,6 +6,8 @@ from typing import Final
 
 from multidict import CIMultiDict
 
+REQUEST_ID_HEADER: Final = "X-Request-Id"
+
 # A response that has this header has all of them.
 SENTINEL_HEADER: Final = "X-Content-Type-Options"
 

@@ -12,7 +12,7 @@ from aiohttp import web
 from aiohttp.web import BaseRequest, StreamResponse
 
 from service.http.query_string import IGNORED_HEADER
-from service.middleware.errors import REQUEST_ID_HEADER
+from service.http.response_headers import REQUEST_ID_HEADER
 from service.middleware.layer import Handler
 
 ANY: Final = "*"

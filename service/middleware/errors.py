@@ -22,10 +22,10 @@ from service.http import problems
 from service.http.methods import READS
 from service.http.operations import Operation
 from service.http.problems import Problem
+from service.http.response_headers import REQUEST_ID_HEADER
 from service.middleware.layer import Handler, Layer
 from service.routes import name_operation
 
-REQUEST_ID_HEADER: Final = "X-Request-Id"
 # UUIDs, ULIDs and trace ids. An underscore is left out, so that no application key passes.
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9.\-]{1,64}")
 

@@ -44,8 +44,7 @@ from service.http.raw_response import (
     write_head,
     write_whole,
 )
-from service.http.response_headers import RESPONSE_HEADERS
-from service.middleware.errors import REQUEST_ID_HEADER, make_request_id
+from service.http.response_headers import REQUEST_ID_HEADER, RESPONSE_HEADERS
 from service.middleware.fair_queue import FairQueue
 from service.middleware.layer import Handler
 from service.middleware.rate_limit import RateLimit
@@ -238,9 +237,16 @@ class _Repeated:
 class RepeatedRequests:
     """The heads that one process knows. They are kept as digests: they hold credentials."""
 
-    def __init__(self, cache: ResponseCache, queue: FairQueue, count: Count | None = None) -> None:
+    def __init__(
+        self,
+        cache: ResponseCache,
+        queue: FairQueue,
+        make_request_id: Callable[[], str],
+        count: Count | None = None,
+    ) -> None:
         self._cache = cache
         self._queue = queue
+        self._make_request_id = make_request_id
         self._count = count
         self._known: Lru[_Repeated] = Lru(_HEADS_MAX_BYTES)
         self._seen: set[bytes] = set()
@@ -265,7 +271,7 @@ class RepeatedRequests:
         if cached is None:
             return None
         start, body, status = cached.write(known.if_none_match)
-        text = write_whole(start, f"{REQUEST_ID_HEADER}: {make_request_id()}\r\n", body)
+        text = write_whole(start, f"{REQUEST_ID_HEADER}: {self._make_request_id()}\r\n", body)
         self._cache.hits += 1
         if self._count is not None:
             self._count(known.operation, status, time.perf_counter() - began)

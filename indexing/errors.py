@@ -31,5 +31,9 @@ class StaleKeyError(StoreError):
     """The row that a page should continue from no longer exists."""
 
 
+class TooManyWebhooksError(StoreError):
+    """A repository has as many webhooks as it may have."""
+
+
 class TooManyQuarantinesError(StoreError):
     """A repository has as many quarantines in force as people may add."""

@@ -83,6 +83,12 @@ def derive_change_id(quarantine_id: uuid.UUID, action: str, *values: str) -> uui
     return uuid.UUID(bytes=_digest("change", quarantine_id.hex, action, *values), version=5)
 
 
+def derive_notification_id(test_id: uuid.UUID, about: str, *values: str) -> uuid.UUID:
+    """The id of a notification about a test; `values` tell it from every other one."""
+    digest = _digest("notification", test_id.hex, about, *values)
+    return uuid.UUID(bytes=digest, version=5)
+
+
 def derive_failure_id(test_id: uuid.UUID, failure_type: str, shape: str) -> uuid.UUID:
     """The id of what failures of a test say alike; `shape` is from `indexing.failures`."""
     digest = _digest("failure", test_id.hex, failure_type, shape)

@@ -41,6 +41,7 @@ from indexing.names import RepositoryName
 from indexing.pruning import PruneRun
 from indexing.store.insights import InsightReader
 from indexing.store.key_reader import KeyReader
+from indexing.store.notifications import NotificationStore
 
 # Called with the number of tests that a long call has refreshed so far.
 Steps = Callable[[int], None]
@@ -374,8 +375,7 @@ class Writer(Protocol):
     ) -> PruneCount:
         """Remove events received and executions finished before that moment (retention).
 
-        Changes of quarantines before it go too.
-
+        Changes of quarantines and notifications before it go too.
         Tests stay, with their first and last failure and success, and so do quarantines. The
         derived data is recomputed, as by `refresh_tests(now)`. The daily rows of tests stay too,
         but those of days before `rollups_before`, if it is given.
@@ -391,5 +391,5 @@ class Writer(Protocol):
         """Recompute all derived data, as if every test were stale; return the number of tests."""
 
 
-class Store(Reader, Writer, Protocol):
-    """A backend implements both."""
+class Store(Reader, Writer, NotificationStore, Protocol):
+    """A backend implements all of them."""

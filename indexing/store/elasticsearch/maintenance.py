@@ -24,6 +24,7 @@ from indexing.store.elasticsearch.indices.filling import WHILE_FILLING, restore_
 from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION
 from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.store.elasticsearch.indices.slices import ends_before
+from indexing.store.elasticsearch.outbox import prune_outbox
 from indexing.store.elasticsearch.quarantine_changes import prune_changes
 from indexing.store.interface import PruneCount, Steps, StoreStatus
 from indexing.timestamps import to_microseconds
@@ -72,6 +73,7 @@ async def prune(
     await _drop_runs(cluster, until)
     await run_counts.drop_before(cluster, until)
     await prune_changes(cluster, until)
+    await prune_outbox(cluster, until)
     for marked in touched.values():
         await dirty_markers.mark_after(cluster, marked)
     await refresh_tests(cluster, now, progress)

@@ -23,6 +23,7 @@ from indexing.store.elasticsearch.client.bulk import Operation
 from indexing.store.elasticsearch.client.connection import WRITING, Document, Version
 from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
+from indexing.store.elasticsearch.quarantine_notices import tell_quarantined
 from indexing.store.elasticsearch.quarantine_slots import (
     QuarantineSlot,
     change_of,
@@ -54,6 +55,7 @@ async def complete(cluster: Cluster, slots: Sequence[QuarantineSlot]) -> None:
         _operation_of(cluster, slot.routing, each) for slot in pending for each in slot.unlisted
     ]
     await bulk.send(cluster.connection, changes, visible=True)
+    told = await tell_quarantined(cluster, pending)
     stored = await cluster.connection.get_many(
         [(cluster.layout.quarantines, slot.id, slot.routing) for slot in pending],
         patience=WRITING,
@@ -61,7 +63,11 @@ async def complete(cluster: Cluster, slots: Sequence[QuarantineSlot]) -> None:
     current = [slot_of(document) for document in stored if document is not None]
     listed = {each.key.id for slot in pending for each in slot.unlisted}
     cleared = [
-        replace(slot, unlisted=tuple(each for each in slot.unlisted if each.key.id not in listed))
+        replace(
+            slot,
+            unlisted=tuple(each for each in slot.unlisted if each.key.id not in listed),
+            told_at=told.get(slot.id, slot.told_at),
+        )
         for slot in current
         if slot.unlisted
     ]

@@ -7,15 +7,18 @@ event that is still to be written into the log.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 from indexing.errors import UnknownRepositoryError
 from indexing.models.events import EventKey, Outcome, StoredEvent
 from indexing.models.repositories import Repository
 from indexing.names import RepositoryName
+from indexing.notifications.rules import Subscription
 from indexing.store.elasticsearch.client.connection import ConflictError, Document
 from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
@@ -33,7 +36,16 @@ class StoredRepository:
     repository: Repository
     settings_version: int
     announcement: StoredEvent | None
+    # When each was added.
+    webhooks: Mapping[uuid.UUID, datetime]
     document: Document
+
+    @property
+    def subscription(self) -> Subscription | None:
+        """The webhooks of the repository, if it has any."""
+        if not self.webhooks:
+            return None
+        return Subscription(tuple(self.webhooks), min(self.webhooks.values()))
 
 
 def document_id(name: RepositoryName) -> str:
@@ -104,7 +116,9 @@ async def make_known(cluster: Cluster, name: RepositoryName) -> StoredRepository
     found = await cluster.connection.get(*place)
     if found is None:
         with suppress(ConflictError):
-            source = _source_of(Repository(name), settings_version=0, announcement=None)
+            source = _source_of(
+                Repository(name), settings_version=0, announcement=None, webhooks={}
+            )
             await cluster.connection.put(*place, source)
         return await read_repository(cluster, name)
     return stored_of(found)
@@ -122,13 +136,38 @@ async def replace_repository(
     await cluster.connection.put(
         cluster.layout.control,
         stored.document.id,
-        _source_of(repository, settings_version=settings_version, announcement=announcement),
+        _source_of(
+            repository,
+            settings_version=settings_version,
+            announcement=announcement,
+            webhooks=stored.webhooks,
+        ),
         over=stored.document.version,
     )
 
 
+async def replace_webhooks(
+    cluster: Cluster, stored: StoredRepository, webhooks: Mapping[uuid.UUID, datetime]
+) -> None:
+    """Replace the webhooks of a repository; raises `ConflictError` if it has changed."""
+    await cluster.connection.put(
+        cluster.layout.control,
+        stored.document.id,
+        {**stored.document.source, "webhooks": _webhooks_source(webhooks)},
+        over=stored.document.version,
+    )
+
+
+def _webhooks_source(webhooks: Mapping[uuid.UUID, datetime]) -> list[list[Any]]:
+    return [[str(webhook), to_microseconds(at)] for webhook, at in webhooks.items()]
+
+
 def _source_of(
-    repository: Repository, *, settings_version: int, announcement: StoredEvent | None
+    repository: Repository,
+    *,
+    settings_version: int,
+    announcement: StoredEvent | None,
+    webhooks: Mapping[uuid.UUID, datetime],
 ) -> dict[str, Any]:
     return {
         "kind": KIND,
@@ -142,6 +181,7 @@ def _source_of(
         "quarantine_after": repository.quarantine_after,
         "settings_version": settings_version,
         "announcement": None if announcement is None else _announcement_source(announcement),
+        "webhooks": _webhooks_source(webhooks),
     }
 
 
@@ -152,6 +192,11 @@ def stored_of(document: Document) -> StoredRepository:
         repository,
         document.source["settings_version"],
         None if announcement is None else _announcement_of(repository.name, announcement),
+        # Documents of an earlier release lack them.
+        {
+            uuid.UUID(webhook): from_microseconds(at)
+            for webhook, at in document.source.get("webhooks", ())
+        },
         document,
     )
 

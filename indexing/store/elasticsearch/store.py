@@ -56,6 +56,7 @@ from indexing.store.elasticsearch.indices.refresh_lease import RefreshLeases
 from indexing.store.elasticsearch.indices.setup import ensure_layout
 from indexing.store.elasticsearch.indices.time_slices import TimeSlices
 from indexing.store.elasticsearch.insights import ElasticsearchInsights
+from indexing.store.elasticsearch.notifications import ElasticsearchNotifications
 from indexing.store.elasticsearch.search import pages
 from indexing.store.interface import (
     EventOutcome,
@@ -69,7 +70,7 @@ from indexing.store.interface import (
 )
 
 
-class ElasticsearchStore(ElasticsearchInsights, Store):
+class ElasticsearchStore(ElasticsearchInsights, ElasticsearchNotifications, Store):
     """The indices of one prefix in one cluster; any number of processes may use them at once."""
 
     def __init__(self, cluster: Cluster) -> None:

@@ -17,6 +17,8 @@ from indexing.models.tests import (
     TestMetadata,
 )
 from indexing.names import RepositoryName
+from indexing.notifications.records import noticed_from_record, noticed_to_record
+from indexing.notifications.rules import Noticed
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.pull_requests import pull_document, pull_of
 from indexing.store.elasticsearch.repositories import document_id, repository_of
@@ -56,7 +58,8 @@ class StoredTest:
     success are invalid for another branch. `identities` are the (pipeline, job) pairs of its rows
     in the identity index, those of deleted rows included. `rows` are the values of each row, None
     for a deleted one; an identity is missing if its row may be any.
-    `rollups` are of that branch; None if they were never computed.
+    `rollups` are of that branch; None if they were never computed. `noticed` is what webhooks were
+    told last.
     """
 
     test_name: str
@@ -66,6 +69,7 @@ class StoredTest:
     identities: tuple[tuple[str, str], ...] = ()
     rows: Mapping[tuple[str, str], StoredRow | None] = field(default_factory=dict)
     rollups: tuple[JobRollup, ...] | None = None
+    noticed: Noticed | None = None
 
     def bounds_on(self, branch: str) -> TestHealth:
         """Return the health; without first and last failure and success if of another branch."""
@@ -144,6 +148,7 @@ def source_of(test: StoredTest, test_id: str, routing: str) -> dict[str, Any]:
         "rollups": None
         if test.rollups is None
         else [[each.pipeline_name, each.job_name, each.merged, each.text] for each in test.rollups],
+        "noticed": None if test.noticed is None else noticed_to_record(test.noticed),
     }
 
 
@@ -171,6 +176,7 @@ def test_of(source: Mapping[str, Any]) -> StoredTest:
             for pipeline, job, values in source.get("rows", ())
         },
         _rollups_of(source.get("rollups")),
+        None if source.get("noticed") is None else noticed_from_record(source["noticed"]),
     )
 
 

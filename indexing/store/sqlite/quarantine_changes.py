@@ -16,38 +16,20 @@ from indexing.models.quarantines import (
     Quarantine,
     QuarantineChange,
     QuarantineChangeKey,
-    QuarantineKey,
     QuarantineSource,
 )
 from indexing.names import RepositoryName
 from indexing.quarantine.changes import record_change, record_expiry
 from indexing.store.sqlite.keyset import Slice, read_page
+from indexing.store.sqlite.notices import tell_quarantined
+from indexing.store.sqlite.quarantine_rows import QUARANTINE_COLUMNS, quarantine_of
 from indexing.store.sqlite.repositories import find_repository_id
-from indexing.timestamps import from_microseconds, moment_or_none, to_microseconds
+from indexing.timestamps import from_microseconds, to_microseconds
 
 _COLUMNS: Final = (
     "id, at, action, quarantine_id, test_name, branch, reason, source, actor_kind, actor_id,"
     " actor_name"
 )
-# As `quarantine_of` reads them, from the table `q`.
-QUARANTINE_COLUMNS: Final = (
-    "q.id, q.test_name, q.reason, q.branch, q.source, q.owner, q.created_at, q.expires_at,"
-    " q.is_recovered"
-)
-
-
-def quarantine_of(row: tuple[Any, ...]) -> Quarantine:
-    quarantine_id, test_name, reason, branch, source, owner, created_at, expires_at, recovered = row
-    return Quarantine(
-        key=QuarantineKey(from_microseconds(created_at), uuid.UUID(bytes=quarantine_id)),
-        test_name=test_name,
-        reason=reason,
-        branch=branch,
-        source=QuarantineSource(source),
-        is_recovered=bool(recovered),
-        owner=owner,
-        expires_at=moment_or_none(expires_at),
-    )
 
 
 def add_change(
@@ -58,14 +40,16 @@ def add_change(
     actor: Actor,
 ) -> None:
     """Record a change of a quarantine, whose row has its values already."""
-    quarantine, repository_id = _read(connection, quarantine_id)
-    change = record_change(quarantine, action, from_microseconds(at), actor)
-    _insert(connection, repository_id, change)
+    quarantine, repository_id, test_id = _read(connection, quarantine_id)
+    moment = from_microseconds(at)
+    _insert(connection, repository_id, record_change(quarantine, action, moment, actor))
+    if action is ChangeAction.ADDED:
+        tell_quarantined(connection, repository_id, test_id, quarantine, moment)
 
 
 def add_expiry(connection: sqlite3.Connection, quarantine_id: bytes) -> None:
     """Record that a quarantine has expired."""
-    quarantine, repository_id = _read(connection, quarantine_id)
+    quarantine, repository_id, _ = _read(connection, quarantine_id)
     _insert(connection, repository_id, record_expiry(quarantine))
 
 
@@ -104,12 +88,13 @@ def prune_changes(connection: sqlite3.Connection, before: datetime, limit: int) 
     return done.rowcount
 
 
-def _read(connection: sqlite3.Connection, quarantine_id: bytes) -> tuple[Quarantine, int]:
-    *row, repository_id = connection.execute(
-        f"SELECT {QUARANTINE_COLUMNS}, q.repository_id FROM quarantines q WHERE q.id = ?",
+def _read(connection: sqlite3.Connection, quarantine_id: bytes) -> tuple[Quarantine, int, bytes]:
+    *row, repository_id, test_id = connection.execute(
+        f"SELECT {QUARANTINE_COLUMNS}, q.repository_id, q.test_id FROM quarantines q"
+        " WHERE q.id = ?",
         (quarantine_id,),
     ).fetchone()
-    return quarantine_of(tuple(row)), repository_id
+    return quarantine_of(tuple(row)), repository_id, test_id
 
 
 def _insert(connection: sqlite3.Connection, repository_id: int, change: QuarantineChange) -> None:

@@ -23,10 +23,11 @@ from indexing.store.sqlite.answers import noted
 from indexing.store.sqlite.auto_quarantine import apply_rules
 from indexing.store.sqlite.columns import text_of_pull
 from indexing.store.sqlite.metrics import store_metrics
+from indexing.store.sqlite.notices import tell_health
 from indexing.store.sqlite.observations import OnBranch, read_since, read_until
 from indexing.store.sqlite.rollups import read_final_until, read_rollups, store_rollups
 from indexing.store.sqlite.tests import HEALTH_COLUMNS, health_of
-from indexing.timestamps import microseconds_or_none, to_microseconds
+from indexing.timestamps import from_microseconds, microseconds_or_none, to_microseconds
 
 
 def refresh_some(
@@ -92,6 +93,8 @@ def _refresh(
     judgement = judge_test(by_job, rollups.fresh)
     if rollups.fresh or recompute:
         _store_judgement(connection, test, judgement)
+        after = judgement.health.health_status
+        tell_health(connection, test, before.health_status, after, from_microseconds(now))
     store_metrics(
         connection,
         {each.identity: each.row for each in rollups.identities},

@@ -20,6 +20,7 @@ from indexing.models.executions import Conclusion
 from indexing.models.selections import ExecutionSelection, SelectionExtent
 from indexing.names import RepositoryName
 from indexing.store.interface import ForgetCount
+from indexing.store.sqlite import notices
 from indexing.store.sqlite.columns import CONCLUSION_NUMBERS
 from indexing.store.sqlite.executions import mark_stale
 from indexing.store.sqlite.job_runs import JobRun, add_results, drop_without_runs
@@ -121,6 +122,7 @@ def forget_test(
         " WHERE test_id = ? AND removed_at IS NULL",
         (test_id,),
     )
+    notices.forget(connection, test_id)
     # The index stores no copy of the names, so a deletion has to state the name.
     connection.execute(
         "INSERT INTO test_trigrams (test_trigrams, rowid, name) VALUES ('delete', ?, ?)",

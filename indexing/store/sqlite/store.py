@@ -52,6 +52,7 @@ from indexing.store.sqlite import (
     keys,
     maintenance,
     metrics_filling,
+    outbox,
     prune_runs,
     quarantine_changes,
     quarantines,
@@ -65,6 +66,7 @@ from indexing.store.sqlite import (
 from indexing.store.sqlite.connections import Connections
 from indexing.store.sqlite.event_plan import make_plan
 from indexing.store.sqlite.insights import SqliteInsights
+from indexing.store.sqlite.notifications import SqliteNotifications
 from indexing.store.sqlite.pace import TRANSACTION_SECONDS, Pace
 from indexing.store.sqlite.search import pages
 from indexing.store.sqlite.search.strategy import choose_strategy
@@ -75,7 +77,7 @@ _PRUNED_A_STEP: Final = 10_000
 _REMOVED_A_STEP: Final = 5_000
 
 
-class SqliteStore(SqliteInsights, Store):
+class SqliteStore(SqliteInsights, SqliteNotifications, Store):
     """One SQLite file. Any number of processes may open it; one at a time writes."""
 
     def __init__(self, connections: Connections) -> None:
@@ -359,6 +361,7 @@ class SqliteStore(SqliteInsights, Store):
         await self._repeat(
             partial(quarantine_changes.prune_changes, before=before, limit=_PRUNED_A_STEP)
         )
+        await self._repeat(partial(outbox.prune_outbox, before=before, limit=_PRUNED_A_STEP))
         if rollups_before is not None:
             await self._repeat(
                 partial(rollups.prune_days, before=rollups_before, limit=_PRUNED_A_STEP)

@@ -14,6 +14,7 @@ from indexing.health.rules import Job
 from indexing.identifiers import derive_quarantine_id
 from indexing.models.quarantines import RULES, ChangeAction, QuarantineSource
 from indexing.models.repositories import Repository
+from indexing.notifications.rules import Subscription
 from indexing.quarantine.decision import Standing
 from indexing.quarantine.ruling import Beginning, Conditions, Ruling, Standings, rule
 from indexing.store.elasticsearch import quarantine_changes
@@ -60,6 +61,7 @@ class Rules:
     settings_version: int
     executions: observations.ObservedBranch
     now: datetime
+    subscription: Subscription | None
 
 
 async def rule_tests(

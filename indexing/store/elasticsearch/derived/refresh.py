@@ -38,6 +38,7 @@ from indexing.store.elasticsearch.derived import dirty_markers, observations, ru
 from indexing.store.elasticsearch.derived.arrivals import Arrival
 from indexing.store.elasticsearch.derived.auto_quarantine import Judged, Rules, rule_tests
 from indexing.store.elasticsearch.derived.dirty_markers import DirtyMarker
+from indexing.store.elasticsearch.derived.notices import tell
 from indexing.store.elasticsearch.derived.results import Result, judge_test
 from indexing.store.elasticsearch.derived.rollups import RollupsOfTest, build_test, merge_tests
 from indexing.store.elasticsearch.derived.runs import judge_runs
@@ -248,7 +249,9 @@ class _Step:
         observed = observations.ObservedBranch(
             routing, state.retention, stored.repository.default_branch
         )
-        rules = Rules(stored.repository, stored.settings_version, observed, now)
+        rules = Rules(
+            stored.repository, stored.settings_version, observed, now, stored.subscription
+        )
         # A test may be missing: its writer was killed between the marker and the test.
         documents = [document for document in found if document is not None]
         stored_tests = {document.id: test_of(document.source) for document in documents}
@@ -339,6 +342,7 @@ class _Step:
                 self.cluster, self.rules, [test for test in judged if test.test_id not in conflicts]
             ),
         )
+        await tell(self.cluster, [each for each in results if each.test.test_id not in conflicts])
         gone = {row.index for row, outcome in zip(rows, sent, strict=True) if outcome.index_gone}
         await self._check_retired(gone)
         changes = AnswerChanges(

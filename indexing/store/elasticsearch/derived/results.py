@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
 from indexing.health.rules import Job, judge_rollups
 from indexing.identifiers import derive_identity_id
+from indexing.models.notifications import Notification
+from indexing.models.tests import HealthStatus
 from indexing.names import RepositoryName
+from indexing.notifications.rules import (
+    Noticed,
+    Subscription,
+    notice_health,
+    noticed_by,
+    type_of_change,
+)
 from indexing.store.elasticsearch.client.bulk import Action, Operation
 from indexing.store.elasticsearch.client.connection import Version
 from indexing.store.elasticsearch.derived.auto_quarantine import Judged, Rules
@@ -62,6 +72,16 @@ class Result:
             (test.health, test.metadata, test.branch) for test in (self.before, self.after)
         )
         return before != after
+
+    @property
+    def notification(self) -> Notification | None:
+        """What the webhooks are to be told of the test, once its document is stored."""
+        subscription, noticed = self.rules.subscription, self.after.noticed
+        if subscription is None or noticed is None or noticed.since != subscription.since:
+            return None
+        status = self.after.health.health_status
+        test_id = uuid.UUID(self.test.test_id)
+        return notice_health(noticed, status, self.rules.now, test_id, self.test.test_name)
 
     def test_operation(self, index: str) -> Operation:
         """Return the write of the test's document, over the version that was read."""
@@ -143,4 +163,18 @@ def _derive(test: Judged, rules: Rules, before: StoredTest) -> StoredTest:
             for each in identities
         },
         test.rollups.stored_as(),
+        _notice(rules.subscription, before, test.judgement.health.health_status),
     )
+
+
+def _notice(
+    subscription: Subscription | None, before: StoredTest, status: HealthStatus
+) -> Noticed | None:
+    """Return what the webhooks were told last.
+
+    It is stored with the new health, before they are told of that: a kill in between loses nothing.
+    """
+    if subscription is None:
+        return before.noticed
+    noticed = noticed_by(subscription, before.noticed, before.health.health_status)
+    return before.noticed if type_of_change(noticed.status, status) is None else noticed

@@ -29,6 +29,7 @@ from indexing.store.sqlite.migrations import (
     version_8,
     version_9,
     version_10,
+    version_11,
 )
 
 Migration = Callable[[sqlite3.Connection], None]
@@ -44,4 +45,5 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     version_8.migrate,
     version_9.migrate,
     version_10.migrate,
+    version_11.migrate,
 )

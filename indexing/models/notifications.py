@@ -1,0 +1,88 @@
+"""Webhooks of a repository, and the notifications that wait to be sent to them."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+from indexing.models.quarantines import QuarantineSource
+from indexing.models.tests import HealthStatus
+from indexing.names import RepositoryName
+
+# Each notification is stored once for each webhook of its repository.
+MAX_WEBHOOKS: Final = 5
+MAX_URL_LENGTH: Final = 2_048
+MIN_SECRET_BYTES: Final = 24
+MAX_SECRET_BYTES: Final = 64
+
+
+class WebhookFormat(StrEnum):
+    """What a receiver understands: signed Standard Webhooks, or messages as Slack takes them."""
+
+    STANDARD = "standard"
+    SLACK = "slack"
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """A receiver of the notifications of one repository.
+
+    `url` may itself be a secret; `secret` signs, and is empty for Slack.
+    """
+
+    id: uuid.UUID
+    repository: RepositoryName
+    format: WebhookFormat
+    url: str = field(repr=False)
+    secret: bytes = field(repr=False)
+    created_at: datetime
+
+
+class NotificationType(StrEnum):
+    """What happened to a test."""
+
+    FLAKY = "test.flaky"
+    BROKEN = "test.broken"
+    RECOVERED = "test.recovered"
+    QUARANTINED = "quarantine.added"
+    EXPIRING = "quarantine.expiring"
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantineNotice:
+    """The quarantine that a notification is about."""
+
+    id: uuid.UUID
+    reason: str
+    source: QuarantineSource
+    branch: str | None = None
+    expires_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """What happened to one test, at the time when the service noticed it.
+
+    The id is derived, so the same notification always has the same. `previous` is None unless the
+    test's health changed; `quarantine` is None unless it was quarantined or is about to be freed.
+    """
+
+    id: uuid.UUID
+    type: NotificationType
+    at: datetime
+    test_id: uuid.UUID
+    test_name: str
+    previous: HealthStatus | None = None
+    quarantine: QuarantineNotice | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxCount:
+    """The notifications of one webhook: those that wait, since when, and those given up."""
+
+    waiting: int
+    dead: int
+    oldest_at: datetime | None

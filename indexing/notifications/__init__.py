@@ -1,0 +1,1 @@
+"""Decides which notifications there are, and writes them as JSON values. Pure."""

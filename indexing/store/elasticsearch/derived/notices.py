@@ -1,0 +1,61 @@
+"""Tells webhooks how the health of tests has changed, and notes in the tests that they were told.
+
+A test's document has its new health and what was told before. Then the notification is written, and
+then the document again. After a kill in between, the marker of the test leads to another refresh,
+which makes the same notification, with the same id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from indexing.notifications.records import noticed_to_record
+from indexing.store.elasticsearch.client import bulk
+from indexing.store.elasticsearch.client.bulk import Operation
+from indexing.store.elasticsearch.client.connection import WRITING
+from indexing.store.elasticsearch.cluster import Cluster
+from indexing.store.elasticsearch.derived.results import Result
+from indexing.store.elasticsearch.outbox import enqueue
+from indexing.store.elasticsearch.tests import test_of
+
+
+async def tell(cluster: Cluster, results: Sequence[Result]) -> None:
+    """Write the notifications of tests whose documents are stored."""
+    due = [
+        (result, notification)
+        for result in results
+        if (notification := result.notification) is not None
+    ]
+    if not due:
+        return
+    await enqueue(
+        cluster,
+        [
+            (result.rules.subscription, notification)
+            for result, notification in due
+            if result.rules.subscription is not None
+        ],
+    )
+    routing = due[0][0].rules.executions.routing
+    stored = await cluster.connection.get_many(
+        [(cluster.layout.tests, result.test.test_id, routing) for result, _ in due],
+        patience=WRITING,
+    )
+    operations = []
+    for (result, notification), document in zip(due, stored, strict=True):
+        noticed = result.after.noticed
+        # If another process has written the test since, that process tells the same or notes it.
+        if document is None or noticed is None or test_of(document.source).noticed != noticed:
+            continue
+        told = noticed.told(result.after.health.health_status, notification.at)
+        operations.append(
+            Operation(
+                "index",
+                cluster.layout.tests,
+                document.id,
+                routing,
+                {**document.source, "noticed": noticed_to_record(told)},
+                document.version.parameters,
+            )
+        )
+    await bulk.send(cluster.connection, operations, visible=False)

@@ -1,0 +1,149 @@
+"""Documents of the outboxes of webhooks, in the control index.
+
+Their field `repository_id`, by which a list filters, holds the id of the webhook.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+from indexing.models.notifications import Notification, OutboxCount
+from indexing.notifications.records import from_record, to_record
+from indexing.notifications.rules import Subscription
+from indexing.store.elasticsearch.client import bulk
+from indexing.store.elasticsearch.client.bulk import Operation
+from indexing.store.elasticsearch.client.connection import Document
+from indexing.store.elasticsearch.client.scanning import scan
+from indexing.store.elasticsearch.cluster import Cluster
+from indexing.timestamps import to_microseconds
+
+WAITING: Final = "outbox"
+DEAD: Final = "dead_letter"
+
+_ORDER: Final = [{"created_at": "asc"}, {"key_id": "asc"}]
+_ROWS_A_PAGE: Final = 1_000
+
+
+async def enqueue(
+    cluster: Cluster, notifications: Sequence[tuple[Subscription, Notification]]
+) -> None:
+    """Let each notification wait for each webhook of its subscription.
+
+    One that waits already stays as it is. One that was sent waits again, with the same id.
+    """
+    operations = [
+        Operation(
+            "create",
+            cluster.layout.control,
+            _id_of(webhook, notification.id),
+            None,
+            {
+                "kind": WAITING,
+                "repository_id": webhook.hex,
+                "key_id": str(notification.id),
+                "created_at": to_microseconds(notification.at),
+                "notification": to_record(notification),
+            },
+        )
+        for subscription, notification in notifications
+        for webhook in subscription.webhooks
+    ]
+    await bulk.send(cluster.connection, operations, visible=True)
+
+
+async def list_outbox(
+    cluster: Cluster, webhook_id: uuid.UUID, limit: int
+) -> Sequence[Notification]:
+    body = {"size": limit, "query": _query_of(WAITING, webhook_id), "sort": _ORDER}
+    answer = await cluster.connection.search(cluster.layout.control, body)
+    return [from_record(hit["_source"]["notification"]) for hit in answer["hits"]["hits"]]
+
+
+async def count_outbox(cluster: Cluster, webhook_id: uuid.UUID) -> OutboxCount:
+    control = cluster.layout.control
+    oldest = await list_outbox(cluster, webhook_id, 1)
+    return OutboxCount(
+        await cluster.connection.count(control, _query_of(WAITING, webhook_id)),
+        await cluster.connection.count(control, _query_of(DEAD, webhook_id)),
+        oldest[0].at if oldest else None,
+    )
+
+
+async def remove_sent(
+    cluster: Cluster, webhook_id: uuid.UUID, notifications: Collection[uuid.UUID]
+) -> None:
+    operations = [
+        Operation("delete", cluster.layout.control, _id_of(webhook_id, each), None)
+        for each in notifications
+    ]
+    await bulk.send(cluster.connection, operations, visible=True, may_be_gone=True)
+
+
+async def give_up(
+    cluster: Cluster, webhook_id: uuid.UUID, notifications: Collection[uuid.UUID]
+) -> None:
+    places = [(cluster.layout.control, _id_of(webhook_id, each), None) for each in notifications]
+    found = await cluster.connection.get_many(places)
+    await _change_kind(cluster, [each for each in found if each is not None], DEAD)
+
+
+async def retry_dead(cluster: Cluster, webhook_id: uuid.UUID) -> int:
+    body = {
+        "size": _ROWS_A_PAGE,
+        "query": _query_of(DEAD, webhook_id),
+        "sort": _ORDER,
+        "_source": False,
+    }
+    done = 0
+    async for hits in scan(cluster.connection, cluster.layout.control, body):
+        places = [(cluster.layout.control, hit["_id"], None) for hit in hits]
+        found = [each for each in await cluster.connection.get_many(places) if each is not None]
+        done += await _change_kind(cluster, found, WAITING)
+    return done
+
+
+async def drop_outbox(cluster: Cluster, query: Mapping[str, Any]) -> None:
+    """Delete the notifications that match the query."""
+    body = {"size": _ROWS_A_PAGE, "query": query, "sort": _ORDER, "_source": False}
+    async for hits in scan(cluster.connection, cluster.layout.control, body):
+        operations = [Operation("delete", cluster.layout.control, hit["_id"], None) for hit in hits]
+        await bulk.send(cluster.connection, operations, visible=True)
+
+
+async def drop_outbox_of(cluster: Cluster, webhook_id: uuid.UUID) -> None:
+    """Delete all notifications of a webhook."""
+    for kind in (WAITING, DEAD):
+        await drop_outbox(cluster, _query_of(kind, webhook_id))
+
+
+async def prune_outbox(cluster: Cluster, before: int) -> None:
+    """Delete the notifications before that moment, in microseconds, sent or not."""
+    old = {"range": {"created_at": {"lt": before}}}
+    await drop_outbox(cluster, {"bool": {"filter": [{"terms": {"kind": [WAITING, DEAD]}}, old]}})
+
+
+async def _change_kind(cluster: Cluster, documents: Sequence[Document], kind: str) -> int:
+    operations = [
+        Operation(
+            "index",
+            cluster.layout.control,
+            document.id,
+            None,
+            {**document.source, "kind": kind},
+            document.version.parameters,
+        )
+        for document in documents
+    ]
+    outcomes = await bulk.send(cluster.connection, operations, visible=True)
+    return sum(outcome.done for outcome in outcomes)
+
+
+def _id_of(webhook_id: uuid.UUID, notification_id: uuid.UUID) -> str:
+    return f"{WAITING}-{webhook_id.hex}-{notification_id.hex}"
+
+
+def _query_of(kind: str, webhook_id: uuid.UUID) -> dict[str, Any]:
+    filters = [{"term": {"kind": kind}}, {"term": {"repository_id": webhook_id.hex}}]
+    return {"bool": {"filter": filters}}

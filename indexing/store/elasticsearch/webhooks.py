@@ -1,0 +1,117 @@
+"""Documents of webhooks. That of their repository names them too, so that a refresh knows of them.
+
+A webhook that a killed call has added may be listed without being told of anything; removing it
+works.
+"""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from indexing.errors import TooManyWebhooksError
+from indexing.models.notifications import MAX_WEBHOOKS, Webhook, WebhookFormat
+from indexing.names import RepositoryName
+from indexing.store.elasticsearch.client.connection import ConflictError
+from indexing.store.elasticsearch.client.scanning import scan
+from indexing.store.elasticsearch.cluster import Cluster, routing_of
+from indexing.store.elasticsearch.outbox import drop_outbox_of
+from indexing.store.elasticsearch.repositories import (
+    StoredRepository,
+    make_known,
+    replace_webhooks,
+)
+from indexing.timestamps import from_microseconds, to_microseconds
+
+KIND: Final = "webhook"
+
+_PAGE: Final = 1_000
+_MISSING: Final = 404
+
+
+async def add_webhook(cluster: Cluster, webhook: Webhook) -> None:
+    stored = await make_known(cluster, webhook.repository)
+    _check_room(stored, webhook)
+    with suppress(ConflictError):
+        # A repeated call finds its own document.
+        await cluster.connection.put(
+            cluster.layout.control, _id_of(webhook.id), _source_of(stored, webhook)
+        )
+    while webhook.id not in stored.webhooks:
+        _check_room(stored, webhook)
+        webhooks = {**stored.webhooks, webhook.id: webhook.created_at}
+        with suppress(ConflictError):
+            await replace_webhooks(cluster, stored, webhooks)
+        stored = await make_known(cluster, webhook.repository)
+
+
+async def list_webhooks(cluster: Cluster, repository: RepositoryName | None) -> Sequence[Webhook]:
+    filters: list[dict[str, Any]] = [{"term": {"kind": KIND}}]
+    if repository is not None:
+        filters.append({"term": {"repository_id": routing_of(repository)}})
+    body = {
+        "size": _PAGE,
+        "query": {"bool": {"filter": filters}},
+        "sort": [{"created_at": "asc"}, {"key_id": "asc"}],
+    }
+    found: list[Webhook] = []
+    async for hits in scan(cluster.connection, cluster.layout.control, body):
+        found += [_webhook_of(hit["_source"]) for hit in hits]
+    return found
+
+
+async def remove_webhook(
+    cluster: Cluster, repository: RepositoryName, webhook_id: uuid.UUID
+) -> bool:
+    control = cluster.layout.control
+    document = await cluster.connection.get(control, _id_of(webhook_id))
+    if document is None or document.source["repository_id"] != routing_of(repository):
+        return False
+    stored = await make_known(cluster, repository)
+    while webhook_id in stored.webhooks:
+        webhooks = {id_: at for id_, at in stored.webhooks.items() if id_ != webhook_id}
+        with suppress(ConflictError):
+            await replace_webhooks(cluster, stored, webhooks)
+        stored = await make_known(cluster, repository)
+    target = f"/{control}/_doc/{_id_of(webhook_id)}?refresh=true"
+    await cluster.connection.request("DELETE", target, allow={_MISSING})
+    await drop_outbox_of(cluster, webhook_id)
+    return True
+
+
+def _check_room(stored: StoredRepository, webhook: Webhook) -> None:
+    if len(stored.webhooks.keys() - {webhook.id}) >= MAX_WEBHOOKS:
+        raise TooManyWebhooksError(f"the repository has {MAX_WEBHOOKS} webhooks; remove one first")
+
+
+def _id_of(webhook_id: uuid.UUID) -> str:
+    return f"{KIND}:{webhook_id.hex}"
+
+
+def _source_of(stored: StoredRepository, webhook: Webhook) -> dict[str, Any]:
+    name = stored.repository.name
+    return {
+        "kind": KIND,
+        "repository_id": routing_of(name),
+        "key_id": str(webhook.id),
+        "created_at": to_microseconds(webhook.created_at),
+        "owner": name.owner,
+        "name": name.name,
+        "format": webhook.format.value,
+        "url": webhook.url,
+        "secret": base64.b64encode(webhook.secret).decode(),
+    }
+
+
+def _webhook_of(source: Mapping[str, Any]) -> Webhook:
+    return Webhook(
+        uuid.UUID(source["key_id"]),
+        RepositoryName(source["owner"], source["name"]),
+        WebhookFormat(source["format"]),
+        source["url"],
+        base64.b64decode(source["secret"]),
+        from_microseconds(source["created_at"]),
+    )

@@ -1,0 +1,132 @@
+"""Writes into the outbox what the webhooks of a repository are to be told, in its transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+import uuid
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Final
+
+import orjson
+
+from indexing.models.notifications import NotificationType
+from indexing.models.quarantines import Quarantine
+from indexing.models.tests import HealthStatus
+from indexing.notifications.records import noticed_from_record, noticed_to_record
+from indexing.notifications.rules import (
+    EXPIRING_WITHIN,
+    is_expiring,
+    is_quiet,
+    notice_health,
+    notice_quarantine,
+    noticed_by,
+)
+from indexing.store.sqlite.outbox import enqueue
+from indexing.store.sqlite.quarantine_rows import QUARANTINE_COLUMNS, quarantine_of
+from indexing.store.sqlite.webhooks import find_subscription
+from indexing.timestamps import from_microseconds, microseconds_or_none, to_microseconds
+
+_HEALTH: Final = "health"
+_QUARANTINE: Final = "quarantine"
+
+
+def tell_health(
+    connection: sqlite3.Connection,
+    test: int,
+    before: HealthStatus,
+    after: HealthStatus,
+    now: datetime,
+) -> None:
+    """Tell the webhooks, if any, how the health of a test has changed since they were told."""
+    repository_id, test_id, test_name = connection.execute(
+        "SELECT repository_id, test_id, test_name FROM tests WHERE id = ?", (test,)
+    ).fetchone()
+    subscription = find_subscription(connection, repository_id)
+    if subscription is None:
+        return
+    state = _read(connection, test_id, _HEALTH)
+    noticed = noticed_by(
+        subscription, None if state is None else noticed_from_record(state), before
+    )
+    due = notice_health(noticed, after, now, uuid.UUID(bytes=test_id), test_name)
+    if due is not None:
+        enqueue(connection, subscription, due)
+        _write(connection, test_id, _HEALTH, noticed_to_record(noticed.told(after, now)))
+
+
+def tell_quarantined(
+    connection: sqlite3.Connection,
+    repository_id: int,
+    test_id: bytes,
+    quarantine: Quarantine,
+    at: datetime,
+) -> None:
+    """Tell the webhooks, if any, that a test was quarantined, unless they were told so lately."""
+    subscription = find_subscription(connection, repository_id)
+    if subscription is None:
+        return
+    branch = quarantine.branch
+    about = _QUARANTINE if branch is None else f"{_QUARANTINE} {branch}"
+    state = _read(connection, test_id, about)
+    if is_quiet(None if state is None else from_microseconds(state), at):
+        return
+    kind = NotificationType.QUARANTINED
+    enqueue(
+        connection, subscription, notice_quarantine(kind, quarantine, at, uuid.UUID(bytes=test_id))
+    )
+    _write(connection, test_id, about, to_microseconds(at))
+
+
+def tell_expiring(connection: sqlite3.Connection, now: datetime, limit: int) -> int:
+    """Tell of up to `limit` quarantines that they expire soon; return their number."""
+    told = 0
+    for repository_id, test_id, quarantine in _find_expiring(connection, now):
+        if told == limit:
+            break
+        subscription = find_subscription(connection, repository_id)
+        if subscription is None or not is_expiring(quarantine, now):
+            continue
+        kind = NotificationType.EXPIRING
+        notification = notice_quarantine(kind, quarantine, now, uuid.UUID(bytes=test_id))
+        enqueue(connection, subscription, notification)
+        connection.execute(
+            "UPDATE quarantines SET expiry_told = ? WHERE id = ?",
+            (microseconds_or_none(quarantine.expires_at), quarantine.key.id.bytes),
+        )
+        told += 1
+    return told
+
+
+def forget(connection: sqlite3.Connection, test_id: bytes) -> None:
+    """Forget what was told of a test."""
+    connection.execute("DELETE FROM notices WHERE test_id = ?", (test_id,))
+
+
+def _find_expiring(
+    connection: sqlite3.Connection, now: datetime
+) -> Iterator[tuple[int, bytes, Quarantine]]:
+    rows = connection.execute(
+        f"SELECT q.repository_id, q.test_id, {QUARANTINE_COLUMNS} FROM quarantines q"
+        " WHERE q.repository_id IN (SELECT repository_id FROM webhooks)"
+        " AND q.removed_at IS NULL AND q.expires_at > ? AND q.expires_at <= ?"
+        " AND q.expiry_told IS NOT q.expires_at ORDER BY q.expires_at, q.id",
+        (to_microseconds(now), to_microseconds(now + EXPIRING_WITHIN)),
+    ).fetchall()
+    for repository_id, test_id, *quarantine in rows:
+        yield repository_id, test_id, quarantine_of(tuple(quarantine))
+
+
+def _read(connection: sqlite3.Connection, test_id: bytes, about: str) -> Any:
+    row = connection.execute(
+        "SELECT state FROM notices WHERE test_id = ? AND about = ?", (test_id, about)
+    ).fetchone()
+    return None if row is None else orjson.loads(row[0])
+
+
+def _write(connection: sqlite3.Connection, test_id: bytes, about: str, state: Any) -> None:
+    connection.execute(
+        "INSERT INTO notices (test_id, about, state) VALUES (?1, ?2, ?3)"
+        " ON CONFLICT (test_id, about) DO UPDATE SET state = ?3",
+        (test_id, about, orjson.dumps(state)),
+    )

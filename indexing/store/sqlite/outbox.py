@@ -1,0 +1,82 @@
+"""Rows of the outboxes of webhooks."""
+
+from __future__ import annotations
+
+import sqlite3
+import uuid
+from collections.abc import Collection, Sequence
+from datetime import datetime
+
+import orjson
+
+from indexing.models.notifications import Notification, OutboxCount
+from indexing.notifications.records import from_record, to_record
+from indexing.notifications.rules import Subscription
+from indexing.timestamps import moment_or_none, to_microseconds
+
+
+def enqueue(
+    connection: sqlite3.Connection, subscription: Subscription, notification: Notification
+) -> None:
+    """Let the notification wait for each webhook; once, however often this is called."""
+    body = orjson.dumps(to_record(notification))
+    connection.executemany(
+        "INSERT INTO outbox (webhook_id, notification_id, created_at, body) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT DO NOTHING",
+        [
+            (webhook.bytes, notification.id.bytes, to_microseconds(notification.at), body)
+            for webhook in subscription.webhooks
+        ],
+    )
+
+
+def list_outbox(
+    connection: sqlite3.Connection, webhook_id: uuid.UUID, limit: int
+) -> Sequence[Notification]:
+    rows = connection.execute(
+        "SELECT body FROM outbox WHERE webhook_id = ? AND is_dead = 0 ORDER BY number LIMIT ?",
+        (webhook_id.bytes, limit),
+    )
+    return [from_record(orjson.loads(body)) for (body,) in rows]
+
+
+def count_outbox(connection: sqlite3.Connection, webhook_id: uuid.UUID) -> OutboxCount:
+    waiting, dead, oldest = connection.execute(
+        "SELECT count(*) FILTER (WHERE is_dead = 0), count(*) FILTER (WHERE is_dead = 1),"
+        " min(created_at) FILTER (WHERE is_dead = 0) FROM outbox WHERE webhook_id = ?",
+        (webhook_id.bytes,),
+    ).fetchone()
+    return OutboxCount(waiting, dead, moment_or_none(oldest))
+
+
+def remove_sent(
+    connection: sqlite3.Connection, webhook_id: uuid.UUID, notifications: Collection[uuid.UUID]
+) -> None:
+    connection.executemany(
+        "DELETE FROM outbox WHERE webhook_id = ? AND notification_id = ?",
+        [(webhook_id.bytes, each.bytes) for each in notifications],
+    )
+
+
+def give_up(
+    connection: sqlite3.Connection, webhook_id: uuid.UUID, notifications: Collection[uuid.UUID]
+) -> None:
+    connection.executemany(
+        "UPDATE outbox SET is_dead = 1 WHERE webhook_id = ? AND notification_id = ?",
+        [(webhook_id.bytes, each.bytes) for each in notifications],
+    )
+
+
+def retry_dead(connection: sqlite3.Connection, webhook_id: uuid.UUID) -> int:
+    return connection.execute(
+        "UPDATE outbox SET is_dead = 0 WHERE webhook_id = ? AND is_dead = 1", (webhook_id.bytes,)
+    ).rowcount
+
+
+def prune_outbox(connection: sqlite3.Connection, before: datetime, limit: int) -> int:
+    """Delete the oldest notifications before that moment, sent or not; return their number."""
+    return connection.execute(
+        "DELETE FROM outbox WHERE number IN"
+        " (SELECT number FROM outbox WHERE created_at < ? ORDER BY created_at LIMIT ?)",
+        (to_microseconds(before), limit),
+    ).rowcount

@@ -1,0 +1,29 @@
+"""A quarantine as its row has it."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, Final
+
+from indexing.models.quarantines import Quarantine, QuarantineKey, QuarantineSource
+from indexing.timestamps import from_microseconds, moment_or_none
+
+# As `quarantine_of` reads them, from the table `q`.
+QUARANTINE_COLUMNS: Final = (
+    "q.id, q.test_name, q.reason, q.branch, q.source, q.owner, q.created_at, q.expires_at,"
+    " q.is_recovered"
+)
+
+
+def quarantine_of(row: tuple[Any, ...]) -> Quarantine:
+    quarantine_id, test_name, reason, branch, source, owner, created_at, expires_at, recovered = row
+    return Quarantine(
+        key=QuarantineKey(from_microseconds(created_at), uuid.UUID(bytes=quarantine_id)),
+        test_name=test_name,
+        reason=reason,
+        branch=branch,
+        source=QuarantineSource(source),
+        is_recovered=bool(recovered),
+        owner=owner,
+        expires_at=moment_or_none(expires_at),
+    )

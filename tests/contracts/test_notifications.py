@@ -1,0 +1,255 @@
+"""Webhooks, what is written into their outboxes and when, and the lease of the sender."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime, timedelta
+
+import pytest
+
+from indexing.errors import TooManyWebhooksError
+from indexing.identifiers import derive_test_id
+from indexing.models.executions import Conclusion
+from indexing.models.notifications import (
+    MAX_WEBHOOKS,
+    Notification,
+    NotificationType,
+    OutboxCount,
+    Webhook,
+    WebhookFormat,
+)
+from indexing.models.quarantines import QuarantineRequest
+from indexing.models.repositories import RepositoryChange
+from indexing.models.tests import HealthStatus
+from indexing.names import RepositoryName
+from indexing.store.interface import Store
+from tests.builders import GADGETS, NOON, WIDGETS, after, make_executions, make_run
+from tests.contracts.conftest import on_stores_and_one_cache
+
+pytestmark = on_stores_and_one_cache
+
+P, F = Conclusion.PASSED, Conclusion.FAILED
+FLAKY, BROKEN = NotificationType.FLAKY, NotificationType.BROKEN
+RECOVERED, QUARANTINED = NotificationType.RECOVERED, NotificationType.QUARANTINED
+EXPIRING = NotificationType.EXPIRING
+
+
+def make_webhook(
+    repository: RepositoryName = WIDGETS,
+    at: datetime = NOON,
+    style: WebhookFormat = WebhookFormat.STANDARD,
+) -> Webhook:
+    secret = b"s" * 24 if style is WebhookFormat.STANDARD else b""
+    return Webhook(uuid.uuid4(), repository, style, "https://hooks.example/a", secret, at)
+
+
+class Runs:
+    """Loads runs of one repository, one after another, each of its own commit."""
+
+    def __init__(self, store: Store, repository: RepositoryName = WIDGETS) -> None:
+        self._store = store
+        self._repository = repository
+        self._number = 0
+
+    async def load(self, at: datetime, times: int = 1, **results: Conclusion) -> None:
+        """Load that many runs with the same results, a minute apart, and refresh the tests."""
+        loaded = {}
+        for minute in range(times):
+            self._number += 1
+            run = make_run(str(self._number), commit=f"commit{self._number}")
+            moment = at + timedelta(minutes=minute)
+            loaded[run] = make_executions(run, results.items(), moment, repository=self._repository)
+        await self._store.write_results(self._repository, loaded)
+        await self._store.refresh_tests(at + timedelta(minutes=times), repository=self._repository)
+
+    async def break_(self, at: datetime, *names: str) -> None:
+        await self.load(at, 5, **dict.fromkeys(names, F))
+
+    async def mend(self, at: datetime, *names: str) -> None:
+        await self.load(at, 40, **dict.fromkeys(names, P))
+
+
+async def outbox(store: Store, webhook: Webhook) -> list[tuple[NotificationType, str]]:
+    return [(each.type, each.test_name) for each in await store.list_outbox(webhook.id, 100)]
+
+
+async def send_all(store: Store, webhook: Webhook) -> list[Notification]:
+    sent = list(await store.list_outbox(webhook.id, 100))
+    await store.remove_sent(webhook.id, [each.id for each in sent])
+    return sent
+
+
+@pytest.fixture
+async def webhook(store: Store) -> Webhook:
+    made = make_webhook()
+    await store.add_webhook(made)
+    return made
+
+
+async def test_webhooks_are_listed_and_removed(store: Store) -> None:
+    first = make_webhook()
+    second = make_webhook(at=after(minutes=1), style=WebhookFormat.SLACK)
+    third = make_webhook(GADGETS, after(minutes=2))
+    for each in (third, first, second, first):
+        await store.add_webhook(each)
+    assert await store.list_webhooks() == [first, second, third]
+    assert await store.list_webhooks(WIDGETS) == [first, second]
+    assert not await store.remove_webhook(GADGETS, first.id)
+    assert await store.remove_webhook(WIDGETS, first.id)
+    assert not await store.remove_webhook(WIDGETS, first.id)
+    assert await store.list_webhooks(WIDGETS) == [second]
+    # A change of settings leaves them.
+    await store.set_repository(WIDGETS, RepositoryChange(flaky_detection=False), NOON)
+    assert await store.list_webhooks(WIDGETS) == [second]
+
+
+async def test_a_repository_has_few_webhooks(store: Store) -> None:
+    for _ in range(MAX_WEBHOOKS):
+        await store.add_webhook(make_webhook())
+    with pytest.raises(TooManyWebhooksError):
+        await store.add_webhook(make_webhook())
+    await store.add_webhook(make_webhook(GADGETS))
+
+
+async def test_a_change_of_health_waits_for_each_webhook(store: Store, webhook: Webhook) -> None:
+    other = make_webhook(style=WebhookFormat.SLACK)
+    await store.add_webhook(other)
+    foreign = make_webhook(GADGETS)
+    await store.add_webhook(foreign)
+    runs = Runs(store)
+    await runs.load(NOON, hinge=P, door=P)
+    assert await outbox(store, webhook) == []
+    await runs.break_(after(hours=1), "hinge")
+    (found,) = await store.list_outbox(webhook.id, 100)
+    assert found.type is BROKEN
+    assert (found.test_name, found.test_id) == ("hinge", derive_test_id(WIDGETS, "hinge"))
+    assert found.previous is HealthStatus.HEALTHY
+    assert found.at == after(hours=1, minutes=5)
+    assert await store.list_outbox(other.id, 100) == [found]
+    assert await store.list_outbox(foreign.id, 100) == []
+    await store.remove_sent(webhook.id, [found.id])
+    assert await outbox(store, webhook) == []
+    assert await store.list_outbox(other.id, 100) == [found]
+
+
+async def test_what_changed_before_the_first_webhook_is_not_told(store: Store) -> None:
+    await store.ensure_repository(WIDGETS)
+    runs = Runs(store)
+    await runs.break_(NOON, "hinge")
+    webhook = make_webhook(at=after(minutes=30))
+    await store.add_webhook(webhook)
+    await runs.break_(after(hours=1), "hinge")
+    assert await outbox(store, webhook) == []
+    await runs.mend(after(hours=2), "hinge")
+    assert await outbox(store, webhook) == [(RECOVERED, "hinge")]
+
+
+async def test_a_flapping_test_is_told_of_once_a_day(store: Store, webhook: Webhook) -> None:
+    runs = Runs(store)
+    await runs.load(NOON, hinge=P)
+    for hour in range(1, 13, 3):
+        await runs.break_(after(hours=hour), "hinge")
+        await runs.mend(after(hours=hour + 1), "hinge")
+    assert [each.type for each in await send_all(store, webhook)] == [BROKEN]
+    # A day later it is told how it is by then, with the next results.
+    await runs.load(after(hours=24), hinge=P)
+    assert await outbox(store, webhook) == []
+    await runs.load(after(hours=26), hinge=P)
+    last = await store.list_outbox(webhook.id, 100)
+    assert len(last) == 1
+    assert last[0].type is not BROKEN
+    assert last[0].previous is HealthStatus.BROKEN
+
+
+async def test_a_quarantine_is_told_of_once_a_day(store: Store, webhook: Webhook) -> None:
+    request = QuarantineRequest("hinge", "it sticks", branch="release/*")
+    for hour in range(3):
+        added = await store.add_quarantine(WIDGETS, request, after(hours=hour))
+        # The same again changes its reason at most.
+        await store.add_quarantine(WIDGETS, request, after(hours=hour))
+        await store.remove_quarantine(WIDGETS, added.quarantine.key.id, after(hours=hour))
+    await store.add_quarantine(GADGETS, request, NOON)
+    (found,) = await send_all(store, webhook)
+    assert (found.type, found.test_name) == (QUARANTINED, "hinge")
+    assert found.quarantine is not None
+    assert found.quarantine.reason == "it sticks"
+    assert found.quarantine.branch == "release/*"
+    await store.add_quarantine(WIDGETS, request, after(hours=25))
+    assert await outbox(store, webhook) == [(QUARANTINED, "hinge")]
+
+
+async def test_the_rules_tell_of_the_tests_that_they_quarantine(
+    store: Store, webhook: Webhook
+) -> None:
+    await store.set_repository(WIDGETS, RepositoryChange(auto_quarantine=True), NOON)
+    await Runs(store).break_(after(hours=1), "hinge")
+    assert sorted(await outbox(store, webhook)) == [(QUARANTINED, "hinge"), (BROKEN, "hinge")]
+
+
+async def test_the_end_of_a_quarantine_is_told_of_a_day_before(
+    store: Store, webhook: Webhook
+) -> None:
+    end = after(days=3)
+    request = QuarantineRequest("hinge", "it sticks", expires_at=end)
+    await store.add_quarantine(WIDGETS, request, NOON)
+    short = QuarantineRequest("door", "it sticks", expires_at=after(hours=20))
+    await store.add_quarantine(WIDGETS, short, NOON)
+    await store.add_quarantine(GADGETS, request, NOON)
+    await send_all(store, webhook)
+    assert await store.notice_expiring(after(days=1)) == 0
+    assert await store.notice_expiring(after(days=2)) == 1
+    assert await store.notice_expiring(after(days=2, hours=1)) == 0
+    (found,) = await send_all(store, webhook)
+    assert (found.type, found.test_name) == (EXPIRING, "hinge")
+    assert found.quarantine is not None
+    assert found.quarantine.expires_at == end
+    # One that lasts longer is told of again.
+    longer = QuarantineRequest("hinge", "it sticks", expires_at=after(days=6))
+    await store.add_quarantine(WIDGETS, longer, after(days=2, hours=2))
+    assert await store.notice_expiring(after(days=2, hours=3)) == 0
+    assert await store.notice_expiring(after(days=5, hours=1)) == 1
+    assert await store.notice_expiring(after(days=7)) == 0
+
+
+async def test_dead_letters_wait_again_when_asked_to(store: Store, webhook: Webhook) -> None:
+    await Runs(store).break_(NOON, "hinge", "door", "wall")
+    first, second, third = await store.list_outbox(webhook.id, 100)
+    assert await store.list_outbox(webhook.id, 1) == [first]
+    await store.give_up(webhook.id, [first.id, second.id])
+    assert await store.list_outbox(webhook.id, 100) == [third]
+    assert await store.count_outbox(webhook.id) == OutboxCount(1, 2, third.at)
+    assert await store.retry_dead(webhook.id) == 2
+    assert await store.list_outbox(webhook.id, 100) == [first, second, third]
+    assert await store.count_outbox(webhook.id) == OutboxCount(3, 0, first.at)
+    await store.remove_sent(webhook.id, [first.id, second.id, third.id])
+    assert await store.count_outbox(webhook.id) == OutboxCount(0, 0, None)
+
+
+async def test_an_outbox_goes_with_its_webhook_and_with_retention(
+    store: Store, webhook: Webhook
+) -> None:
+    runs = Runs(store)
+    await runs.break_(NOON, "hinge")
+    await store.prune(after(hours=-1), after(days=1))
+    assert await outbox(store, webhook) == [(BROKEN, "hinge")]
+    await store.prune(after(days=1), after(days=2))
+    assert await outbox(store, webhook) == []
+    await runs.mend(after(days=3), "hinge")
+    assert len(await outbox(store, webhook)) == 1
+    await store.remove_webhook(WIDGETS, webhook.id)
+    assert await outbox(store, webhook) == []
+
+
+async def test_one_owner_holds_a_lease_until_it_ends(store: Store) -> None:
+    assert await store.hold_lease("a", "first", NOON, after(minutes=1))
+    assert not await store.hold_lease("a", "second", NOON, after(minutes=1))
+    assert await store.hold_lease("b", "second", NOON, after(minutes=1))
+    assert await store.hold_lease("a", "first", after(seconds=30), after(seconds=90))
+    assert not await store.hold_lease("a", "second", after(seconds=80), after(minutes=9))
+    assert await store.hold_lease("a", "second", after(seconds=90), after(minutes=9))
+    await store.release_lease("a", "first")
+    assert not await store.hold_lease("a", "first", after(minutes=2), after(minutes=9))
+    await store.release_lease("a", "second")
+    # From a wrong clock.
+    assert await store.hold_lease("a", "first", after(minutes=2), after(days=9))
+    assert await store.hold_lease("a", "second", after(minutes=3), after(minutes=9))

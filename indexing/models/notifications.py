@@ -14,6 +14,8 @@ from indexing.names import RepositoryName
 
 # Each notification is stored once for each webhook of its repository.
 MAX_WEBHOOKS: Final = 5
+# Of webhooks at once for which notifications wait.
+MAX_FOUND: Final = 10_000
 MAX_URL_LENGTH: Final = 2_048
 MIN_SECRET_BYTES: Final = 24
 MAX_SECRET_BYTES: Final = 64

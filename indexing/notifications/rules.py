@@ -79,7 +79,7 @@ def notice_health(
         return None
     since = noticed.since.isoformat()
     return Notification(
-        derive_notification_id(test_id, "health", since, str(noticed.count)),
+        derive_notification_id(test_id, kind.value, since, str(noticed.count)),
         kind,
         now,
         test_id,

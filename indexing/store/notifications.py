@@ -32,6 +32,9 @@ class NotificationStore(Protocol):
     async def remove_webhook(self, repository: RepositoryName, webhook_id: uuid.UUID) -> bool:
         """Remove a webhook with its outbox; return false if the repository has none of that id."""
 
+    async def find_waiting(self) -> Collection[uuid.UUID]:
+        """Return the webhooks for which notifications wait, at most 10,000 of them."""
+
     async def list_outbox(self, webhook_id: uuid.UUID, limit: int) -> Sequence[Notification]:
         """Return the notifications that wait for longest, in their order."""
 

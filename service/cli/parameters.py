@@ -21,6 +21,7 @@ from indexing.names import (
     parse_repository,
 )
 from indexing.timestamps import parse_timestamp
+from service.notifications.registration import parse_secret, parse_url
 
 T = TypeVar("T")
 
@@ -84,6 +85,8 @@ REPOSITORY_ALONE = _Parsed("repository", check_repository)
 STORED_NAME = _Parsed("name", check_stored_name)
 TEXT = _Parsed("text", check_text)
 MOMENT = _Parsed("date or time", _parse_moment)
+WEBHOOK_URL = _Parsed("URL", parse_url)
+SECRET = _Parsed("secret", parse_secret)
 PULL_REQUEST = _Parsed("number or file", _parse_pull_request)
 
 _repository_option = partial(

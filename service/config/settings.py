@@ -15,9 +15,11 @@ from environs import Env, EnvValidationError
 from marshmallow import ValidationError
 from marshmallow.validate import OneOf, Range, Regexp
 
-from indexing.errors import InvalidValueError, MergewatchError
-from indexing.names import RepositoryName, parse_repository
+from indexing.errors import MergewatchError
+from indexing.names import RepositoryName
 from indexing.store import ElasticsearchPlace
+from service.config.reach import Reach, read_reach
+from service.config.repositories import MAX_METRICS_REPOSITORIES, read_repositories
 from service.config.urls import (
     check_host_api_url,
     check_node_urls,
@@ -31,8 +33,6 @@ PREFIX: Final = "MERGEWATCH_"
 # More processes than this on one machine is a slip of the finger, not a plan.
 MAX_WORKERS: Final = 64
 MAX_PORT: Final = 65_535
-# The quarantines of each are read for a scrape, and each has metrics of its own.
-MAX_METRICS_REPOSITORIES: Final = 20
 # A century: what is older than that is kept by not pruning at all.
 MAX_RETENTION_DAYS: Final = 36_500
 
@@ -92,6 +92,7 @@ class Settings:
     ui: bool = True
     metrics: bool = False
     metrics_repositories: tuple[RepositoryName, ...] = ()
+    notifications: Reach | None = None
 
     @property
     def store(self) -> Path | ElasticsearchPlace:
@@ -178,27 +179,6 @@ def _origins(env: Env, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
     origins = [text.strip() for text in env.str(name, ",".join(default)).split(",")]
     env.str(name, "", validate=lambda _: check_origins(origins))
     return tuple(origins)
-
-
-def _repositories(
-    env: Env, name: str, default: tuple[RepositoryName, ...]
-) -> tuple[RepositoryName, ...]:
-    text = env.str(name, "", validate=_check_repositories)
-    return tuple(_split_repositories(text).values()) if text else default
-
-
-def _check_repositories(text: str) -> None:
-    try:
-        found = _split_repositories(text)
-    except InvalidValueError as error:
-        raise ValidationError(str(error)) from None
-    if len(found) > MAX_METRICS_REPOSITORIES:
-        raise ValidationError(f"must be at most {MAX_METRICS_REPOSITORIES} repositories")
-
-
-def _split_repositories(text: str) -> dict[str, RepositoryName]:
-    names = (parse_repository(part.strip()) for part in text.split(","))
-    return {name.key: name for name in names}
 
 
 def _redis_url(env: Env, name: str, default: str | None) -> str | None:
@@ -359,7 +339,14 @@ DECLARATIONS: Final = (
         f"Up to {MAX_METRICS_REPOSITORIES} repositories, such as `acme/widgets`, separated by "
         "commas, that have metrics of their own. Everybody who can read the metrics reads their "
         "names. Unset: none.",
-        _repositories,
+        read_repositories,
+    ),
+    Declaration(
+        "notifications",
+        "unset",
+        "Send notifications to webhooks: `public`, to public addresses only, or `any`, to private "
+        "networks too. Unset: none are sent.",
+        read_reach,
     ),
 )
 

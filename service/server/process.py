@@ -192,12 +192,18 @@ def _is_readable(descriptor: int) -> bool:
     return bool(select.select([descriptor], [], [], 0)[0])
 
 
-def _prune_daily(settings: Settings, store: Store) -> asyncio.Task[None] | None:
-    if settings.prune_at is None:
-        return None
-    from service.server.daily_prune import DailyPrune
+def _start_tasks(settings: Settings, store: Store) -> set[asyncio.Task[None]]:
+    """What this process does beside serving, until it is cancelled."""
+    tasks = set()
+    if settings.prune_at is not None:
+        from service.server.daily_prune import DailyPrune
 
-    return asyncio.create_task(DailyPrune(store, settings.prune_at).run())
+        tasks.add(asyncio.create_task(DailyPrune(store, settings.prune_at).run()))
+    if settings.notifications is not None:
+        from service.notifications.sending import send_notifications
+
+        tasks.add(asyncio.create_task(send_notifications(store, settings.notifications)))
+    return tasks
 
 
 async def _serve_until_stopped(
@@ -217,23 +223,23 @@ async def _serve_until_stopped(
     runner = await start(app, sock)
     if settings.ingest:
         await app[LIMITER].start()
+    tasks = _start_tasks(settings, store)
     # The application stays too.
     gc.freeze()
     _log.info("listening", address=http_url(sock), pid=os.getpid())
-    pruning = _prune_daily(settings, store)
     try:
         await stop.wait()
     finally:
-        if pruning is not None:
-            pruning.cancel()
+        for task in tasks:
+            task.cancel()
         if parent is not None:
             loop.remove_reader(parent)
         for listener in runner.sites:
             if isinstance(listener, Listener):
                 # A worker whose supervisor goes on leaves the socket to the others.
                 await listener.drain(DRAIN_SECONDS, lambda: parent is None or _is_readable(parent))
-        if pruning is not None:
-            await asyncio.wait([pruning])
+        if tasks:
+            await asyncio.wait(tasks)
         # This closes the store.
         await runner.cleanup()
     _log.info("stopped", pid=os.getpid())

@@ -127,9 +127,11 @@ async def test_a_change_of_health_waits_for_each_webhook(store: Store, webhook: 
     assert found.at == after(hours=1, minutes=5)
     assert await store.list_outbox(other.id, 100) == [found]
     assert await store.list_outbox(foreign.id, 100) == []
+    assert await store.find_waiting() == {webhook.id, other.id}
     await store.remove_sent(webhook.id, [found.id])
     assert await outbox(store, webhook) == []
     assert await store.list_outbox(other.id, 100) == [found]
+    assert await store.find_waiting() == {other.id}
 
 
 async def test_what_changed_before_the_first_webhook_is_not_told(store: Store) -> None:

@@ -27,6 +27,9 @@ class ElasticsearchNotifications(NotificationStore):
     async def remove_webhook(self, repository: RepositoryName, webhook_id: uuid.UUID) -> bool:
         return await webhooks.remove_webhook(self._cluster, repository, webhook_id)
 
+    async def find_waiting(self) -> Collection[uuid.UUID]:
+        return await outbox.find_waiting(self._cluster)
+
     async def list_outbox(self, webhook_id: uuid.UUID, limit: int) -> Sequence[Notification]:
         return await outbox.list_outbox(self._cluster, webhook_id, limit)
 

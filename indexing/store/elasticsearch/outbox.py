@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from indexing.models.notifications import Notification, OutboxCount
+from indexing.models.notifications import MAX_FOUND, Notification, OutboxCount
 from indexing.notifications.records import from_record, to_record
 from indexing.notifications.rules import Subscription
 from indexing.store.elasticsearch.client import bulk
@@ -51,6 +51,16 @@ async def enqueue(
         for webhook in subscription.webhooks
     ]
     await bulk.send(cluster.connection, operations, visible=True)
+
+
+async def find_waiting(cluster: Cluster) -> Collection[uuid.UUID]:
+    body = {
+        "size": 0,
+        "query": {"term": {"kind": WAITING}},
+        "aggs": {"webhooks": {"terms": {"field": "repository_id", "size": MAX_FOUND}}},
+    }
+    answer = await cluster.connection.search(cluster.layout.control, body)
+    return {uuid.UUID(each["key"]) for each in answer["aggregations"]["webhooks"]["buckets"]}
 
 
 async def list_outbox(

@@ -39,9 +39,14 @@ def tell_health(
     now: datetime,
 ) -> None:
     """Tell the webhooks, if any, how the health of a test has changed since they were told."""
-    repository_id, test_id, test_name = connection.execute(
-        "SELECT repository_id, test_id, test_name FROM tests WHERE id = ?", (test,)
+    row = connection.execute(
+        "SELECT t.repository_id, t.test_id, t.test_name FROM tests t WHERE t.id = ?"
+        " AND EXISTS (SELECT 1 FROM webhooks w WHERE w.repository_id = t.repository_id)",
+        (test,),
     ).fetchone()
+    if row is None:
+        return
+    repository_id, test_id, test_name = row
     subscription = find_subscription(connection, repository_id)
     if subscription is None:
         return

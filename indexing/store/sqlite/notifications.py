@@ -34,6 +34,9 @@ class SqliteNotifications(NotificationStore):
             partial(webhooks.remove_webhook, repository=repository, webhook_id=webhook_id)
         )
 
+    async def find_waiting(self) -> Collection[uuid.UUID]:
+        return await self._connections.read(outbox.find_waiting)
+
     async def list_outbox(self, webhook_id: uuid.UUID, limit: int) -> Sequence[Notification]:
         return await self._connections.read(
             partial(outbox.list_outbox, webhook_id=webhook_id, limit=limit)

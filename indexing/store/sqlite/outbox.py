@@ -9,7 +9,7 @@ from datetime import datetime
 
 import orjson
 
-from indexing.models.notifications import Notification, OutboxCount
+from indexing.models.notifications import MAX_FOUND, Notification, OutboxCount
 from indexing.notifications.records import from_record, to_record
 from indexing.notifications.rules import Subscription
 from indexing.timestamps import moment_or_none, to_microseconds
@@ -28,6 +28,15 @@ def enqueue(
             for webhook in subscription.webhooks
         ],
     )
+
+
+def find_waiting(connection: sqlite3.Connection) -> Collection[uuid.UUID]:
+    rows = connection.execute(
+        "SELECT w.id FROM webhooks w WHERE EXISTS"
+        " (SELECT 1 FROM outbox o WHERE o.webhook_id = w.id AND o.is_dead = 0)"
+        f" LIMIT {MAX_FOUND}"
+    )
+    return {uuid.UUID(bytes=webhook_id) for (webhook_id,) in rows}
 
 
 def list_outbox(

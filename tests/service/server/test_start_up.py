@@ -19,6 +19,7 @@ OPTIONAL = {
     "MERGEWATCH_RATE_LIMIT=60/minute": ("limits",),
     "MERGEWATCH_METRICS=true": ("prometheus_client",),
     "MERGEWATCH_HOST_API_URL=http://127.0.0.1:1": ("service.auth.code_host.client",),
+    "MERGEWATCH_NOTIFICATIONS=public": ("service.notifications.sender", "standardwebhooks"),
 }
 # Of the dashboard, which is on unless it is turned off.
 OF_DASHBOARD = ("jinja2", "cryptography", "service.ui.routes")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+
+import pytest
 
 from indexing.models.events import EventQuery
 from indexing.models.paging import Anchor
@@ -42,3 +45,29 @@ async def names(store: ElasticsearchStore, query: TestQuery = ALL) -> list[str]:
 async def event_ids(store: ElasticsearchStore) -> list[int]:
     query = EventQuery(WIDGETS, datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC))
     return [row.key.id for row in (await store.list_events(query, Anchor(), 100)).rows]
+
+
+class KilledError(Exception):
+    """The process is gone."""
+
+
+@dataclass
+class Requests:
+    """How many more requests a store may send before it is killed."""
+
+    left: int = 0
+
+
+def limit_requests(store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch) -> Requests:
+    """Kill the store at the first request beyond the limit, 0 at first."""
+    connection = cluster_of(store).connection
+    request, allowed = connection.request, Requests()
+
+    async def die(*arguments: Any, **options: Any) -> Any:
+        if not allowed.left:
+            raise KilledError
+        allowed.left -= 1
+        return await request(*arguments, **options)
+
+    monkeypatch.setattr(connection, "request", die)
+    return allowed

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import pytest
 
@@ -17,16 +16,12 @@ from indexing.store.interface import Store
 from tests.builders import NOON, WIDGETS, after, make_executions, make_run
 from tests.contracts.test_executions import load
 from tests.contracts.test_removal import state
-from tests.indexing.store.elasticsearch.inspection import cluster_of
+from tests.indexing.store.elasticsearch.inspection import KilledError, limit_requests
 
 PASSED, FAILED = Conclusion.PASSED, Conclusion.FAILED
 
 # Only every few requests, so that all phases are covered and the test ends in time.
 STRIDE = 5
-
-
-class KilledError(Exception):
-    pass
 
 
 async def undo(store: Store) -> None:
@@ -61,22 +56,12 @@ async def test_a_removal_that_was_killed_is_finished_by_the_next(
     await fill()
     await remove(other)
     expected = await state(other, ("t", "t0", "u"))
-    request = cluster_of(store).connection.request
-    left = 0
-
-    async def die(*arguments: Any, **options: Any) -> Any:
-        nonlocal left
-        if not left:
-            raise KilledError
-        left -= 1
-        return await request(*arguments, **options)
-
-    monkeypatch.setattr(cluster_of(store).connection, "request", die)
+    requests = limit_requests(store, monkeypatch)
     allowed = 0
     killed = True
     while killed:
         await fill()
-        left = allowed
+        requests.left = allowed
         allowed += STRIDE
         try:
             await remove(store)

@@ -1,0 +1,150 @@
+"""`mergewatch webhook`: who is notified of a repository. URLs and secrets are never shown."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from pathlib import Path
+
+import click
+
+from indexing.models.notifications import OutboxCount, Webhook, WebhookFormat
+from indexing.names import RepositoryName
+from indexing.store.interface import Store
+from service.cli.output import format_moment, print_table
+from service.cli.parameters import REPOSITORY, SECRET, WEBHOOK_URL, repository_option
+from service.cli.running import now, with_store
+from service.config.reach import Reach
+from service.config.settings import load_settings
+from service.notifications.registration import host_of
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_MAX_FILE_BYTES = 8_192
+_id_argument = click.argument("webhook_id", type=click.UUID, metavar="ID")
+
+
+@click.group()
+def webhook() -> None:
+    """Add, list, remove and try the webhooks that are notified of a repository."""
+
+
+@webhook.command()
+@repository_option
+@click.option("--url-file", type=_FILE, required=True, help="A file with the URL of the receiver.")
+@click.option("--secret-file", type=_FILE, help="A file with the secret that signs, in base64.")
+@click.option("--slack", is_flag=True, help="Send messages for Slack, without a signature.")
+@click.pass_context
+def add(
+    ctx: click.Context,
+    repository: RepositoryName,
+    url_file: Path,
+    secret_file: Path | None,
+    *,
+    slack: bool,
+) -> None:
+    """Add a webhook and print its id."""
+    if slack == (secret_file is not None):
+        raise click.UsageError("give either --secret-file or --slack")
+    made = Webhook(
+        uuid.uuid4(),
+        repository,
+        WebhookFormat.SLACK if slack else WebhookFormat.STANDARD,
+        WEBHOOK_URL.convert(_read(url_file), None, ctx),
+        b"" if secret_file is None else SECRET.convert(_read(secret_file), None, ctx),
+        now(),
+    )
+    with_store(lambda store: store.add_webhook(made))
+    click.echo(made.id)
+    if load_settings().notifications is None:
+        click.echo("the service sends nothing until MERGEWATCH_NOTIFICATIONS is set", err=True)
+
+
+@webhook.command("list")
+@click.option("--repository", type=REPOSITORY, metavar="OWNER/REPOSITORY", help="Only of this one.")
+def list_webhooks(repository: RepositoryName | None) -> None:
+    """List the webhooks, with what waits for them and what was given up."""
+
+    async def read(store: Store) -> list[tuple[Webhook, OutboxCount]]:
+        found = await store.list_webhooks(repository)
+        return [(each, await store.count_outbox(each.id)) for each in found]
+
+    print_table(
+        ("ID", "REPOSITORY", "FORMAT", "HOST", "CREATED", "WAITING", "SINCE", "DEAD"),
+        (
+            (
+                str(each.id),
+                str(each.repository),
+                each.format.value,
+                host_of(each.url),
+                format_moment(each.created_at),
+                str(count.waiting),
+                format_moment(count.oldest_at),
+                str(count.dead),
+            )
+            for each, count in with_store(read)
+        ),
+    )
+
+
+@webhook.command()
+@repository_option
+@_id_argument
+def remove(repository: RepositoryName, webhook_id: uuid.UUID) -> None:
+    """Remove a webhook, with all that waits for it."""
+    if not with_store(lambda store: store.remove_webhook(repository, webhook_id)):
+        raise _unknown(repository, webhook_id)
+
+
+@webhook.command()
+@repository_option
+@_id_argument
+def retry(repository: RepositoryName, webhook_id: uuid.UUID) -> None:
+    """Let the notifications that were given up wait again."""
+
+    async def revive(store: Store) -> int:
+        await _find(store, repository, webhook_id)
+        return await store.retry_dead(webhook_id)
+
+    click.echo(f"{with_store(revive)} notifications wait again", err=True)
+
+
+@webhook.command()
+@repository_option
+@_id_argument
+def test(repository: RepositoryName, webhook_id: uuid.UUID) -> None:
+    """Send a message by which you see that it arrives."""
+    # It loads the HTTP client.
+    from service.notifications.delivery import Attempt, Delivery, Result
+    from service.notifications.messages import make_test
+
+    found = with_store(lambda store: _find(store, repository, webhook_id))
+
+    async def send() -> Attempt:
+        moment = now()
+        message = make_test(found, str(uuid.uuid4()), moment)
+        delivery = Delivery.open(load_settings().notifications or Reach.PUBLIC)
+        try:
+            return await delivery.send(found, message, moment)
+        finally:
+            await delivery.close()
+
+    attempt = asyncio.run(send())
+    if attempt.result is not Result.SENT:
+        raise click.ClickException(f"the message was not sent: {attempt.reason}")
+    click.echo("the receiver took the message", err=True)
+
+
+async def _find(store: Store, repository: RepositoryName, webhook_id: uuid.UUID) -> Webhook:
+    for each in await store.list_webhooks(repository):
+        if each.id == webhook_id:
+            return each
+    raise _unknown(repository, webhook_id)
+
+
+def _unknown(repository: RepositoryName, webhook_id: uuid.UUID) -> click.ClickException:
+    return click.ClickException(f"{repository} has no webhook {webhook_id}")
+
+
+def _read(path: Path) -> str:
+    with path.open("rb") as stream:
+        return stream.read(_MAX_FILE_BYTES).decode(errors="replace")

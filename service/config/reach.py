@@ -1,0 +1,48 @@
+"""Where notifications may be sent: a setting, and which addresses it allows. Pure."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from typing import Final
+
+from environs import Env
+from marshmallow.validate import OneOf
+
+# RFC 6052, section 2.1: the last four bytes are an IPv4 address.
+_NAT64: Final = IPv6Network("64:ff9b::/96")
+
+
+class Reach(StrEnum):
+    """Public addresses only, or those of private networks and this machine too."""
+
+    PUBLIC = "public"
+    ANY = "any"
+
+    def allows(self, address: str) -> bool:
+        """Whether a connection may be made to that numeric address.
+
+        Link-local addresses never are: cloud providers serve credentials of the machine there.
+        """
+        found = _unwrap(ip_address(address.partition("%")[0]))
+        if found.is_loopback:
+            return self is Reach.ANY
+        if found.is_link_local or found.is_multicast or found.is_unspecified or found.is_reserved:
+            return False
+        return self is Reach.ANY or found.is_global
+
+
+def _unwrap(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    """The IPv4 address that a translated IPv6 address leads to."""
+    if isinstance(address, IPv4Address):
+        return address
+    if address in _NAT64:
+        return IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped or address.sixtofour or address
+
+
+def read_reach(env: Env, name: str, default: Reach | None) -> Reach | None:
+    """Read the setting; an unknown value is named with all other wrong settings."""
+    allowed = [choice.value for choice in Reach]
+    text = env.str(name, None, validate=OneOf(allowed))
+    return Reach(text) if text in allowed else default

@@ -1,0 +1,141 @@
+"""One request to the receiver of a webhook, and what its answer means.
+
+It follows no redirect, uses no proxy, and connects to no address that the setting does not allow.
+That is checked for each address just before the connection, so a name that resolves to another
+address the next time gains nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from importlib.metadata import version
+from typing import Any, Final
+
+import aiohttp
+from standardwebhooks.webhooks import Webhook as Signer
+from yarl import URL
+
+from indexing.models.notifications import Webhook
+from service.config.reach import Reach
+from service.notifications.messages import Message
+
+TOTAL_SECONDS: Final = 10.0
+CONNECT_SECONDS: Final = 5.0
+# So much of an answer is read, so that its connection can be used again; nothing looks at it.
+MAX_ANSWER_BYTES: Final = 16 * 1024
+# A receiver may ask for less haste, but not for silence.
+MAX_RETRY_AFTER: Final = 3_600.0
+
+# The receiver will never take this message. Anything else may pass.
+_REFUSALS: Final = frozenset({400, 413, 422})
+
+
+class Result(Enum):
+    """What has become of a message."""
+
+    SENT = "sent"
+    REFUSED = "refused"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """The result of one request; `retry_after` is what the receiver asks for, in seconds."""
+
+    result: Result
+    reason: str = ""
+    retry_after: float = 0.0
+
+
+class AddressRefusedError(OSError):
+    """The setting does not allow a connection to that address."""
+
+
+class Delivery:
+    """The HTTP client of the notifications; it has to be closed."""
+
+    def __init__(self, session: aiohttp.ClientSession) -> None:
+        self._session = session
+
+    @classmethod
+    def open(cls, reach: Reach) -> Delivery:
+        """A client for receivers within that reach."""
+        connector = aiohttp.TCPConnector(
+            limit_per_host=1, use_dns_cache=False, socket_factory=_guard(reach)
+        )
+        return cls(
+            aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers={"User-Agent": f"mergewatch/{version('mergewatch')}"},
+                timeout=aiohttp.ClientTimeout(total=TOTAL_SECONDS, sock_connect=CONNECT_SECONDS),
+                auto_decompress=False,
+                trust_env=False,
+            )
+        )
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._session.close()
+
+    async def send(self, webhook: Webhook, message: Message, now: datetime) -> Attempt:
+        """Send one message; the reason of a failure names neither URL nor secret."""
+        try:
+            async with asyncio.timeout(TOTAL_SECONDS):
+                return await self._send(webhook, message, now)
+        except TimeoutError:
+            return Attempt(Result.FAILED, "no answer in time")
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            cause: BaseException | None = error
+            while cause is not None and not isinstance(cause, AddressRefusedError):
+                cause = cause.__cause__
+            if cause is not None:
+                return Attempt(Result.FAILED, "the address is not allowed")
+            # Its text may hold the URL.
+            return Attempt(Result.FAILED, type(error).__name__)
+
+    async def _send(self, webhook: Webhook, message: Message, now: datetime) -> Attempt:
+        headers = {"Content-Type": "application/json", **_sign(webhook, message, now)}
+        async with self._session.post(
+            URL(webhook.url), data=message.body, headers=headers, allow_redirects=False
+        ) as response:
+            await response.content.read(MAX_ANSWER_BYTES)
+            if not response.content.at_eof():
+                response.close()
+            status = response.status
+            if 200 <= status < 300:
+                return Attempt(Result.SENT)
+            result = Result.REFUSED if status in _REFUSALS else Result.FAILED
+            return Attempt(result, f"status {status}", _retry_after(response))
+
+
+def _sign(webhook: Webhook, message: Message, now: datetime) -> dict[str, str]:
+    if not webhook.secret:
+        return {}
+    signature = Signer(webhook.secret).sign(message.id, now, message.body.decode())
+    return {
+        "webhook-id": message.id,
+        "webhook-timestamp": str(int(now.timestamp())),
+        "webhook-signature": signature,
+    }
+
+
+def _retry_after(response: aiohttp.ClientResponse) -> float:
+    text = response.headers.get("Retry-After", "")
+    # The other form is a date, which the pauses between attempts make up for.
+    return min(float(text), MAX_RETRY_AFTER) if text.isascii() and text.isdigit() else 0.0
+
+
+def _guard(reach: Reach) -> Callable[[Any], socket.socket]:
+    def connect_to(address: Any) -> socket.socket:
+        family, kind, protocol, _, where = address
+        if not reach.allows(str(where[0])):
+            raise AddressRefusedError("the address is not allowed")
+        return socket.socket(family, kind, protocol)
+
+    return connect_to

@@ -1,0 +1,62 @@
+"""What an operator may register as a webhook. Pure."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from typing import Final
+from urllib.parse import urlsplit
+
+from indexing.errors import InvalidValueError
+from indexing.models.notifications import MAX_SECRET_BYTES, MAX_URL_LENGTH, MIN_SECRET_BYTES
+
+# RFC 3986, section 2: every other character is percent-encoded.
+_CHARACTERS: Final = re.compile("[!-~]+")
+_PREFIX: Final = "whsec_"
+
+
+def parse_url(text: str) -> str:
+    """The URL of a receiver; no message repeats it, because it may be a secret.
+
+    Raises:
+        InvalidValueError: it is no http or https URL, or has credentials in front of its host.
+    """
+    text = text.strip()
+    try:
+        parts = urlsplit(text)
+        good = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good or not _CHARACTERS.fullmatch(text) or len(text) > MAX_URL_LENGTH:
+        raise InvalidValueError(
+            f"the URL must be http or https, with a host, in at most {MAX_URL_LENGTH:,} characters"
+        )
+    if "@" in parts.netloc or parts.fragment:
+        raise InvalidValueError("the URL must have no credentials and no fragment")
+    return text
+
+
+def parse_secret(text: str) -> bytes:
+    """The bytes of a secret in base64, with or without the prefix `whsec_`.
+
+    Raises:
+        InvalidValueError: it is too short, too long or not base64.
+    """
+    try:
+        secret = base64.b64decode(text.strip().removeprefix(_PREFIX), validate=True)
+    except (binascii.Error, ValueError):
+        raise InvalidValueError(
+            "the secret must be base64, such as `openssl rand -base64 32` prints"
+        ) from None
+    if not MIN_SECRET_BYTES <= len(secret) <= MAX_SECRET_BYTES:
+        raise InvalidValueError(
+            f"the secret must have {MIN_SECRET_BYTES} to {MAX_SECRET_BYTES} bytes"
+        )
+    return secret
+
+
+def host_of(url: str) -> str:
+    """The part of a URL that may be shown: scheme, host and port."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"

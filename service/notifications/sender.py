@@ -1,0 +1,228 @@
+"""Sends what waits in the outboxes: one process of all replicas at a time, by a lease.
+
+Each webhook gets its notifications in order, one request after another. While its receiver fails,
+they wait, and those that have waited for a day are given up. A kill between a request and its mark
+sends the same message again, with the same id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Final, Protocol
+
+import structlog
+
+from indexing.errors import MergewatchError
+from indexing.models.notifications import Notification, Webhook, WebhookFormat
+from indexing.store.notifications import NotificationStore
+from service.context import Clock, utc_now
+from service.notifications.delivery import Attempt, Result
+from service.notifications.messages import Message, make_slack, make_standard
+
+LEASE: Final = "notifications"
+LEASE_FOR: Final = timedelta(minutes=1)
+RENEWED_EVERY: Final = timedelta(seconds=20)
+# How often a process looks whether something waits, and for quarantines that expire soon.
+LOOK_SECONDS: Final = 5.0
+SWEEP_EVERY: Final = timedelta(minutes=10)
+
+# Sent before the mark: so many may be sent again after a kill.
+BATCH: Final = 20
+# Lines of one message for Slack, which takes about one message a second.
+LINES: Final = 20
+AT_ONCE: Final = 8
+
+FIRST_PAUSE: Final = timedelta(seconds=5)
+LONGEST_PAUSE: Final = timedelta(minutes=10)
+GIVEN_UP_AFTER: Final = timedelta(days=1)
+GIVEN_UP_AT_ONCE: Final = 500
+# A message that the receiver refuses holds the others up no longer than this.
+MAX_REFUSALS: Final = 3
+
+_log = structlog.get_logger(__name__)
+
+
+class Delivers(Protocol):
+    """The HTTP client."""
+
+    async def send(self, webhook: Webhook, message: Message, now: datetime, /) -> Attempt:
+        """Send one message."""
+
+
+@dataclass(slots=True)
+class _Receiver:
+    """What is known of a receiver since this process began."""
+
+    failures: int = 0
+    refusals: int = 0
+    next_at: datetime = field(default_factory=lambda: datetime.min.replace(tzinfo=UTC))
+    # So many notifications are sent one by one, because one of them was refused among others.
+    alone: int = 0
+
+
+class NotificationSender:
+    """The sender of one process."""
+
+    def __init__(
+        self, store: NotificationStore, delivery: Delivers, *, clock: Clock = utc_now
+    ) -> None:
+        self._store = store
+        self._delivery = delivery
+        self._clock = clock
+        self._owner = uuid.uuid4().hex
+        self._held_at: datetime | None = None
+        self._swept_at: datetime | None = None
+        self._receivers: dict[uuid.UUID, _Receiver] = {}
+
+    async def run(self) -> None:
+        """Send until cancelled; then let another process go on at once."""
+        try:
+            while True:
+                try:
+                    await self.look()
+                except (MergewatchError, OSError) as error:
+                    _log.warning("notifications cannot be sent", reason=str(error))
+                await asyncio.sleep(LOOK_SECONDS)
+        finally:
+            if self._held_at is not None:
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await self._store.release_lease(LEASE, self._owner)
+
+    async def look(self) -> None:
+        """Send what waits, unless another process does."""
+        now = self._clock()
+        is_sweep_due = self._swept_at is None or now - self._swept_at >= SWEEP_EVERY
+        waiting = await self._store.find_waiting()
+        if not waiting and not is_sweep_due:
+            return
+        webhooks = await self._store.list_webhooks()
+        known = {each.id for each in webhooks}
+        self._receivers = {id_: each for id_, each in self._receivers.items() if id_ in known}
+        if not webhooks or not await self._holds_lease():
+            # The sweep is for the process that sends.
+            self._swept_at = now
+            return
+        if is_sweep_due:
+            await self._store.notice_expiring(now)
+            self._swept_at = now
+            waiting = await self._store.find_waiting()
+        slots = asyncio.Semaphore(AT_ONCE)
+
+        async def send(webhook: Webhook) -> None:
+            async with slots:
+                try:
+                    await self._send_waiting(webhook)
+                except MergewatchError as error:
+                    # The others go on.
+                    _log.warning("notifications cannot be sent", reason=str(error))
+
+        await asyncio.gather(*(send(each) for each in webhooks if each.id in waiting))
+
+    async def _holds_lease(self) -> bool:
+        now = self._clock()
+        if self._held_at is None or now - self._held_at >= RENEWED_EVERY:
+            held = await self._store.hold_lease(LEASE, self._owner, now, now + LEASE_FOR)
+            self._held_at = now if held else None
+        return self._held_at is not None
+
+    async def _send_waiting(self, webhook: Webhook) -> None:
+        receiver = self._receivers.setdefault(webhook.id, _Receiver())
+        while self._clock() >= receiver.next_at and await self._holds_lease():
+            batch = await self._store.list_outbox(webhook.id, BATCH)
+            if not batch:
+                return
+            await self._send_batch(webhook, receiver, batch)
+
+    async def _send_batch(
+        self, webhook: Webhook, receiver: _Receiver, batch: Sequence[Notification]
+    ) -> None:
+        """Send as many as the receiver takes, and note what has become of them."""
+        sent: list[uuid.UUID] = []
+        try:
+            while len(sent) < len(batch) and await self._holds_lease():
+                part = _next_part(webhook, receiver, batch[len(sent) :])
+                message = _write(webhook, part)
+                attempt = await self._delivery.send(webhook, message, self._clock())
+                if attempt.result is not Result.SENT:
+                    await self._note_failure(webhook, receiver, attempt, part)
+                    return
+                sent += [each.id for each in part]
+                self._note_success(webhook, receiver, len(part))
+        finally:
+            if sent:
+                await self._store.remove_sent(webhook.id, sent)
+
+    def _note_success(self, webhook: Webhook, receiver: _Receiver, count: int) -> None:
+        if receiver.failures:
+            _log.info("notifications are sent again", webhook=str(webhook.id))
+        receiver.failures = receiver.refusals = 0
+        receiver.alone = max(0, receiver.alone - count)
+
+    async def _note_failure(
+        self,
+        webhook: Webhook,
+        receiver: _Receiver,
+        attempt: Attempt,
+        part: Sequence[Notification],
+    ) -> None:
+        now = self._clock()
+        receiver.failures += 1
+        pause = min(FIRST_PAUSE * 2 ** min(receiver.failures - 1, 20), LONGEST_PAUSE)
+        # Jitter: receivers that failed together are not tried together.
+        pause *= random.uniform(0.5, 1.0)  # noqa: S311 - no secret
+        receiver.next_at = now + max(pause, timedelta(seconds=attempt.retry_after))
+        if receiver.failures == 1:
+            _log.warning(
+                "notifications wait, the receiver fails",
+                webhook=str(webhook.id),
+                repository=str(webhook.repository),
+                reason=attempt.reason,
+            )
+        given_up = await self._give_up_aged(webhook, now)
+        if attempt.result is Result.REFUSED:
+            if len(part) > 1:
+                receiver.alone = len(part)
+            else:
+                receiver.refusals += 1
+                if receiver.refusals >= MAX_REFUSALS:
+                    await self._store.give_up(webhook.id, [part[0].id])
+                    given_up += 1
+                    receiver.refusals = 0
+        if given_up:
+            _log.error(
+                "notifications given up",
+                webhook=str(webhook.id),
+                repository=str(webhook.repository),
+                number=given_up,
+                reason=attempt.reason,
+            )
+
+    async def _give_up_aged(self, webhook: Webhook, now: datetime) -> int:
+        """Give up what has waited for too long; return its number."""
+        total = 0
+        while aged := [
+            each.id
+            for each in await self._store.list_outbox(webhook.id, GIVEN_UP_AT_ONCE)
+            if now - each.at >= GIVEN_UP_AFTER
+        ]:
+            await self._store.give_up(webhook.id, aged)
+            total += len(aged)
+        return total
+
+
+def _next_part(
+    webhook: Webhook, receiver: _Receiver, waiting: Sequence[Notification]
+) -> Sequence[Notification]:
+    is_alone = webhook.format is WebhookFormat.STANDARD or receiver.alone
+    return waiting[: 1 if is_alone else LINES]
+
+
+def _write(webhook: Webhook, part: Sequence[Notification]) -> Message:
+    if webhook.format is WebhookFormat.STANDARD:
+        return make_standard(webhook.repository, part[0])
+    return make_slack(webhook.repository, part)

@@ -1,0 +1,147 @@
+"""One request to a real receiver: signature, answers, and where it may go."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+
+import pytest
+from aiohttp import web
+from standardwebhooks.webhooks import WebhookVerificationError
+
+from indexing.models.notifications import Webhook, WebhookFormat
+from service.config.reach import Reach
+from service.notifications import delivery
+from service.notifications.delivery import MAX_ANSWER_BYTES, Attempt, Delivery, Result
+from service.notifications.messages import Message
+from tests.builders import NOON, WIDGETS
+from tests.service.notifications.receivers import SECRET, Receiver, receiving, verify
+
+MESSAGE = Message("msg_1", b'{"type":"test.flaky"}')
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    async with receiving() as opened:
+        yield opened
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[Delivery]:
+    opened = Delivery.open(Reach.ANY)
+    yield opened
+    await opened.close()
+
+
+def webhook_at(url: str, style: WebhookFormat = WebhookFormat.STANDARD) -> Webhook:
+    secret = SECRET if style is WebhookFormat.STANDARD else b""
+    return Webhook(uuid.UUID(int=1), WIDGETS, style, url, secret, NOON)
+
+
+async def test_a_message_is_signed_as_receivers_verify_it(
+    receiver: Receiver, client: Delivery
+) -> None:
+    now = datetime.now(UTC)
+    attempt = await client.send(webhook_at(receiver.url), MESSAGE, now)
+    assert attempt == Attempt(Result.SENT)
+    assert receiver.taken == [("msg_1", {"type": "test.flaky"})]
+    (request,) = receiver.requests
+    assert request.headers["Content-Type"] == "application/json"
+    verify(request, MESSAGE.body)
+    with pytest.raises(WebhookVerificationError):
+        verify(request, MESSAGE.body + b" ")
+
+
+async def test_slack_gets_no_signature(receiver: Receiver, client: Delivery) -> None:
+    webhook = webhook_at(receiver.url, WebhookFormat.SLACK)
+    assert (await client.send(webhook, MESSAGE, NOON)).result is Result.SENT
+    assert not [name for name in receiver.requests[0].headers if name.startswith("webhook-")]
+
+
+@pytest.mark.parametrize(
+    ("status", "result"),
+    [
+        (200, Result.SENT),
+        (204, Result.SENT),
+        (301, Result.FAILED),
+        (307, Result.FAILED),
+        (400, Result.REFUSED),
+        (404, Result.FAILED),
+        (413, Result.REFUSED),
+        (422, Result.REFUSED),
+        (429, Result.FAILED),
+        (500, Result.FAILED),
+    ],
+)
+async def test_the_status_tells_what_has_become_of_it(
+    receiver: Receiver, client: Delivery, status: int, result: Result
+) -> None:
+    # A redirect is not followed, wherever it leads.
+    receiver.answer = lambda: web.Response(status=status, headers={"Location": receiver.url})
+    attempt = await client.send(webhook_at(receiver.url), MESSAGE, NOON)
+    assert attempt.result is result
+    assert len(receiver.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("30", 30.0), ("999999999", 3_600.0), ("soon", 0.0), ("-1", 0.0)]
+)
+async def test_a_receiver_may_ask_for_less_haste(
+    receiver: Receiver, client: Delivery, text: str, seconds: float
+) -> None:
+    receiver.answer = lambda: web.Response(status=429, headers={"Retry-After": text})
+    attempt = await client.send(webhook_at(receiver.url), MESSAGE, NOON)
+    assert attempt.retry_after == seconds
+
+
+async def test_of_a_large_answer_little_is_read(receiver: Receiver, client: Delivery) -> None:
+    receiver.answer = lambda: web.Response(body=b"a" * (100 * MAX_ANSWER_BYTES))
+    for _ in range(2):
+        assert (await client.send(webhook_at(receiver.url), MESSAGE, NOON)).result is Result.SENT
+
+
+async def test_a_receiver_that_never_answers_is_given_up(
+    client: Delivery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "TOTAL_SECONDS", 0.05)
+    released = asyncio.Event()
+
+    async def hold(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await released.wait()
+        writer.close()
+
+    server = await asyncio.start_server(hold, "127.0.0.1", 0)
+    async with server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        attempt = await client.send(webhook_at(url), MESSAGE, NOON)
+        assert attempt == Attempt(Result.FAILED, "no answer in time")
+        released.set()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]"])
+async def test_a_private_address_is_refused_before_anything_is_sent(
+    receiver: Receiver, host: str
+) -> None:
+    client = Delivery.open(Reach.PUBLIC)
+    url = receiver.url.replace("127.0.0.1", host)
+    attempt = await client.send(webhook_at(url), MESSAGE, NOON)
+    await client.close()
+    assert attempt == Attempt(Result.FAILED, "the address is not allowed")
+    assert receiver.requests == []
+
+
+@pytest.mark.parametrize(
+    "url", ["http://2130706433/", "http://0x7f.1/", "http://127.1/", "http://[fe80::1]/"]
+)
+async def test_odd_spellings_of_an_address_are_refused(client: Delivery, url: str) -> None:
+    assert (await client.send(webhook_at(url), MESSAGE, NOON)).result is Result.FAILED
+
+
+async def test_a_failure_names_no_url(client: Delivery) -> None:
+    webhook = webhook_at("http://127.0.0.1:1/hush")
+    attempt = await client.send(webhook, MESSAGE, NOON)
+    assert attempt.result is Result.FAILED
+    assert "hush" not in attempt.reason + repr(webhook)
+    assert "127.0.0.1" not in attempt.reason + repr(webhook)

@@ -1,0 +1,286 @@
+"""Each notification is told once, in order, over outages and kills, and none is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import uuid
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from aiohttp import web
+
+from indexing.health.thresholds import BROKEN_STREAK
+from indexing.models.executions import Conclusion
+from indexing.models.notifications import NotificationType, OutboxCount, Webhook, WebhookFormat
+from indexing.models.quarantines import QuarantineRequest
+from indexing.store import open_store
+from indexing.store.interface import Store
+from service.config.reach import Reach
+from service.notifications.delivery import Attempt, Delivery, Result
+from service.notifications.messages import Message
+from service.notifications.sender import (
+    BATCH,
+    GIVEN_UP_AFTER,
+    LEASE_FOR,
+    LONGEST_PAUSE,
+    LOOK_SECONDS,
+    MAX_REFUSALS,
+    NotificationSender,
+)
+from tests.builders import NOON, WIDGETS, after, make_executions, make_run
+from tests.service.front_door import Clock
+from tests.service.notifications.receivers import SECRET, receiving
+
+LOOK = timedelta(seconds=LOOK_SECONDS)
+
+
+@dataclass
+class Scripted:
+    """A receiver that answers as the test says, and notes what it took."""
+
+    result: Result = Result.SENT
+    # A message that is never taken.
+    refused: str = ""
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)
+    requests: list[Message] = field(default_factory=list)
+    taken: list[Message] = field(default_factory=list)
+
+    async def send(self, _: Webhook, message: Message, __: datetime) -> Attempt:
+        self.requests.append(message)
+        self.arrived.set()
+        result = self.result
+        if self.refused and self.refused in message.body.decode():
+            result = Result.REFUSED
+        if result is Result.SENT:
+            self.taken.append(message)
+        return Attempt(result, "scripted")
+
+    @property
+    def names(self) -> list[str]:
+        return [orjson.loads(each.body)["data"]["test_name"] for each in self.taken]
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    opened = await open_store(tmp_path)
+    yield opened
+    await opened.close()
+
+
+async def add_webhook(
+    store: Store, style: WebhookFormat = WebhookFormat.STANDARD, url: str = "https://a.example/"
+) -> Webhook:
+    secret = SECRET if style is WebhookFormat.STANDARD else b""
+    webhook = Webhook(uuid.uuid4(), WIDGETS, style, url, secret, NOON)
+    await store.add_webhook(webhook)
+    return webhook
+
+
+async def break_tests(store: Store, names: Sequence[str], at: datetime = NOON) -> None:
+    """Make these tests broken, among others that pass: else it would be the job that failed."""
+    results = [(name, Conclusion.FAILED) for name in names]
+    results += [(f"sound {number}", Conclusion.PASSED) for number in range(len(names) // 2 + 1)]
+    runs = {
+        run: make_executions(run, results, at)
+        for run in (make_run(f"{at}{n}", commit=f"{at}{n}") for n in range(BROKEN_STREAK))
+    }
+    await store.write_results(WIDGETS, runs)
+    await store.refresh_tests(at, repository=WIDGETS)
+
+
+async def pass_time(
+    sender: NotificationSender, clock: Clock, until: datetime, step: timedelta = LOOK
+) -> None:
+    while clock.now < until:
+        clock.now += step
+        await sender.look()
+
+
+async def test_what_waits_is_sent_once_and_in_order(store: Store) -> None:
+    webhook = await add_webhook(store)
+    names = [f"test {number}" for number in range(3 * BATCH + 1)]
+    await break_tests(store, names)
+    waiting = await store.list_outbox(webhook.id, 1_000)
+    receiver, clock = Scripted(), Clock()
+    sender = NotificationSender(store, receiver, clock=clock)
+    for _ in range(2):
+        await sender.look()
+    assert receiver.names == [each.test_name for each in waiting]
+    assert sorted(receiver.names) == sorted(names)
+    assert [each.id for each in receiver.taken] == [str(each.id) for each in waiting]
+
+
+@pytest.mark.slow
+async def test_ten_thousand_changes_survive_an_outage_of_an_hour(store: Store) -> None:
+    async with receiving() as receiver, AsyncExitStack() as stack:
+        webhook = await add_webhook(store, url=receiver.url)
+        stack.push_async_callback((client := Delivery.open(Reach.ANY)).close)
+        clock = Clock()
+        sender = NotificationSender(store, client, clock=clock)
+        receiver.answer = lambda: web.Response(status=503)
+        # The changes come while nobody is there.
+        for batch in range(10):
+            names = [f"test {batch * 1_000 + number}" for number in range(1_000)]
+            await break_tests(store, names, after(minutes=6 * batch))
+            await pass_time(sender, clock, after(minutes=6 * (batch + 1)))
+        assert receiver.taken == []
+        # Not each look is an attempt.
+        assert len(receiver.requests) < 30
+        count = await store.count_outbox(webhook.id)
+        assert (count.waiting, count.dead) == (10_000, 0)
+        waiting = [str(each.id) for each in await store.list_outbox(webhook.id, 10_000)]
+        receiver.answer = web.Response
+        await pass_time(sender, clock, clock.now + LONGEST_PAUSE)
+    assert [message_id for message_id, _ in receiver.taken] == waiting
+    assert {body["data"]["test_name"] for _, body in receiver.taken} == {
+        f"test {number}" for number in range(10_000)
+    }
+    assert await store.count_outbox(webhook.id) == OutboxCount(0, 0, None)
+
+
+class DiesBeforeMark:
+    """A store whose process is killed whenever it is to mark what was sent, but once in a while."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._calls = itertools.count(1)
+
+    async def remove_sent(
+        self, webhook_id: uuid.UUID, notifications: Collection[uuid.UUID]
+    ) -> None:
+        if next(self._calls) % 3:
+            raise KilledError
+        await self._store.remove_sent(webhook_id, notifications)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+class KilledError(BaseException):
+    """The process is gone."""
+
+
+async def test_a_kill_before_the_mark_repeats_messages_with_their_ids(store: Store) -> None:
+    webhook = await add_webhook(store)
+    await break_tests(store, [f"test {number}" for number in range(5 * BATCH)])
+    waiting = [str(each.id) for each in await store.list_outbox(webhook.id, 1_000)]
+    receiver, clock = Scripted(), Clock()
+    dying = DiesBeforeMark(store)
+    while (await store.count_outbox(webhook.id)).waiting:
+        # The lease of the dead process has to end first.
+        clock.now += LEASE_FOR
+        sender = NotificationSender(dying, receiver, clock=clock)
+        try:
+            await sender.look()
+        except KilledError:
+            continue
+    taken = [each.id for each in receiver.taken]
+    assert len(taken) > len(waiting)
+    # A receiver that drops the ids that it has already sees each once, and in order.
+    assert list(dict.fromkeys(taken)) == waiting
+
+
+async def test_one_process_sends_at_a_time(store: Store) -> None:
+    await add_webhook(store)
+    await break_tests(store, ["hinge", "door"])
+    receiver, clock = Scripted(Result.FAILED), Clock()
+    first, second = (NotificationSender(store, receiver, clock=clock) for _ in range(2))
+    await first.look()
+    receiver.result = Result.SENT
+    clock.now += timedelta(seconds=6)
+    await second.look()
+    assert len(receiver.requests) == 1
+    await first.look()
+    assert len(receiver.taken) == 2
+    # The next one goes on when the first has not been seen for the time of its lease.
+    await break_tests(store, ["wall"], after(hours=1))
+    clock.now += LEASE_FOR
+    await second.look()
+    assert len(receiver.taken) == 3
+
+
+async def test_what_has_waited_for_a_day_is_given_up(store: Store) -> None:
+    webhook = await add_webhook(store)
+    old = [f"old {number}" for number in range(2 * BATCH)]
+    await break_tests(store, old)
+    receiver, clock = Scripted(Result.FAILED), Clock()
+    sender = NotificationSender(store, receiver, clock=clock)
+    step = timedelta(minutes=11)
+    await pass_time(sender, clock, NOON + GIVEN_UP_AFTER - step, step)
+    await break_tests(store, ["new"], clock.now)
+    assert (await store.count_outbox(webhook.id)).dead == 0
+    await pass_time(sender, clock, NOON + GIVEN_UP_AFTER + step, step)
+    assert (await store.count_outbox(webhook.id)).dead == len(old)
+    receiver.result = Result.SENT
+    await pass_time(sender, clock, clock.now + step, step)
+    assert receiver.names == ["new"]
+    await store.retry_dead(webhook.id)
+    await pass_time(sender, clock, clock.now + step, step)
+    assert sorted(receiver.names) == sorted(["new", *old])
+
+
+@pytest.mark.parametrize("style", WebhookFormat)
+async def test_one_refused_message_holds_the_others_up_for_a_minute_only(
+    store: Store, style: WebhookFormat
+) -> None:
+    webhook = await add_webhook(store, style)
+    await break_tests(store, [f"test {number}" for number in range(2 * BATCH)])
+    poison = (await store.list_outbox(webhook.id, 100))[BATCH // 2]
+    receiver, clock = Scripted(refused=f"{poison.test_name}`"), Clock()
+    if style is WebhookFormat.STANDARD:
+        receiver.refused = f'{poison.test_name}"'
+    sender = NotificationSender(store, receiver, clock=clock)
+    await pass_time(sender, clock, after(minutes=1))
+    assert await store.count_outbox(webhook.id) == OutboxCount(0, 1, None)
+    told = "".join(each.body.decode() for each in receiver.taken)
+    assert all(told.count(f"test {number}`") <= 1 for number in range(2 * BATCH))
+    alone = [each for each in receiver.requests if receiver.refused in each.body.decode()]
+    assert len(alone) <= MAX_REFUSALS + 1
+
+
+async def test_slack_gets_many_lines_in_one_message(store: Store) -> None:
+    await add_webhook(store, WebhookFormat.SLACK)
+    await break_tests(store, [f"test {number}" for number in range(BATCH + 5)])
+    receiver = Scripted()
+    await NotificationSender(store, receiver, clock=Clock()).look()
+    lines = [len(orjson.loads(each.body)["text"].split("\n")) for each in receiver.taken]
+    assert lines == [BATCH, 5]
+
+
+async def test_the_sender_looks_for_quarantines_that_expire(store: Store) -> None:
+    await add_webhook(store)
+    request = QuarantineRequest("hinge", "it sticks", expires_at=after(days=3))
+    await store.add_quarantine(WIDGETS, request, NOON)
+    receiver, clock = Scripted(), Clock()
+    sender = NotificationSender(store, receiver, clock=clock)
+    await pass_time(sender, clock, after(days=3), timedelta(hours=1))
+    types = [orjson.loads(each.body)["type"] for each in receiver.taken]
+    assert types == [NotificationType.QUARANTINED, NotificationType.EXPIRING]
+
+
+async def test_without_webhooks_nothing_is_written(store: Store) -> None:
+    clock = Clock()
+    sender = NotificationSender(store, Scripted(), clock=clock)
+    before = store.revision()
+    await pass_time(sender, clock, after(hours=1))
+    # A lease would be a commit, after which other processes drop their caches.
+    assert await store.hold_lease("notifications", "another", clock.now, clock.now)
+    assert before is not None
+
+
+async def test_a_stopped_sender_gives_its_lease_up(store: Store) -> None:
+    await add_webhook(store)
+    await break_tests(store, ["hinge"])
+    receiver, clock = Scripted(), Clock()
+    running = asyncio.create_task(NotificationSender(store, receiver, clock=clock).run())
+    await receiver.arrived.wait()
+    running.cancel()
+    await asyncio.wait([running])
+    assert await store.hold_lease("notifications", "another", clock.now, after(minutes=1))

@@ -1,0 +1,36 @@
+"""A service that sends notifications of what is loaded while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from indexing.store import open_store
+from tests.builders import after
+from tests.service.notifications.receivers import receiving
+from tests.service.notifications.test_sender import add_webhook, break_tests
+from tests.service.processes import TIMEOUT, Start
+
+pytestmark = pytest.mark.slow
+
+
+async def test_workers_send_each_notification_once(start: Start, tmp_path: Path) -> None:
+    store = await open_store(tmp_path)
+    arrived = asyncio.Event()
+    async with receiving() as receiver:
+        receiver.on_message = arrived.set
+        await add_webhook(store, url=receiver.url)
+        service = start(MERGEWATCH_WORKERS="2", MERGEWATCH_NOTIFICATIONS="any")
+        for _ in range(2):
+            await asyncio.to_thread(service.next_line, "listening")
+        for number, name in enumerate(("hinge", "door")):
+            arrived.clear()
+            await break_tests(store, [name], after(hours=number))
+            await asyncio.wait_for(arrived.wait(), TIMEOUT)
+        assert await asyncio.to_thread(service.stop) == 0
+        names = [body["data"]["test_name"] for _, body in receiver.taken]
+    assert names == ["hinge", "door"]
+    assert not await store.find_waiting()
+    await store.close()

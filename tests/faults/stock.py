@@ -23,12 +23,15 @@ EVENTS_PAGE = f"{LOGS}?received_from=2026-07-01T00:00:00Z&per_page=10"
 DETAIL = f"{TESTS}/{derive_test_id(WIDGETS, NAMES[3])}"
 # The service caches these for a minute, so they need no store.
 KEPT = (DETAIL, QUARANTINES)
+# It never caches this one.
+UNCACHED = f"{DETAIL}/health"
 # The first pages of every list; clients follow the links to the rest.
 TARGETS = (
     EVENTS_PAGE,
     f"{SEARCH}?test_name=*&sort=test_name&per_page=10",
     f"{SEARCH}?test_name=*_1*",
     DETAIL,
+    UNCACHED,
     QUARANTINES,
     f"{QUARANTINES}?per_page=5",
 )

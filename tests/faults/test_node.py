@@ -11,7 +11,7 @@ import pytest
 from tests.faults.clients import Clients, clients_of
 from tests.faults.conftest import Stocked
 from tests.faults.serving import service_over, serving
-from tests.faults.stock import EVENTS_PAGE, KEPT, TARGETS
+from tests.faults.stock import KEPT, TARGETS, UNCACHED
 from tests.servers.redis import Redis
 from tests.service.processes import TIMEOUT
 
@@ -48,7 +48,7 @@ async def test_reads_of_a_killed_node_work_as_soon_as_it_is_back(
             await seen.until_unavailable(seen.statuses[503] + len(clients.first))
             # Cached reads still succeed, and are correct.
             await seen.until_right(KEPT)
-            assert EVENTS_PAGE not in seen.right
+            assert UNCACHED not in seen.right
             await asyncio.to_thread(stocked.node.start)
             seen.start_over()
             took = await seen.until_right(clients.first)
@@ -65,7 +65,7 @@ async def test_a_stopped_node_is_unavailable_and_reads_work_as_soon_as_it_goes_o
     finally:
         stocked.node.resume()
     assert seen.statuses[503] > 0
-    assert EVENTS_PAGE not in seen.right
+    assert UNCACHED not in seen.right
     assert await clients.until_right() <= clients.in_time
 
 

@@ -90,6 +90,31 @@ async def test_a_test_that_is_broken_says_since_when_and_its_verdicts_lead_to_ex
     await expect(rows).to_have_count(8)
 
 
+async def test_the_list_begins_with_the_worst_and_shows_what_is_chosen(
+    site: FrontDoor, visitor: Visitor
+) -> None:
+    await load_shown(site.store)
+    page = visitor.page
+    await visitor.sign_in()
+    await visitor.go("/ui/acme/widgets/tests")
+    rows = page.locator("#results tbody").get_by_role("row")
+    await expect(rows).to_have_count(6)
+    await expect(rows.first).to_contain_text(BROKEN)
+    await expect(rows.first.get_by_role("img")).to_have_accessible_name(
+        "14 verdicts: 10 passed, 4 failed; newest failed"
+    )
+    await page.get_by_text("Health", exact=True).first.click()
+    await page.get_by_label("flaky").check()
+    await expect(rows).to_have_count(1)
+    await expect(rows).to_contain_text("ci / windows")
+    # The address is the view: who gets it sees the same.
+    await page.reload()
+    await expect(rows).to_have_count(1)
+    await expect(page.get_by_text("1 row", exact=True)).to_be_visible()
+    await page.go_back()
+    await expect(rows).to_have_count(6)
+
+
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
 async def test_axe_finds_nothing_and_nothing_is_wider_than_the_screen(
     browser: Browser, site: FrontDoor, scheme: str, width: int

@@ -57,6 +57,13 @@ class RawResponse(StreamResponse):
         return self._content
 
     @property
+    def fields(self) -> CIMultiDict[str]:
+        """The fields of its head; those that layers add later are in `headers`."""
+        lines = self._head.decode().split("\r\n")[1:-1]
+        pairs = (line.partition(": ") for line in lines)
+        return CIMultiDict((name, value) for name, _, value in pairs)
+
+    @property
     def keep_alive(self) -> bool | None:
         return self._stays
 

@@ -14,6 +14,7 @@ from urllib.parse import quote, urlsplit
 
 import orjson
 from aiohttp import web
+from multidict import MultiMapping
 from yarl import URL
 
 from service.auth.principal import Principal
@@ -72,10 +73,10 @@ class Api:
             raise
         links = {
             relation: urlsplit(url).query
-            for text in response.headers.getall("Link", ())
+            for text in fields_of(response).getall("Link", ())
             for url, relation in _LINK.findall(text)
         }
-        return ApiAnswer(orjson.loads(_body_of(response)), links)
+        return ApiAnswer(orjson.loads(body_of(response)), links)
 
     async def open(
         self, route: Route, path: Mapping[str, str], query: str = "", accept: str = "*/*"
@@ -95,7 +96,7 @@ class Api:
             return await handler(request, value)
 
         response = await self._call(route, path, "", "*/*", run)
-        body = _body_of(response)
+        body = body_of(response)
         return orjson.loads(body) if body else None
 
     async def _call(
@@ -121,7 +122,13 @@ class Api:
         return await authorize(route)(handler)(asked)
 
 
-def _body_of(response: web.StreamResponse) -> bytes:
+def fields_of(response: web.StreamResponse) -> MultiMapping[str]:
+    """The header fields of an answer."""
+    return response.fields if isinstance(response, RawResponse) else response.headers
+
+
+def body_of(response: web.StreamResponse) -> bytes:
+    """The body of an answer, empty where it is a stream."""
     if isinstance(response, RawResponse):
         return response.content
     if isinstance(response, web.Response) and isinstance(response.body, bytes):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from indexing.timestamps import parse_timestamp
 
@@ -33,7 +33,6 @@ _SHAPES: Final = {
     "failed": ("fail", "M{x} 0h6v16h-6z"),
     "flaky": ("mixed", "M{x} 0h6v7h-6zM{x} 9h6v7h-6z"),
 }
-HEALTH_ORDER: Final = ("broken", "flaky", "unknown", "healthy")
 
 
 def show_text(text: str, *, lines: bool = False) -> str:
@@ -173,20 +172,3 @@ def draw_strip(verdicts: Sequence[str], slots: int = 20) -> Strip:
     return Strip(
         [(name, "".join(found)) for name, found in paths.items()], width, _STRIP_HEIGHT, label
     )
-
-
-def list_shares(counts: Mapping[str, Any], width: int = 240) -> list[tuple[str, float, float]]:
-    """The parts of a proportion bar, worst first: name, start, width. None that exists is lost."""
-    total = sum(counts[each] for each in HEALTH_ORDER)
-    if not total:
-        return []
-    least = 3.0
-    sizes = {
-        each: max(least, counts[each] / total * width) for each in HEALTH_ORDER if counts[each]
-    }
-    scale = width / sum(sizes.values())
-    shares, start = [], 0.0
-    for name, size in sizes.items():
-        shares.append((name, round(start, 1), round(size * scale, 1)))
-        start += size * scale
-    return shares

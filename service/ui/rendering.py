@@ -68,7 +68,6 @@ def _environment() -> Environment:
         number=formats.show_number,
         ratio=formats.show_ratio,
         reason=formats.show_reason,
-        shares=formats.list_shares,
         split_name=formats.split_name,
         strip=formats.draw_strip,
     )

@@ -8,7 +8,7 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from service.config.settings import Settings
-from tests.builders import after
+from tests.builders import after, load_names
 from tests.service.front_door import FrontDoor
 from tests.service.ui.shown import (
     BROKEN,
@@ -113,6 +113,20 @@ async def test_the_list_begins_with_the_worst_and_shows_what_is_chosen(
     await expect(page.get_by_text("1 row", exact=True)).to_be_visible()
     await page.go_back()
     await expect(rows).to_have_count(6)
+
+
+async def test_a_long_list_is_walked_forward_and_back(site: FrontDoor, visitor: Visitor) -> None:
+    await load_names(site.store, [f"test {number:02}" for number in range(60)])
+    page = visitor.page
+    rows = page.locator("#results tbody").get_by_role("row")
+    await visitor.sign_in()
+    await visitor.go("/ui/acme/widgets/tests?sort=test_name")
+    await expect(rows).to_have_count(50)
+    await page.get_by_role("link", name="Next").click()
+    await expect(rows).to_have_count(10)
+    await expect(rows.first).to_contain_text("test 50")
+    await page.get_by_role("link", name="Previous").click()
+    await expect(rows).to_have_count(50)
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])

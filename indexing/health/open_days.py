@@ -9,9 +9,7 @@ from indexing.health.observations import Observation
 from indexing.health.rollups import DailyRollup
 from indexing.health.verdicts import Outcome
 from indexing.models.executions import Conclusion
-
-# A century, more than a test takes; a sum of many still fits into 64 bits.
-_MAX_DURATION: Final = 100 * 366 * 86_400
+from indexing.models.trends import duration_of
 
 _values: Final = attrgetter(*DailyRollup._fields)
 
@@ -49,8 +47,8 @@ class OpenDay:
         """Count an execution that finished at this moment, in microseconds."""
         if not self.passed + self.failed + self.skipped or at > self.last_at:
             self.last_at = at
-        if seen.duration is not None and 0 <= seen.duration <= _MAX_DURATION:
-            duration = round(seen.duration * 1_000_000)
+        duration = duration_of(seen.duration)
+        if duration is not None:
             self.durations += 1
             self.total_duration += duration
             self.longest_duration = max(self.longest_duration, duration)

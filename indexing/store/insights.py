@@ -13,6 +13,7 @@ from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, List
 from indexing.models.listed_runs import ListedRun, RunKey, RunQuery
 from indexing.models.paging import Anchor, Page
 from indexing.models.tests import HealthStatus, TestQuery
+from indexing.models.trends import DayQuery, DaySums, HealthCounts
 from indexing.names import RepositoryName
 
 
@@ -57,6 +58,25 @@ class InsightReader(Protocol):
 
         Results show after `Writer.refresh_tests`.
         """
+
+    async def sum_days(self, query: DayQuery) -> Mapping[int, DaySums]:
+        """Add up the executions of each UTC day that has some, on the default branch.
+
+        Results show after `Writer.refresh_tests`. Days outlive executions: those that retention has
+        reached keep their sums, whatever arrives or is removed later.
+        """
+
+    async def count_flaky_verdicts(self, query: DayQuery) -> Mapping[int, int]:
+        """Count the flaky verdicts that began on each UTC day, where there are some."""
+
+    async def count_health(self, query: DayQuery) -> HealthCounts:
+        """Count how the tests of a repository changed, by `indexing.health.history`.
+
+        Filters of the query have no effect.
+        """
+
+    async def find_final_day(self) -> int:
+        """Return the newest UTC day that retention has reached, counted from 1970."""
 
     async def get_health(
         self, repository: RepositoryName, test_id: uuid.UUID

@@ -10,11 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from indexing.health.window import day_of
 from indexing.identifiers import derive_test_id
 from indexing.models.paging import Anchor
 from indexing.models.quarantines import QuarantineQuery
 from indexing.models.repositories import RepositoryChange
 from indexing.models.tests import TestQuery
+from indexing.models.trends import DayQuery
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
 from tests.builders import NOON, after
@@ -33,6 +35,7 @@ from tests.load_steps import (
 
 _numbers = itertools.count()
 LATER = after(days=1)
+TODAY = day_of(LATER)
 
 
 async def state_of(store: Store, repository: RepositoryName) -> list[Any]:
@@ -43,7 +46,16 @@ async def state_of(store: Store, repository: RepositoryName) -> list[Any]:
     ]
     page = await store.search_tests(TestQuery(repository, ("*",)), Anchor(), 100)
     quarantines = await store.list_quarantines(QuarantineQuery(repository, LATER), Anchor(), None)
-    return [details, page.rows, quarantines.rows]
+    return [details, page.rows, quarantines.rows, *await _read_trends(store, repository)]
+
+
+async def _read_trends(store: Store, repository: RepositoryName) -> list[Any]:
+    days = DayQuery(repository, TODAY - 50, TODAY)
+    return [
+        await store.sum_days(days),
+        await store.count_flaky_verdicts(days),
+        await store.count_health(days),
+    ]
 
 
 async def run_steps(

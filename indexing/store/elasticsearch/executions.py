@@ -12,6 +12,7 @@ from indexing.failures.fingerprint import identify_failure
 from indexing.identifiers import derive_arrival_id, derive_run_id, derive_test_id
 from indexing.models.executions import Execution, Run
 from indexing.models.tests import METADATA_FIELDS
+from indexing.models.trends import duration_of
 from indexing.names import RepositoryName
 from indexing.pauses import Pause
 from indexing.store.elasticsearch.client import bulk
@@ -294,6 +295,9 @@ def _operation_of(
         "failure_trace": None if trace is None else b64encode(trace).decode(),
         "epoch": epoch,
     }
+    microseconds = duration_of(execution.duration)
+    if microseconds is not None:
+        source["microseconds"] = microseconds
     source |= {field: getattr(execution, field) for field in METADATA_FIELDS}
     action: bulk.Action = "index" if overwrites else "create"
     return Operation(action, index, execution.id.hex(), routing, source)

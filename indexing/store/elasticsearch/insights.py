@@ -12,6 +12,7 @@ from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, List
 from indexing.models.listed_runs import ListedRun, RunKey, RunQuery
 from indexing.models.paging import Anchor, Page
 from indexing.models.tests import HealthStatus, TestQuery
+from indexing.models.trends import DayQuery, DaySums, HealthCounts
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch import (
     failures,
@@ -20,6 +21,7 @@ from indexing.store.elasticsearch import (
     listed_executions,
     listed_runs,
     quarantines,
+    trends,
 )
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived import dirty_markers
@@ -58,6 +60,18 @@ class ElasticsearchInsights(InsightReader):
         self, query: RunQuery, anchor: Anchor[RunKey], limit: int
     ) -> Page[ListedRun]:
         return await listed_runs.list_runs(self._cluster, query, anchor, limit)
+
+    async def sum_days(self, query: DayQuery) -> Mapping[int, DaySums]:
+        return await trends.sum_days(self._cluster, query)
+
+    async def count_flaky_verdicts(self, query: DayQuery) -> Mapping[int, int]:
+        return await trends.count_flaky_verdicts(self._cluster, query)
+
+    async def count_health(self, query: DayQuery) -> HealthCounts:
+        return await trends.count_health(self._cluster, query)
+
+    async def find_final_day(self) -> int:
+        return (await self._cluster.control.read_retention()).final_day
 
     async def get_health(
         self, repository: RepositoryName, test_id: uuid.UUID

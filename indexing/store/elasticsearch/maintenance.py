@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from indexing.errors import StoreError
+from indexing.health.window import day_number, day_of
 from indexing.store.elasticsearch import repositories
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation
@@ -17,6 +18,7 @@ from indexing.store.elasticsearch.client.scanning import scan, scan_groups
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived import dirty_markers, run_counts
 from indexing.store.elasticsearch.derived.observation_clauses import TIME
+from indexing.store.elasticsearch.derived.past_days import keep_days, prune_past_days
 from indexing.store.elasticsearch.derived.refresh import refresh_tests
 from indexing.store.elasticsearch.indices.control import State, advance, read_layout_version
 from indexing.store.elasticsearch.indices.creation import create_index
@@ -52,9 +54,15 @@ async def get_status(cluster: Cluster) -> StoreStatus:
 
 
 async def prune(
-    cluster: Cluster, before: datetime, now: datetime, progress: Steps | None
+    cluster: Cluster,
+    before: datetime,
+    now: datetime,
+    progress: Steps | None,
+    rollups_before: datetime | None = None,
 ) -> PruneCount:
     layout = cluster.layout
+    # The days whose executions go are final afterwards, so they must be complete.
+    await refresh_tests(cluster, now)
     await cluster.connection.refresh(f"{layout.events},{layout.executions},{layout.quarantines}")
     retention = (await cluster.control.read()).retention
     until = to_microseconds(before)
@@ -67,6 +75,7 @@ async def prune(
     # Markers come first: afterwards the tests of the dropped executions are unknown.
     touched = await _mark_touched(cluster, going_executions)
     await _make_final(cluster, touched)
+    await keep_days(cluster, retention.final_day, day_number(until))
     await cluster.control.change(lambda state: advance(state, until))
     await _drop_slices(cluster, layout.events, before)
     await _drop_slices(cluster, layout.executions, before)
@@ -74,6 +83,8 @@ async def prune(
     await run_counts.drop_before(cluster, until)
     await prune_changes(cluster, until)
     await prune_outbox(cluster, until)
+    if rollups_before is not None:
+        await prune_past_days(cluster, day_of(rollups_before))
     for marked in touched.values():
         await dirty_markers.mark_after(cluster, marked)
     await refresh_tests(cluster, now, progress)
@@ -94,6 +105,7 @@ async def rebuild(cluster: Cluster, now: datetime, progress: Steps | None) -> in
     await cluster.control.change(begin)
     for routing in await list_repositories(cluster):
         await dirty_markers.mark_repository(cluster, routing)
+        await run_counts.count_repository(cluster, routing)
     count = await refresh_tests(replace(cluster, unread=frozenset({index})), now, progress)
     await restore_settings(cluster.connection, index)
     await cluster.connection.refresh(index)

@@ -31,6 +31,7 @@ from indexing.store.elasticsearch.client.connection import (
 from indexing.store.elasticsearch.client.scanning import scan, scan_groups
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.derived import dirty_markers
+from indexing.store.elasticsearch.derived.changes import list_deletions
 from indexing.store.elasticsearch.derived.dirty_markers import FollowUp
 from indexing.store.elasticsearch.derived.observation_clauses import TIME
 from indexing.store.elasticsearch.derived.refresh import refresh_tests
@@ -324,6 +325,8 @@ async def _drop_test(cluster: Cluster, repository: RepositoryName, test_name: st
     if not outcome.done:
         return False
     await _delete_rows(cluster, repository, test_name, before.identities, outcome.version)
+    deletions = list_deletions(cluster, repository, test_id, test_name, before.history)
+    await bulk.send(cluster.connection, deletions, visible=True)
     document = await cluster.connection.get(tests, test_id, routing=routing)
     if document is not None and test_of(document.source) == test_of(emptied):
         # Delete the document last: a new one of this test then has a higher version than its rows.

@@ -262,8 +262,7 @@ class ElasticsearchStore(ElasticsearchInsights, ElasticsearchNotifications, Stor
         progress: Steps | None = None,
         rollups_before: datetime | None = None,
     ) -> PruneCount:
-        del rollups_before  # It keeps no daily rows.
-        return await maintenance.prune(self._cluster, before, now, progress)
+        return await maintenance.prune(self._cluster, before, now, progress, rollups_before)
 
     async def rebuild(self, now: datetime, progress: Steps | None = None) -> int:
         return await maintenance.rebuild(self._cluster, now, progress)

@@ -58,8 +58,8 @@ class StoredTest:
     success are invalid for another branch. `identities` are the (pipeline, job) pairs of its rows
     in the identity index, those of deleted rows included. `rows` are the values of each row, None
     for a deleted one; an identity is missing if its row may be any.
-    `rollups` are of that branch; None if they were never computed. `noticed` is what webhooks were
-    told last.
+    `rollups` and `history`, as text, are of that branch; None if they were never computed.
+    `noticed` is what webhooks were told last.
     """
 
     test_name: str
@@ -70,6 +70,7 @@ class StoredTest:
     rows: Mapping[tuple[str, str], StoredRow | None] = field(default_factory=dict)
     rollups: tuple[JobRollup, ...] | None = None
     noticed: Noticed | None = None
+    history: str | None = None
 
     def bounds_on(self, branch: str) -> TestHealth:
         """Return the health; without first and last failure and success if of another branch."""
@@ -105,8 +106,8 @@ async def get_test(
             (cluster.layout.control, document_id(repository), None),
             (cluster.layout.tests, str(test_id), routing),
         ],
-        # The largest part of the document, which only a refresh needs.
-        without=("rollups",),
+        # The largest parts of the document, which only a refresh needs.
+        without=("rollups", "history"),
     )
     if known is None or found is None or found.source["repository_id"] != routing:
         return None
@@ -149,6 +150,7 @@ def source_of(test: StoredTest, test_id: str, routing: str) -> dict[str, Any]:
         if test.rollups is None
         else [[each.pipeline_name, each.job_name, each.merged, each.text] for each in test.rollups],
         "noticed": None if test.noticed is None else noticed_to_record(test.noticed),
+        "history": test.history,
     }
 
 
@@ -177,6 +179,7 @@ def test_of(source: Mapping[str, Any]) -> StoredTest:
         },
         _rollups_of(source.get("rollups")),
         None if source.get("noticed") is None else noticed_from_record(source["noticed"]),
+        source.get("history"),
     )
 
 

@@ -13,6 +13,7 @@ from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, List
 from indexing.models.listed_runs import ListedRun, RunKey, RunQuery
 from indexing.models.paging import Anchor, Page
 from indexing.models.tests import HealthStatus, TestQuery
+from indexing.models.trends import DayQuery, DaySums, HealthCounts
 from indexing.names import RepositoryName
 from indexing.store.insights import InsightReader
 from indexing.store.sqlite import (
@@ -22,8 +23,10 @@ from indexing.store.sqlite import (
     listed_executions,
     listed_runs,
     quarantines,
+    trends,
 )
 from indexing.store.sqlite.connections import Connections
+from indexing.store.sqlite.rollups import read_final_until
 from indexing.store.sqlite.search.strategy import choose_counts
 
 
@@ -71,6 +74,18 @@ class SqliteInsights(InsightReader):
         return await self._connections.read(
             partial(listed_runs.list_runs, query=query, anchor=anchor, limit=limit)
         )
+
+    async def sum_days(self, query: DayQuery) -> Mapping[int, DaySums]:
+        return await self._connections.read(partial(trends.sum_days, query=query))
+
+    async def count_flaky_verdicts(self, query: DayQuery) -> Mapping[int, int]:
+        return await self._connections.read(partial(trends.count_flaky_verdicts, query=query))
+
+    async def count_health(self, query: DayQuery) -> HealthCounts:
+        return await self._connections.read(partial(trends.count_health, query=query))
+
+    async def find_final_day(self) -> int:
+        return await self._connections.read(read_final_until)
 
     async def get_health(
         self, repository: RepositoryName, test_id: uuid.UUID

@@ -16,6 +16,7 @@ from indexing.store.sqlite.columns import CONCLUSION_NUMBERS, NO_PULL_NUMBER, NO
 from indexing.store.sqlite.keyset import Slice, read_page
 from indexing.store.sqlite.listed_executions import any_of
 from indexing.store.sqlite.repositories import find_repository_id
+from indexing.store.sqlite.run_days import add_days, count_days_again
 from indexing.timestamps import from_microseconds, to_microseconds
 
 _ORDER: Final = ("last_finished_at", "arrival_id")
@@ -86,10 +87,12 @@ def add_to_run(connection: sqlite3.Connection, run: int, executions: Sequence[Ex
         " last_finished_at = max(coalesce(last_finished_at, ?4), ?4) WHERE id = ?5",
         (passed, failed, skipped, newest, run),
     )
+    add_days(connection, run, executions)
 
 
 def count_again(connection: sqlite3.Connection, runs: Sequence[int]) -> None:
     """Count the executions that are left of these runs."""
+    count_days_again(connection, runs)
     connection.executemany(
         f"UPDATE runs SET {_COUNTS}, last_finished_at = (SELECT max(finished_at) FROM executions"
         " WHERE run = runs.id) WHERE id = ?",

@@ -85,7 +85,7 @@ def _refresh(
         (test,),
     ).fetchone()
     flaky_detection, auto_quarantine, ignore_broken, quarantine_after, *health = row
-    rollups = read_rollups(connection, test, recompute=recompute)
+    rollups = read_rollups(connection, test, recompute=recompute, final_until=final_until)
     store_rollups(connection, test, rollups, final_until)
     by_job = rollups.by_job
     before = health_of(health)

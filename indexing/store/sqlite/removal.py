@@ -23,6 +23,7 @@ from indexing.store.interface import ForgetCount
 from indexing.store.sqlite import notices
 from indexing.store.sqlite.columns import CONCLUSION_NUMBERS
 from indexing.store.sqlite.executions import mark_stale
+from indexing.store.sqlite.histories import forget_history
 from indexing.store.sqlite.job_runs import JobRun, add_results, drop_without_runs
 from indexing.store.sqlite.listed_runs import count_again
 from indexing.store.sqlite.search.plan import indexed_text
@@ -128,6 +129,7 @@ def forget_test(
         "INSERT INTO test_trigrams (test_trigrams, rowid, name) VALUES ('delete', ?, ?)",
         (test, indexed_text(repository_id, test_name)),
     )
+    forget_history(connection, test)
     for table in ("daily_rollups", "rollups"):
         connection.execute(
             f"DELETE FROM {table} WHERE identity IN (SELECT id FROM identities WHERE test = ?)",

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
+from indexing.health.history import History, build_history, merge_history
 from indexing.health.merging import InexactMergeError, build_rollup, merge_rollup
 from indexing.health.observations import Observation
 from indexing.health.rollup_text import read_rollup, write_rollup
@@ -19,8 +21,10 @@ from indexing.health.rollups import DailyRollup, Rollup
 from indexing.health.rules import Job
 from indexing.health.thresholds import WINDOW
 from indexing.health.window import day_of
+from indexing.store.sqlite.histories import read_stored_history, store_history
 from indexing.store.sqlite.metrics import METRICS_COLUMNS
 from indexing.store.sqlite.observations import OnBranch, read_identity, read_unmerged
+from indexing.store.sqlite.run_days import keep_days
 from indexing.timestamps import to_microseconds
 
 # In `meta`: the newest day that retention has removed executions of.
@@ -42,7 +46,7 @@ class IdentityRollup:
     """The roll-up of one identity after a merge or a computation.
 
     `row` are its stored `METRICS_COLUMNS`. `days` are those to write; with `is_whole`, they are all
-    that the executions give.
+    that the executions give. `is_new` if it never had a roll-up.
     """
 
     identity: int
@@ -53,6 +57,13 @@ class IdentityRollup:
     is_changed: bool = False
     is_whole: bool = False
     is_of_other_branch: bool = False
+    is_new: bool = False
+
+    def list_days(self) -> list[DailyRollup]:
+        """Return the days of the window, and those to write, oldest first."""
+        days = {} if self.rollup is None else {day.day: day for day in self.rollup.days}
+        days |= {day.day: day for day in self.days}
+        return [days[day] for day in sorted(days)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +71,14 @@ class RollupsOfTest:
     """All identities of one test.
 
     `fresh` are the executions on the default branch whose failures and successes may be the first
-    or last ones; `unmerged` are all new ones, on any branch.
+    or last ones; `unmerged` are all new ones, on any branch. `history` is that of the test.
     """
 
     branch: int | None
     identities: Sequence[IdentityRollup]
     fresh: Sequence[Observation]
     unmerged: Sequence[OnBranch]
+    history: History
 
     @property
     def oldest_new(self) -> int:
@@ -95,7 +107,9 @@ def find_default_branch(connection: sqlite3.Connection, test: int) -> int | None
     return None if row is None else row[0]
 
 
-def read_rollups(connection: sqlite3.Connection, test: int, *, recompute: bool) -> RollupsOfTest:
+def read_rollups(
+    connection: sqlite3.Connection, test: int, *, recompute: bool, final_until: int = _NEVER
+) -> RollupsOfTest:
     """Return the roll-ups of a test with all of its executions, without storing anything."""
     branch = find_default_branch(connection, test)
     unmerged = read_unmerged(connection, test)
@@ -103,43 +117,57 @@ def read_rollups(connection: sqlite3.Connection, test: int, *, recompute: bool) 
     for seen in unmerged:
         if seen.branch_row == branch:
             new.setdefault(seen.identity, []).append(seen.observation)
-    identities: list[IdentityRollup] = []
-    fresh: list[Observation] = []
     rows = connection.execute(
         f"SELECT i.id, i.pipeline_name, i.job_name, r.branch, r.state, {_ROW}"
         " FROM identities i LEFT JOIN rollups r ON r.identity = i.id WHERE i.test = ?",
         (test,),
     ).fetchall()
-    for identity, pipeline, job, rolled_branch, state, *row in rows:
-        other = rolled_branch is not None and rolled_branch != branch
-        before = None if state is None else read_rollup(state)
-        of_identity = IdentityRollup(identity, (pipeline, job), tuple(row), before)
-        arrived = new.get(identity, [])
-        if not (recompute or other or state is None):
-            if not arrived:
-                identities.append(of_identity)
-                continue
-            merged = _merge(connection, test, branch, of_identity, arrived)
-            if merged is not None:
-                identities.append(merged)
-                fresh += arrived
-                continue
-        observations = read_identity(connection, identity, branch)
+    stored = [
+        IdentityRollup(
+            identity,
+            (pipeline, job),
+            tuple(row),
+            None if state is None else read_rollup(state),
+            is_of_other_branch=rolled_branch is not None and rolled_branch != branch,
+            is_new=state is None,
+        )
+        for identity, pipeline, job, rolled_branch, state, *row in rows
+    ]
+    is_of_other_branch = any(each.is_of_other_branch for each in stored)
+    before = read_stored_history(connection, test)
+    if not (recompute or is_of_other_branch):
+        with suppress(InexactMergeError):
+            identities = [
+                _merge(connection, test, branch, each, new.get(each.identity, ()))
+                if each.is_new or each.identity in new
+                else each
+                for each in stored
+            ]
+            history = merge_history(
+                before,
+                {each.job: each.list_days() for each in identities},
+                {
+                    each.job: min(day_of(seen.finished_at) for seen in new[each.identity])
+                    for each in identities
+                    if each.identity in new
+                },
+                final_until,
+            )
+            fresh = [seen for arrived in new.values() for seen in arrived]
+            return RollupsOfTest(branch, identities, fresh, unmerged, history)
+    fresh = []
+    identities = []
+    for each in stored:
+        observations = read_identity(connection, each.identity, branch)
         rollup, days = build_rollup(observations)
         fresh += observations
-        identities.append(
-            IdentityRollup(
-                identity,
-                (pipeline, job),
-                tuple(row),
-                rollup,
-                days,
-                is_changed=True,
-                is_whole=True,
-                is_of_other_branch=other,
-            )
-        )
-    return RollupsOfTest(branch, identities, fresh, unmerged)
+        identities.append(replace(each, rollup=rollup, days=days, is_changed=True, is_whole=True))
+    history = build_history(
+        History() if is_of_other_branch else before,
+        {each.job: each.days for each in identities},
+        final_until,
+    )
+    return RollupsOfTest(branch, identities, fresh, unmerged, history)
 
 
 def store_rollups(
@@ -162,6 +190,7 @@ def store_rollups(
         if each.is_whole:
             days = _replace_days(connection, each, days, final_until)
         connection.executemany(_PUT_DAY, [(each.identity, *day) for day in days])
+    store_history(connection, test, rollups.history)
     connection.execute("DELETE FROM unmerged WHERE test = ?", (test,))
 
 
@@ -173,7 +202,11 @@ def read_final_until(connection: sqlite3.Connection) -> int:
 
 def finish_days(connection: sqlite3.Connection, before: datetime) -> None:
     """Make the daily rows final that lose executions when retention reaches that moment."""
-    day = max(day_of(before), read_final_until(connection))
+    final_until = read_final_until(connection)
+    day = max(day_of(before), final_until)
+    if day == final_until:
+        return
+    keep_days(connection, final_until, day)
     connection.execute(
         "INSERT INTO meta (name, value) VALUES (?1, ?2)"
         " ON CONFLICT (name) DO UPDATE SET value = ?2",
@@ -197,16 +230,19 @@ def _merge(
     branch: int | None,
     before: IdentityRollup,
     arrived: Sequence[Observation],
-) -> IdentityRollup | None:
-    """Merge new executions into the roll-up of an identity; None if that cannot be exact."""
+) -> IdentityRollup:
+    """Merge new executions into the roll-up of an identity.
+
+    Raises:
+        InexactMergeError: it has to be computed from all executions.
+    """
     if before.rollup is None:
-        return None
+        observations = read_identity(connection, before.identity, branch)
+        rollup, days = build_rollup(observations)
+        return replace(before, rollup=rollup, days=days, is_changed=True, is_whole=True)
     has_earlier = _earlier_finder(connection, test, branch, before)
-    try:
-        rollup, days = merge_rollup(before.rollup, arrived, has_earlier)
-    except InexactMergeError:
-        return None
-    return IdentityRollup(before.identity, before.job, before.row, rollup, days, is_changed=True)
+    merged, changed = merge_rollup(before.rollup, arrived, has_earlier)
+    return replace(before, rollup=merged, days=changed, is_changed=True)
 
 
 def _earlier_finder(

@@ -61,6 +61,7 @@ from indexing.store.sqlite import (
     repositories,
     repository_settings,
     rollups,
+    run_days,
     tests,
 )
 from indexing.store.sqlite.connections import Connections
@@ -365,6 +366,9 @@ class SqliteStore(SqliteInsights, SqliteNotifications, Store):
         if rollups_before is not None:
             await self._repeat(
                 partial(rollups.prune_days, before=rollups_before, limit=_PRUNED_A_STEP)
+            )
+            await self._repeat(
+                partial(run_days.prune_past_days, before=rollups_before, limit=_PRUNED_A_STEP)
             )
         await self.refresh_tests(now, progress)
         return PruneCount(dropped_events, dropped_executions)

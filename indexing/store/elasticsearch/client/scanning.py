@@ -31,7 +31,7 @@ async def scan_groups(
     connection: Connection,
     index: str,
     query: Mapping[str, Any],
-    fields: Sequence[str],
+    fields: Sequence[str | Mapping[str, Any]],
     *,
     size: int,
     routing: str | None = None,
@@ -39,11 +39,15 @@ async def scan_groups(
 ) -> AsyncGenerator[Sequence[Mapping[str, Any]], None]:
     """Yield a bucket for each existing combination of these fields, in pages of `size`.
 
+    A field may be another source of a composite aggregation by its name, such as a histogram.
     `within` are the sub-aggregations of each bucket. Without an index there are no buckets.
     """
     composite: dict[str, Any] = {
         "size": size,
-        "sources": [{field: {"terms": {"field": field}}} for field in fields],
+        "sources": [
+            {field: {"terms": {"field": field}}} if isinstance(field, str) else field
+            for field in fields
+        ],
     }
     groups = {"composite": composite} | ({} if within is None else {"aggs": within})
     body = {"size": 0, "track_total_hits": False, "query": query, "aggs": {"groups": groups}}

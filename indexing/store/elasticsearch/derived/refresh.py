@@ -34,13 +34,18 @@ from indexing.store.elasticsearch.client.concurrency import run_both, started
 from indexing.store.elasticsearch.client.connection import Version
 from indexing.store.elasticsearch.client.write_priority import SMALL_WRITE
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.derived import dirty_markers, observations, run_counts
+from indexing.store.elasticsearch.derived import changes, dirty_markers, observations, run_counts
 from indexing.store.elasticsearch.derived.arrivals import Arrival
 from indexing.store.elasticsearch.derived.auto_quarantine import Judged, Rules, rule_tests
 from indexing.store.elasticsearch.derived.dirty_markers import DirtyMarker
 from indexing.store.elasticsearch.derived.notices import tell
 from indexing.store.elasticsearch.derived.results import Result, judge_test
-from indexing.store.elasticsearch.derived.rollups import RollupsOfTest, build_test, merge_tests
+from indexing.store.elasticsearch.derived.rollups import (
+    RollupsOfTest,
+    build_test,
+    history_on,
+    merge_tests,
+)
 from indexing.store.elasticsearch.derived.runs import judge_runs
 from indexing.store.elasticsearch.indices.refresh_lease import RefreshLease
 from indexing.store.elasticsearch.repositories import document_routed, stored_of
@@ -276,8 +281,8 @@ class _Step:
     async def run(self) -> AsyncIterator[_Done]:
         if self.merged:
             judged = await asyncio.to_thread(self._judge_all, self.merged)
-            again, changes = await self._store(judged)
-            yield _Done(len(judged), again, changes=changes)
+            again, answers = await self._store(judged)
+            yield _Done(len(judged), again, changes=answers)
         others = [test for test in self.stored if test not in self.merged]
         for portion in _portions(others, self.counts):
             await _give_way(self.cluster, len(self.stored))
@@ -287,14 +292,25 @@ class _Step:
                 [each for each in portion if each in self.counts],
             )
             judged = await asyncio.to_thread(self._build_all, portion, seen)
-            again, changes = await self._store(judged)
-            yield _Done(len(portion), again, changes=changes)
+            again, answers = await self._store(judged)
+            yield _Done(len(portion), again, changes=answers)
 
     def _build_all(
         self, tests: Sequence[str], seen: Mapping[str, Sequence[observations.OnBranch]]
     ) -> list[Judged]:
         """Compute and judge tests. Pure; takes long enough to block the event loop."""
-        return self._judge_all({test: build_test(seen.get(test, ())) for test in tests})
+        branch = self.rules.repository.default_branch
+        final_day = self.rules.executions.retention.final_day
+        return self._judge_all(
+            {
+                test: build_test(
+                    seen.get(test, ()),
+                    history_on(self.stored[test], branch),
+                    final_day,
+                )
+                for test in tests
+            }
+        )
 
     def _judge_all(self, tests: Mapping[str, RollupsOfTest]) -> list[Judged]:
         return [
@@ -334,6 +350,9 @@ class _Step:
         rows = [
             row for result, version in stored for row in result.row_operations(indices, version)
         ]
+        listed = await changes.list_operations(self.cluster, stored, whole=whole) if stored else []
+        if listed:
+            await bulk.send(self.cluster.connection, listed, visible=True)
         # A conflict here means that the row already has a newer external version. A missing index
         # may mean that a rebuild has ended and deleted the older generation.
         sent, (ruled, quarantines) = await run_both(
@@ -345,13 +364,13 @@ class _Step:
         await tell(self.cluster, [each for each in results if each.test.test_id not in conflicts])
         gone = {row.index for row, outcome in zip(rows, sent, strict=True) if outcome.index_gone}
         await self._check_retired(gone)
-        changes = AnswerChanges(
+        answers = AnswerChanges(
             self.rules.repository.name,
             frozenset(uuid.UUID(result.test.test_id) for result, _ in stored if result.shows),
             search=bool(rows),
             quarantines=quarantines,
         )
-        return ruled | conflicts, changes
+        return ruled | conflicts, answers
 
     async def _write_rows(self, rows: Sequence[Operation]) -> list[Outcome]:
         connection = self.cluster.connection

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
+from indexing.health.history import write_history
 from indexing.health.rules import Job, judge_rollups
 from indexing.identifiers import derive_identity_id
 from indexing.models.notifications import Notification
@@ -164,6 +165,7 @@ def _derive(test: Judged, rules: Rules, before: StoredTest) -> StoredTest:
         },
         test.rollups.stored_as(),
         _notice(rules.subscription, before, test.judgement.health.health_status),
+        write_history(test.rollups.history).decode(),
     )
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
+from indexing.health.history import History, build_history, merge_history, read_history
 from indexing.health.merging import InexactMergeError, build_rollup, merge_rollup
 from indexing.health.observations import Observation
 from indexing.health.rollup_text import read_rollup, write_rollup
-from indexing.health.rollups import Rollup, find_newest
+from indexing.health.rollups import DailyRollup, Rollup, find_newest
 from indexing.health.rules import Job
 from indexing.health.window import day_number, day_of
 from indexing.store.elasticsearch.client.concurrency import run_both
@@ -21,6 +22,7 @@ from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived.arrivals import Arrival
 from indexing.store.elasticsearch.derived.observations import ObservedBranch, OnBranch
 from indexing.store.elasticsearch.derived.runs import find_failed
+from indexing.store.elasticsearch.indices.retention import NEVER
 from indexing.store.elasticsearch.tests import JobRollup, StoredTest
 from indexing.timestamps import to_microseconds
 
@@ -38,13 +40,15 @@ class RollupsOfTest:
     """The roll-ups of one test, with the ids of the executions of their newest days.
 
     `fresh` are the executions whose failures and successes may be the first or last ones. With
-    `arrivals` nothing but these has changed since the test was stored.
+    `arrivals` nothing but these has changed since the test was stored. `history` is that of the
+    test.
     """
 
     rollups: Mapping[Job, Rollup]
     merged: Mapping[Job, tuple[str, ...]]
     fresh: Sequence[Observation]
     arrivals: Sequence[Arrival] | None = None
+    history: History = field(default_factory=History)
 
     @property
     def newest(self) -> int | None:
@@ -79,7 +83,10 @@ async def merge_tests(
     stored = {
         test: document.rollups
         for test, document in tests.items()
-        if document.rollups is not None and document.branch == branch and test in arrivals
+        if document.rollups is not None
+        and document.history is not None
+        and document.branch == branch
+        and test in arrivals
     }
     if not stored:
         return {}
@@ -100,29 +107,54 @@ async def merge_tests(
         merged: dict[str, RollupsOfTest] = {}
         for test, rollups in stored.items():
             with suppress(InexactMergeError):
-                merged[test] = merge_test(test, rollups, arrivals[test], branch, failed, earlier)
+                merged[test] = merge_test(
+                    test,
+                    rollups,
+                    arrivals[test],
+                    branch,
+                    failed,
+                    earlier,
+                    history_on(tests[test], branch),
+                    observed.retention.final_day,
+                )
         return merged
 
     # Reading and merging the roll-ups of hundreds of tests would block the event loop.
     return await asyncio.to_thread(merge_all)
 
 
-def build_test(seen: Iterable[OnBranch]) -> RollupsOfTest:
-    """Compute the roll-ups of a test from all of its executions on the default branch."""
+def history_on(test: StoredTest, branch: str) -> History:
+    """Return the history of a test on that branch."""
+    if test.branch != branch or test.history is None:
+        return History()
+    return read_history(test.history.encode())
+
+
+def build_test(
+    seen: Iterable[OnBranch], before: History | None = None, final_until: int = NEVER
+) -> RollupsOfTest:
+    """Compute the roll-ups of a test from all of its executions on the default branch.
+
+    The history goes on from the one before, of which the days until `final_until` are final.
+    """
     jobs: dict[Job, list[OnBranch]] = {}
     for each in seen:
         observation = each.observation
         jobs.setdefault((observation.pipeline_name, observation.job_name), []).append(each)
     rollups: dict[Job, Rollup] = {}
     merged: dict[Job, tuple[str, ...]] = {}
+    days: dict[Job, Sequence[DailyRollup]] = {}
     for job, own in jobs.items():
-        rollup, _ = build_rollup(each.observation for each in own)
+        rollup, days[job] = build_rollup(each.observation for each in own)
         if rollup is not None:
             rollups[job] = rollup
             ids = [(each.id, each.observation) for each in own]
             merged[job] = _of_newest_day(rollup, (), ids)
     return RollupsOfTest(
-        rollups, merged, [each.observation for own in jobs.values() for each in own]
+        rollups,
+        merged,
+        [each.observation for own in jobs.values() for each in own],
+        history=build_history(before or History(), days, final_until),
     )
 
 
@@ -133,6 +165,8 @@ def merge_test(
     branch: str,
     failed_runs: Collection[str],
     earlier: Collection[Place],
+    history: History | None = None,
+    final_until: int = NEVER,
 ) -> RollupsOfTest:
     """Merge new executions into the stored roll-ups of a test.
 
@@ -155,13 +189,17 @@ def merge_test(
             raise InexactMergeError
         if arrival.branch == branch:
             new.setdefault(arrival.job, {})[arrival.id] = arrival.observe(failed_runs)
+    days = {job: {d.day: d for d in rollup.days} for job, rollup in rollups.items() if rollup}
     for job, of_job in new.items():
         rollup = rollups.get(job)
         if rollup is None:
-            after, _ = build_rollup(of_job.values())
+            after, changed = build_rollup(of_job.values())
         else:
-            after, _ = merge_rollup(rollup, of_job.values(), partial(_is_in, earlier, test_id, job))
+            has_earlier = partial(_is_in, earlier, test_id, job)
+            after, changed = merge_rollup(rollup, of_job.values(), has_earlier)
         rollups[job] = after
+        days[job] = {} if after is None else {day.day: day for day in after.days}
+        days[job] |= {day.day: day for day in changed}
         if after is not None:
             before = merged.get(job, ())
             if rollup is not None and day_number(rollup.newest_at) < day_number(after.newest_at):
@@ -176,6 +214,15 @@ def merge_test(
             if arrival.facts is not None and arrival.branch == branch
         ],
         arrivals,
+        merge_history(
+            history or History(),
+            {job: [by_day[day] for day in sorted(by_day)] for job, by_day in days.items()},
+            {
+                job: min(day_of(seen.finished_at) for seen in of_job.values())
+                for job, of_job in new.items()
+            },
+            final_until,
+        ),
     )
 
 

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 # Increase it with every change of a mapping or of a field's meaning; `upgrade` says how to migrate
 # indices of an earlier version.
-LAYOUT_VERSION: Final = 5
+LAYOUT_VERSION: Final = 6
 
 # Increase it with every change of a template, and so with every change of the layout.
-TEMPLATES_VERSION: Final = 6
+TEMPLATES_VERSION: Final = 7
 
 # Older servers lack features that this backend uses, or respond differently.
 MIN_SERVER_MAJOR: Final = 9
@@ -89,6 +89,39 @@ ARRIVALS_MAPPING: Final = {
     "finished_at": _LONG,
 }
 
+# What a run holds of a UTC day, and what is left of a day that retention has reached. Durations are
+# in microseconds; the sum of many may not fit into 64 bits.
+DAYS_MAPPING: Final = {
+    "repository_id": _KEYWORD,
+    "kind": _KEYWORD,
+    "run": _KEYWORD,
+    "place": _ORDER_ONLY,
+    "pipeline_name": _KEYWORD,
+    "job_name": _KEYWORD,
+    "branch": _KEYWORD,
+    "day": _LONG,
+    "passed": _LONG,
+    "failed": _LONG,
+    "skipped": _LONG,
+    "durations": _LONG,
+    "total_duration": _DOUBLE,
+}
+
+# Changes of health, of a test or of one of its sequences, and days with flaky verdicts.
+CHANGES_MAPPING: Final = {
+    "repository_id": _KEYWORD,
+    "kind": _KEYWORD,
+    "test_id": _KEYWORD,
+    "place": _ORDER_ONLY,
+    "pipeline_name": _KEYWORD,
+    "job_name": _KEYWORD,
+    "day": _LONG,
+    "at": _LONG,
+    "previous": _KEYWORD,
+    "health": _KEYWORD,
+    "verdicts": _LONG,
+}
+
 STALE_MAPPING: Final = {"repository_id": _KEYWORD, "mark": _KEYWORD}
 
 EVENTS_MAPPING: Final = {
@@ -117,6 +150,7 @@ EXECUTIONS_MAPPING: Final = {
     "conclusion": _KEYWORD,
     "finished_at": _LONG,
     "failure_id": _KEYWORD,
+    "microseconds": _LONG,
     "epoch": _LONG,
 }
 
@@ -126,6 +160,8 @@ _FIXED: Final[dict[str, dict[str, Any]]] = {
     "quarantines": QUARANTINES_MAPPING,
     "runs": RUNS_MAPPING,
     "arrivals": ARRIVALS_MAPPING,
+    "days": DAYS_MAPPING,
+    "changes": CHANGES_MAPPING,
     "stale": STALE_MAPPING,
 }
 
@@ -186,6 +222,16 @@ class Layout:
     def arrivals(self) -> str:
         """The index of runs: one document for all results that describe their run alike."""
         return f"{self.prefix}-arrivals"
+
+    @property
+    def days(self) -> str:
+        """The index of what runs hold of a day, one document for each day of an arrival."""
+        return f"{self.prefix}-days"
+
+    @property
+    def changes(self) -> str:
+        """The index of changes of health, one document for each."""
+        return f"{self.prefix}-changes"
 
     @property
     def stale(self) -> str:

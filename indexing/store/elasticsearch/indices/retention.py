@@ -11,7 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
+
+from indexing.health.window import day_number
+
+# Before every day that a store can hold.
+NEVER: Final = -(2**40)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,11 @@ class Retention:
         return any(
             source[field] < before and source["epoch"] < epoch for before, epoch in self.marks
         )
+
+    @property
+    def final_day(self) -> int:
+        """The newest UTC day of which retention may have dropped rows, counted from 1970."""
+        return max((day_number(before) for before, _ in self.marks), default=NEVER)
 
     def reaches(self, start: int) -> bool:
         """Return whether a row at or after that moment may be dropped."""

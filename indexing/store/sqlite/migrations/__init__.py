@@ -30,6 +30,7 @@ from indexing.store.sqlite.migrations import (
     version_9,
     version_10,
     version_11,
+    version_12,
 )
 
 Migration = Callable[[sqlite3.Connection], None]
@@ -46,4 +47,5 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     version_9.migrate,
     version_10.migrate,
     version_11.migrate,
+    version_12.migrate,
 )

@@ -34,6 +34,16 @@ DERIVED = {
     " ORDER BY 1, 2",
     "days": "SELECT i.test_name, i.job_name, d.* FROM daily_rollups d"
     " JOIN identities i ON i.id = d.identity ORDER BY 1, 2, d.day",
+    "history": "SELECT test_name, history FROM tests ORDER BY 1",
+    "changes": "SELECT t.test_name, i.job_name, c.day, c.at, c.previous, c.health"
+    " FROM health_changes c JOIN tests t ON t.id = c.test LEFT JOIN identities i"
+    " ON i.id = c.identity ORDER BY 1, 2, 3",
+    "flaky days": "SELECT i.test_name, i.job_name, f.day, f.verdicts FROM flaky_days f"
+    " JOIN identities i ON i.id = f.identity ORDER BY 1, 2, 3",
+    "run days": "SELECT r.run_id, r.job_name, r.commit_sha, b.name, d.day, d.passed, d.failed,"
+    " d.skipped, d.durations, d.total_duration FROM run_days d JOIN runs r ON r.id = d.run"
+    " JOIN branches b ON b.id = d.branch ORDER BY 1, 2, 3, 4, 5",
+    "past days": "SELECT * FROM past_days ORDER BY 1, 2, 3, 4, 5",
     "quarantines": "SELECT test_name, reason, branch, source, removed_at IS NULL, is_recovered,"
     " recovery FROM quarantines ORDER BY 1, 2, 3, 4, 5, recovery",
 }

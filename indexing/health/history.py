@@ -1,0 +1,310 @@
+"""How the health of a test went, by UTC days: only its changes are kept. Pure.
+
+The health of a sequence at the end of a day is that of its daily roll-up; on a day without an
+execution it stays. That of a test is the worst of its live sequences, as of the newest day on which
+each ran; it too is only judged on days with an execution. A sequence is live here until
+`LIVE_DAYS` days after the last one with a result. Flaky detection is on.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import orjson
+
+from indexing.health.merging import InexactMergeError
+from indexing.health.rollups import DailyRollup
+from indexing.health.thresholds import LIVE_FOR, WINDOW
+from indexing.models.tests import HealthStatus
+
+# A pipeline and a job.
+Job = tuple[str, str]
+
+LIVE_DAYS: Final = LIVE_FOR.days
+# Changes before these days, which end with that of the newest execution, are left out; a range of
+# 400 days that ends a year ago is complete. The last one before them stays: it tells the health.
+KEPT_DAYS: Final = 800
+
+_LIVE_FOR: Final = int(LIVE_FOR.total_seconds()) * 1_000_000
+_VERSION: Final = 1
+_WORST_FIRST: Final = tuple(
+    status.value for status in (HealthStatus.BROKEN, HealthStatus.FLAKY, HealthStatus.HEALTHY)
+)
+
+
+class Change(NamedTuple):
+    """The health from the end of this day on, and when its newest execution finished."""
+
+    day: int
+    at: int
+    health: str
+
+
+class FlakyDay(NamedTuple):
+    """The number of flaky verdicts that began on a day, if any."""
+
+    day: int
+    verdicts: int
+
+
+class Row(NamedTuple):
+    """One change as stores list it; without a job it is of the test as a whole.
+
+    `previous` is None for the first one. A row of flaky verdicts has no health.
+    """
+
+    job: Job | None
+    day: int
+    at: int = 0
+    previous: str | None = None
+    health: str | None = None
+    verdicts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The changes of each sequence and of the test, and days with flaky verdicts; oldest first."""
+
+    sequences: Mapping[Job, tuple[Change, ...]] = field(default_factory=dict)
+    test: tuple[Change, ...] = ()
+    flaky: Mapping[Job, tuple[FlakyDay, ...]] = field(default_factory=dict)
+
+    def rows(self) -> Iterator[Row]:
+        """Yield all rows; no two are of the same job and day, but one of each kind."""
+        yield from _rows_of(None, self.test)
+        for job, changes in self.sequences.items():
+            yield from _rows_of(job, changes)
+        for job, days in self.flaky.items():
+            for flaky in days:
+                yield Row(job, flaky.day, verdicts=flaky.verdicts)
+
+
+def write_history(history: History) -> bytes:
+    """Return a history as text, the same for equal ones."""
+    jobs = sorted({*history.sequences, *history.flaky})
+    return orjson.dumps(
+        [
+            _VERSION,
+            [tuple(change) for change in history.test],
+            [
+                [
+                    *job,
+                    [tuple(change) for change in history.sequences.get(job, ())],
+                    [tuple(flaky) for flaky in history.flaky.get(job, ())],
+                ]
+                for job in jobs
+            ],
+        ]
+    )
+
+
+def read_history(text: bytes) -> History:
+    """Read such a text.
+
+    Raises:
+        ValueError: the text is of another version.
+    """
+    version, test, jobs = orjson.loads(text)
+    if version != _VERSION:
+        raise ValueError(version)
+    return History(
+        {
+            (pipeline, job): tuple([Change(*change) for change in changes])
+            for pipeline, job, changes, _ in jobs
+            if changes
+        },
+        tuple([Change(*change) for change in test]),
+        {
+            (pipeline, job): tuple([FlakyDay(*flaky) for flaky in days])
+            for pipeline, job, _, days in jobs
+            if days
+        },
+    )
+
+
+def build_history(
+    before: History, days: Mapping[Job, Sequence[DailyRollup]], final_until: int
+) -> History:
+    """Compute the history from every day of every sequence, oldest first.
+
+    Days until `final_until` stay as they were before: retention has taken executions of theirs. So
+    does the health on days whose window reaches back to them, except on the newest day.
+    """
+    kept = _until(before, final_until)
+    rows = {job: [day for day in of_job if day.day > final_until] for job, of_job in days.items()}
+    settled_until = final_until + WINDOW.days - 1
+
+    def settle(entries: tuple[Change, ...], day: int, newest: int, health: str) -> str:
+        if day > settled_until or day == newest:
+            return health
+        stored = _health_at(entries, day)
+        return health if stored is None else stored
+
+    sequences = {
+        job: [
+            row._replace(
+                health=settle(before.sequences.get(job, ()), row.day, of_job[-1].day, row.health)
+            )
+            for row in of_job
+        ]
+        for job, of_job in rows.items()
+    }
+    newest = max((of_job[-1].day for of_job in rows.values() if of_job), default=None)
+    judged = [
+        change._replace(health=settle(before.test, change.day, newest or 0, change.health))
+        for change in _judge(rows, final_until + 1)
+    ]
+    return _trimmed(
+        History(
+            {
+                job: _extended(kept.sequences.get(job, ()), map(_change_of, sequences.get(job, ())))
+                for job in {*kept.sequences, *sequences}
+            },
+            _extended(kept.test, judged),
+            _with_flaky(kept.flaky, rows),
+        ),
+        newest,
+    )
+
+
+def merge_history(
+    before: History,
+    days: Mapping[Job, Sequence[DailyRollup]],
+    merged: Mapping[Job, int],
+    final_until: int,
+) -> History:
+    """Add days of roll-ups that new executions were merged into.
+
+    `days` are those of the window of every sequence, and those that changed, oldest first; `merged`
+    is the oldest day of the new executions of each sequence that has some.
+
+    Raises:
+        InexactMergeError: the history has to be computed from all days.
+    """
+    if not merged:
+        return before
+    newest = max(of_job[-1].day for of_job in days.values() if of_job)
+    first = max(min(merged.values()), final_until + 1)
+    if first - LIVE_DAYS <= newest - WINDOW.days:
+        # A sequence may have been live by days that are not given.
+        raise InexactMergeError
+    sequences = dict(before.sequences)
+    for job, oldest in merged.items():
+        since = max(oldest, final_until + 1)
+        changes = [_change_of(row) for row in days[job] if row.day >= since]
+        kept = [change for change in before.sequences.get(job, ()) if change.day < since]
+        sequences[job] = _extended(kept, changes)
+    test = [change for change in before.test if change.day < first]
+    changed = {
+        job: [row for row in of_job if row.day > final_until]
+        for job, of_job in days.items()
+        if job in merged
+    }
+    return _trimmed(
+        History(
+            sequences, _extended(test, _judge(days, first)), _with_flaky(before.flaky, changed)
+        ),
+        newest,
+    )
+
+
+def _rows_of(job: Job | None, changes: Sequence[Change]) -> Iterator[Row]:
+    previous = None
+    for change in changes:
+        yield Row(job, change.day, change.at, previous, change.health)
+        previous = change.health
+
+
+def _change_of(row: DailyRollup) -> Change:
+    return Change(row.day, row.last_at, row.health)
+
+
+def _extended(kept: Sequence[Change], judged: Iterable[Change]) -> tuple[Change, ...]:
+    """Add what the health was at the end of later days, where it changed."""
+    changes = list(kept)
+    for each in judged:
+        if not changes or changes[-1].health != each.health:
+            changes.append(each)
+    return tuple(changes)
+
+
+def _judge(days: Mapping[Job, Sequence[DailyRollup]], first: int) -> Iterator[Change]:
+    """Yield the health of the test at the end of each day with an execution, from `first` on."""
+    ran: dict[int, int] = {}
+    for of_job in days.values():
+        for row in reversed(of_job):
+            if row.day < first:
+                break
+            ran[row.day] = max(ran.get(row.day, row.last_at), row.last_at)
+    for day in sorted(ran):
+        live = {_health_if_live(of_job, day, ran[day]) for of_job in days.values()}
+        worst = next((health for health in _WORST_FIRST if health in live), None)
+        yield Change(day, ran[day], worst or HealthStatus.UNKNOWN.value)
+
+
+def _health_if_live(days: Sequence[DailyRollup], day: int, newest_at: int) -> str | None:
+    """Return the health of a sequence on a day, None if it is not live.
+
+    `newest_at` is when the newest execution of the test finished.
+    """
+    end = bisect_right(days, day, key=lambda row: row.day)
+    for row in reversed(days[:end]):
+        if row.last_at < newest_at - _LIVE_FOR:
+            return None
+        if row.passed_evidence or row.failed_evidence:
+            return days[end - 1].health
+    return None
+
+
+def _health_at(changes: Sequence[Change], day: int) -> str | None:
+    place = bisect_right(changes, day, key=lambda change: change.day)
+    return changes[place - 1].health if place else None
+
+
+def _until(history: History, day: int) -> History:
+    return History(
+        {
+            job: tuple(change for change in changes if change.day <= day)
+            for job, changes in history.sequences.items()
+        },
+        tuple(change for change in history.test if change.day <= day),
+        {
+            job: tuple(flaky for flaky in days if flaky.day <= day)
+            for job, days in history.flaky.items()
+        },
+    )
+
+
+def _with_flaky(
+    before: Mapping[Job, tuple[FlakyDay, ...]], days: Mapping[Job, Sequence[DailyRollup]]
+) -> dict[Job, tuple[FlakyDay, ...]]:
+    flaky = dict(before)
+    for job, of_job in days.items():
+        counts = {each.day: each.verdicts for each in before.get(job, ())}
+        counts |= {row.day: row.flaky_verdicts for row in of_job}
+        flaky[job] = tuple(FlakyDay(day, counts[day]) for day in sorted(counts) if counts[day])
+    return flaky
+
+
+def _trimmed(history: History, newest: int | None) -> History:
+    """Leave out old changes, and sequences without any."""
+    start = None if newest is None else newest - KEPT_DAYS
+    return History(
+        {job: kept for job, each in history.sequences.items() if (kept := _since(each, start))},
+        _since(history.test, start),
+        {
+            job: recent
+            for job, days in history.flaky.items()
+            if (recent := tuple(each for each in days if start is None or each.day >= start))
+        },
+    )
+
+
+def _since(changes: tuple[Change, ...], start: int | None) -> tuple[Change, ...]:
+    if start is None or not changes or changes[0].day >= start:
+        return changes
+    place = bisect_right(changes, start, key=lambda change: change.day)
+    return changes[max(place - 1, 0) :]

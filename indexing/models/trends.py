@@ -1,0 +1,82 @@
+"""Series of a repository by UTC day: what is asked, and what stores add up. Frozen values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from indexing.names import RepositoryName
+
+# A century, more than a test takes, in seconds; what is longer is no duration.
+MAX_DURATION: Final = 100 * 366 * 86_400
+
+
+def duration_of(seconds: float | None) -> int | None:
+    """Return a duration in microseconds, None if there is none."""
+    if seconds is None or not 0 <= seconds <= MAX_DURATION:
+        return None
+    return round(seconds * 1_000_000)
+
+
+class Stat(StrEnum):
+    """What a series is of; the first ones are as of the end of each day."""
+
+    TOTAL_TESTS = "total_tests"
+    HEALTHY_TESTS = "healthy_tests"
+    FLAKY_TESTS = "flaky_tests"
+    BROKEN_TESTS = "broken_tests"
+    UNKNOWN_TESTS = "unknown_tests"
+    QUARANTINED_TESTS = "quarantined_tests"
+    EXECUTIONS = "executions"
+    FAILED_EXECUTIONS = "failed_executions"
+    SKIPPED_EXECUTIONS = "skipped_executions"
+    FLAKY_VERDICTS = "flaky_verdicts"
+    MEAN_DURATION = "mean_duration"
+
+
+class DaySums(NamedTuple):
+    """The executions of one UTC day on the default branch; durations are in microseconds."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    durations: int = 0
+    total_duration: float = 0.0
+
+    @property
+    def executions(self) -> int:
+        return self.passed + self.failed + self.skipped
+
+    def plus(self, other: DaySums) -> DaySums:
+        return DaySums(
+            self.passed + other.passed,
+            self.failed + other.failed,
+            self.skipped + other.skipped,
+            self.durations + other.durations,
+            self.total_duration + other.total_duration,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DayQuery:
+    """Days of a repository, counted from 1970, both included; empty tuples do not filter."""
+
+    repository: RepositoryName
+    first_day: int
+    last_day: int
+    pipelines: tuple[str, ...] = ()
+    jobs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HealthCounts:
+    """How the tests of a repository changed, by their health as a text.
+
+    `before` are the numbers of tests before the first day; `changes` has by day how many more
+    there were of each at its end.
+    """
+
+    before: Mapping[str, int] = field(default_factory=dict)
+    changes: Mapping[int, Mapping[str, int]] = field(default_factory=dict)

@@ -1,0 +1,91 @@
+"""Sums of the days that retention reaches: they outlive what is counted of runs."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final
+
+import orjson
+
+from indexing.store.elasticsearch.client import bulk
+from indexing.store.elasticsearch.client.bulk import Operation
+from indexing.store.elasticsearch.client.scanning import scan, scan_groups
+from indexing.store.elasticsearch.cluster import Cluster
+from indexing.store.elasticsearch.derived.run_counts import OF_RUN
+from indexing.store.elasticsearch.repositories import KIND, repository_of
+
+PAST: Final = "past"
+SUMMED: Final = ("passed", "failed", "skipped", "durations", "total_duration")
+
+_ROWS_A_PAGE: Final = 5_000
+_GROUPS_A_PAGE: Final = 1_000
+_DIGEST_SIZE: Final = 16
+
+
+async def keep_days(cluster: Cluster, after: int, until: int) -> None:
+    """Add up the days after the first one until the last one, on each default branch."""
+    body = {
+        "size": _ROWS_A_PAGE,
+        "query": {"term": {"kind": KIND}},
+        "sort": [{"repository_id": "asc"}],
+    }
+    await cluster.connection.refresh(f"{cluster.layout.control},{cluster.layout.days}")
+    async for hits in scan(cluster.connection, cluster.layout.control, body):
+        for hit in hits:
+            source = hit["_source"]
+            branch = repository_of(source).default_branch
+            await _keep(cluster, source["repository_id"], branch, after, until)
+
+
+async def prune_past_days(cluster: Cluster, before: int) -> None:
+    """Delete the sums of days before that one."""
+    filters = [{"term": {"kind": PAST}}, {"range": {"day": {"lt": before}}}]
+    body = {
+        "size": _ROWS_A_PAGE,
+        "query": {"bool": {"filter": filters}},
+        "sort": [{"day": "asc"}, {"place": "asc"}],
+        "_source": False,
+    }
+    async for hits in scan(cluster.connection, cluster.layout.days, body):
+        operations = [
+            Operation("delete", cluster.layout.days, hit["_id"], hit["_routing"]) for hit in hits
+        ]
+        await bulk.send(cluster.connection, operations, visible=True)
+
+
+async def _keep(cluster: Cluster, routing: str, branch: str, after: int, until: int) -> None:
+    filters = [
+        {"term": {"repository_id": routing}},
+        {"term": {"kind": OF_RUN}},
+        {"term": {"branch": branch}},
+        {"range": {"day": {"gt": after, "lte": until}}},
+    ]
+    async for buckets in scan_groups(
+        cluster.connection,
+        cluster.layout.days,
+        {"bool": {"filter": filters}},
+        ("day", "pipeline_name", "job_name"),
+        size=_GROUPS_A_PAGE,
+        routing=routing,
+        within={name: {"sum": {"field": name}} for name in SUMMED},
+    ):
+        operations = []
+        for bucket in buckets:
+            key = bucket["key"]
+            source: dict[str, Any] = {
+                "repository_id": routing,
+                "kind": PAST,
+                "branch": branch,
+                **key,
+                **{name: round(bucket[name]["value"]) for name in SUMMED},
+            }
+            source["total_duration"] = bucket["total_duration"]["value"]
+            place = _id_of(routing, branch, *key.values())
+            source["place"] = place
+            operations.append(Operation("index", cluster.layout.days, place, routing, source))
+        await bulk.send(cluster.connection, operations, visible=True)
+
+
+def _id_of(*parts: str | int) -> str:
+    hashed = hashlib.blake2b(orjson.dumps(parts), digest_size=_DIGEST_SIZE).hexdigest()
+    return f"{PAST}-{hashed}"

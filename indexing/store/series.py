@@ -1,0 +1,179 @@
+"""Series of a repository by UTC day, from what every store adds up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Final
+
+from indexing.errors import StoreUnavailableError
+from indexing.health.window import day_of
+from indexing.models.paging import Anchor
+from indexing.models.quarantines import ChangeAction, QuarantineChangeKey, QuarantineQuery
+from indexing.models.tests import HealthStatus
+from indexing.models.trends import DayQuery, DaySums, HealthCounts, Stat
+from indexing.store.interface import Reader
+from indexing.timestamps import EPOCH
+
+# Those of a day's end, by the health of the tests that they count; None counts all.
+_HEALTH: Final[Mapping[Stat, HealthStatus | None]] = {
+    Stat.TOTAL_TESTS: None,
+    Stat.HEALTHY_TESTS: HealthStatus.HEALTHY,
+    Stat.FLAKY_TESTS: HealthStatus.FLAKY,
+    Stat.BROKEN_TESTS: HealthStatus.BROKEN,
+    Stat.UNKNOWN_TESTS: HealthStatus.UNKNOWN,
+}
+# Those that can be limited to pipelines and jobs.
+OF_EXECUTIONS: Final = frozenset(Stat) - {*_HEALTH, Stat.QUARANTINED_TESTS}
+
+_CHANGES_A_PAGE: Final = 500
+# All changes of quarantines since the first day are read, so their number has no bound.
+_SECONDS: Final = 5.0
+_LAST: Final = datetime.max.replace(tzinfo=UTC)
+
+# None where nothing is known.
+Figure = int | float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One UTC day; `end` is the first moment after it."""
+
+    start: datetime
+    end: datetime
+    value: Figure
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A figure over all days, or at the end of the last one, and that of each day."""
+
+    stat: Stat
+    value: Figure
+    value_over_time: Sequence[Bar]
+
+
+async def read_series(reader: Reader, stat: Stat, query: DayQuery, now: datetime) -> Series:
+    """Return a series with every day of the query; a last day before the first one gives none.
+
+    Raises:
+        StoreUnavailableError: reading takes too long.
+    """
+    days = range(query.first_day, query.last_day + 1)
+    figures: Sequence[Figure]
+    if not days:
+        return Series(stat, None, ())
+    if stat in _HEALTH:
+        settings = await reader.find_repository(query.repository)
+        flaky_detection = settings is None or settings.flaky_detection
+        counted = await reader.count_health(query)
+        figures = list(_count_tests(counted, days, _HEALTH[stat], flaky_detection=flaky_detection))
+    elif stat is Stat.QUARANTINED_TESTS:
+        figures = await _count_quarantined(reader, query, now)
+    elif stat is Stat.FLAKY_VERDICTS:
+        verdicts = await reader.count_flaky_verdicts(query)
+        figures = [verdicts.get(day, 0) for day in days]
+        return Series(stat, sum(verdicts.values()), _bars(days, figures))
+    else:
+        sums = await reader.sum_days(query)
+        figures = [_figure_of(stat, sums.get(day, DaySums())) for day in days]
+        whole = DaySums()
+        for day in sorted(sums):
+            whole = whole.plus(sums[day])
+        return Series(stat, _figure_of(stat, whole), _bars(days, figures))
+    return Series(stat, figures[-1], _bars(days, figures))
+
+
+def _figure_of(stat: Stat, sums: DaySums) -> Figure:
+    if stat is Stat.EXECUTIONS:
+        return sums.executions
+    if stat is Stat.FAILED_EXECUTIONS:
+        return sums.failed
+    if stat is Stat.SKIPPED_EXECUTIONS:
+        return sums.skipped
+    return sums.total_duration / sums.durations / 1_000_000 if sums.durations else None
+
+
+def _count_tests(
+    counted: HealthCounts,
+    days: range,
+    wanted: HealthStatus | None,
+    *,
+    flaky_detection: bool,
+) -> Iterator[int]:
+    """Yield the number of tests of that health at the end of each day."""
+    counts = Counter(counted.before)
+    for day in days:
+        counts.update(counted.changes.get(day, {}))
+        flaky = counts[HealthStatus.FLAKY.value]
+        if wanted is None:
+            yield counts.total()
+        elif flaky_detection:
+            yield counts[wanted.value]
+        elif wanted is HealthStatus.HEALTHY:
+            yield counts[wanted.value] + flaky
+        else:
+            yield 0 if wanted is HealthStatus.FLAKY else counts[wanted.value]
+
+
+async def _count_quarantined(reader: Reader, query: DayQuery, now: datetime) -> list[Figure]:
+    """Count the tests in quarantine at the end of each day, backwards from now by the changes.
+
+    None for days before those that retention has reached: their changes are gone.
+    """
+    try:
+        async with asyncio.timeout(_SECONDS):
+            return await _undo_changes(reader, query, now)
+    except TimeoutError as error:
+        raise StoreUnavailableError("counting quarantines takes too long") from error
+
+
+async def _undo_changes(reader: Reader, query: DayQuery, now: datetime) -> list[Figure]:
+    known_from = await reader.find_final_day()
+    page = await reader.list_quarantines(QuarantineQuery(query.repository, now), Anchor(), None)
+    tests = {row.key.id: row.test_name for row in page.rows}
+    figures: dict[int, Figure] = {}
+    day = query.last_day
+    anchor: Anchor[QuarantineChangeKey] = Anchor()
+    more = True
+    while more and day >= query.first_day:
+        changes = await reader.list_quarantine_changes(
+            query.repository, now, anchor, _CHANGES_A_PAGE
+        )
+        for change in changes.rows:
+            # The state here is that after the change.
+            while day >= query.first_day and day_of(change.key.at) <= day:
+                figures[day] = len(set(tests.values()))
+                day -= 1
+            if change.action is ChangeAction.ADDED:
+                tests.pop(change.quarantine_id, None)
+            elif change.action is not ChangeAction.UPDATED:
+                tests[change.quarantine_id] = change.test_name
+        more = changes.has_next
+        if changes.rows:
+            anchor = Anchor(changes.rows[-1].key)
+    for left in range(query.first_day, day + 1):
+        figures[left] = len(set(tests.values()))
+    return [
+        figures[each] if each >= known_from else None
+        for each in range(query.first_day, query.last_day + 1)
+    ]
+
+
+def _bars(days: range, figures: Sequence[Figure]) -> list[Bar]:
+    ends = [_midnight(day) for day in range(days.start, days.stop + 1)]
+    return [
+        Bar(start, end, figure)
+        for (start, end), figure in zip(pairwise(ends), figures, strict=True)
+    ]
+
+
+def _midnight(day: int) -> datetime:
+    try:
+        return EPOCH + timedelta(days=day)
+    except OverflowError:
+        return _LAST

@@ -1,0 +1,96 @@
+"""What each run holds of a UTC day, and what is left of days that retention has reached.
+
+A row of a run changes in the transaction that changes its executions. Retention adds up the days
+that it makes final, on the default branch, so that they outlive the executions. Durations are in
+microseconds, as REAL, because the sum of many may not fit into 64 bits.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from indexing.health.window import day_of
+from indexing.models.executions import Conclusion, Execution
+from indexing.models.trends import MAX_DURATION, duration_of
+from indexing.store.sqlite.columns import CONCLUSION_NUMBERS
+
+_DAY: Final = 86_400_000_000
+_NUMBERS: Final = {each: CONCLUSION_NUMBERS[each] for each in Conclusion}
+# A division of whole numbers rounds towards zero, and days before 1970 are negative.
+_COUNTED: Final = (
+    f"SELECT r.repository_id, r.branch,"
+    f" (e.finished_at - ((e.finished_at % {_DAY} + {_DAY}) % {_DAY})) / {_DAY} AS day, r.id,"
+    f" count(*) FILTER (WHERE e.conclusion = {_NUMBERS[Conclusion.PASSED]}),"
+    f" count(*) FILTER (WHERE e.conclusion = {_NUMBERS[Conclusion.FAILED]}),"
+    f" count(*) FILTER (WHERE e.conclusion = {_NUMBERS[Conclusion.SKIPPED]}),"
+    f" count(e.duration) FILTER (WHERE e.duration BETWEEN 0 AND {MAX_DURATION}),"
+    f" total(round(e.duration * 1000000))"
+    f" FILTER (WHERE e.duration BETWEEN 0 AND {MAX_DURATION})"
+    " FROM executions e JOIN runs r ON r.id = e.run WHERE r.id = ? GROUP BY day"
+)
+
+
+def add_days(connection: sqlite3.Connection, run: int, executions: Sequence[Execution]) -> None:
+    """Add executions that were just stored to the rows of their run."""
+    counts: dict[int, Counter[str]] = {}
+    for each in executions:
+        counted = counts.setdefault(day_of(each.finished_at), Counter())
+        counted[each.conclusion.value] += 1
+        duration = duration_of(each.duration)
+        if duration is not None:
+            counted["durations"] += 1
+            counted["total_duration"] += duration
+    connection.executemany(
+        "INSERT INTO run_days (repository_id, branch, day, run, passed, failed, skipped,"
+        " durations, total_duration)"
+        " SELECT repository_id, branch, ?2, ?1, ?3, ?4, ?5, ?6, ?7 FROM runs WHERE id = ?1"
+        " ON CONFLICT DO UPDATE SET passed = passed + excluded.passed,"
+        " failed = failed + excluded.failed, skipped = skipped + excluded.skipped,"
+        " durations = durations + excluded.durations,"
+        " total_duration = total_duration + excluded.total_duration",
+        [
+            (
+                run,
+                day,
+                *(counted[conclusion.value] for conclusion in Conclusion),
+                counted["durations"],
+                float(counted["total_duration"]),
+            )
+            for day, counted in counts.items()
+        ],
+    )
+
+
+def count_days_again(connection: sqlite3.Connection, runs: Sequence[int]) -> None:
+    """Count the executions that are left of these runs; the runs may be gone."""
+    for run in runs:
+        connection.execute("DELETE FROM run_days WHERE run = ?", (run,))
+        connection.execute(f"INSERT INTO run_days {_COUNTED}", (run,))
+
+
+def keep_days(connection: sqlite3.Connection, after: int, until: int) -> None:
+    """Add up the days after the first one until the last one, which become final."""
+    connection.execute(
+        "INSERT OR REPLACE INTO past_days (repository_id, branch, day, pipeline_name, job_name,"
+        " passed, failed, skipped, durations, total_duration)"
+        " SELECT d.repository_id, d.branch, d.day, r.pipeline_name, r.job_name, sum(d.passed),"
+        " sum(d.failed), sum(d.skipped), sum(d.durations), total(d.total_duration)"
+        " FROM repositories p JOIN branches b ON b.repository_id = p.id"
+        " AND b.name = p.default_branch JOIN run_days d ON d.repository_id = p.id"
+        " AND d.branch = b.id AND d.day > ?1 AND d.day <= ?2 JOIN runs r ON r.id = d.run"
+        " GROUP BY d.repository_id, d.branch, d.day, r.pipeline_name, r.job_name",
+        (after, until),
+    )
+
+
+def prune_past_days(connection: sqlite3.Connection, before: datetime, limit: int) -> int:
+    """Delete up to `limit` sums of days before that moment."""
+    done = connection.execute(
+        "DELETE FROM past_days WHERE rowid IN (SELECT rowid FROM past_days WHERE day < ? LIMIT ?)",
+        (day_of(before), limit),
+    )
+    return done.rowcount

@@ -1,0 +1,79 @@
+"""Series of a repository by day, from what runs hold of days and from changes of health."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final
+
+from indexing.models.trends import DayQuery, DaySums, HealthCounts
+from indexing.store.sqlite.listed_executions import any_of
+from indexing.store.sqlite.repositories import find_repository_id
+from indexing.store.sqlite.rollups import read_final_until
+
+_SUMS: Final = (
+    "d.day, sum(d.passed), sum(d.failed), sum(d.skipped), sum(d.durations), total(d.total_duration)"
+)
+_ON_DEFAULT_BRANCH: Final = (
+    "d.repository_id = ?1 AND d.branch = (SELECT b.id FROM repositories p JOIN branches b"
+    " ON b.repository_id = p.id AND b.name = p.default_branch WHERE p.id = ?1)"
+    " AND d.day BETWEEN ?2 AND ?3"
+)
+
+
+def sum_days(connection: sqlite3.Connection, query: DayQuery) -> dict[int, DaySums]:
+    """Add up the executions of each day that has some."""
+    repository_id = find_repository_id(connection, query.repository)
+    if repository_id is None:
+        return {}
+    final_until = read_final_until(connection)
+    sums: dict[int, DaySums] = {}
+    # Only the rows of runs need a look at the run for its pipeline and job.
+    for source, named_in, first, last in (
+        ("past_days d", "d", query.first_day, min(query.last_day, final_until)),
+        ("run_days d", "r", max(query.first_day, final_until + 1), query.last_day),
+    ):
+        where, values = any_of(
+            {f"{named_in}.pipeline_name": query.pipelines, f"{named_in}.job_name": query.jobs}
+        )
+        joined = " JOIN runs r ON r.id = d.run" if values and named_in == "r" else ""
+        rows = connection.execute(
+            f"SELECT {_SUMS} FROM {source}{joined} WHERE {_ON_DEFAULT_BRANCH}{where}"
+            " GROUP BY d.day",
+            (repository_id, first, last, *values),
+        )
+        sums |= {day: DaySums(*columns) for day, *columns in rows}
+    return sums
+
+
+def count_flaky_verdicts(connection: sqlite3.Connection, query: DayQuery) -> dict[int, int]:
+    """Count the flaky verdicts that began on each day, where there are some."""
+    repository_id = find_repository_id(connection, query.repository)
+    if repository_id is None:
+        return {}
+    where, values = any_of({"i.pipeline_name": query.pipelines, "i.job_name": query.jobs})
+    joined = " JOIN identities i ON i.id = f.identity" if values else ""
+    rows = connection.execute(
+        f"SELECT f.day, sum(f.verdicts) FROM flaky_days f{joined}"
+        f" WHERE f.repository_id = ? AND f.day BETWEEN ? AND ?{where} GROUP BY f.day",
+        (repository_id, query.first_day, query.last_day, *values),
+    )
+    return dict(rows.fetchall())
+
+
+def count_health(connection: sqlite3.Connection, query: DayQuery) -> HealthCounts:
+    """Count how the tests of a repository changed until the last day."""
+    repository_id = find_repository_id(connection, query.repository)
+    before: dict[str, int] = {}
+    changes: dict[int, dict[str, int]] = {}
+    rows = connection.execute(
+        "SELECT max(day, ?2 - 1) AS since, previous, health, count(*) FROM health_changes"
+        " INDEXED BY health_of_tests WHERE repository_id = ?1 AND identity = 0 AND day <= ?3"
+        " GROUP BY since, previous, health",
+        (repository_id, query.first_day, query.last_day),
+    )
+    for day, previous, health, count in rows:
+        counts = before if day < query.first_day else changes.setdefault(day, {})
+        counts[health] = counts.get(health, 0) + count
+        if previous is not None:
+            counts[previous] = counts.get(previous, 0) - count
+    return HealthCounts(before, changes)

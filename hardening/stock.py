@@ -68,6 +68,7 @@ class Stock:
             "quarantine": f"{ci}/quarantines/{ids.quarantine_id}",
             "executions": f"{ci}/tests/{ids.test_id}/executions?per_page=5",
             "runs": f"{ci}/runs",
+            "stats": f"{ci}/tests/stats/executions",
             "health": f"{ci}/tests/{ids.test_id}/health",
             "failures": f"{ci}/tests/{ids.failing_id}/failures",
             "failure": f"{ci}/tests/{ids.failing_id}/failures/{ids.failure_id}",

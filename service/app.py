@@ -43,6 +43,7 @@ from service.handlers import (
     quarantines,
     runs,
     tests,
+    trends,
 )
 from service.handlers.event_stream import ARRIVALS, EVENT_STREAMS
 from service.handlers.row_stream import ROW_STREAMS, STREAMS_IN_ALL, STREAMS_OF_ONE
@@ -83,6 +84,7 @@ _READ_HANDLERS: Final[Mapping[Operation, RouteHandler]] = {
     Operation.FAILURE: failures.get_failure,
     Operation.RUNS: runs.list_runs,
     Operation.TEST_HEALTH: health_reports.get_health,
+    Operation.STATS: trends.get_stats,
     Operation.QUARANTINE_CHANGES: quarantine_changes.list_changes,
 }
 # Those that change something by hand.

@@ -35,6 +35,7 @@ from service.schemas.insight_answers import (
     FailurePageAnswer,
     HealthReportAnswer,
     RunPageAnswer,
+    SeriesAnswer,
 )
 from service.schemas.responses import (
     AddedQuarantineAnswer,
@@ -76,6 +77,7 @@ _ANSWERS: Final[Mapping[str, type[Schema]]] = {
     "FailureDetail": FailureDetailAnswer,
     "RunPage": RunPageAnswer,
     "HealthReport": HealthReportAnswer,
+    "Series": SeriesAnswer,
     "QuarantineChanges": QuarantineChangesAnswer,
     "AddedQuarantine": AddedQuarantineAnswer,
     "Problem": ProblemAnswer,

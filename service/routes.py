@@ -22,12 +22,13 @@ from service.http.path_params import (
     QUARANTINE_ID,
     REPOSITORY,
     REPOSITORY_NAME,
+    STAT,
     TEST_ID,
     PathParameter,
 )
 from service.http.targets import UI_PREFIX
 from service.schemas.bodies import QuarantineBody
-from service.schemas.insight_queries import ExecutionsQuery, FailuresQuery, RunsQuery
+from service.schemas.insight_queries import ExecutionsQuery, FailuresQuery, RunsQuery, StatsQuery
 from service.schemas.queries import (
     EventAggregateQuery,
     EventsQuery,
@@ -212,6 +213,16 @@ GET_TEST_HEALTH: Final = Route(
     answer="HealthReport",
     tagged=True,
 )
+GET_STATS: Final = Route(
+    operation=Operation.STATS,
+    url="/v1/ci/{owner}/repositories/{repository}/tests/stats/{stat}",
+    operation_id="getStats",
+    summary="Get a figure about the tests of a repository, by day",
+    path=(OWNER, REPOSITORY, STAT),
+    answer="Series",
+    query=StatsQuery(),
+    tagged=True,
+)
 LIST_RUNS: Final = ListRoute(
     operation=Operation.RUNS,
     url="/v1/ci/{owner}/repositories/{repository}/runs",
@@ -285,6 +296,7 @@ READ_ROUTES: Final = (
     LIST_QUARANTINES,
     LIST_QUARANTINE_CHANGES,
     GET_QUARANTINE,
+    GET_STATS,
     LIST_EXECUTIONS,
     LIST_FAILURES,
     GET_FAILURE,

@@ -23,6 +23,8 @@ from mergewatch.client.bodies import (
     Quarantine,
     QuarantineChange,
     Run,
+    Series,
+    Stat,
     StreamedEvent,
     TestDetail,
     TestIdentity,
@@ -43,6 +45,7 @@ from mergewatch.client.filters import (
     QuarantineFilters,
     QuarantineOptions,
     RunFilters,
+    StatsFilters,
     TestFilters,
     TestSelection,
 )
@@ -167,6 +170,13 @@ class AsyncClient:
     def list_runs(self, repository: str, **filters: Unpack[RunFilters]) -> Rows[Run]:
         """Walk the CI jobs whose results arrived, newest first."""
         return self._rows(tests_path(repository, "runs"), "runs", filters)
+
+    async def get_stats(
+        self, repository: str, stat: Stat, **filters: Unpack[StatsFilters]
+    ) -> Series:
+        """Return a figure about the tests of a repository, by UTC day."""
+        path = tests_path(repository, "tests", "stats", stat)
+        return cast("Series", await self._get(path, encode_query(filters)))
 
     def list_quarantines(
         self, repository: str, **filters: Unpack[QuarantineFilters]

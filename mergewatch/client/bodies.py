@@ -7,6 +7,21 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
+# The name of a series.
+Stat = Literal[
+    "total_tests",
+    "healthy_tests",
+    "flaky_tests",
+    "broken_tests",
+    "unknown_tests",
+    "quarantined_tests",
+    "executions",
+    "failed_executions",
+    "skipped_executions",
+    "flaky_verdicts",
+    "mean_duration",
+]
+
 
 class PullUser(TypedDict):
     id: int
@@ -65,6 +80,18 @@ class TestDetail(TypedDict):
     test_programming_language: str | None
     test_filepath: str | None
     test_function_name: str | None
+
+
+class SeriesBar(TypedDict):
+    start: str
+    end: str
+    value: float | None
+
+
+class Series(TypedDict):
+    stat: Stat
+    value: float | None
+    value_over_time: list[SeriesBar]
 
 
 class Quarantine(TypedDict):

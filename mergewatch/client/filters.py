@@ -31,6 +31,15 @@ class PageSize(TypedDict, total=False):
     per_page: int
 
 
+class StatsFilters(TypedDict, total=False):
+    """Without a range, the newest 30 days; pipelines and jobs are for series of executions."""
+
+    start: datetime | str
+    end: datetime | str
+    pipeline_name: str | Sequence[str]
+    job_name: str | Sequence[str]
+
+
 class QuarantineOptions(TypedDict, total=False):
     """What else a quarantine may have; `branch` may be a glob, and is every branch if left out."""
 

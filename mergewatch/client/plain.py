@@ -21,6 +21,8 @@ from mergewatch.client.bodies import (
     Quarantine,
     QuarantineChange,
     Run,
+    Series,
+    Stat,
     StreamedEvent,
     TestDetail,
     TestIdentity,
@@ -35,6 +37,7 @@ from mergewatch.client.filters import (
     QuarantineFilters,
     QuarantineOptions,
     RunFilters,
+    StatsFilters,
     TestFilters,
     TestSelection,
 )
@@ -151,6 +154,10 @@ class Client:
     def list_runs(self, repository: str, **filters: Unpack[RunFilters]) -> Iterator[Run]:
         """Walk the CI jobs whose results arrived, newest first."""
         return self._walk(self._client.list_runs(repository, **filters))
+
+    def get_stats(self, repository: str, stat: Stat, **filters: Unpack[StatsFilters]) -> Series:
+        """Return a figure about the tests of a repository, by UTC day."""
+        return self._run(self._client.get_stats(repository, stat, **filters))
 
     def list_quarantines(
         self, repository: str, **filters: Unpack[QuarantineFilters]

@@ -25,6 +25,9 @@ SEARCH_LIFETIME: Final = 15.0
 EVENTS_LIFETIME: Final = 15.0
 UNSEEN_EVENTS_LIFETIME: Final = 1.0
 
+# They depend on the time, and on more of a test than an invalidation tells of.
+TREND_LIFETIME: Final = 15.0
+
 # After this time nothing from before a write is left, even if the invalidation was lost.
 LONGEST_LIFETIME: Final = LIFETIME + COPY_LIFETIME + RESPONSE_LIFETIME
 
@@ -45,6 +48,7 @@ class Kind(Enum):
     QUARANTINES = "quarantines"
     QUARANTINE = "quarantine"
     EVENTS = "events"
+    TREND = "trend"
 
 
 LIFETIMES: Final[Mapping[Kind, float]] = {
@@ -52,6 +56,7 @@ LIFETIMES: Final[Mapping[Kind, float]] = {
     Kind.SEARCH: SEARCH_LIFETIME,
     Kind.EVENTS: EVENTS_LIFETIME,
     Kind.SEARCH_OF_QUARANTINES: SEARCH_LIFETIME,
+    Kind.TREND: TREND_LIFETIME,
 }
 
 

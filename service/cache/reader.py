@@ -93,6 +93,15 @@ _KINDS_OF_LISTS: Final[Mapping[Operation, Kind]] = {
     Operation.SEARCH: Kind.SEARCH,
     Operation.QUARANTINES: Kind.QUARANTINES,
     Operation.EVENTS: Kind.EVENTS,
+    Operation.STATS: Kind.TREND,
+}
+
+_NAMESPACES_OF: Final = {
+    Kind.SEARCH: (search_namespace,),
+    Kind.SEARCH_OF_QUARANTINES: (search_namespace, quarantines_namespace),
+    Kind.TREND: (search_namespace, quarantines_namespace),
+    **dict.fromkeys((Kind.QUARANTINE, Kind.QUARANTINES), (quarantines_namespace,)),
+    Kind.EVENTS: (events_namespace,),
 }
 
 _DIGEST_SIZE: Final = 16
@@ -135,16 +144,8 @@ def key_of_repository(name: RepositoryName) -> CacheKey:
 
 def namespaces_of(kind: Kind, repository: RepositoryName) -> tuple[str, ...]:
     """The namespaces of all answers of that kind about a repository; not those of one test."""
-    common = (EVERYTHING, repository_namespace(repository))
-    if kind is Kind.SEARCH:
-        return (*common, search_namespace(repository))
-    if kind is Kind.SEARCH_OF_QUARANTINES:
-        return (*common, search_namespace(repository), quarantines_namespace(repository))
-    if kind in (Kind.QUARANTINE, Kind.QUARANTINES):
-        return (*common, quarantines_namespace(repository))
-    if kind is Kind.EVENTS:
-        return (*common, events_namespace(repository))
-    return common
+    own = (make(repository) for make in _NAMESPACES_OF.get(kind, ()))
+    return (EVERYTHING, repository_namespace(repository), *own)
 
 
 def key_of_answer(kind: Kind, repository: RepositoryName, canonical: bytes) -> CacheKey:
@@ -336,6 +337,10 @@ class CachedReader:
             return make_answer(_encode_quarantine(found), since=now, until=found.expires_at)
 
         return await self._find(Kind.QUARANTINE, repository, quarantine_id.bytes, read, now)
+
+    async def find_trend(self, repository: RepositoryName, canonical: bytes, read: Read) -> Answer:
+        """What `read` gives of a repository over time; equal requests are equally `canonical`."""
+        return await self._find_page(Kind.TREND, repository, canonical, read)
 
     async def _find(
         self,

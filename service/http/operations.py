@@ -20,6 +20,7 @@ class Operation(Enum):
     FAILURE = "failure"
     RUNS = "runs"
     TEST_HEALTH = "test-health"
+    STATS = "stats"
     QUARANTINE_CHANGES = "quarantine-changes"
     SEND_EVENTS = "send-events"
     SEND_TRACES = "send-traces"

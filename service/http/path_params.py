@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from indexing.errors import InvalidValueError
 from indexing.identifiers import UUID_PATTERN, read_uuid
+from indexing.models.trends import Stat
 from indexing.names import (
     OWNER_MAX_LENGTH,
     OWNER_PATTERN,
@@ -41,6 +42,14 @@ def read_test_id(text: str) -> uuid.UUID:
     return test_id
 
 
+def read_stat(text: str) -> Stat:
+    """Read the name of a series."""
+    try:
+        return Stat(text)
+    except ValueError as error:
+        raise InvalidValueError(f"must be one of {', '.join(Stat)}") from error
+
+
 _OWNER_SCHEMA: Final = {
     "type": "string",
     "minLength": 1,
@@ -56,6 +65,11 @@ _REPOSITORY_SCHEMA: Final = {
 OWNER: Final = PathParameter("owner", check_owner, _OWNER_SCHEMA)
 REPOSITORY: Final = PathParameter("repository", check_repository, _REPOSITORY_SCHEMA)
 REPOSITORY_NAME: Final = PathParameter("repository_name", check_repository, _REPOSITORY_SCHEMA)
+STAT: Final = PathParameter(
+    "stat",
+    read_stat,
+    {"type": "string", "enum": [stat.value for stat in Stat]},
+)
 TEST_ID: Final = PathParameter(
     "test_id",
     read_test_id,

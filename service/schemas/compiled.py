@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 from marshmallow import Schema, fields
 
-from service.schemas.fields import Fragment, Moment, Ratio, Spelled
+from service.schemas.fields import Figure, Fragment, Moment, Ratio, Spelled
 
 # Gives the JSON text of an object, as UTF-8.
 Encoder = Callable[[Any], bytes]
@@ -21,7 +21,16 @@ Encoder = Callable[[Any], bytes]
 # What orjson encodes as marshmallow does: enumerations by value, UUIDs, and moments with `Z`.
 # Their subclasses may dump otherwise, so only these very types count.
 _SAME_ENCODING: Final = frozenset(
-    {fields.Boolean, fields.Integer, fields.Float, fields.String, fields.UUID, Moment, Ratio}
+    {
+        fields.Boolean,
+        fields.Integer,
+        fields.Float,
+        fields.String,
+        fields.UUID,
+        Figure,
+        Moment,
+        Ratio,
+    }
 )
 _GLOBALS: Final = {"Fragment": orjson.Fragment, "dumps": orjson.dumps, "OPTION": orjson.OPT_UTC_Z}
 

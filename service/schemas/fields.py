@@ -38,6 +38,16 @@ class Ratio(fields.Float):
         super().__init__(required=True, validate=Range(0, 1), **options)
 
 
+class Figure(fields.Float):
+    """A whole or fractional number, as it is, or null."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(required=True, allow_none=True, **options)
+
+    def _serialize(self, value: float | None, *_: Any, **__: Any) -> float | None:
+        return value
+
+
 class Fragment(fields.Field[Any]):
     """JSON text that the store keeps ready; `component` names its schema in the OpenAPI."""
 

@@ -9,7 +9,8 @@ from indexing.health.explanation import Rule
 from indexing.health.verdicts import Outcome
 from indexing.models.executions import Conclusion
 from indexing.models.tests import HealthStatus
-from service.schemas.fields import Moment, text
+from indexing.models.trends import Stat
+from service.schemas.fields import Figure, Moment, text
 from service.schemas.responses import Answer, PageAnswer
 
 
@@ -138,3 +139,19 @@ class HealthReportAnswer(Answer):
 
     health_status = text(validate=OneOf([status.value for status in HealthStatus]))
     jobs = fields.List(fields.Nested(JobHealthAnswer), required=True)
+
+
+class SeriesBarAnswer(Answer):
+    """One UTC day of a series."""
+
+    start = Moment()
+    end = Moment()
+    value = Figure()
+
+
+class SeriesAnswer(Answer):
+    """A figure over a range of days, and that of each day."""
+
+    stat = text(validate=OneOf([stat.value for stat in Stat]))
+    value = Figure()
+    value_over_time = fields.List(fields.Nested(SeriesBarAnswer), required=True)

@@ -11,11 +11,21 @@ from marshmallow import ValidationError, validates_schema
 from indexing.identifiers import MAX_INTEGER
 from indexing.models.executions import Conclusion
 from service.schemas.limits import MAX_RANGE_DAYS, MAX_REF_LENGTH, RANGE_DAYS
-from service.schemas.queries import AnyOf, Choice, Moment, Number, PagedQuery, Text, absent, says
+from service.schemas.queries import (
+    AnyOf,
+    Choice,
+    Moment,
+    Number,
+    PagedQuery,
+    Query,
+    Text,
+    absent,
+    says,
+)
 
 
-class RangeQuery(PagedQuery):
-    """What every list over a range of time takes."""
+class RangeOfTime(Query):
+    """What everything over a range of time takes."""
 
     start = Moment(
         load_default=absent,
@@ -32,6 +42,17 @@ class RangeQuery(PagedQuery):
         end: datetime | None = data.get("end")
         if start is not None and end is not None and start > end:
             raise ValidationError("must not be after end", "start")
+
+
+class RangeQuery(RangeOfTime, PagedQuery):
+    """What every list over a range of time takes."""
+
+
+class StatsQuery(RangeOfTime):
+    """The range and the filters of a series; it has whole UTC days."""
+
+    pipeline_name = AnyOf(Text(), load_default=tuple, metadata=says("Only of these pipelines."))
+    job_name = AnyOf(Text(), load_default=tuple, metadata=says("Only of these jobs."))
 
 
 class ExecutionsQuery(RangeQuery):

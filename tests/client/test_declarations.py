@@ -34,6 +34,8 @@ BODIES = {
     "ReportedVerdict": bodies.ReportedVerdict,
     "JobHealth": bodies.JobHealth,
     "HealthReport": bodies.HealthReport,
+    "Series": bodies.Series,
+    "SeriesBar": bodies.SeriesBar,
     "LineRefusal": bodies.LineRefusal,
     "EventIntake": bodies.EventIntake,
 }
@@ -46,6 +48,7 @@ LISTS = {
     "listRuns": filters.RunFilters,
     "listQuarantines": filters.QuarantineFilters,
     "listQuarantineChanges": filters.PageSize,
+    "getStats": filters.StatsFilters,
 }
 # Parameters of every list: the client passes the cursor itself.
 OWN = {"cursor"}

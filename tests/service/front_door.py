@@ -47,6 +47,7 @@ def operations(owner: str = "acme", repository: str = "widgets") -> dict[str, st
         "quarantine": f"{ci}/quarantines/{A_TEST_ID}",
         "executions": f"{ci}/tests/{A_TEST_ID}/executions",
         "runs": f"{ci}/runs",
+        "stats": f"{ci}/tests/stats/executions",
         "test-health": f"{ci}/tests/{A_TEST_ID}/health",
         "failures": f"{ci}/tests/{A_TEST_ID}/failures",
         "failure": f"{ci}/tests/{A_TEST_ID}/failures/{A_TEST_ID}",

@@ -16,7 +16,9 @@ import pytest
 
 from indexing.identifiers import derive_test_id
 from indexing.models.tests import HealthStatus
+from indexing.models.trends import Stat
 from indexing.store import ElasticsearchPlace
+from indexing.store.series import OF_EXECUTIONS
 from service.config.settings import Settings
 from tests import independent_health
 from tests.independent_health import write_time
@@ -25,6 +27,9 @@ from tests.service.front_door import FrontDoor
 from tests.service.real_runs import LAMMPS, REGRESSION, LoadedProject, ingest, load, load_into
 
 pytestmark = pytest.mark.slow
+
+# Judging every test anew on each day would take minutes.
+DAYS_JUDGED = 4
 
 Counts = dict[str, Counter[str]]
 
@@ -272,3 +277,54 @@ def test_the_independent_script_shares_nothing_with_the_product() -> None:
         )
     }
     assert not imported & {"service", "indexing", "tests", "lxml"}
+
+
+def count_days(loaded: LoadedProject) -> dict[str, dict[str, int]]:
+    """The figures of each day by its date, counted from the files; health on some days only."""
+    project = loaded.project
+    _, executions = independent_health.read_executions(project.folder, project.default_branch)
+    figures: dict[str, Counter[str]] = defaultdict(Counter)
+    for of_test in executions.values():
+        jobs = defaultdict(list)
+        for each in of_test:
+            day = figures[independent_health.day_of(each["at"]).isoformat()]
+            day["executions"] += 1
+            day["failed_executions"] += each["result"] == "failed"
+            day["skipped_executions"] += each["result"] == "skipped"
+            if each["result"] != "skipped" and not each["machine_failed"]:
+                jobs[each["job"]].append(each)
+        for of_job in jobs.values():
+            for first, _, verdict in independent_health.judge_commits(of_job):
+                day = figures[independent_health.day_of(first).isoformat()]
+                day["flaky_verdicts"] += verdict == "X"
+    for date in sorted(figures)[:: len(figures) // DAYS_JUDGED]:
+        counted = figures[date]
+        for of_test in executions.values():
+            until = [e for e in of_test if independent_health.day_of(e["at"]).isoformat() <= date]
+            if until:
+                counted["total_tests"] += 1
+                status = independent_health.judge_test(until)["health_status"]
+                counted[f"{status}_tests"] += 1
+    return {date: dict(counted) for date, counted in figures.items()}
+
+
+async def test_the_series_are_what_an_independent_script_counts(loaded: LoadedProject) -> None:
+    expected = count_days(loaded)
+    assert expected
+    async for door in open_door(Settings(data_dir=loaded.data_dir)):
+        door.key = await door.new_key(owner="lammps")
+        found: dict[str, dict[str, int]] = defaultdict(dict)
+        for stat in set(Stat) - {Stat.MEAN_DURATION, Stat.QUARANTINED_TESTS}:
+            target = f"{ci_path(loaded)}/tests/stats/{stat}"
+            days = "start=2026-01-01T00:00:00Z&end=2026-12-31T00:00:00Z"
+            series = (await door.get(f"{target}?{days}")).json
+            for bar in series["value_over_time"]:
+                date = bar["start"][:10]
+                if date in expected and bar["value"]:
+                    found[date][stat] = bar["value"]
+                elif date not in expected and stat in OF_EXECUTIONS:
+                    assert not bar["value"]
+        for date, counted in expected.items():
+            wanted = Stat if "total_tests" in counted else OF_EXECUTIONS
+            shown = {stat: value for stat, value in found[date].items() if stat in wanted}
+            assert shown == {stat: value for stat, value in counted.items() if value}, date

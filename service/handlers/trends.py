@@ -1,0 +1,74 @@
+"""Series of a repository by UTC day."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import orjson
+from aiohttp import web
+
+from indexing.health.window import day_of
+from indexing.models.trends import DayQuery, Stat
+from indexing.names import RepositoryName
+from indexing.store.series import OF_EXECUTIONS, read_series
+from service.cache.answers import Answer, make_answer
+from service.cache.reader import filters_of
+from service.context import CONTEXT, READER, REPOSITORY
+from service.handlers.parameters import read_parameters
+from service.handlers.time_range import choose_range
+from service.http import problems
+from service.http.field_errors import FieldError
+from service.http.path_params import STAT
+from service.middleware.response_cache import respond
+from service.schemas.compiled import compile_encoder
+from service.schemas.insight_answers import SeriesAnswer
+from service.schemas.insight_queries import StatsQuery
+
+_QUERY: Final = StatsQuery()
+_encode: Final = compile_encoder(SeriesAnswer)
+_filters: Final = filters_of(DayQuery)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+async def get_stats(request: web.Request) -> web.StreamResponse:
+    """GET /v1/ci/{owner}/repositories/{repository}/tests/stats/{stat}."""
+    parameters, ignored = read_parameters(request, _QUERY)
+    stat = Stat(request.match_info[STAT.name])
+    now = request.app[CONTEXT].clock()
+    if stat not in OF_EXECUTIONS:
+        _refuse_filters(parameters)
+    query = make_day_query(request[REPOSITORY], parameters, now)
+
+    async def read() -> Answer:
+        reader = request.app[CONTEXT].reader
+        return make_answer(_encode(await read_series(reader, stat, query, now)))
+
+    canonical = orjson.dumps([stat, *_filters(query)])
+    answer = await request[READER].find_trend(query.repository, canonical, read)
+    return respond(request, answer, ignored=ignored)
+
+
+def make_day_query(
+    repository: RepositoryName, parameters: Mapping[str, Any], now: datetime
+) -> DayQuery:
+    """The UTC days that the range of the parameters touches."""
+    window = choose_range(parameters, now)
+    first_day = day_of(window.received_from)
+    is_empty = window.received_from == window.received_to
+    last_day = first_day - 1 if is_empty else day_of(window.received_to - _MICROSECOND)
+    return DayQuery(
+        repository, first_day, last_day, parameters["pipeline_name"], parameters["job_name"]
+    )
+
+
+def _refuse_filters(parameters: Mapping[str, Any]) -> None:
+    detail = "is not for this series: it counts tests, whatever jobs they run in"
+    errors = [
+        FieldError("query", name, detail)
+        for name in ("job_name", "pipeline_name")
+        if parameters[name]
+    ]
+    if errors:
+        raise problems.invalid(errors)

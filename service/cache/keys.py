@@ -1,7 +1,8 @@
-"""What is cached, for how long, and what invalidates it; `reader.py` makes the keys. Pure."""
+"""What is cached, for how long, and what invalidates it; and the keys. Pure."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -84,3 +85,45 @@ events_namespace: Final[Callable[[RepositoryName], str]] = "events {0.key}".form
 def test_namespace(repository: RepositoryName, test_id: bytes) -> str:
     """The namespace of some tests of a repository: those whose ids begin alike."""
     return f"tests {repository.key} {test_id.hex()[:_TEST_DIGITS]}"
+
+
+_DIGEST_SIZE: Final = 16
+
+_NAMESPACES_OF: Final = {
+    Kind.SEARCH: (search_namespace,),
+    Kind.SEARCH_OF_QUARANTINES: (search_namespace, quarantines_namespace),
+    Kind.TREND: (search_namespace, quarantines_namespace),
+    **dict.fromkeys((Kind.QUARANTINE, Kind.QUARANTINES), (quarantines_namespace,)),
+    Kind.EVENTS: (events_namespace,),
+}
+
+
+def namespaces_of(kind: Kind, repository: RepositoryName) -> tuple[str, ...]:
+    """The namespaces of all answers of that kind about a repository; not those of one test."""
+    own = (make(repository) for make in _NAMESPACES_OF.get(kind, ()))
+    return (EVERYTHING, repository_namespace(repository), *own)
+
+
+def key_of_credential(digest: bytes) -> CacheKey:
+    """Of the application key with that SHA-256. The name does not reveal the digest."""
+    hashed = hashlib.blake2b(digest, digest_size=_DIGEST_SIZE, person=b"credential").hexdigest()
+    return CacheKey(Kind.KEY, f"{Kind.KEY.value}::{hashed}", (CREDENTIALS,))
+
+
+def key_of_key_id(key_id: str) -> CacheKey:
+    """Of the application key with that id."""
+    return CacheKey(Kind.KEY, f"{Kind.KEY.value}:id:{key_id}", (CREDENTIALS,))
+
+
+def key_of_repository(name: RepositoryName) -> CacheKey:
+    """Of the stored spelling of a repository. It does not change once the repository is known."""
+    return CacheKey(Kind.REPOSITORY, f"{Kind.REPOSITORY.value}:{name.key}:", (EVERYTHING,))
+
+
+def key_of_answer(kind: Kind, repository: RepositoryName, canonical: bytes) -> CacheKey:
+    """Of an answer about a repository; `canonical` is equal for requests with equal answers."""
+    digest = hashlib.blake2b(canonical, digest_size=_DIGEST_SIZE).hexdigest()
+    namespaces = namespaces_of(kind, repository)
+    if kind is Kind.TEST:
+        namespaces += (test_namespace(repository, canonical),)
+    return CacheKey(kind, f"{kind.value}:{repository.key}:{digest}", namespaces)

@@ -8,7 +8,6 @@ To cache another operation, add a `Kind`, and a method that passes `_find` or `_
 
 from __future__ import annotations
 
-import hashlib
 import uuid
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import fields, replace
@@ -39,14 +38,13 @@ from service.cache.codecs import (
 )
 from service.cache.keys import (
     CREDENTIALS,
-    EVERYTHING,
     CacheKey,
     Kind,
-    events_namespace,
-    quarantines_namespace,
-    repository_namespace,
-    search_namespace,
-    test_namespace,
+    key_of_answer,
+    key_of_credential,
+    key_of_key_id,
+    key_of_repository,
+    namespaces_of,
 )
 from service.cache.session import Cache, CacheReads, CacheSession
 from service.http import problems
@@ -96,16 +94,6 @@ _KINDS_OF_LISTS: Final[Mapping[Operation, Kind]] = {
     Operation.STATS: Kind.TREND,
 }
 
-_NAMESPACES_OF: Final = {
-    Kind.SEARCH: (search_namespace,),
-    Kind.SEARCH_OF_QUARANTINES: (search_namespace, quarantines_namespace),
-    Kind.TREND: (search_namespace, quarantines_namespace),
-    **dict.fromkeys((Kind.QUARANTINE, Kind.QUARANTINES), (quarantines_namespace,)),
-    Kind.EVENTS: (events_namespace,),
-}
-
-_DIGEST_SIZE: Final = 16
-
 
 def filters_of(query: type, *, but: Collection[str] = ()) -> Callable[[Any], tuple[object, ...]]:
     """What a cache key needs of a query: the values of all its fields.
@@ -124,37 +112,6 @@ _test_filters: Final = filters_of(TestQuery, but={"now"})
 _quarantine_filters: Final = filters_of(QuarantineQuery, but={"now"})
 # What bounds the range in the request counts, not the range that follows from it and the time.
 _event_filters: Final = filters_of(EventQuery, but={"received_from", "received_to"})
-
-
-def key_of_credential(digest: bytes) -> CacheKey:
-    """Of the application key with that SHA-256. The name does not reveal the digest."""
-    hashed = hashlib.blake2b(digest, digest_size=_DIGEST_SIZE, person=b"credential").hexdigest()
-    return CacheKey(Kind.KEY, f"{Kind.KEY.value}::{hashed}", (CREDENTIALS,))
-
-
-def key_of_key_id(key_id: str) -> CacheKey:
-    """Of the application key with that id."""
-    return CacheKey(Kind.KEY, f"{Kind.KEY.value}:id:{key_id}", (CREDENTIALS,))
-
-
-def key_of_repository(name: RepositoryName) -> CacheKey:
-    """Of the stored spelling of a repository. It does not change once the repository is known."""
-    return CacheKey(Kind.REPOSITORY, f"{Kind.REPOSITORY.value}:{name.key}:", (EVERYTHING,))
-
-
-def namespaces_of(kind: Kind, repository: RepositoryName) -> tuple[str, ...]:
-    """The namespaces of all answers of that kind about a repository; not those of one test."""
-    own = (make(repository) for make in _NAMESPACES_OF.get(kind, ()))
-    return (EVERYTHING, repository_namespace(repository), *own)
-
-
-def key_of_answer(kind: Kind, repository: RepositoryName, canonical: bytes) -> CacheKey:
-    """Of an answer about a repository; `canonical` is equal for requests with equal answers."""
-    digest = hashlib.blake2b(canonical, digest_size=_DIGEST_SIZE).hexdigest()
-    namespaces = namespaces_of(kind, repository)
-    if kind is Kind.TEST:
-        namespaces += (test_namespace(repository, canonical),)
-    return CacheKey(kind, f"{kind.value}:{repository.key}:{digest}", namespaces)
 
 
 class CachedReaders:

@@ -18,9 +18,10 @@ from service.cache.keys import (
     LONGEST_LIFETIME,
     RESPONSE_LIFETIME,
     Kind,
+    key_of_answer,
+    key_of_credential,
 )
 from service.cache.lru import OVERHEAD, Lru
-from service.cache.reader import key_of_answer, key_of_credential
 from service.cache.signing import CacheSigner
 from service.http.conditional import is_known
 from service.pagination.cursor import Ends

@@ -6,7 +6,7 @@ Only what cannot be merged into roll-ups is read: all executions of a test, or t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -29,6 +29,8 @@ from indexing.store.elasticsearch.pull_requests import pull_of
 from indexing.timestamps import from_microseconds, to_microseconds
 
 _BUCKETS_A_PAGE: Final = 2_000
+# How many executions are held in memory at once.
+_EXECUTIONS_AT_ONCE: Final = 50_000
 _ROWS_A_PAGE: Final = 5_000
 
 _FIELDS: Final = (
@@ -89,6 +91,24 @@ async def count_executions(
         for bucket in buckets:
             counts[bucket["key"]["test_id"]] = bucket["doc_count"]
     return counts
+
+
+def split_into_portions(tests: Sequence[str], counts: Mapping[str, int]) -> Iterator[list[str]]:
+    """Split the tests so that the executions of each portion fit into memory.
+
+    A single test with more executions is a portion of its own.
+    """
+    portion: list[str] = []
+    size = 0
+    for test in tests:
+        executions = counts.get(test, 0)
+        if portion and size + executions > _EXECUTIONS_AT_ONCE:
+            yield portion
+            portion, size = [], 0
+        portion.append(test)
+        size += executions
+    if portion:
+        yield portion
 
 
 async def read_all(

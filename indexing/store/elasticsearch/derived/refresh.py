@@ -14,7 +14,6 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Collection,
-    Iterator,
     Mapping,
     Sequence,
 )
@@ -52,9 +51,8 @@ from indexing.store.elasticsearch.repositories import document_routed, stored_of
 from indexing.store.elasticsearch.tests import StoredTest, test_of
 from indexing.store.interface import Steps
 
-# How many tests one step takes, and how many executions it holds in memory at once.
+# How many tests one step takes.
 _TESTS_A_STEP: Final = 500
-_EXECUTIONS_A_STEP: Final = 50_000
 
 
 async def refresh_tests(
@@ -284,7 +282,7 @@ class _Step:
             again, answers = await self._store(judged)
             yield _Done(len(judged), again, changes=answers)
         others = [test for test in self.stored if test not in self.merged]
-        for portion in _portions(others, self.counts):
+        for portion in observations.split_into_portions(others, self.counts):
             await _give_way(self.cluster, len(self.stored))
             seen = await observations.read_all(
                 self.cluster,
@@ -393,21 +391,3 @@ class _Step:
 async def _give_way(cluster: Cluster, tests: int) -> None:
     if tests > SMALL_WRITE:
         await cluster.connection.write_priority.give_way()
-
-
-def _portions(tests: Sequence[str], counts: Mapping[str, int]) -> Iterator[list[str]]:
-    """Split the tests so that the executions of each portion fit into memory.
-
-    A single test with more executions is a portion of its own.
-    """
-    portion: list[str] = []
-    size = 0
-    for test in tests:
-        executions = counts.get(test, 0)
-        if portion and size + executions > _EXECUTIONS_A_STEP:
-            yield portion
-            portion, size = [], 0
-        portion.append(test)
-        size += executions
-    if portion:
-        yield portion

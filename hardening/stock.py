@@ -69,6 +69,8 @@ class Stock:
             "executions": f"{ci}/tests/{ids.test_id}/executions?per_page=5",
             "runs": f"{ci}/runs",
             "stats": f"{ci}/tests/stats/executions",
+            "transitions": f"{ci}/health-transitions",
+            "test-transitions": f"{ci}/tests/{ids.test_id}/health-transitions",
             "health": f"{ci}/tests/{ids.test_id}/health",
             "failures": f"{ci}/tests/{ids.failing_id}/failures",
             "failure": f"{ci}/tests/{ids.failing_id}/failures/{ids.failure_id}",

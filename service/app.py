@@ -43,6 +43,7 @@ from service.handlers import (
     quarantines,
     runs,
     tests,
+    transitions,
     trends,
 )
 from service.handlers.event_stream import ARRIVALS, EVENT_STREAMS
@@ -85,6 +86,8 @@ _READ_HANDLERS: Final[Mapping[Operation, RouteHandler]] = {
     Operation.RUNS: runs.list_runs,
     Operation.TEST_HEALTH: health_reports.get_health,
     Operation.STATS: trends.get_stats,
+    Operation.TRANSITIONS: transitions.list_transitions,
+    Operation.TEST_TRANSITIONS: transitions.list_of_test,
     Operation.QUARANTINE_CHANGES: quarantine_changes.list_changes,
 }
 # Those that change something by hand.

@@ -36,6 +36,8 @@ from service.schemas.insight_answers import (
     HealthReportAnswer,
     RunPageAnswer,
     SeriesAnswer,
+    TestTransitionsAnswer,
+    TransitionPageAnswer,
 )
 from service.schemas.responses import (
     AddedQuarantineAnswer,
@@ -78,6 +80,8 @@ _ANSWERS: Final[Mapping[str, type[Schema]]] = {
     "RunPage": RunPageAnswer,
     "HealthReport": HealthReportAnswer,
     "Series": SeriesAnswer,
+    "TransitionPage": TransitionPageAnswer,
+    "TestTransitions": TestTransitionsAnswer,
     "QuarantineChanges": QuarantineChangesAnswer,
     "AddedQuarantine": AddedQuarantineAnswer,
     "Problem": ProblemAnswer,

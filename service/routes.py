@@ -28,7 +28,13 @@ from service.http.path_params import (
 )
 from service.http.targets import UI_PREFIX
 from service.schemas.bodies import QuarantineBody
-from service.schemas.insight_queries import ExecutionsQuery, FailuresQuery, RunsQuery, StatsQuery
+from service.schemas.insight_queries import (
+    ExecutionsQuery,
+    FailuresQuery,
+    RunsQuery,
+    StatsQuery,
+    TransitionsQuery,
+)
 from service.schemas.queries import (
     EventAggregateQuery,
     EventsQuery,
@@ -223,6 +229,25 @@ GET_STATS: Final = Route(
     query=StatsQuery(),
     tagged=True,
 )
+LIST_TRANSITIONS: Final = ListRoute(
+    operation=Operation.TRANSITIONS,
+    url="/v1/ci/{owner}/repositories/{repository}/health-transitions",
+    operation_id="listHealthTransitions",
+    summary="List the changes of health, newest first",
+    path=(OWNER, REPOSITORY),
+    answer="TransitionPage",
+    query=TransitionsQuery(),
+    tagged=True,
+)
+LIST_TEST_TRANSITIONS: Final = Route(
+    operation=Operation.TEST_TRANSITIONS,
+    url="/v1/ci/{owner}/repositories/{repository}/tests/{test_id}/health-transitions",
+    operation_id="listTestHealthTransitions",
+    summary="List the newest changes of the health of a test",
+    path=(OWNER, REPOSITORY, TEST_ID),
+    answer="TestTransitions",
+    tagged=True,
+)
 LIST_RUNS: Final = ListRoute(
     operation=Operation.RUNS,
     url="/v1/ci/{owner}/repositories/{repository}/runs",
@@ -297,6 +322,8 @@ READ_ROUTES: Final = (
     LIST_QUARANTINE_CHANGES,
     GET_QUARANTINE,
     GET_STATS,
+    LIST_TRANSITIONS,
+    LIST_TEST_TRANSITIONS,
     LIST_EXECUTIONS,
     LIST_FAILURES,
     GET_FAILURE,

@@ -36,7 +36,11 @@ NAMES = (
     "acme/gadgets",
 )
 # Their paths hold the id of something in the repository.
-_BY_ID = frozenset({"test", "quarantine", "executions", "failures", "failure", "health"})
+_BY_ID = frozenset(
+    {"test", "quarantine", "executions", "failures", "failure", "health", "test-transitions"}
+)
+# Of these nothing in the stock carries the mark.
+_UNMARKED = frozenset({"stats", "transitions", "test-transitions"})
 _MARK = re.compile(rb"mark-\d{3}\.")
 
 
@@ -151,8 +155,8 @@ async def _make_probes(stocks: Sequence[Stock], keys: Keys) -> list[Probe]:
     for stock in stocks:
         own = await keys.make(stock.name.owner, stock.name.name)
         loud = RepositoryName(stock.name.owner.upper(), stock.name.name.title())
-        mark = stock.mark.encode()
         for operation in stock.targets():
+            mark = b"" if operation in _UNMARKED else stock.mark.encode()
             for spelled in (stock.name, loud):
                 target = stock.targets(spelled=spelled)[operation]
                 # Links repeat the spelling, bodies do not.

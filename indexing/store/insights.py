@@ -13,6 +13,12 @@ from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, List
 from indexing.models.listed_runs import ListedRun, RunKey, RunQuery
 from indexing.models.paging import Anchor, Page
 from indexing.models.tests import HealthStatus, TestQuery
+from indexing.models.transitions import (
+    TestTransitions,
+    Transition,
+    TransitionKey,
+    TransitionQuery,
+)
 from indexing.models.trends import DayQuery, DaySums, HealthCounts
 from indexing.names import RepositoryName
 
@@ -74,6 +80,20 @@ class InsightReader(Protocol):
 
         Filters of the query have no effect.
         """
+
+    async def list_transitions(
+        self, query: TransitionQuery, anchor: Anchor[TransitionKey], limit: int
+    ) -> Page[Transition]:
+        """Return one page of changes of health; an empty page for an unknown repository.
+
+        They are those of sequences, by `indexing.health.history`, and outlive executions. With
+        flaky detection off, changes between flaky and healthy are none.
+        """
+
+    async def list_transitions_of_test(
+        self, repository: RepositoryName, test_id: uuid.UUID
+    ) -> TestTransitions | None:
+        """Return the newest transitions of a test; `None` if it is unknown."""
 
     async def find_final_day(self) -> int:
         """Return the newest UTC day that retention has reached, counted from 1970."""

@@ -28,6 +28,8 @@ from mergewatch.client.bodies import (
     StreamedEvent,
     TestDetail,
     TestIdentity,
+    TestTransitions,
+    Transition,
 )
 from mergewatch.client.errors import (
     BrokenStreamError,
@@ -48,6 +50,7 @@ from mergewatch.client.filters import (
     StatsFilters,
     TestFilters,
     TestSelection,
+    TransitionFilters,
 )
 from mergewatch.client.lines import LineBuffer, LineTooLongError, MessageReader
 from mergewatch.client.links import next_query
@@ -170,6 +173,17 @@ class AsyncClient:
     def list_runs(self, repository: str, **filters: Unpack[RunFilters]) -> Rows[Run]:
         """Walk the CI jobs whose results arrived, newest first."""
         return self._rows(tests_path(repository, "runs"), "runs", filters)
+
+    def list_health_transitions(
+        self, repository: str, **filters: Unpack[TransitionFilters]
+    ) -> Rows[Transition]:
+        """Walk the changes of health of all tests, newest first."""
+        return self._rows(tests_path(repository, "health-transitions"), "transitions", filters)
+
+    async def get_test_transitions(self, repository: str, test_id: UUID | str) -> TestTransitions:
+        """Return the newest changes of the health of a test."""
+        path = tests_path(repository, "tests", test_id, "health-transitions")
+        return cast("TestTransitions", await self._get(path))
 
     async def get_stats(
         self, repository: str, stat: Stat, **filters: Unpack[StatsFilters]

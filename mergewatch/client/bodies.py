@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
+HealthStatus = Literal["healthy", "flaky", "broken", "unknown"]
+
 # The name of a series.
 Stat = Literal[
     "total_tests",
@@ -64,7 +66,7 @@ class TestDetail(TypedDict):
     repository: str
     test_name: str
     test_id: str
-    health_status: Literal["healthy", "flaky", "broken", "unknown"]
+    health_status: HealthStatus
     last_conclusion: Literal["passed", "failed", "skipped", "unknown"]
     failure_ratio: float
     flakiness_ratio: float
@@ -80,6 +82,27 @@ class TestDetail(TypedDict):
     test_programming_language: str | None
     test_filepath: str | None
     test_function_name: str | None
+
+
+class TestTransition(TypedDict):
+    at: str
+    pipeline_name: str
+    job_name: str
+    previous_health_status: HealthStatus
+    health_status: HealthStatus
+    exception_type: str | None
+    commit: str | None
+    pull_request: int | None
+
+
+class Transition(TestTransition):
+    test_id: str
+    test_name: str
+
+
+class TestTransitions(TypedDict):
+    transitions: list[TestTransition]
+    first_activity_at: str | None
 
 
 class SeriesBar(TypedDict):
@@ -283,7 +306,7 @@ class JobHealth(TypedDict):
 
     pipeline_name: str
     job_name: str
-    health_status: Literal["healthy", "flaky", "broken", "unknown"]
+    health_status: HealthStatus
     is_live: bool
     rule: str
     explanation: str
@@ -297,5 +320,5 @@ class JobHealth(TypedDict):
 class HealthReport(TypedDict):
     """Why a test is healthy, flaky or broken: its pipelines and jobs, worst first."""
 
-    health_status: Literal["healthy", "flaky", "broken", "unknown"]
+    health_status: HealthStatus
     jobs: list[JobHealth]

@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Literal, TypedDict
 from uuid import UUID
 
+HealthStatus = Literal["healthy", "flaky", "broken", "unknown"]
 Outcome = Literal["success", "failure", "pending", "neutral"]
 Conclusion = Literal["passed", "failed", "skipped"]
-HealthStatus = Literal["healthy", "flaky", "broken", "unknown"]
 Include = Literal["metrics", "total"]
 TestSort = Literal[
     "executions_count",
@@ -29,6 +29,14 @@ class PageSize(TypedDict, total=False):
     """The parameter of every list: the number of rows that one request returns."""
 
     per_page: int
+
+
+class TransitionFilters(PageSize, total=False):
+    """Without a range, the newest 30 days; `health_status` is what the health changed into."""
+
+    health_status: HealthStatus | Sequence[HealthStatus]
+    start: datetime | str
+    end: datetime | str
 
 
 class StatsFilters(TypedDict, total=False):

@@ -26,6 +26,8 @@ from mergewatch.client.bodies import (
     StreamedEvent,
     TestDetail,
     TestIdentity,
+    TestTransitions,
+    Transition,
 )
 from mergewatch.client.filters import (
     EventFilters,
@@ -40,6 +42,7 @@ from mergewatch.client.filters import (
     StatsFilters,
     TestFilters,
     TestSelection,
+    TransitionFilters,
 )
 from mergewatch.client.rows import Rows
 
@@ -154,6 +157,16 @@ class Client:
     def list_runs(self, repository: str, **filters: Unpack[RunFilters]) -> Iterator[Run]:
         """Walk the CI jobs whose results arrived, newest first."""
         return self._walk(self._client.list_runs(repository, **filters))
+
+    def list_health_transitions(
+        self, repository: str, **filters: Unpack[TransitionFilters]
+    ) -> Iterator[Transition]:
+        """Walk the changes of health of all tests, newest first."""
+        return self._walk(self._client.list_health_transitions(repository, **filters))
+
+    def get_test_transitions(self, repository: str, test_id: UUID | str) -> TestTransitions:
+        """Return the newest changes of the health of a test."""
+        return self._run(self._client.get_test_transitions(repository, test_id))
 
     def get_stats(self, repository: str, stat: Stat, **filters: Unpack[StatsFilters]) -> Series:
         """Return a figure about the tests of a repository, by UTC day."""

@@ -92,6 +92,8 @@ _KINDS_OF_LISTS: Final[Mapping[Operation, Kind]] = {
     Operation.QUARANTINES: Kind.QUARANTINES,
     Operation.EVENTS: Kind.EVENTS,
     Operation.STATS: Kind.TREND,
+    Operation.TRANSITIONS: Kind.TREND,
+    Operation.TEST_TRANSITIONS: Kind.TREND,
 }
 
 

@@ -21,6 +21,8 @@ class Operation(Enum):
     RUNS = "runs"
     TEST_HEALTH = "test-health"
     STATS = "stats"
+    TRANSITIONS = "health-transitions"
+    TEST_TRANSITIONS = "test-health-transitions"
     QUARANTINE_CHANGES = "quarantine-changes"
     SEND_EVENTS = "send-events"
     SEND_TRACES = "send-traces"

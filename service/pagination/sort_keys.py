@@ -17,6 +17,7 @@ from indexing.models.listed_runs import RunKey
 from indexing.models.paging import Page
 from indexing.models.quarantines import QuarantineChangeKey, QuarantineKey
 from indexing.models.tests import IdentityKey
+from indexing.models.transitions import TransitionKey
 from indexing.names import RepositoryName
 from indexing.timestamps import from_microseconds, to_microseconds
 from service.pagination.cursor import KEY_MAX_SIZE, Ends, KeyCodec
@@ -157,6 +158,7 @@ FAILURE_KEYS: Final[KeyCodec[FailureKey]] = _moment_keys(
 )
 EXECUTION_KEYS: Final = _moment_keys(ExecutionKey, lambda key: (key.finished_at, key.id))
 RUN_KEYS: Final = _moment_keys(RunKey, lambda key: (key.finished_at, key.id))
+TRANSITION_KEYS: Final = _moment_keys(TransitionKey, lambda key: (key.at, key.id))
 
 
 def pack_ends(page: Page[R], place_of: Callable[[R], K], codec: KeyCodec[K]) -> Ends[bytes]:

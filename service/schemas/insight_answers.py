@@ -155,3 +155,58 @@ class SeriesAnswer(Answer):
     stat = text(validate=OneOf([stat.value for stat in Stat]))
     value = Figure()
     value_over_time = fields.List(fields.Nested(SeriesBarAnswer), required=True)
+
+
+class TestTransitionAnswer(Answer):
+    """A change of the health of a test in one (pipeline, job)."""
+
+    __test__ = False
+
+    at = Moment(attribute="key.at")
+    pipeline_name = text()
+    job_name = text()
+    previous_health_status = text(
+        attribute="previous", validate=OneOf([status.value for status in HealthStatus])
+    )
+    health_status = text(
+        attribute="health", validate=OneOf([status.value for status in HealthStatus])
+    )
+    exception_type = text(allow_none=True)
+    commit = text(allow_none=True)
+    pull_request = fields.Integer(required=True, attribute="pull_number", allow_none=True)
+
+
+class TransitionAnswer(TestTransitionAnswer):
+    """The same with its test."""
+
+    test_id = fields.UUID(required=True)
+    test_name = text()
+
+    class Meta:
+        fields = (
+            "at",
+            "test_id",
+            "test_name",
+            "pipeline_name",
+            "job_name",
+            "previous_health_status",
+            "health_status",
+            "exception_type",
+            "commit",
+            "pull_request",
+        )
+
+
+class TransitionPageAnswer(PageAnswer):
+    """One page of the changes of health."""
+
+    transitions = fields.List(fields.Nested(TransitionAnswer), required=True, attribute="rows")
+
+
+class TestTransitionsAnswer(Answer):
+    """The newest changes of the health of a test."""
+
+    __test__ = False
+
+    transitions = fields.List(fields.Nested(TestTransitionAnswer), required=True)
+    first_activity_at = Moment(allow_none=True)

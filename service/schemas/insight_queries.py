@@ -10,6 +10,7 @@ from marshmallow import ValidationError, validates_schema
 
 from indexing.identifiers import MAX_INTEGER
 from indexing.models.executions import Conclusion
+from indexing.models.tests import HealthStatus
 from service.schemas.limits import MAX_RANGE_DAYS, MAX_REF_LENGTH, RANGE_DAYS
 from service.schemas.queries import (
     AnyOf,
@@ -91,3 +92,13 @@ class RunsQuery(PagedQuery):
     )
     pipeline_name = AnyOf(Text(), load_default=tuple, metadata=says("Only of these pipelines."))
     job_name = AnyOf(Text(), load_default=tuple, metadata=says("Only of these jobs."))
+
+
+class TransitionsQuery(RangeQuery):
+    """The filters of changes of health."""
+
+    health_status = AnyOf(
+        Choice(*(status.value for status in HealthStatus)),
+        load_default=tuple,
+        metadata=says("Only those into one of these."),
+    )

@@ -34,6 +34,9 @@ BODIES = {
     "ReportedVerdict": bodies.ReportedVerdict,
     "JobHealth": bodies.JobHealth,
     "HealthReport": bodies.HealthReport,
+    "TestTransition": bodies.TestTransition,
+    "Transition": bodies.Transition,
+    "TestTransitions": bodies.TestTransitions,
     "Series": bodies.Series,
     "SeriesBar": bodies.SeriesBar,
     "LineRefusal": bodies.LineRefusal,
@@ -48,6 +51,7 @@ LISTS = {
     "listRuns": filters.RunFilters,
     "listQuarantines": filters.QuarantineFilters,
     "listQuarantineChanges": filters.PageSize,
+    "listHealthTransitions": filters.TransitionFilters,
     "getStats": filters.StatsFilters,
 }
 # Parameters of every list: the client passes the cursor itself.

@@ -12,6 +12,12 @@ from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, List
 from indexing.models.listed_runs import ListedRun, RunKey, RunQuery
 from indexing.models.paging import Anchor, Page
 from indexing.models.tests import HealthStatus, TestQuery
+from indexing.models.transitions import (
+    TestTransitions,
+    Transition,
+    TransitionKey,
+    TransitionQuery,
+)
 from indexing.models.trends import DayQuery, DaySums, HealthCounts
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch import (
@@ -21,6 +27,7 @@ from indexing.store.elasticsearch import (
     listed_executions,
     listed_runs,
     quarantines,
+    transitions,
     trends,
 )
 from indexing.store.elasticsearch.cluster import Cluster
@@ -69,6 +76,16 @@ class ElasticsearchInsights(InsightReader):
 
     async def count_health(self, query: DayQuery) -> HealthCounts:
         return await trends.count_health(self._cluster, query)
+
+    async def list_transitions(
+        self, query: TransitionQuery, anchor: Anchor[TransitionKey], limit: int
+    ) -> Page[Transition]:
+        return await transitions.list_transitions(self._cluster, query, anchor, limit)
+
+    async def list_transitions_of_test(
+        self, repository: RepositoryName, test_id: uuid.UUID
+    ) -> TestTransitions | None:
+        return await transitions.list_of_test(self._cluster, repository, test_id)
 
     async def find_final_day(self) -> int:
         return (await self._cluster.control.read_retention()).final_day

@@ -52,15 +52,14 @@ def store_history(connection: sqlite3.Connection, test: int, history: History) -
     connection.execute("UPDATE tests SET history = ? WHERE id = ?", (new, test))
     before = set() if text is None else set(read_history(text).rows())
     after = set(history.rows())
-    identities: dict[Job, int] = {
-        (pipeline, job): identity
-        for identity, pipeline, job in connection.execute(
-            "SELECT id, pipeline_name, job_name FROM identities WHERE test = ?", (test,)
-        )
-    }
+    identities: dict[Job | None, tuple[int, bytes | None]] = {None: (WHOLE_TEST, None)}
+    for identity, identity_id, pipeline, job in connection.execute(
+        "SELECT id, identity_id, pipeline_name, job_name FROM identities WHERE test = ?", (test,)
+    ):
+        identities[pipeline, job] = (identity, identity_id)
 
     def place_of(row: Row) -> int:
-        return WHOLE_TEST if row.job is None else identities[row.job]
+        return identities[row.job][0]
 
     for row in before - after:
         table = "flaky_days" if row.health is None else "health_changes"
@@ -78,8 +77,17 @@ def store_history(connection: sqlite3.Connection, test: int, history: History) -
         else:
             connection.execute(
                 "INSERT INTO health_changes (test, identity, day, repository_id, at, previous,"
-                " health) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (test, place_of(row), row.day, repository, row.at, row.previous, row.health),
+                " health, identity_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    test,
+                    place_of(row),
+                    row.day,
+                    repository,
+                    row.at,
+                    row.previous,
+                    row.health,
+                    identities[row.job][1],
+                ),
             )
 
 

@@ -13,6 +13,12 @@ from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, List
 from indexing.models.listed_runs import ListedRun, RunKey, RunQuery
 from indexing.models.paging import Anchor, Page
 from indexing.models.tests import HealthStatus, TestQuery
+from indexing.models.transitions import (
+    TestTransitions,
+    Transition,
+    TransitionKey,
+    TransitionQuery,
+)
 from indexing.models.trends import DayQuery, DaySums, HealthCounts
 from indexing.names import RepositoryName
 from indexing.store.insights import InsightReader
@@ -23,6 +29,7 @@ from indexing.store.sqlite import (
     listed_executions,
     listed_runs,
     quarantines,
+    transitions,
     trends,
 )
 from indexing.store.sqlite.connections import Connections
@@ -83,6 +90,20 @@ class SqliteInsights(InsightReader):
 
     async def count_health(self, query: DayQuery) -> HealthCounts:
         return await self._connections.read(partial(trends.count_health, query=query))
+
+    async def list_transitions(
+        self, query: TransitionQuery, anchor: Anchor[TransitionKey], limit: int
+    ) -> Page[Transition]:
+        return await self._connections.read(
+            partial(transitions.list_transitions, query=query, anchor=anchor, limit=limit)
+        )
+
+    async def list_transitions_of_test(
+        self, repository: RepositoryName, test_id: uuid.UUID
+    ) -> TestTransitions | None:
+        return await self._connections.read(
+            partial(transitions.list_of_test, repository=repository, test_id=test_id)
+        )
 
     async def find_final_day(self) -> int:
         return await self._connections.read(read_final_until)

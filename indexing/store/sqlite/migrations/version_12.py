@@ -47,7 +47,7 @@ CREATE INDEX past_days_by_day ON past_days (day);
 ALTER TABLE tests ADD COLUMN history BLOB;
 
 -- Its changes: of an identity, or of the test as a whole where identity is 0. previous is null for
--- the first one.
+-- the first one. identity_id breaks ties in the order of lists.
 CREATE TABLE health_changes (
     test INTEGER NOT NULL REFERENCES tests (id),
     identity INTEGER NOT NULL,
@@ -56,11 +56,12 @@ CREATE TABLE health_changes (
     at INTEGER NOT NULL,
     previous TEXT,
     health TEXT NOT NULL,
+    identity_id BLOB,
     PRIMARY KEY (test, identity, day)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX health_of_tests ON health_changes (repository_id, day, previous, health)
     WHERE identity = 0;
-CREATE INDEX health_transitions ON health_changes (repository_id, at, test, identity)
+CREATE INDEX health_transitions ON health_changes (repository_id, at, identity_id)
     WHERE identity > 0 AND previous IS NOT NULL;
 
 -- Its days with flaky verdicts.

@@ -1,0 +1,74 @@
+"""Changes of health, of all tests and of one."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Final
+
+import orjson
+from aiohttp import web
+
+from indexing.models.paging import Anchor, Page
+from indexing.models.tests import HealthStatus
+from indexing.models.transitions import Transition, TransitionKey, TransitionQuery
+from service.cache.answers import Answer, make_answer
+from service.cache.reader import filters_of
+from service.context import CONTEXT, READER, REPOSITORY
+from service.handlers.list_endpoint import ListEndpoint, open_list, read_page
+from service.handlers.time_range import choose_range
+from service.handlers.without_parameters import find_ignored
+from service.http import problems
+from service.http.path_params import TEST_ID
+from service.middleware.response_cache import respond, respond_uncached
+from service.pagination.sort_keys import TRANSITION_KEYS
+from service.routes import LIST_TRANSITIONS
+from service.schemas.compiled import compile_encoder
+from service.schemas.insight_answers import TestTransitionsAnswer, TransitionPageAnswer
+
+TRANSITIONS: Final = ListEndpoint(LIST_TRANSITIONS, TRANSITION_KEYS)
+
+_encode_page: Final = compile_encoder(TransitionPageAnswer)
+_encode_test: Final = compile_encoder(TestTransitionsAnswer)
+_filters: Final = filters_of(TransitionQuery)
+
+
+async def list_transitions(request: web.Request) -> web.StreamResponse:
+    """GET /v1/ci/{owner}/repositories/{repository}/health-transitions."""
+    opened = open_list(request, TRANSITIONS)
+    parameters, reader = opened.parameters, opened.context.reader
+    window = opened.position.window or choose_range(parameters, opened.context.clock())
+    query = TransitionQuery(
+        opened.repository,
+        window.received_from,
+        window.received_to,
+        tuple(map(HealthStatus, parameters["health_status"])),
+    )
+
+    async def read(anchor: Anchor[TransitionKey], limit: int) -> Page[Transition]:
+        return await reader.list_transitions(query, anchor, limit)
+
+    async def read_answer() -> Answer:
+        return await read_page(opened, TRANSITIONS, read, _key_of, _encode_page)
+
+    key = opened.anchor.key
+    after = None if key is None else TRANSITION_KEYS.pack(key).hex()
+    place = [opened.anchor.backward, after, parameters["per_page"]]
+    canonical = orjson.dumps(["transitions", *_filters(query), *place])
+    answer = await request[READER].find_trend(opened.repository, canonical, read_answer)
+    links = opened.links(answer.ends, window)
+    return respond(request, answer, links, ignored=opened.query.ignored)
+
+
+async def list_of_test(request: web.Request) -> web.StreamResponse:
+    """GET /v1/ci/{owner}/repositories/{repository}/tests/{test_id}/health-transitions."""
+    test_id = uuid.UUID(request.match_info[TEST_ID.name])
+    reader = request.app[CONTEXT].reader
+    found = await reader.list_transitions_of_test(request[REPOSITORY], test_id)
+    if found is None:
+        raise problems.not_found("test")
+    answer = make_answer(_encode_test(found))
+    return respond_uncached(request, answer, ignored=find_ignored(request))
+
+
+def _key_of(row: Transition) -> TransitionKey:
+    return row.key

@@ -76,8 +76,10 @@ async def count_repository(cluster: Cluster, routing: str) -> None:
         size=_RUNS_AT_ONCE,
         routing=routing,
     ):
-        searchable = cluster.connection.refresh(cluster.layout.executions)
-        await count(cluster, routing, {bucket["key"]["run"] for bucket in buckets}, searchable)
+        runs = {bucket["key"]["run"] for bucket in buckets}
+        if runs:
+            searchable = cluster.connection.refresh(cluster.layout.executions)
+            await count(cluster, routing, runs, searchable)
 
 
 async def drop_before(cluster: Cluster, moment: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -77,6 +77,17 @@ class Requested:
     errors: tuple[FieldError, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class AccessCheck:
+    """Checks the access of a request again while its response goes on.
+
+    It is on a request whose access is not by the credential in its header. `run` raises a `Problem`
+    if the request would be refused now.
+    """
+
+    run: Callable[[web.Request], Awaitable[object]]
+
+
 CONTEXT: Final = web.AppKey("context", Context)
 LIFECYCLE: Final = web.AppKey("lifecycle", Lifecycle)
 
@@ -87,3 +98,4 @@ REQUESTED: Final = web.RequestKey("requested", Requested)
 PRINCIPAL: Final = web.RequestKey("principal", Principal)
 READER: Final = web.RequestKey("reader", CachedReader)
 REPOSITORY: Final = web.RequestKey("repository", RepositoryName)
+ACCESS_CHECK: Final = web.RequestKey("access_check", AccessCheck)

@@ -24,6 +24,7 @@ from service.routes import (
     CHANGE_ROUTES,
     EVENT_MEDIA_TYPES,
     INGEST_ROUTES,
+    LAST_EVENT_ID,
     READ_ROUTES,
     ListRoute,
     Route,
@@ -161,7 +162,7 @@ _IF_NONE_MATCH: Final[Mapping[str, Any]] = {
 
 _LAST_EVENT_ID: Final[Mapping[str, Any]] = {
     "in": "header",
-    "name": "Last-Event-ID",
+    "name": LAST_EVENT_ID,
     "required": False,
     "description": "The id of the last event that the client has: the stream goes on after it.",
     "schema": {"type": "string"},

@@ -48,6 +48,7 @@ EVENT_MEDIA_TYPES: Final = (NDJSON, "text/*")
 TRACE_MEDIA_TYPES: Final = (PROTOBUF, JSON)
 # https://html.spec.whatwg.org/multipage/iana.html#text/event-stream
 EVENT_STREAM_TYPE: Final = "text/event-stream"
+LAST_EVENT_ID: Final = "Last-Event-ID"
 
 
 _PARAMETER: Final = re.compile(r"\{(\w+)\}")

@@ -16,14 +16,14 @@ from aiohttp import web
 from indexing.errors import StoreError
 from indexing.identifiers import derive_repository_id
 from indexing.models.arrivals import ArrivalKey
-from service.context import CONTEXT, LIFECYCLE, PRINCIPAL, REPOSITORY
+from service.context import ACCESS_CHECK, CONTEXT, LIFECYCLE, PRINCIPAL, REPOSITORY, AccessCheck
 from service.handlers.without_parameters import find_ignored
 from service.http import problems
 from service.http.problems import Problem
 from service.middleware.authentication import authenticate
 from service.middleware.authorization import authorize
 from service.middleware.response_cache import headers_of
-from service.routes import EVENT_STREAM_TYPE, STREAM_EVENTS
+from service.routes import EVENT_STREAM_TYPE, LAST_EVENT_ID, STREAM_EVENTS
 from service.streaming.event_ids import SALT_SIZE
 from service.streaming.hub import (
     EVENTS_AT_ONCE,
@@ -34,8 +34,6 @@ from service.streaming.hub import (
 )
 from service.streaming.limits import StreamLimit
 from service.streaming.response import BrokenStreamError, StreamedResponse
-
-LAST_EVENT_ID: Final = "Last-Event-ID"
 
 # A stream has little in memory, but every event is sent to each.
 STREAMS_OF_ONE: Final = 1_000
@@ -91,7 +89,9 @@ async def _allow(_request: web.Request) -> web.StreamResponse:
 
 
 # The checks that the request has passed; they raise a `Problem` if it would not pass them now.
-_check_access: Final = authenticate(STREAM_EVENTS, counted=False)(authorize(STREAM_EVENTS)(_allow))
+_BY_CREDENTIAL: Final = AccessCheck(
+    authenticate(STREAM_EVENTS, counted=False)(authorize(STREAM_EVENTS)(_allow))
+)
 
 
 class _Stream:
@@ -103,6 +103,7 @@ class _Stream:
         self._repository = request[REPOSITORY]
         self._lifecycle = request.app[LIFECYCLE]
         self._hub = request.app[ARRIVALS]
+        self._access_check = request.get(ACCESS_CHECK, _BY_CREDENTIAL)
         self._checked_at = self._tried_at = time.monotonic()
 
     async def run(self, position: ArrivalKey) -> AsyncGenerator[bytes, None]:
@@ -155,7 +156,7 @@ class _Stream:
             return True
         self._tried_at = now
         try:
-            await _check_access(self._request)
+            await self._access_check.run(self._request)
         except Problem as problem:
             if problem.status < 500:
                 return False

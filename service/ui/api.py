@@ -7,24 +7,26 @@ API with the same key would, because the same handlers answer it.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
 import orjson
 from aiohttp import web
-from multidict import MultiMapping
+from multidict import CIMultiDict, MultiMapping
 from yarl import URL
 
 from service.auth.principal import Principal
+from service.context import ACCESS_CHECK, AccessCheck
+from service.http import problems
 from service.http.operations import Operation
 from service.http.problems import Problem
 from service.http.raw_response import RawResponse
 from service.middleware.authentication import admit
 from service.middleware.authorization import authorize
 from service.middleware.layer import RouteHandler
-from service.routes import Route
+from service.routes import LAST_EVENT_ID, Route
 
 # A change with its body, which comes of a form.
 Change = Callable[[web.Request, Any], Awaitable[web.StreamResponse]]
@@ -84,6 +86,31 @@ class Api:
         """The response of a read, which may have been sent already if it is a stream."""
         return await self._call(route, path, query, accept, self._handlers.reads[route.operation])
 
+    async def follow(
+        self,
+        route: Route,
+        path: Mapping[str, str],
+        find_principal: Callable[[], Awaitable[Principal | None]],
+    ) -> web.StreamResponse:
+        """The response of a stream without an end, which goes on after the last event received.
+
+        It ends soon after `find_principal` gives nobody, or somebody who may not follow it.
+        """
+        handler, admitted = self._handlers.reads[route.operation], authorize(route)(_allow)
+
+        async def check(request: web.Request) -> None:
+            principal = await find_principal()
+            if principal is None:
+                raise problems.forbidden()
+            await admit(request, route, principal)
+            await admitted(request)
+
+        async def run(request: web.Request) -> web.StreamResponse:
+            request[ACCESS_CHECK] = AccessCheck(check)
+            return await handler(request)
+
+        return await self._call(route, path, "", "*/*", run, (LAST_EVENT_ID,))
+
     async def change(self, route: Route, path: Mapping[str, str], value: Any = None) -> Any:
         """Change something; gives the decoded answer, or None where there is none.
 
@@ -106,9 +133,13 @@ class Api:
         query: str,
         accept: str,
         handler: RouteHandler,
+        passed: Sequence[str] = (),
     ) -> web.StreamResponse:
         target = route.url.format(**{name: quote(text, safe="") for name, text in path.items()})
-        headers = {"Host": self._request.headers.get("Host", ""), "Accept": accept}
+        sent = self._request.headers
+        headers = CIMultiDict({"Host": sent.get("Host", ""), "Accept": accept})
+        for name in passed:
+            headers.extend((name, value) for value in sent.getall(name, ()))
         asked = self._request.clone(
             method=route.method.upper(),
             rel_url=URL(f"{target}?{query}" if query else target, encoded=True),
@@ -120,6 +151,10 @@ class Api:
         asked._match_info = found  # noqa: SLF001
         await admit(asked, route, self._principal)
         return await authorize(route)(handler)(asked)
+
+
+async def _allow(_request: web.Request) -> web.StreamResponse:
+    return web.Response()
 
 
 def fields_of(response: web.StreamResponse) -> MultiMapping[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -64,6 +64,7 @@ def _environment() -> Environment:
         brief=formats.show_briefly,
         duration=formats.show_duration,
         exactly=formats.show_exactly,
+        lines=partial(formats.show_text, lines=True),
         moment=formats.read_moment,
         number=formats.show_number,
         ratio=formats.show_ratio,

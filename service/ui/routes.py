@@ -11,7 +11,7 @@ from service.middleware.layer import RouteHandler
 from service.ui.assets import send_asset
 from service.ui.guard import open_page, signed_in_page
 from service.ui.links import SIGN_IN
-from service.ui.pages import quarantines, repositories, sign_in, test, tests, unknown
+from service.ui.pages import events, quarantines, repositories, sign_in, test, tests, unknown
 
 # In a path of the dashboard; what is wrong with them is reported by the API.
 _REPOSITORY: Final = UI_PREFIX + "{owner}/{repository}"
@@ -41,6 +41,10 @@ PAGES: Final = (
     PageRoute("POST", _TEST + "/quarantine", signed_in_page(test.quarantine)),
     PageRoute("GET", _REPOSITORY + "/quarantines", signed_in_page(quarantines.show)),
     PageRoute("POST", _REPOSITORY + "/quarantines/end", signed_in_page(quarantines.end)),
+    PageRoute("GET", _REPOSITORY + "/events", signed_in_page(events.show)),
+    PageRoute("GET", _REPOSITORY + "/events/stream", signed_in_page(events.follow)),
+    PageRoute("GET", _REPOSITORY + "/events.csv", signed_in_page(events.export_csv)),
+    PageRoute("GET", _REPOSITORY + "/events.ndjson", signed_in_page(events.export_lines)),
     PageRoute("GET", UI_PREFIX + "{rest:.*}", open_page(unknown.show)),
 )
 

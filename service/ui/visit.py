@@ -64,9 +64,19 @@ class Visit:
         reader = await self.request.app[CONTEXT].readers.open(Operation.TEST, None, None)
         key = await reader.get_key(key_id)
         try:
-            return None if key is None else make_principal(key, self.now)
+            return None if key is None else make_principal(key, self._read_clock())
         except Problem:
             return None
+
+    async def find_present_principal(self) -> Principal | None:
+        """Who is signed in at this moment, for what goes on after the request was answered."""
+        session = self.session
+        if session is None or session.ends_at <= self._read_clock():
+            return None
+        return await self.find_principal(session.key_id)
+
+    def _read_clock(self) -> datetime:
+        return self.request.app[CONTEXT].clock()
 
     def open_api(self, principal: Principal) -> Api:
         """The API as that principal sees it."""

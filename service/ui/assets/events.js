@@ -1,0 +1,251 @@
+// The event log: a range of the histogram, keys in the list, and what arrives meanwhile.
+"use strict";
+
+(() => {
+  const bars = document.getElementById("bars");
+  if (bars !== null) {
+    const links = [...bars.querySelectorAll("a")];
+    const brush = document.getElementById("brush");
+    const said = document.getElementById("brush-said");
+    const before = [brush.getAttribute("x"), brush.getAttribute("width")];
+    let first = null;
+    let last = null;
+
+    // One stop for the tab key; the arrows lead on.
+    const rest = () => links.findLast((link) => link.querySelector(".in") !== null) ?? links.at(-1);
+    for (const link of links) link.setAttribute("tabindex", "-1");
+    rest().setAttribute("tabindex", "0");
+
+    const bounds = () => [Math.min(first, last), Math.max(first, last)];
+
+    const draw = () => {
+      const [from, to] = bounds();
+      const start = links[from].querySelector(".slot");
+      const end = links[to].querySelector(".slot");
+      const x = Number(start.getAttribute("x"));
+      const right = Number(end.getAttribute("x")) + Number(end.getAttribute("width"));
+      brush.setAttribute("x", String(x));
+      brush.setAttribute("width", String(right - x));
+      const label = (link) => link.getAttribute("aria-label");
+      said.textContent = `${label(links[from]).split(" to ")[0]} to ${
+        label(links[to]).split(" to ")[1].split(": ")[0]
+      }, ${to - from + 1} bars; Enter shows them`;
+    };
+
+    const giveUp = () => {
+      first = last = null;
+      brush.setAttribute("x", before[0]);
+      brush.setAttribute("width", before[1]);
+      said.textContent = "";
+    };
+
+    const choose = () => {
+      const [from, to] = bounds();
+      const target = new URL(links[from].getAttribute("href"), location.href);
+      const end = new URL(links[to].getAttribute("href"), location.href);
+      target.searchParams.set("received_to", end.searchParams.get("received_to"));
+      location.assign(target);
+    };
+
+    const at = (event) => {
+      const box = bars.getBoundingClientRect();
+      const part = (event.clientX - box.left) / box.width;
+      return Math.min(links.length - 1, Math.max(0, Math.floor(part * links.length)));
+    };
+
+    bars.addEventListener("dragstart", (event) => event.preventDefault());
+    bars.addEventListener("pointerdown", (event) => {
+      if (event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey) return;
+      first = last = at(event);
+      const move = (moved) => {
+        if (first === null) return;
+        last = at(moved);
+        if (last !== first) draw();
+      };
+      const end = () => {
+        document.removeEventListener("pointermove", move);
+        // A single bar is a link already.
+        if (first !== null && last !== first) choose();
+        else if (first !== null) giveUp();
+      };
+      document.addEventListener("pointermove", move);
+      document.addEventListener("pointerup", end, { once: true });
+      document.addEventListener(
+        "pointercancel",
+        () => {
+          document.removeEventListener("pointermove", move);
+          document.removeEventListener("pointerup", end);
+          giveUp();
+        },
+        { once: true },
+      );
+    });
+
+    bars.addEventListener("keydown", (event) => {
+      const number = links.indexOf(event.target);
+      if (number < 0) return;
+      const steps = { ArrowLeft: -1, ArrowRight: 1, Home: -links.length, End: links.length };
+      if (event.key in steps) {
+        event.preventDefault();
+        const next = Math.min(links.length - 1, Math.max(0, number + steps[event.key]));
+        event.target.setAttribute("tabindex", "-1");
+        links[next].setAttribute("tabindex", "0");
+        links[next].focus();
+        if (event.shiftKey) {
+          first ??= number;
+          last = next;
+          draw();
+        } else {
+          giveUp();
+        }
+      } else if (event.key === "Enter" && first !== null) {
+        event.preventDefault();
+        choose();
+      }
+    });
+
+    document.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape") return;
+      if (first !== null) giveUp();
+      else if (bars.contains(event.target)) document.getElementById("whole")?.click();
+    });
+  }
+
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
+    if (!event.target.matches("#results .toggle")) return;
+    const rows = [...document.querySelectorAll("#results .toggle")];
+    const next = rows[rows.indexOf(event.target) + (event.key === "ArrowDown" ? 1 : -1)];
+    if (next === undefined) return;
+    event.preventDefault();
+    next.focus();
+  });
+
+  const live = document.getElementById("live");
+  if (live === null) return;
+  const pause = document.getElementById("pause");
+  const arrived = document.getElementById("arrived");
+  // The rows come from the server, which filters and escapes them; this is how often they may.
+  const SHORTEST = 2_000;
+  const LONGEST = 60_000;
+  const types = live.dataset.types.split(" ").filter(Boolean);
+  const pulls = live.dataset.pulls.split(" ").filter(Boolean);
+  let source = null;
+  let waiting = 0;
+  let timer = null;
+  let delay = SHORTEST;
+
+  const say = (state, text) => {
+    live.className = `live ${state}`;
+    live.textContent = text;
+  };
+
+  // Nobody's place is lost: rows that somebody reads are not moved away.
+  const isRead = () => {
+    const results = document.getElementById("results");
+    return (
+      document.hidden ||
+      results.contains(document.activeElement) ||
+      results.querySelector("details[open]") !== null ||
+      results.getBoundingClientRect().top < 0
+    );
+  };
+
+  const offer = () => {
+    arrived.hidden = waiting === 0;
+    if (waiting === 0) return;
+    const button = arrived.querySelector("button") ?? document.createElement("button");
+    button.type = "button";
+    button.className = "button tiny";
+    button.textContent = waiting === 1 ? "Show 1 new event" : `Show ${waiting} new events`;
+    button.onclick = () => load();
+    if (button.parentElement === null) arrived.append(button);
+  };
+
+  const swap = (text) => {
+    const old = document.getElementById("results");
+    const known = new Set([...old.querySelectorAll("tr.entry")].map((row) => row.id));
+    const opened = [...old.querySelectorAll("tr.entry:has(details[open])")].map((row) => row.id);
+    const holder = document.createElement("template");
+    holder.innerHTML = text;
+    const fresh = holder.content.querySelector("#results");
+    if (fresh === null) return;
+    for (const row of fresh.querySelectorAll("tr.entry")) {
+      if (!known.has(row.id)) row.classList.add("new");
+      if (opened.includes(row.id)) row.querySelector("details").open = true;
+    }
+    old.replaceWith(fresh);
+  };
+
+  const load = async () => {
+    clearTimeout(timer);
+    timer = null;
+    const counted = waiting;
+    try {
+      const answer = await fetch(location.href, { headers: { "HX-Request": "true" } });
+      if (answer.status === 204) return stop("lost", "Signed out");
+      if (!answer.ok) throw new Error(String(answer.status));
+      swap(await answer.text());
+      waiting -= counted;
+      delay = SHORTEST;
+    } catch {
+      delay = Math.min(LONGEST, delay * 2);
+    }
+    offer();
+    if (waiting > 0) schedule();
+  };
+
+  const schedule = () => {
+    if (timer !== null || source === null) return;
+    // People who look at the same log do not all ask at the same moment.
+    const wait = delay * (0.75 + Math.random() / 2);
+    timer = setTimeout(() => {
+      timer = null;
+      if (isRead()) offer();
+      else load();
+    }, wait);
+  };
+
+  const hear = (event) => {
+    if (pulls.length > 0) {
+      const pull = String(JSON.parse(event.data).pull_request);
+      if (!pulls.includes(pull)) return;
+    }
+    waiting += 1;
+    schedule();
+  };
+
+  const stop = (state, text) => {
+    source?.close();
+    source = null;
+    clearTimeout(timer);
+    timer = null;
+    say(state, text);
+    pause.textContent = "Resume";
+  };
+
+  const start = () => {
+    source = new EventSource(live.dataset.stream);
+    pause.textContent = "Pause";
+    say("lost", "Connecting");
+    source.onopen = () => say("", "Live");
+    source.onerror = () => {
+      if (source?.readyState === EventSource.CLOSED) stop("lost", "Not live: reload the page");
+      else say("lost", "Connection lost");
+    };
+    for (const type of types) source.addEventListener(type, hear);
+  };
+
+  pause.addEventListener("click", () => {
+    if (source !== null) return stop("paused", "Paused");
+    start();
+    // What came meanwhile.
+    load();
+  });
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden && waiting > 0) schedule();
+  });
+  addEventListener("pagehide", () => source?.close());
+  live.hidden = pause.hidden = false;
+  start();
+})();

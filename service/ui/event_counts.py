@@ -1,0 +1,210 @@
+"""Counts of the event log as a page shows them: bars, and values to filter by. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any, Final
+
+from indexing.models.events import MAX_TRIGGER_LENGTH
+from indexing.timestamps import format_timestamp, parse_timestamp
+from service.ui.event_view import FROM, TO, EventView
+from service.ui.queries import values_of
+
+WIDTH: Final = 1_040
+HEIGHT: Final = 72
+_GAP: Final = 0.16
+_LEAST_HEIGHT: Final = 2.0
+_TICKS: Final = 5
+_UNITS: Final = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
+
+# Each facet: its member of the answer, its filter, its title, and how many values show at once.
+_FACETS: Final = (
+    ("by_outcome", "outcome", "Outcome", 4),
+    ("by_event_type", "event_type", "Type", 10),
+    ("by_trigger", "trigger", "Trigger", 6),
+    ("by_pull_request", "pull_request", "Pull request", 6),
+)
+# The rest is found by typing.
+_MORE: Final = 30
+_MAX_CHOSEN: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One bar of the histogram; `query` is that of its view, `slot` its place to be pointed at."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    slot: tuple[float, float]
+    label: str
+    query: str
+    is_inside: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """The bars, oldest first; `brush` is the chosen part as start and width."""
+
+    bars: Sequence[Bar]
+    most: int
+    total: int
+    size: str
+    ticks: Sequence[str]
+    brush: tuple[float, float] | None
+
+
+@dataclass(frozen=True, slots=True)
+class FacetValue:
+    """A value with its count. `toggle` and `leave_out` are query strings, None if unfilterable."""
+
+    value: str
+    count: int
+    share: int
+    is_chosen: bool
+    is_left_out: bool
+    toggle: str | None
+    leave_out: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Facet:
+    """The values of one field, the most frequent first."""
+
+    field: str
+    title: str
+    shown: Sequence[FacetValue]
+    more: Sequence[FacetValue]
+
+
+def draw_histogram(
+    counts: Mapping[str, Any], view: EventView, asked: Mapping[str, str]
+) -> Histogram:
+    """The histogram of an answer; `asked` is the range that was counted, by parameter."""
+    found = counts["histogram"]
+    most = max((each["count"] for each in found), default=0)
+    step = WIDTH / max(1, len(found))
+    starts = [parse_timestamp(each["start"]) for each in found]
+    ends = [parse_timestamp(each["end"]) for each in found]
+    around = view.around or _around(asked, starts, ends)
+    chosen = _chosen_part(view)
+    bars = []
+    for number, each in enumerate(found):
+        height = 0.0
+        if each["count"]:
+            height = max(_LEAST_HEIGHT, each["count"] / most * HEIGHT)
+        start, end = starts[number], ends[number]
+        target = view.with_range(format_timestamp(start), format_timestamp(end), around)
+        bars.append(
+            Bar(
+                round((number + _GAP / 2) * step, 1),
+                round(HEIGHT - height, 1),
+                round(step * (1 - _GAP), 1),
+                round(height, 1),
+                (round(number * step, 1), round(step, 1)),
+                f"{_say(start)} to {_say(end)}: {each['count']:,}",
+                target.query(),
+                chosen is not None and chosen[0] < end and start < chosen[1],
+            )
+        )
+    inside = [number for number, bar in enumerate(bars) if bar.is_inside]
+    brush = None
+    if inside:
+        brush = (round(inside[0] * step, 1), round((inside[-1] + 1 - inside[0]) * step, 1))
+    return Histogram(
+        bars,
+        most,
+        counts["total"],
+        _name_size(counts["interval_size_seconds"]),
+        _list_ticks(starts, ends),
+        brush,
+    )
+
+
+def list_facets(counts: Mapping[str, Any], view: EventView) -> list[Facet]:
+    """The facets of an answer, with what is filtered by even where nothing has it."""
+    return [
+        _make_facet(counts[member], field, title, shown, view)
+        for member, field, title, shown in _FACETS
+    ]
+
+
+def _make_facet(
+    found: Sequence[Mapping[str, Any]], field: str, title: str, shown: int, view: EventView
+) -> Facet:
+    counts = {str(each["value"]): int(each["count"]) for each in found}
+    named = [*values_of(view.filters, field), *values_of(view.filters, f"not_{field}")]
+    for value in named[:_MAX_CHOSEN]:
+        counts.setdefault(value, 0)
+    most = max(counts.values(), default=0)
+    values = [_make_value(field, value, count, most, view) for value, count in counts.items()]
+    # What is filtered by is never hidden.
+    used = [each for each in values if each.is_chosen or each.is_left_out]
+    others = [each for each in values if not (each.is_chosen or each.is_left_out)]
+    at = max(0, shown - len(used))
+    first = [each for each in values if each in used or each in others[:at]]
+    return Facet(field, title, first, others[at : at + _MORE])
+
+
+def _make_value(field: str, value: str, count: int, most: int, view: EventView) -> FacetValue:
+    can_filter = 0 < len(value) <= MAX_TRIGGER_LENGTH
+    return FacetValue(
+        value,
+        count,
+        math.ceil(count / most * 100) if most else 0,
+        view.has(field, value),
+        view.has(f"not_{field}", value),
+        view.toggle(field, value).query() if can_filter else None,
+        view.toggle(f"not_{field}", value).query() if can_filter else None,
+    )
+
+
+def _around(
+    asked: Mapping[str, str], starts: Sequence[datetime], ends: Sequence[datetime]
+) -> tuple[str, str] | None:
+    """The range that was counted, for the histogram of a part of it."""
+    if not starts:
+        return None
+    return (
+        asked.get(FROM) or format_timestamp(starts[0]),
+        asked.get(TO) or format_timestamp(ends[-1]),
+    )
+
+
+def _chosen_part(view: EventView) -> tuple[datetime, datetime] | None:
+    if view.around is None:
+        return None
+    # The API has checked both before this is drawn.
+    end = parse_timestamp(view.received_to or view.around[1])
+    start = view.received_from
+    return (parse_timestamp(start) if start else end - timedelta(days=1)), end
+
+
+def _list_ticks(starts: Sequence[datetime], ends: Sequence[datetime]) -> list[str]:
+    """Moments for the axis, evenly apart; the date where it is another than that before."""
+    if not starts:
+        return []
+    first, span = starts[0], ends[-1] - starts[0]
+    moments = [first + span * number / (_TICKS - 1) for number in range(_TICKS)]
+    texts = [_say(first)]
+    for before, moment in pairwise(moments):
+        is_new = before.date() != moment.date()
+        texts.append(_say(moment) if is_new else f"{moment:%H:%M}")
+    return texts
+
+
+def _say(moment: datetime) -> str:
+    return f"{moment.day} {moment:%b, %H:%M}"
+
+
+def _name_size(seconds: float) -> str:
+    for size, unit in _UNITS:
+        if seconds >= size and seconds % size == 0:
+            number = int(seconds // size)
+            return unit if number == 1 else f"{number} {unit}s"
+    return f"{seconds:g} seconds"

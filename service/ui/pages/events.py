@@ -1,0 +1,198 @@
+"""The event log: what happened, when, and to which pull request. Its URL is the saved view."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any, Final
+
+from aiohttp import web
+
+from indexing.errors import StoreUnavailableError
+from indexing.events.catalogue import CATALOGUE
+from indexing.events.outcomes import decide_outcome
+from indexing.timestamps import parse_timestamp
+from service.auth.principal import Principal
+from service.http.accept import CSV, NDJSON
+from service.http.problems import Problem
+from service.routes import AGGREGATE_EVENTS, LIST_EVENTS, STREAM_EVENTS
+from service.ui.api import Api
+from service.ui.event_counts import draw_histogram, list_facets
+from service.ui.event_view import DEFAULT_LAST, LASTS, OPEN, EventView, show_moment
+from service.ui.queries import Pairs, first_of, page_links, values_of, write_pairs
+from service.ui.trees import Budget, Node, draw_tree, preview
+from service.ui.visit import Visit
+
+PER_PAGE: Final = 50
+# A count is worth waiting for, but the rows are worth more.
+_COUNT_SECONDS: Final = 1.2
+# What all rows of a page draw of their metadata, and what one of them does: 50 rows of the largest
+# metadata have 3 MB. The row that the URL names is drawn to the end.
+_PAGE_CHARACTERS: Final = 60_000
+_ROW_CHARACTERS: Final = 4_000
+_ROW_NODES: Final = 100
+_OPEN_CHARACTERS: Final = 150_000
+_OPEN_NODES: Final = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """One event as a row; `pull_query` is the view of its pull request, `full_query` of itself."""
+
+    event: Mapping[str, Any]
+    at: datetime
+    outcome: str
+    preview: Sequence[tuple[str, str]]
+    tree: Sequence[Node]
+    is_cut: bool
+    is_open: bool
+    pull_query: str | None
+    full_query: str
+
+    @property
+    def day(self) -> date:
+        """The day in UTC, which rows are grouped by."""
+        return self.at.date()
+
+
+async def show(visit: Visit, principal: Principal) -> web.StreamResponse:
+    """GET /ui/{owner}/{repository}/events; of a script, its rows alone."""
+    view = EventView.read(visit.request.rel_url.raw_query_string)
+    api = visit.open_api(principal)
+    asked = view.ask(visit.now)
+    paging = [("per_page", str(PER_PAGE))] + ([("cursor", view.cursor)] if view.cursor else [])
+    path = visit.repository_path
+    answer = await api.get(LIST_EVENTS, path, write_pairs([*asked, *paging]))
+    walk = view.walk(asked)
+    rows = _make_rows(answer.value["events"], view, walk)
+    values: dict[str, Any] = {
+        "tab": "events",
+        "rows": rows,
+        "view": view,
+        "links": page_links(answer.links, walk),
+        "is_filtered": bool(view.filters),
+        "types": _followed_types(view),
+    }
+    if visit.is_fragment:
+        return await visit.show("events_part.html", **values)
+    # After the rows: what is wrong with the filters was told by them.
+    counts, around = await _count_all(api, path, view, visit.now)
+    query = view.query()
+    return await visit.show(
+        "events.html",
+        **values,
+        query=query,
+        total=None if counts is None else counts["total"],
+        facets=None if counts is None else list_facets(counts, view),
+        histogram=None if around is None else draw_histogram(around, view, dict(walk)),
+        whole=_range_query(view),
+        zoom=view.with_range(view.received_from, view.received_to).query(),
+        lasts=[
+            (text, view.with_last(last).query(), last == view.last)
+            for last, (text, _) in LASTS.items()
+        ],
+        pulls=values_of(view.filters, "pull_request"),
+        base_ref=first_of(view.filters, "base_ref"),
+        start=show_moment(view.received_from),
+        end=show_moment(view.received_to),
+        kept=_kept_by_form(view),
+    )
+
+
+async def export_csv(visit: Visit, principal: Principal) -> web.StreamResponse:
+    """GET /ui/{owner}/{repository}/events.csv: all events of the view."""
+    return await _export(visit, principal, CSV)
+
+
+async def export_lines(visit: Visit, principal: Principal) -> web.StreamResponse:
+    """GET /ui/{owner}/{repository}/events.ndjson."""
+    return await _export(visit, principal, NDJSON)
+
+
+async def follow(visit: Visit, principal: Principal) -> web.StreamResponse:
+    """GET /ui/{owner}/{repository}/events/stream: the stream of the API, for this session."""
+    api = visit.open_api(principal)
+    return await api.follow(STREAM_EVENTS, visit.repository_path, visit.find_present_principal)
+
+
+async def _export(visit: Visit, principal: Principal, kind: str) -> web.StreamResponse:
+    view = EventView.read(visit.request.rel_url.raw_query_string)
+    asked = write_pairs(view.ask(visit.now))
+    return await visit.open_api(principal).open(LIST_EVENTS, visit.repository_path, asked, kind)
+
+
+async def _count_all(
+    api: Api, path: Mapping[str, str], view: EventView, now: datetime
+) -> tuple[Any, Any]:
+    """The counts of the view and those of the histogram; None for what takes too long."""
+    of_view = _count(api, path, view.ask(now))
+    if view.around is None:
+        counts = await of_view
+        return counts, counts
+    counts, around = await asyncio.gather(of_view, _count(api, path, view.ask_around(now)))
+    return counts, around
+
+
+async def _count(api: Api, path: Mapping[str, str], asked: Pairs) -> Any:
+    try:
+        async with asyncio.timeout(_COUNT_SECONDS):
+            return (await api.get(AGGREGATE_EVENTS, path, write_pairs(asked))).value
+    except (TimeoutError, StoreUnavailableError):
+        return None
+    except Problem as problem:
+        # A range around the view may be anything that somebody wrote into a link.
+        if problem.status not in (422, 503):
+            raise
+        return None
+
+
+def _make_rows(events: Sequence[dict[str, Any]], view: EventView, walk: Pairs) -> list[EventRow]:
+    left = _PAGE_CHARACTERS
+    rows = []
+    here = [*walk, *([("cursor", view.cursor)] if view.cursor else [])]
+    for event in events:
+        metadata = event["metadata"]
+        is_open = str(event["id"]) == view.opened
+        budget = Budget(_ROW_NODES, min(left, _ROW_CHARACTERS))
+        if is_open:
+            budget = Budget(_OPEN_NODES, _OPEN_CHARACTERS)
+        before = budget.characters
+        tree = draw_tree(metadata, budget)
+        left -= 0 if is_open else before - budget.characters
+        pull = event["pull_request"]
+        declared = CATALOGUE.get(event["type"])
+        rows.append(
+            EventRow(
+                event,
+                parse_timestamp(event["received_at"]),
+                "neutral" if declared is None else decide_outcome(declared.outcome, metadata).value,
+                preview(metadata),
+                tree,
+                budget.is_spent,
+                is_open,
+                None if pull is None else view.only_pull(pull).query(),
+                write_pairs([*here, (OPEN, str(event["id"]))]),
+            )
+        )
+    return rows
+
+
+def _followed_types(view: EventView) -> list[str]:
+    """The types that a script listens for; the server filters by the rest."""
+    chosen = values_of(view.filters, "event_type") or sorted(CATALOGUE)
+    left_out = values_of(view.filters, "not_event_type")
+    return [each for each in chosen if each not in left_out]
+
+
+def _range_query(view: EventView) -> str | None:
+    """The view without the part of it that was chosen."""
+    return None if view.around is None else view.with_range(*view.around).query()
+
+
+def _kept_by_form(view: EventView) -> Pairs:
+    """The filters that the form passes on without showing them."""
+    shown = ("pull_request", "base_ref")
+    kept = [(name, value) for name, value in view.filters if name not in shown]
+    return kept if view.last in ("", DEFAULT_LAST) else [*kept, ("last", view.last)]

@@ -1,0 +1,104 @@
+"""A JSON value as a tree to read, within bounds: whatever it holds, it comes out as text. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from service.ui.formats import show_briefly, show_text
+
+# Deeper than this a value is written as JSON: at some depth a screen is too narrow.
+MAX_DEPTH: Final = 10
+_LONG_KEY: Final = 200
+_LONG_URL: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One line of a tree: a `text`, or what is below it. `kind` is text, null, link or group."""
+
+    key: str
+    kind: str
+    text: str
+    children: Sequence[Node] = ()
+
+
+@dataclass(slots=True)
+class Budget:
+    """What may still be drawn; `is_spent` as soon as something was left out."""
+
+    nodes: int
+    characters: int
+    is_spent: bool = False
+
+    def take(self, text: str) -> str | None:
+        """The text as far as there is room; None where there is none."""
+        if self.nodes <= 0 or self.characters <= 0:
+            self.is_spent = True
+            return None
+        self.nodes -= 1
+        # A character that does not show takes up to ten.
+        if len(text) > self.characters:
+            self.is_spent = True
+            text = f"{text[: self.characters]}…"
+        shown = show_text(text)
+        self.characters -= len(shown)
+        return shown
+
+
+def draw_tree(value: Any, budget: Budget, depth: int = 0) -> list[Node]:
+    """The members of an object or a list."""
+    nodes = []
+    for key, member in _members(value):
+        name = show_briefly(key, _LONG_KEY)
+        if isinstance(member, dict | list) and member and depth < MAX_DEPTH:
+            if budget.take(key[:_LONG_KEY]) is None:
+                break
+            children = draw_tree(member, budget, depth + 1)
+            nodes.append(Node(name, "group", _size_of(member), children))
+            continue
+        taken = budget.take(_text_of(member))
+        if taken is None:
+            break
+        nodes.append(Node(name, _kind_of(member, taken), taken))
+    return nodes
+
+
+def preview(value: Mapping[str, Any], members: int = 6, length: int = 60) -> list[tuple[str, str]]:
+    """The first members that have a value in one line: name and text."""
+    found = []
+    for key, member in value.items():
+        if member is None or isinstance(member, dict | list):
+            continue
+        found.append((show_briefly(key, length), show_briefly(_text_of(member), length)))
+        if len(found) == members:
+            break
+    return found
+
+
+def _members(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        yield from value.items()
+    else:
+        yield from ((str(number), member) for number, member in enumerate(value))
+
+
+def _size_of(value: Mapping[str, Any] | Sequence[Any]) -> str:
+    noun = "field" if isinstance(value, dict) else "item"
+    return f"{len(value):,} {noun}{'' if len(value) == 1 else 's'}"
+
+
+def _text_of(value: Any) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+def _kind_of(value: Any, shown: str) -> str:
+    if value is None:
+        return "null"
+    # Only what is shown as it is: a link that says one thing must not lead to another.
+    if value == shown and shown.startswith(("https://", "http://")):
+        return "link" if len(shown) <= _LONG_URL and " " not in shown else "text"
+    return "text"

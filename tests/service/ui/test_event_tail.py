@@ -1,0 +1,120 @@
+"""The live tail by plain requests: the stream of the API, as long as session and key are valid."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import aiohttp
+import pytest
+
+from indexing.models.keys import Scope
+from service.handlers import event_stream
+from service.handlers.event_stream import EVENT_STREAMS
+from service.streaming import hub
+from service.ui.session import LIFETIME
+from tests.builders import NOON, WIDGETS, make_event
+from tests.service.front_door import FrontDoor
+from tests.service.ui.logged import LOG
+from tests.service.ui.test_sessions import Client
+
+TAIL = f"{LOG}/stream"
+
+
+@pytest.fixture(autouse=True)
+def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(event_stream, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(event_stream, "CHECK_SECONDS", 0.02)
+
+
+@pytest.fixture
+async def client(door: FrontDoor) -> Client:
+    door.key = await door.add_key(key_id="tail", name="on call", scope=Scope.READ)
+    door.client.cookie_jar.clear()
+    await door.store.ensure_repository(WIDGETS)
+    found = Client(door)
+    await found.sign_in()
+    return found
+
+
+@asynccontextmanager
+async def tail(client: Client, **headers: str) -> AsyncIterator[aiohttp.ClientResponse]:
+    cookie = "; ".join(f"{name}={value}" for name, value in client.cookies.items())
+    url = client.door.base + TAIL
+    async with (
+        asyncio.timeout(20),
+        client.door.client.get(
+            url, headers={"Cookie": cookie, **headers}, allow_redirects=False
+        ) as answer,
+    ):
+        yield answer
+
+
+async def read_until(answer: aiohttp.ClientResponse, text: bytes) -> bytes:
+    read = b""
+    while text not in read:
+        line = await answer.content.readline()
+        assert line, read
+        read += line
+    return read
+
+
+async def test_a_tail_goes_on_after_the_last_event_that_was_received(client: Client) -> None:
+    async with tail(client) as answer:
+        assert answer.headers["Content-Type"] == "text/event-stream"
+        head = await read_until(answer, b"id: ")
+        await client.door.store.write_events([make_event(1)])
+        await read_until(answer, b'"id":1,')
+    await client.door.store.write_events([make_event(2)])
+    last_id = head.partition(b"id: ")[2].strip().decode()
+    async with tail(client, **{"Last-Event-ID": last_id}) as answer:
+        read = await read_until(answer, b'"id":2,')
+        assert b'"id":1,' in read
+    async with tail(client, **{"Last-Event-ID": "of another stream"}) as answer:
+        assert answer.status == 400
+
+
+async def test_a_tail_ends_with_its_session(client: Client) -> None:
+    async with tail(client) as answer:
+        await read_until(answer, b"retry")
+        client.door.clock.now = NOON + LIFETIME - timedelta(seconds=1)
+        await client.door.store.write_events([make_event(1)])
+        await read_until(answer, b'"id":1,')
+        client.door.clock.now = NOON + LIFETIME + timedelta(seconds=1)
+        assert (await answer.content.read()).endswith(b"retry: 2000\n\n")
+    async with tail(client) as answer:
+        assert answer.status == 303
+
+
+async def test_a_tail_ends_with_its_key(client: Client) -> None:
+    async with tail(client) as answer:
+        await read_until(answer, b"retry")
+        await client.door.store.revoke_key("tail", NOON)
+        assert (await answer.content.read()).endswith(b"retry: 2000\n\n")
+
+
+async def test_tails_count_as_streams_of_the_key(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    door = client.door
+    monkeypatch.setattr(door.app[EVENT_STREAMS], "_of_one", 1)
+    async with tail(client) as answer:
+        await read_until(answer, b"retry")
+        async with tail(client) as refused:
+            assert refused.status == 429
+        api = await door.get("/v1/repos/acme/widgets/logs/stream")
+        assert api.status == 429
+
+
+async def test_nobody_follows_what_the_key_does_not_open(client: Client) -> None:
+    client.door.key = await client.door.new_key(scope=Scope.INGEST)
+    await client.sign_in()
+    assert (await client.get(TAIL)).status == 403
+    client.door.key = await client.door.new_key(owner="umbrella")
+    await client.sign_in()
+    assert (await client.get(TAIL)).status == 404
+    client.cookies.clear()
+    assert (await client.get(TAIL)).status == 303

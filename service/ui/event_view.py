@@ -8,9 +8,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from indexing.timestamps import format_timestamp
-from service.http.problems import Problem
 from service.schemas.queries import EventFilters
-from service.ui.queries import Pairs, first_of, only, read_pairs, values_of, write_pairs
+from service.ui.queries import Pairs, first_of, only, read_short, values_of, write_pairs
 
 FROM: Final = "received_from"
 TO: Final = "received_to"
@@ -28,9 +27,6 @@ LASTS: Final = {
 }
 DEFAULT_LAST: Final = "7d"
 FILTERS: Final = tuple(each for each in EventFilters().load_fields if each not in (FROM, TO))
-# Every bar and every value of a facet links to the view with one thing changed.
-MAX_QUERY_LENGTH: Final = 2_000
-
 _WRITTEN: Final = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d)(:\d\d)?)?")
 
 
@@ -55,11 +51,9 @@ class EventView:
         """The view of a query string.
 
         Raises:
-            Problem: 414 where it is so long that a page of links to it would be too large.
+            Problem: as `read_short` does.
         """
-        if len(raw_query) > MAX_QUERY_LENGTH:
-            raise Problem(414, f"this page takes at most {MAX_QUERY_LENGTH} characters of filters")
-        pairs = read_pairs(raw_query)
+        pairs = read_short(raw_query)
         start, end = read_moment(first_of(pairs, FROM)), read_moment(first_of(pairs, TO))
         last = first_of(pairs, _LAST)
         around = (first_of(pairs, _AROUND[0]), first_of(pairs, _AROUND[1]))

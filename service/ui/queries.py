@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import Final
 from urllib.parse import parse_qsl, urlencode
 
+from service.http.problems import Problem
+
 Pairs = list[tuple[str, str]]
+
+# For pages of many links to themselves with one thing changed, which grow with what they repeat.
+MAX_QUERY_LENGTH: Final = 2_000
 
 
 def read_pairs(raw_query: str) -> Pairs:
     """The parameters of a query string; those without a value do not filter."""
     return [(name, value) for name, value in parse_qsl(raw_query) if value]
+
+
+def read_short(raw_query: str) -> Pairs:
+    """As `read_pairs`.
+
+    Raises:
+        Problem: 414 with more than `MAX_QUERY_LENGTH` characters.
+    """
+    if len(raw_query) > MAX_QUERY_LENGTH:
+        raise Problem(414, f"the URL of this page takes at most {MAX_QUERY_LENGTH} characters")
+    return read_pairs(raw_query)
 
 
 def write_pairs(pairs: Iterable[tuple[str, str]]) -> str:

@@ -10,7 +10,7 @@ from playwright.async_api import Browser, expect
 from service.config.settings import Settings
 from service.handlers import event_stream
 from service.streaming import hub
-from service.ui.event_view import MAX_QUERY_LENGTH
+from service.ui.queries import MAX_QUERY_LENGTH
 from tests.builders import NOON, WIDGETS, after, make_event
 from tests.service.front_door import FrontDoor
 from tests.service.ui.logged import LOG, QUEUED, REASON, load_hostile_log, load_log

@@ -1,0 +1,117 @@
+"""The API reference, from the OpenAPI document; reads can be tried with the rights of the key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Final
+
+import orjson
+from aiohttp import web
+
+from service.auth.principal import Principal
+from service.context import CONTEXT
+from service.http import problems
+from service.http.problems import Problem
+from service.http.targets import UI_PREFIX
+from service.routes import READ_ROUTES, Route
+from service.ui.api import Api, body_of, fields_of
+from service.ui.formats import show_text
+from service.ui.queries import first_of, read_short, values_of, write_pairs
+from service.ui.reference import ApiOperation, make_curl, make_url, read_document
+from service.ui.visit import Visit
+
+_OPERATION: Final = "operation"
+_TRY: Final = "try"
+# Streams have no end that a page could wait for.
+_TRIED: Final[Mapping[str, Route]] = {
+    route.operation_id: route for route in READ_ROUTES if route.stream_type is None
+}
+_MAX_SHOWN: Final = 64 * 1024
+_MAX_HEADER: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """The answer to a call, as text that shows; `size` is that of its body in bytes."""
+
+    status: int
+    fields: Sequence[tuple[str, str]]
+    body: str
+    size: int
+    is_cut: bool
+
+
+async def show(visit: Visit, principal: Principal) -> web.StreamResponse:
+    """GET /ui/docs: all operations, or one; `try` calls it with the values of the form."""
+    pairs = read_short(visit.request.rel_url.raw_query_string)
+    operations = read_document(await visit.request.app[CONTEXT].openapi.get())
+    chosen_id = first_of(pairs, _OPERATION)
+    chosen = operations.get(chosen_id)
+    if chosen is None and chosen_id:
+        raise problems.not_found("operation")
+    common: dict[str, Any] = {
+        "groups": [
+            (group, list(found))
+            for group, found in groupby(operations.values(), lambda each: each.group)
+        ],
+        "chosen": chosen,
+        "base_url": _base_url(visit),
+        "document": visit.dashboard.base.removesuffix(UI_PREFIX) + "/openapi.json",
+    }
+    if chosen is None:
+        return await visit.show("docs.html", **common)
+    # Each line of a field is a value.
+    values = {
+        each.name: [
+            line.strip() for text in values_of(pairs, each.name) for line in text.splitlines()
+        ]
+        for each in chosen.parameters
+    }
+    route = _TRIED.get(chosen.id)
+    tried = None
+    if route is not None and first_of(pairs, _TRY):
+        tried = await _call(visit.open_api(principal), route, chosen, values)
+    elif not any(values.values()) and principal.repository:
+        values = {**values, **_own_repository(principal)}
+    return await visit.show(
+        "docs.html",
+        **common,
+        can_try=route is not None,
+        tried=tried,
+        values=values,
+        target=make_url(chosen, values, {}),
+        curl=make_curl(chosen, _base_url(visit), values),
+    )
+
+
+async def _call(
+    api: Api, route: Route, operation: ApiOperation, values: Mapping[str, Sequence[str]]
+) -> Tried:
+    path = {each.name: next(iter(values.get(each.name, ())), "") for each in route.path}
+    query = write_pairs(
+        (each.name, value)
+        for each in operation.parameters
+        if each.place == "query"
+        for value in values[each.name]
+    )
+    try:
+        response: web.StreamResponse = await api.open(route, path, query, "application/json")
+    except Problem as problem:
+        response = problems.response(problem)
+    body = body_of(response)
+    text = orjson.dumps(orjson.loads(body), option=orjson.OPT_INDENT_2).decode() if body else ""
+    fields = [(name, show_text(value[:_MAX_HEADER])) for name, value in fields_of(response).items()]
+    shown = show_text(text[:_MAX_SHOWN], lines=True)
+    return Tried(response.status, fields, shown, len(body), len(text) > _MAX_SHOWN)
+
+
+def _own_repository(principal: Principal) -> Mapping[str, list[str]]:
+    name = principal.repository or ""
+    return {"owner": [principal.owner], "repository": [name], "repository_name": [name]}
+
+
+def _base_url(visit: Visit) -> str:
+    public_url = visit.dashboard.public_url
+    return public_url or f"{visit.request.scheme}://{visit.request.host}"

@@ -1,0 +1,105 @@
+"""Views of the event log, trees of metadata and the reference as values: without a browser."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from service.http.problems import Problem
+from service.openapi import build_document
+from service.ui.event_counts import list_facets
+from service.ui.event_view import EventView, read_moment, show_moment
+from service.ui.queries import MAX_QUERY_LENGTH, read_pairs
+from service.ui.reference import make_curl, read_document
+from service.ui.trees import MAX_DEPTH, Budget, Node, draw_tree
+from tests.builders import NOON
+from tests.service.ui.logged import nest
+
+
+def test_a_view_asks_for_its_own_range_or_for_the_last_days() -> None:
+    assert EventView.read("").ask(NOON) == [("received_from", "2026-08-25T12:00:00Z")]
+    assert EventView.read("last=1d").ask(NOON) == [("received_from", "2026-08-31T12:00:00Z")]
+    asked = EventView.read("received_to=2026-08-01&last=1d&per_page=9&other=1").ask(NOON)
+    assert asked == [("received_to", "2026-08-01T00:00:00Z")]
+
+
+def test_what_a_view_writes_it_reads_back() -> None:
+    query = "outcome=failure&received_from=2026-08-01T10:00:00Z&around_from=a&around_to=b"
+    view = EventView.read(query)
+    assert EventView.read(view.query()) == view
+    assert read_pairs(EventView.read("last=30d").query()) == [("last", "30d")]
+    assert show_moment(read_moment("2026-08-01 10:20")) == "2026-08-01 10:20"
+
+
+def test_a_filter_replaces_its_opposite_and_goes_when_it_is_toggled_again() -> None:
+    view = EventView.read("outcome=failure&cursor=x").toggle("not_outcome", "failure")
+    assert (view.filters, view.cursor) == ([("not_outcome", "failure")], "")
+    assert view.toggle("outcome", "failure").filters == [("outcome", "failure")]
+    assert view.toggle("not_outcome", "failure").filters == []
+
+
+def test_a_facet_shows_what_is_filtered_by_even_if_nothing_has_it() -> None:
+    counts: dict[str, Any] = {
+        "by_outcome": [],
+        "by_event_type": [],
+        "by_trigger": [{"value": "t" * 256, "count": 2}, {"value": "", "count": 1}],
+        "by_pull_request": [{"value": number, "count": 1} for number in range(100)],
+    }
+    view = EventView.read("pull_request=444&not_outcome=failure")
+    outcome, _, trigger, pulls = list_facets(counts, view)
+    assert [(each.value, each.is_left_out) for each in outcome.shown] == [("failure", True)]
+    # No filter finds these.
+    assert [each.toggle for each in trigger.shown] == [None, None]
+    assert [each.value for each in pulls.shown if each.is_chosen] == ["444"]
+    assert (len(pulls.shown), len(pulls.more)) == (6, 30)
+
+
+def test_a_query_that_would_make_a_page_of_long_links_is_refused() -> None:
+    with pytest.raises(Problem, match="at most 2000"):
+        EventView.read("x" * (MAX_QUERY_LENGTH + 1))
+
+
+def test_a_tree_is_bounded_in_depth_members_and_characters() -> None:
+    def depth_of(nodes: Any) -> int:
+        return 1 + max((depth_of(node.children) for node in nodes), default=0) if nodes else 0
+
+    deep = draw_tree({"a": nest(50, "core")}, Budget(100, 1_000))
+    assert depth_of(deep) == MAX_DEPTH + 1
+    assert "core" in str(deep)
+    budget = Budget(10, 1_000)
+    assert len(draw_tree({str(number): 1 for number in range(99)}, budget)) == 10
+    assert budget.is_spent
+    budget = Budget(10, 100)
+    assert len(draw_tree({"a": "x" * 65_000}, budget)[0].text) <= 101
+    assert budget.is_spent
+    assert draw_tree({"a": None, "b": []}, Budget(9, 99)) == [
+        Node("a", "null", "null"),
+        Node("b", "text", "[]"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("url", "kind"),
+    [
+        ("https://ci.example/1", "link"),
+        ("javascript:alert(1)", "text"),
+        ("https://ci.example/\u202e", "text"),
+        ("https://ci.example/ other", "text"),
+    ],
+    ids=["plain", "script", "turned", "two words"],
+)
+def test_only_addresses_that_show_as_they_are_become_links(url: str, kind: str) -> None:
+    assert draw_tree({"url": url}, Budget(9, 999))[0].kind == kind
+
+
+def test_a_command_for_curl_is_one_call_whatever_the_values_hold() -> None:
+    operations = read_document(build_document(None, ingest=True))
+    given = {"owner": ["acme"], "repository": ["'; rm -rf ~ #"], "trigger": ["$(id) & x"]}
+    command = make_curl(operations["listEvents"], "https://mw.example", given)
+    assert command.endswith(
+        "https://mw.example/v1/repos/acme/%27%3B%20rm%20-rf%20~%20%23/logs"
+        "?trigger=%24%28id%29%20%26%20x'"
+    )
+    assert "--data-binary @body" in make_curl(operations["sendEvents"], "", {})
+    assert "\n" not in make_curl(operations["getLiveness"], "", {}).replace(" \\\n", "")

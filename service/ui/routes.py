@@ -11,7 +11,17 @@ from service.middleware.layer import RouteHandler
 from service.ui.assets import send_asset
 from service.ui.guard import open_page, signed_in_page
 from service.ui.links import SIGN_IN
-from service.ui.pages import docs, events, quarantines, repositories, sign_in, test, tests, unknown
+from service.ui.pages import (
+    docs,
+    events,
+    overview,
+    quarantines,
+    repositories,
+    sign_in,
+    test,
+    tests,
+    unknown,
+)
 
 # In a path of the dashboard; what is wrong with them is reported by the API.
 _REPOSITORY: Final = UI_PREFIX + "{owner}/{repository}"
@@ -34,7 +44,7 @@ PAGES: Final = (
     PageRoute("POST", UI_PREFIX + "sign-out", open_page(sign_in.sign_out)),
     PageRoute("GET", UI_PREFIX, signed_in_page(repositories.show)),
     PageRoute("GET", UI_PREFIX + "docs", signed_in_page(docs.show)),
-    PageRoute("GET", _REPOSITORY, signed_in_page(repositories.show_one)),
+    PageRoute("GET", _REPOSITORY, signed_in_page(overview.show)),
     PageRoute("GET", _REPOSITORY + "/tests", signed_in_page(tests.show)),
     PageRoute("GET", _REPOSITORY + "/tests.csv", signed_in_page(tests.export)),
     PageRoute("GET", _TEST, signed_in_page(test.show)),

@@ -13,6 +13,8 @@ from urllib.parse import quote
 
 from aiohttp import web
 
+from indexing.identifiers import derive_test_id
+from indexing.names import RepositoryName
 from service.auth.principal import Principal
 from service.context import CONTEXT, REQUEST_ID
 from service.http.operations import Operation
@@ -89,6 +91,12 @@ class Visit:
     def link(self, *segments: str) -> str:
         """The path of a page."""
         return self.dashboard.base + "/".join(quote(each, safe="") for each in segments)
+
+    def test_id_of(self, test_name: str) -> str:
+        """The id of a test of the repository that the path names."""
+        info = self.request.match_info
+        repository = RepositoryName(info["owner"], info["repository"])
+        return str(derive_test_id(repository, test_name))
 
     async def show(self, template: str, status: int = 200, **values: Any) -> web.Response:
         """The response of a page; `values` are added to those that every page has."""

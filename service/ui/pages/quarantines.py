@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from indexing.identifiers import derive_test_id
-from indexing.names import RepositoryName
 from service.auth.principal import Principal
 from service.http.problems import Problem
 from service.routes import LIST_QUARANTINE_CHANGES, LIST_QUARANTINES, REMOVE_QUARANTINE
@@ -51,7 +49,7 @@ async def show(visit: Visit, principal: Principal) -> web.StreamResponse:
         branch=first_of(pairs, "branch"),
         source=first_of(pairs, "source"),
         is_filtered=bool(filters),
-        test_id_of=_test_ids(visit),
+        test_id_of=visit.test_id_of,
         ended=_read_count(first_of(pairs, "ended")),
     )
 
@@ -86,12 +84,6 @@ def _group(rows: Sequence[dict[str, Any]]) -> list[tuple[bool, list[dict[str, An
         (each, [row for row in rows if row["is_recovered"] is each]) for each in (True, False)
     ]
     return [(recovered, found) for recovered, found in groups if found]
-
-
-def _test_ids(visit: Visit) -> Any:
-    info = visit.request.match_info
-    repository = RepositoryName(info["owner"], info["repository"])
-    return lambda test_name: str(derive_test_id(repository, test_name))
 
 
 def _read_count(text: str) -> int | None:

@@ -16,9 +16,3 @@ async def show(visit: Visit, principal: Principal) -> web.StreamResponse:
     known = await visit.request.app[CONTEXT].reader.list_repositories()
     names: list[RepositoryName] = [each.name for each in known if covers(principal, each.name)]
     return await visit.show("repositories.html", repositories=names)
-
-
-async def show_one(visit: Visit, _principal: Principal) -> web.StreamResponse:
-    """GET /ui/{owner}/{repository}: its tests, the worst first."""
-    info = visit.request.match_info
-    return visit.go_to(visit.link(info["owner"], info["repository"], "tests"))

@@ -19,6 +19,7 @@ from service.routes import (
     LIST_EXECUTIONS,
     LIST_FAILURES,
     LIST_QUARANTINES,
+    LIST_TEST_TRANSITIONS,
 )
 from service.ui.api import Api
 from service.ui.forms import Fields, first, read_form
@@ -42,6 +43,8 @@ _CONCLUSIONS: Final = ("", "failed", "passed", "skipped")
 
 # Of the jobs of a matrix, so many are read; the worst come first.
 _MOST_JOBS: Final = 50
+
+_MOST_TRANSITIONS: Final = 12
 
 # How long a quarantine may be wanted for, in days.
 TERMS: Final = (7, 14, 30, 90)
@@ -103,7 +106,7 @@ async def _show(
     executions_query = only(pairs, (*_FILTERS, "cursor"))
     failures_query = [("per_page", _FAILURES_PER_PAGE)]
     failures_query += [("cursor", cursor) for cursor in values_of(pairs, _FAILURES_CURSOR)]
-    detail, health, failures, executions, quarantines = await asyncio.gather(
+    detail, health, failures, executions, quarantines, history = await asyncio.gather(
         api.get(GET_TEST, path),
         api.get(GET_TEST_HEALTH, path),
         api.get(LIST_FAILURES, path, write_pairs(failures_query)),
@@ -113,6 +116,7 @@ async def _show(
             write_pairs([*executions_query, ("per_page", _EXECUTIONS_PER_PAGE)]),
         ),
         api.get(LIST_QUARANTINES, path, write_pairs([("test_id", path["test_id"])])),
+        api.get(LIST_TEST_TRANSITIONS, path),
     )
     place = _place_of(visit)
     older_failures = page_links(failures.links, [], _FAILURES_CURSOR).get("next")
@@ -124,6 +128,8 @@ async def _show(
         place=place,
         test=detail.value,
         health=health.value,
+        history=history.value["transitions"][:_MOST_TRANSITIONS],
+        first_activity_at=history.value["first_activity_at"],
         failures=failures.value["failures"],
         more_failures=older_failures,
         executions=executions.value["executions"],

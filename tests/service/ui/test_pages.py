@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
 PAGES = (
     "/ui/",
+    "/ui/acme/widgets",
     "/ui/acme/widgets/tests",
     "/ui/acme/widgets/tests?test_name=nothing",
     page_of(FLAKY),
@@ -45,11 +47,19 @@ async def test_from_signing_in_to_the_stack_trace_and_a_quarantine(
     page = visitor.page
     await visitor.sign_in()
     await page.get_by_role("link", name="acme/widgets").click()
+    await expect(page.get_by_role("link", name="Broken")).to_contain_text("1 more than a week ago")
+    new = page.get_by_role("region", name="Newly broken or flaky")
+    await expect(new.get_by_role("listitem")).to_have_count(3)
+    await page.get_by_text("Show as a table").click()
+    today = page.get_by_role("row", name="1 Sep")
+    await expect(today).to_have_text(re.compile(r"1 Sep\s*1\s*1\s*0\s*1\s*"))
     await page.get_by_label("Find a test by name").fill("hinge")
     await page.keyboard.press("Enter")
     await page.get_by_role("link", name=FLAKY).first.click()
     await expect(page.get_by_role("heading", name=FLAKY)).to_be_visible()
     await expect(page.locator(".rule")).to_contain_text("2 falls in the newest 14 verdicts")
+    history = page.get_by_role("region", name="History of its health").get_by_role("listitem")
+    await expect(history.first).to_contain_text("Healthy became Flaky")
     await page.get_by_text("expected 5, got 11").click()
     await expect(page.get_by_text(SECRET_OF_TRACE)).to_be_visible()
 
@@ -209,6 +219,7 @@ async def test_hostile_text_comes_out_as_text_everywhere(site: FrontDoor, visito
         "/ui/%3Cscript%3Ealert(8)%3C%2Fscript%3E/%22onx=%22/tests",
     )
     for path in (
+        "/ui/acme/widgets?days=%3Cscript%3E",
         "/ui/acme/widgets/tests",
         "/ui/acme/widgets/quarantines",
         "/ui/acme/widgets/quarantines?branch=%3Cscript%3Ealert(6)%3C/script%3E%22onclick=%22",

@@ -1,0 +1,107 @@
+"""Charts as shapes of an SVG image: they show without scripts. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+# A sparkline as large as its place in the style sheet.
+_SPARK_WIDTH: Final = 120.0
+_SPARK_HEIGHT: Final = 32.0
+_SPARK_PAD: Final = 2.5
+
+CHART_WIDTH: Final = 760
+CHART_HEIGHT: Final = 180
+# The part of a day's place that its bar takes.
+_BAR_SHARE: Final = 0.72
+# Between two parts of a bar, so that they are told apart without colour.
+_GAP: Final = 1.2
+_STEPS: Final = (1, 2, 5)
+_MOST_LINES: Final = 4
+
+
+class Rect(NamedTuple):
+    """A rectangle, from its upper left corner."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class Spark:
+    """A line of steps over time: the line, the area under it, its end, and what it says."""
+
+    line: str
+    area: str
+    end: tuple[float, float]
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Stacked bars: the rectangles of each part, from the bottom; the labels of the lines."""
+
+    parts: Mapping[str, Sequence[Rect]]
+    # From the top, with the height that each is at.
+    lines: Sequence[tuple[int, float]]
+
+
+def draw_spark(name: str, values: Sequence[float | None]) -> Spark | None:
+    """The line of these values, oldest first; None if there are none."""
+    known = [0 if value is None else value for value in values]
+    if not known:
+        return None
+    most = max(known) or 1
+    step = (_SPARK_WIDTH - 4) / len(known)
+    room = _SPARK_HEIGHT - 2 * _SPARK_PAD
+
+    def height(value: float) -> float:
+        return round(_SPARK_HEIGHT - _SPARK_PAD - value / most * room, 1)
+
+    line = f"M0 {height(known[0])}" + "".join(
+        f"V{height(value)}H{round((at + 1) * step, 1)}" for at, value in enumerate(known)
+    )
+    right = round(len(known) * step, 1)
+    base = _SPARK_HEIGHT - 0.5
+    first, last = (f"{value:,.6g}" for value in (known[0], known[-1]))
+    label = f"{name}, {len(known)} days: {first} at first, {max(known):,.6g} at most, {last} now"
+    return Spark(line, f"{line}V{base}H0Z", (right, height(known[-1])), label)
+
+
+def draw_bars(series: Mapping[str, Sequence[float | None]]) -> Bars:
+    """Stacked bars of these series, the first at the bottom; all are of the same days."""
+    days = [[value or 0 for value in day] for day in zip(*series.values(), strict=True)]
+    top = _choose_top(max(map(sum, days), default=0))
+    place = CHART_WIDTH / max(1, len(days))
+    width = round(place * _BAR_SHARE, 1)
+    parts: dict[str, list[Rect]] = {name: [] for name in series}
+    for at, day in enumerate(days):
+        x, y = round((at + (1 - _BAR_SHARE) / 2) * place, 1), float(CHART_HEIGHT)
+        for name, value in zip(series, day, strict=True):
+            size = value / top * CHART_HEIGHT
+            if value:
+                y -= size
+                parts[name].append(Rect(x, round(y, 1), width, round(max(1, size - _GAP), 1)))
+    step = _choose_step(top)
+    values = range(0, top + 1, step)
+    lines = [(value, CHART_HEIGHT * (1 - value / top)) for value in reversed(values)]
+    return Bars(parts, lines)
+
+
+def _choose_top(most: float) -> int:
+    """The height of a chart: a multiple of a round step, at least as high as its highest bar."""
+    step = _choose_step(math.ceil(most))
+    return max(step, math.ceil(most / step) * step)
+
+
+def _choose_step(top: int) -> int:
+    scale = 1
+    while True:
+        for step in _STEPS:
+            if step * scale * _MOST_LINES >= top:
+                return step * scale
+        scale *= 10

@@ -1,0 +1,167 @@
+"""One repository: whether it is better or worse than a week ago, and what may leave."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from aiohttp import web
+
+from indexing.models.trends import Stat
+from indexing.timestamps import format_timestamp
+from service.auth.principal import Principal
+from service.routes import GET_STATS, LIST_QUARANTINES, LIST_TRANSITIONS
+from service.ui.api import Api
+from service.ui.charts import CHART_HEIGHT, CHART_WIDTH, Spark, draw_bars, draw_spark
+from service.ui.queries import first_of, read_pairs, write_pairs
+from service.ui.visit import Visit
+
+RANGES: Final = (30, 90)
+_WEEK: Final = 7
+# What is drawn at first: the healthy tests would hide the others.
+_DRAWN: Final = ("broken", "flaky", "unknown")
+_SHOWN_QUARANTINES: Final = 5
+_SHOWN_TRANSITIONS: Final = "6"
+_SERIES: Final = (
+    Stat.BROKEN_TESTS,
+    Stat.FLAKY_TESTS,
+    Stat.UNKNOWN_TESTS,
+    Stat.HEALTHY_TESTS,
+    Stat.QUARANTINED_TESTS,
+    Stat.EXECUTIONS,
+    Stat.FAILED_EXECUTIONS,
+)
+
+Values = list[float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A figure, how it was a week ago, and its line of days; `fewer_is_better` or says nothing."""
+
+    name: str
+    icon: str
+    health: str
+    target: str
+    value: float
+    change: float | None
+    spark: Spark | None
+    is_ratio: bool = False
+    judged: bool = True
+    about: str = ""
+
+
+async def show(visit: Visit, principal: Principal) -> web.StreamResponse:
+    """GET /ui/{owner}/{repository}."""
+    api = visit.open_api(principal)
+    asked = first_of(read_pairs(visit.request.rel_url.raw_query_string), "days")
+    days = next((each for each in RANGES if str(each) == asked), RANGES[0])
+    since = format_timestamp(visit.now - timedelta(days=_WEEK))
+    of_new = [("health_status", each) for each in ("broken", "flaky")]
+    of_new += [("start", since), ("per_page", _SHOWN_TRANSITIONS)]
+    found, new, quarantines = await asyncio.gather(
+        _read_series(visit, api, days),
+        api.get(LIST_TRANSITIONS, visit.repository_path, write_pairs(of_new)),
+        api.get(LIST_QUARANTINES, visit.repository_path, write_pairs([("per_page", "100")])),
+    )
+    series = {
+        stat: [each["value"] for each in body["value_over_time"]] for stat, body in found.items()
+    }
+    starts = [each["start"] for each in found[Stat.BROKEN_TESTS]["value_over_time"]]
+    of_health = {name: series[Stat(f"{name}_tests")] for name in (*_DRAWN, "healthy")}
+    recovered = [row for row in quarantines.value["quarantined_tests"] if row["is_recovered"]]
+    return await visit.show(
+        "overview.html",
+        tab="overview",
+        days=days,
+        ranges=RANGES,
+        tiles=_make_tiles(visit, series, len(recovered)),
+        bars=draw_bars({name: of_health[name] for name in _DRAWN}),
+        chart_width=CHART_WIDTH,
+        chart_height=CHART_HEIGHT,
+        of_health={name: values[-1] or 0 for name, values in of_health.items()},
+        table=list(zip(starts, *of_health.values(), strict=True))[::-1],
+        marks=[starts[at] for at in _spread(len(starts))],
+        has_tests=any(values[-1] for values in of_health.values()),
+        new=new.value["transitions"],
+        recovered=recovered[:_SHOWN_QUARANTINES],
+        test_id_of=visit.test_id_of,
+    )
+
+
+async def _read_series(visit: Visit, api: Api, days: int) -> Mapping[Stat, Any]:
+    """The series of the newest so many days, today's among them."""
+    midnight = visit.now.replace(hour=0, minute=0, second=0, microsecond=0)
+    query = write_pairs([("start", format_timestamp(midnight - timedelta(days=days - 1)))])
+    answers = await asyncio.gather(
+        *(api.get(GET_STATS, {**visit.repository_path, "stat": stat}, query) for stat in _SERIES)
+    )
+    return {stat: answer.value for stat, answer in zip(_SERIES, answers, strict=True)}
+
+
+def _make_tiles(visit: Visit, series: Mapping[Stat, Values], recovered: int) -> list[Tile]:
+    info = visit.request.match_info
+    home = (info["owner"], info["repository"])
+    tests, quarantines = visit.link(*home, "tests"), visit.link(*home, "quarantines")
+    broken, flaky = series[Stat.BROKEN_TESTS], series[Stat.FLAKY_TESTS]
+    quarantined = series[Stat.QUARANTINED_TESTS]
+    ratios: Values = [
+        (failed or 0) / executions if executions else None
+        for failed, executions in zip(
+            series[Stat.FAILED_EXECUTIONS], series[Stat.EXECUTIONS], strict=True
+        )
+    ]
+    of_week, before = _sum_ratio(series, -_WEEK, None), _sum_ratio(series, -2 * _WEEK, -_WEEK)
+    may_leave = f"{recovered} may leave" if recovered else ""
+    return [
+        _count("Broken", "broken", "broken", f"{tests}?health_status=broken", broken),
+        _count("Flaky", "flaky", "flaky", f"{tests}?health_status=flaky", flaky),
+        _count("Quarantined", "held", "", quarantines, quarantined, judged=False, about=may_leave),
+        Tile(
+            "Failed executions",
+            "broken",
+            "",
+            tests,
+            of_week or 0,
+            None if of_week is None or before is None else of_week - before,
+            draw_spark(
+                "Failed executions, in percent", [ratio and ratio * 100 for ratio in ratios]
+            ),
+            is_ratio=True,
+            about="of 7 days",
+        ),
+    ]
+
+
+def _count(
+    name: str,
+    icon: str,
+    health: str,
+    target: str,
+    values: Values,
+    *,
+    judged: bool = True,
+    about: str = "",
+) -> Tile:
+    now = values[-1] or 0
+    before = values[-1 - _WEEK] if len(values) > _WEEK else None
+    change = None if before is None else now - before
+    spark = draw_spark(name, values)
+    return Tile(name, icon, health, target, now, change, spark, judged=judged, about=about)
+
+
+def _sum_ratio(series: Mapping[Stat, Values], start: int, end: int | None) -> float | None:
+    """The failed executions of those days, of all; None where there was none."""
+    failed, executions = (
+        sum(value or 0 for value in series[stat][start:end])
+        for stat in (Stat.FAILED_EXECUTIONS, Stat.EXECUTIONS)
+    )
+    return failed / executions if executions else None
+
+
+def _spread(count: int, marks: int = 5) -> list[int]:
+    """The positions of so many labels below a chart, from the first day to the last."""
+    return [round(at * (count - 1) / (marks - 1)) for at in range(marks)] if count else []

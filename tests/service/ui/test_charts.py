@@ -1,0 +1,46 @@
+"""Charts: what is drawn is what was counted."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.ui.charts import CHART_HEIGHT, CHART_WIDTH, draw_bars, draw_spark
+
+COUNTS = st.none() | st.integers(0, 1_000_000)
+
+
+@given(st.lists(st.tuples(COUNTS, COUNTS, COUNTS), min_size=1, max_size=90))
+def test_every_bar_is_within_the_chart_and_no_count_is_lost(
+    days: list[tuple[int | None, ...]],
+) -> None:
+    series = {name: [day[at] for day in days] for at, name in enumerate("abc")}
+    bars = draw_bars(series)
+    for name, values in series.items():
+        assert len(bars.parts[name]) == sum(1 for value in values if value)
+        for rect in bars.parts[name]:
+            assert 0 <= rect.x < rect.x + rect.width <= CHART_WIDTH
+            assert -0.1 <= rect.y <= CHART_HEIGHT
+            assert rect.height >= 1
+    labels = [value for value, _ in bars.lines]
+    assert labels == sorted(labels, reverse=True)
+    assert labels[-1] == 0
+    assert labels[0] >= max(sum(value or 0 for value in day) for day in days)
+    assert 2 <= len(labels) <= 6
+
+
+def test_bars_stand_on_each_other_in_their_order() -> None:
+    bars = draw_bars({"broken": [1], "flaky": [2]})
+    [broken], [flaky] = bars.parts["broken"], bars.parts["flaky"]
+    assert flaky.y < broken.y
+    assert flaky.height > broken.height
+    assert bars.lines[0] == (3, 0)
+
+
+def test_a_line_starts_at_zero_and_ends_at_the_newest_value() -> None:
+    spark = draw_spark("Flaky", [0, 4, None, 2])
+    assert spark is not None
+    assert spark.label == "Flaky, 4 days: 0 at first, 4 at most, 2 now"
+    assert spark.line.startswith("M0 29.5")
+    assert spark.end == (116.0, 16.0)
+    assert draw_spark("Flaky", []) is None

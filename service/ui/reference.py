@@ -16,7 +16,7 @@ _GROUPS: Final = (
     ("Event log", ("/logs",)),
     ("Quarantines", ("/quarantines",)),
     ("Results that arrive", ("/traces", "/runs")),
-    ("Tests", ("/tests",)),
+    ("Tests", ("/v1/ci/",)),
     ("Service", ("/",)),
 )
 # Types of events are many and alike: beyond these levels a tree names the component.

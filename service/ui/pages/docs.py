@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -46,7 +47,8 @@ class Tried:
 async def show(visit: Visit, principal: Principal) -> web.StreamResponse:
     """GET /ui/docs: all operations, or one; `try` calls it with the values of the form."""
     pairs = read_short(visit.request.rel_url.raw_query_string)
-    operations = read_document(await visit.request.app[CONTEXT].openapi.get())
+    document = await visit.request.app[CONTEXT].openapi.get()
+    operations = await asyncio.to_thread(read_document, document)
     chosen_id = first_of(pairs, _OPERATION)
     chosen = operations.get(chosen_id)
     if chosen is None and chosen_id:
@@ -100,6 +102,11 @@ async def _call(
         response: web.StreamResponse = await api.open(route, path, query, "application/json")
     except Problem as problem:
         response = problems.response(problem)
+    # In a thread: an answer may have megabytes.
+    return await asyncio.to_thread(_show_answer, response)
+
+
+def _show_answer(response: web.StreamResponse) -> Tried:
     body = body_of(response)
     text = orjson.dumps(orjson.loads(body), option=orjson.OPT_INDENT_2).decode() if body else ""
     fields = [(name, show_text(value[:_MAX_HEADER])) for name, value in fields_of(response).items()]

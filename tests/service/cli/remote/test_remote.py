@@ -209,10 +209,19 @@ async def test_a_service_that_is_away_is_waited_for_and_named(
     assert result.stderr.startswith(f"Error: {address} cannot be reached")
 
 
+# A process that runs in the background of a script has SIGINT ignored, and so have its children.
+COMMAND = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from service.cli import main
+main()
+"""
+
+
 async def start(door: FrontDoor, *words: str) -> asyncio.subprocess.Process:
     environment = {"MERGEWATCH_URL": door.base, "MERGEWATCH_TOKEN": door.key}
     return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", "from service.cli import main; main()"),
+        *(sys.executable, "-c", COMMAND),
         *words,
         *OF_WIDGETS,
         env=os.environ | environment | {"PYTHONPATH": str(ROOT)},

@@ -61,6 +61,16 @@ async def test_executions_are_summed_by_day_pipeline_and_job(store: Store) -> No
     assert await store.sum_days(days(-10, repository=RepositoryName("no", "such"))) == {}
 
 
+async def test_a_run_over_midnight_counts_on_both_days(store: Store) -> None:
+    run = make_run("night")
+    await store.ensure_repository(WIDGETS)
+    for name, ago in (("hinge", 1), ("latch", 0), ("door", 1)):
+        executions = make_executions(run, [(name, P)], after(days=-ago))
+        await store.write_executions(WIDGETS, run, executions)
+        await store.refresh_tests(NOON, repository=WIDGETS)
+    assert await read_sums(store, days(-2)) == {-1: DaySums(2), 0: DaySums(1)}
+
+
 async def test_the_health_of_tests_goes_on_until_it_changes(store: Store) -> None:
     await load_history(store, "hinge", "unit", [P, P, F, F, F], end=-1)
     await load_history(store, "latch", "unit", [P], end=-4)

@@ -12,6 +12,7 @@ from indexing.store.elasticsearch.indices.control import Control
 from indexing.store.elasticsearch.indices.layout import Layout
 from indexing.store.elasticsearch.indices.refresh_lease import RefreshLeases
 from indexing.store.elasticsearch.indices.time_slices import TimeSlices
+from indexing.store.elasticsearch.indices.written_markers import WrittenMarkers
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class Cluster:
     slices: TimeSlices
     refresh_leases: RefreshLeases
     searches: SearchQueue = field(default_factory=SearchQueue)
+    written_markers: WrittenMarkers = field(default_factory=WrittenMarkers)
     unread: frozenset[str] = frozenset()
 
 

@@ -17,6 +17,7 @@ from indexing.models.events import StoredEvent
 from indexing.store.elasticsearch.arrivals import send_stamped
 from indexing.store.elasticsearch.client.bulk import Operation, Outcome
 from indexing.store.elasticsearch.client.connection import WRITING, Document
+from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.client.rounds import Rounds
 from indexing.store.elasticsearch.client.write_priority import SMALL_WRITE
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
@@ -119,7 +120,10 @@ async def _outcomes_of(
         each for each in sent if isinstance(each.outcome, Outcome) and each.outcome.conflicts
     ]
     stored = await cluster.connection.get_many(
-        [(each.operation.index, each.operation.id, each.operation.routing) for each in existing],
+        [
+            Place(each.operation.index, each.operation.id, each.operation.routing)
+            for each in existing
+        ],
         patience=WRITING,
     )
     found = {each.operation.id: document for each, document in zip(existing, stored, strict=True)}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
 
 from indexing.failures.fingerprint import identify_failure
+from indexing.health.window import day_of
 from indexing.identifiers import derive_arrival_id, derive_run_id, derive_test_id
 from indexing.models.executions import Execution, Run
 from indexing.models.tests import METADATA_FIELDS
@@ -19,6 +20,7 @@ from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation, Outcome
 from indexing.store.elasticsearch.client.concurrency import run_both
 from indexing.store.elasticsearch.client.connection import WRITING
+from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.client.write_priority import SMALL_WRITE
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
@@ -32,6 +34,7 @@ from indexing.store.elasticsearch.derived.dirty_markers import (
 from indexing.store.elasticsearch.derived.observation_clauses import TIME
 from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.store.elasticsearch.indices.slices import slice_of
+from indexing.store.elasticsearch.indices.written_markers import WrittenMarker
 from indexing.store.elasticsearch.pull_requests import pull_document
 from indexing.store.elasticsearch.repositories import read_known
 from indexing.store.elasticsearch.tests import StoredTest, source_of
@@ -75,11 +78,7 @@ async def _write(
     given = [
         _Result(run, execution) for run, executions in results.items() for execution in executions
     ]
-    known = read_known(cluster, [repository])
-    if 0 < len(given) <= _LOOKED_UP_AT_ONCE:
-        state, slices = await run_both(known, cluster.slices.list_executions())
-    else:
-        state, slices = await known, []
+    retention, there = await _look_up(cluster, repository, given)
     if not given:
         return ExecutionCount(0, 0)
     routing = routing_of(repository)
@@ -90,9 +89,14 @@ async def _write(
     marker_id = new_marker_id()
     # Runs that differ only by their commits have the same id and are judged together.
     jobs = frozenset(derive_run_id(repository, run).hex() for run in results)
-    follow_up = FollowUp(runs=jobs)
+    counted = frozenset(
+        (derive_arrival_id(repository, run).hex(), day)
+        for run, executions in results.items()
+        for day in {day_of(execution.finished_at) for execution in executions}
+    )
+    follow_up = FollowUp(runs=jobs, arrivals=counted)
     before = marker_operation(cluster, marker_id, routing, names, ahead=True, follow_up=follow_up)
-    planning = _plan(cluster, repository, given, state.retention, slices)
+    planning = _plan(cluster, repository, given, retention, there)
     if cluster.slices.are_known(_slice_of(cluster, each.execution) for each in given):
         operations, _ = await run_both(planning, _mark_before(cluster, before, routing, names))
     else:
@@ -110,6 +114,7 @@ async def _write(
         cluster, marker_id, routing, names, follow_up=follow_up, arrivals=arrivals
     )
     await write_markers(cluster, [after])
+    cluster.written_markers.add(routing, WrittenMarker(marker_id, frozenset(names), jobs, counted))
     written = sum(outcome is not None and outcome.done for outcome in outcomes)
     unchanged = sum(outcome is None or outcome.conflicts for outcome in outcomes)
     return ExecutionCount(written, unchanged)
@@ -146,7 +151,8 @@ async def _mark_before(
             cluster.layout.tests,
             test_id,
             routing,
-            source_of(StoredTest(name), test_id, routing),
+            # No executions are merged yet, because none is stored.
+            source_of(StoredTest(name, rollups=()), test_id, routing),
         )
         for test_id, name in names.items()
     ]
@@ -158,17 +164,14 @@ async def _plan(
     repository: RepositoryName,
     results: Sequence[_Result],
     retention: Retention,
-    slices: Sequence[str],
+    there: Mapping[str, _Place] | None,
 ) -> dict[int, Operation]:
     """Return the writes of new executions, by their position in `results`.
 
-    The time of an execution determines its slice, and a second load may report another time. So
-    this looks for stored executions in all slices. Within a slice an id cannot be written twice.
+    `there` are those that are stored already; None if they have to be searched.
     """
-    executions = [result.execution for result in results]
-    if slices and len(executions) * len(slices) <= _LOOKED_UP_AT_ONCE:
-        there = await _look_up(cluster, repository, executions, retention, slices)
-    else:
+    if there is None:
+        executions = [result.execution for result in results]
         there = await _find_stored(cluster, repository, executions, retention)
     operations: dict[int, Operation] = {}
     pause = Pause()
@@ -199,28 +202,40 @@ class _Place:
 
 
 async def _look_up(
-    cluster: Cluster,
-    repository: RepositoryName,
-    executions: Sequence[Execution],
-    retention: Retention,
-    slices: Sequence[str],
-) -> dict[str, _Place]:
-    """Do the same as `_find_stored` without a refresh: read few documents by their ids."""
-    places: list[tuple[str, str, str | None]] = [
-        (index, execution.id.hex(), routing_of(repository))
-        for index in slices
-        for execution in executions
-    ]
-    documents = await cluster.connection.get_many(
-        places, fields=(TIME, "epoch"), may_be_gone=True, patience=WRITING
-    )
+    cluster: Cluster, repository: RepositoryName, results: Sequence[_Result]
+) -> tuple[Retention, dict[str, _Place] | None]:
+    """Check that the repository is known, and find stored executions by their ids if they are few.
+
+    The time of an execution determines its slice, and a second load may report another time. So
+    this looks for stored executions in all slices. Within a slice an id cannot be written twice.
+
+    Raises:
+        UnknownRepositoryError: nobody has registered the repository.
+    """
+    ids = [result.execution.id.hex() for result in results]
+
+    def places_in(slices: Collection[str]) -> list[Place] | None:
+        if not ids or len(ids) * len(slices) > _LOOKED_UP_AT_ONCE:
+            return None
+        routing = routing_of(repository)
+        return [Place(index, each, routing, (TIME, "epoch")) for index in slices for each in ids]
+
+    # Read at once what lies in the slices of which this process knows.
+    known = sorted(cluster.control.slices)
+    places = places_in(known) or []
+    state, documents = await read_known(cluster, repository, places)
+    new = sorted(state.slices.difference(known))
+    if places_in(state.slices) is None:
+        return state.retention, None
+    more = places_in(new) or []
+    documents += await cluster.connection.get_many(more, may_be_gone=True, patience=WRITING)
     found: dict[str, _Place] = {}
-    for (index, *_), document in zip(places, documents, strict=True):
+    for place, document in zip([*places, *more], documents, strict=True):
         if document is not None:
-            dropped = retention.is_dropped(document.source, TIME)
+            dropped = state.retention.is_dropped(document.source, TIME)
             if not dropped or document.id not in found:
-                found[document.id] = _Place(index, dropped=dropped)
-    return found
+                found[document.id] = _Place(place.index, dropped=dropped)
+    return state.retention, found
 
 
 async def _find_stored(

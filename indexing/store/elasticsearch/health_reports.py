@@ -11,6 +11,7 @@ from indexing.health.rollups import Rollup
 from indexing.health.rules import Job, build_rollups
 from indexing.models.health_reports import HealthReport
 from indexing.names import RepositoryName
+from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.derived import observations
 from indexing.store.elasticsearch.repositories import find_repository
@@ -22,7 +23,8 @@ async def get_health(
 ) -> HealthReport | None:
     settings = await find_repository(cluster, repository)
     routing = routing_of(repository)
-    (found,) = await cluster.connection.get_many([(cluster.layout.tests, str(test_id), routing)])
+    place = Place(cluster.layout.tests, str(test_id), routing)
+    (found,) = await cluster.connection.get_many([place])
     if settings is None or found is None or found.source["repository_id"] != routing:
         return None
     test = test_of(found.source)

@@ -12,6 +12,7 @@ from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, List
 from indexing.models.paging import Anchor, Page
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client import paging
+from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.derived.observation_clauses import TIME
 from indexing.store.elasticsearch.indices.retention import Retention
@@ -68,7 +69,7 @@ async def is_test_known(cluster: Cluster, repository: RepositoryName, test_id: u
     """Return whether the test belongs to the repository."""
     routing = routing_of(repository)
     (found,) = await cluster.connection.get_many(
-        [(cluster.layout.tests, str(test_id), routing)], fields=("repository_id",)
+        [Place(cluster.layout.tests, str(test_id), routing, ("repository_id",))]
     )
     return found is not None and found.source["repository_id"] == routing
 

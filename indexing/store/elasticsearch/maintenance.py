@@ -208,9 +208,15 @@ async def _make_final(
 
 
 async def _drop_slices(cluster: Cluster, pattern: str, before: datetime) -> None:
-    for name in await _list_indices(cluster, pattern):
-        if ends_before(name.removeprefix(pattern.rstrip("*")), before):
-            await _delete_index(cluster, name)
+    names = [
+        name
+        for name in await _list_indices(cluster, pattern)
+        if ends_before(name.removeprefix(pattern.rstrip("*")), before)
+    ]
+    if names:
+        await cluster.control.drop_slices(names)
+    for name in names:
+        await _delete_index(cluster, name)
 
 
 async def _drop_runs(cluster: Cluster, before: int) -> None:

@@ -15,6 +15,7 @@ from indexing.notifications.rules import Subscription
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation
 from indexing.store.elasticsearch.client.connection import Document
+from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.timestamps import to_microseconds
@@ -94,7 +95,7 @@ async def remove_sent(
 async def give_up(
     cluster: Cluster, webhook_id: uuid.UUID, notifications: Collection[uuid.UUID]
 ) -> None:
-    places = [(cluster.layout.control, _id_of(webhook_id, each), None) for each in notifications]
+    places = [Place(cluster.layout.control, _id_of(webhook_id, each)) for each in notifications]
     found = await cluster.connection.get_many(places)
     await _change_kind(cluster, [each for each in found if each is not None], DEAD)
 
@@ -108,7 +109,7 @@ async def retry_dead(cluster: Cluster, webhook_id: uuid.UUID) -> int:
     }
     done = 0
     async for hits in scan(cluster.connection, cluster.layout.control, body):
-        places = [(cluster.layout.control, hit["_id"], None) for hit in hits]
+        places = [Place(cluster.layout.control, hit["_id"]) for hit in hits]
         found = [each for each in await cluster.connection.get_many(places) if each is not None]
         done += await _change_kind(cluster, found, WAITING)
     return done

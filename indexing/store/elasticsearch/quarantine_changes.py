@@ -21,6 +21,7 @@ from indexing.quarantine.changes import record_expiry
 from indexing.store.elasticsearch.client import bulk, paging
 from indexing.store.elasticsearch.client.bulk import Operation
 from indexing.store.elasticsearch.client.connection import WRITING, Document, Version
+from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.quarantine_notices import tell_quarantined
@@ -57,7 +58,7 @@ async def complete(cluster: Cluster, slots: Sequence[QuarantineSlot]) -> None:
     await bulk.send(cluster.connection, changes, visible=True)
     told = await tell_quarantined(cluster, pending)
     stored = await cluster.connection.get_many(
-        [(cluster.layout.quarantines, slot.id, slot.routing) for slot in pending],
+        [Place(cluster.layout.quarantines, slot.id, slot.routing) for slot in pending],
         patience=WRITING,
     )
     current = [slot_of(document) for document in stored if document is not None]

@@ -27,6 +27,7 @@ from indexing.notifications.rules import (
 )
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.connection import WRITING, Document, Version
+from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.outbox import enqueue
@@ -131,7 +132,7 @@ def _quarantine_of(slot: QuarantineSlot, change: QuarantineChange) -> Quarantine
 async def _read_subscriptions(
     cluster: Cluster, routings: set[str]
 ) -> Mapping[str, Subscription | None]:
-    places = [(cluster.layout.control, document_routed(each), None) for each in routings]
+    places = [Place(cluster.layout.control, document_routed(each)) for each in routings]
     found = await cluster.connection.get_many(places, patience=WRITING)
     return {
         routing: None if document is None else stored_of(document).subscription

@@ -29,6 +29,7 @@ from indexing.models.quarantines import (
 from indexing.quarantine.changes import record_change, record_expiry
 from indexing.store.elasticsearch.client.bulk import Operation
 from indexing.store.elasticsearch.client.connection import WRITING, Document, Version
+from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.timestamps import (
     from_microseconds,
@@ -150,7 +151,7 @@ async def read_slots(cluster: Cluster, slots: Sequence[QuarantineSlot]) -> list[
     """Return each slot as stored; a slot that is not stored comes back unchanged."""
     found = await cluster.connection.get_many(
         [
-            (cluster.layout.quarantines, slot_id(slot.test_id, slot.branch), slot.routing)
+            Place(cluster.layout.quarantines, slot_id(slot.test_id, slot.branch), slot.routing)
             for slot in slots
         ],
         patience=WRITING,

@@ -20,6 +20,7 @@ from indexing.models.repositories import Repository
 from indexing.names import RepositoryName
 from indexing.notifications.rules import Subscription
 from indexing.store.elasticsearch.client.connection import ConflictError, Document
+from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.indices.control import State
@@ -82,20 +83,26 @@ async def read_repository(cluster: Cluster, name: RepositoryName) -> StoredRepos
     return stored_of(found)
 
 
-async def read_known(cluster: Cluster, names: Sequence[RepositoryName]) -> State:
-    """Return the state of the store; raises `UnknownRepositoryError` if a repository is unknown."""
-    state, unknown = await find_unknown(cluster, names)
-    for name in names:
-        if name.key in unknown:
-            raise unknown_repository(name)
-    return state
+async def read_known(
+    cluster: Cluster, name: RepositoryName, places: Sequence[Place]
+) -> tuple[State, list[Document | None]]:
+    """Return the state of the store, and the documents at these places; missing indices are empty.
+
+    Raises:
+        UnknownRepositoryError: nobody has registered the repository.
+    """
+    own = Place(cluster.layout.control, document_id(name))
+    state, (known, *documents) = await cluster.control.read_with([own, *places], may_be_gone=True)
+    if known is None:
+        raise unknown_repository(name)
+    return state, documents
 
 
 async def find_unknown(
     cluster: Cluster, names: Sequence[RepositoryName]
 ) -> tuple[State, frozenset[str]]:
     """Return the state of the store, and the keys of those repositories that are unknown."""
-    places = [(cluster.layout.control, document_id(name), None) for name in names]
+    places = [Place(cluster.layout.control, document_id(name)) for name in names]
     state, found = await cluster.control.read_with(places)
     unknown = [name.key for name, there in zip(names, found, strict=True) if there is None]
     return state, frozenset(unknown)

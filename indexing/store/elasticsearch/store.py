@@ -90,7 +90,8 @@ class ElasticsearchStore(ElasticsearchInsights, ElasticsearchNotifications, Stor
         connection = Connection(urls, api_key)
         layout = Layout(prefix)
         control = Control(connection, layout)
-        slices, leases = TimeSlices(connection, layout), RefreshLeases(connection, layout)
+        slices = TimeSlices(connection, layout, control)
+        leases = RefreshLeases(connection, layout)
         cluster = Cluster(connection, layout, control, slices, leases)
         try:
             await ensure_layout(connection, layout)

@@ -19,6 +19,7 @@ from indexing.models.tests import (
 from indexing.names import RepositoryName
 from indexing.notifications.records import noticed_from_record, noticed_to_record
 from indexing.notifications.rules import Noticed
+from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.pull_requests import pull_document, pull_of
 from indexing.store.elasticsearch.repositories import document_id, repository_of
@@ -58,7 +59,8 @@ class StoredTest:
     success are invalid for another branch. `identities` are the (pipeline, job) pairs of its rows
     in the identity index, those of deleted rows included. `rows` are the values of each row, None
     for a deleted one; an identity is missing if its row may be any.
-    `rollups` and `history`, as text, are of that branch; None if they were never computed.
+    `rollups` and `history`, as text, are of that branch; None if they were never computed, and
+    executions may be there.
     `noticed` is what webhooks were told last.
     """
 
@@ -103,8 +105,8 @@ async def get_test(
     routing = routing_of(repository)
     known, found = await cluster.connection.get_many(
         [
-            (cluster.layout.control, document_id(repository), None),
-            (cluster.layout.tests, str(test_id), routing),
+            Place(cluster.layout.control, document_id(repository)),
+            Place(cluster.layout.tests, str(test_id), routing),
         ],
         # The largest parts of the document, which only a refresh needs.
         without=("rollups", "history"),

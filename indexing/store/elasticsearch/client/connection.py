@@ -36,6 +36,7 @@ from indexing.store.elasticsearch.client.failures import (
 )
 from indexing.store.elasticsearch.client.failures import ConflictError as ConflictError
 from indexing.store.elasticsearch.client.failures import TooComplexError as TooComplexError
+from indexing.store.elasticsearch.client.places import Place, Search
 from indexing.store.elasticsearch.client.shared_refreshes import SharedRefreshes
 from indexing.store.elasticsearch.client.write_priority import WritePriority
 
@@ -218,28 +219,20 @@ class Connection:
 
     async def get_many(
         self,
-        places: Sequence[tuple[str, str, str | None]],
+        places: Sequence[Place],
         *,
-        fields: Sequence[str] = (),
         without: Sequence[str] = (),
         may_be_gone: bool = False,
         patience: Patience | None = None,
     ) -> list[Document | None]:
-        """Return documents by (index, id, routing), in their current versions.
+        """Return the documents at these places, in their current versions.
 
-        They hold all fields but `without`, or only `fields` if given. With `may_be_gone`, a missing
-        index counts as empty.
+        They hold all fields but `without`. With `may_be_gone`, a missing index counts as empty.
         """
         documents: list[Document | None] = []
-        target = "/_mget" + _query(
-            _source_includes=",".join(fields) or None, _source_excludes=",".join(without) or None
-        )
+        target = "/_mget" + _query(_source_excludes=",".join(without) or None)
         for start in range(0, len(places), _DOCUMENTS_A_REQUEST):
-            docs = [
-                {"_index": index, "_id": document}
-                | ({} if routing is None else {"routing": routing})
-                for index, document, routing in places[start : start + _DOCUMENTS_A_REQUEST]
-            ]
+            docs = [place.asked for place in places[start : start + _DOCUMENTS_A_REQUEST]]
             answer = await self.request("POST", target, {"docs": docs}, patience=patience)
             for found in answer["docs"]:
                 if "error" not in found:
@@ -293,22 +286,23 @@ class Connection:
         answer = await self.request("POST", target, body, patience=patience)
         return _checked(answer)
 
-    async def search_both(
-        self, index: str, first: Mapping[str, Any], second: Mapping[str, Any], *, routing: str
-    ) -> tuple[Any, Any]:
-        """Run two searches of one index in one request; raises the same errors as `search`."""
-        header = orjson.dumps(
-            {
-                "index": index,
-                "routing": routing,
+    async def search_many(
+        self, searches: Sequence[Search], *, patience: Patience | None = None
+    ) -> list[Any]:
+        """Run several searches in one request; raises the same errors as `search`."""
+        lines: list[bytes] = []
+        for search in searches:
+            header = {
+                "index": search.index,
                 "allow_partial_search_results": False,
                 "expand_wildcards": _WILDCARDS,
             }
+            header |= {} if search.routing is None else {"routing": search.routing}
+            lines += (orjson.dumps(header), orjson.dumps(search.body))
+        answer = await self.request(
+            "POST", "/_msearch", b"\n".join([*lines, b""]), patience=patience
         )
-        lines = [header, orjson.dumps(first), header, orjson.dumps(second), b""]
-        answer = await self.request("POST", "/_msearch", b"\n".join(lines))
-        one, other = answer["responses"]
-        return _checked(one), _checked(other)
+        return [_checked(response) for response in answer["responses"]]
 
     async def count(
         self, index: str, query: Mapping[str, Any] | None = None, *, routing: str | None = None

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 from indexing.models.paging import Page
 from indexing.store.elasticsearch.client.connection import Connection
+from indexing.store.elasticsearch.client.places import Search
 from indexing.timestamps import to_microseconds
 
 R = TypeVar("R")
@@ -113,8 +114,8 @@ async def read_page(
         if first is None:
             answer = await connection.search(rows.index, body, routing=rows.routing)
         else:
-            answer, itself = await connection.search_both(
-                rows.index, body, _presence(rows, first), routing=rows.routing
+            answer, itself = await connection.search_many(
+                [Search(rows.index, each, rows.routing) for each in (body, _presence(rows, first))]
             )
             there = bool(itself["hits"]["hits"])
             first = None

@@ -11,20 +11,49 @@ Hit = Mapping[str, Any]
 
 
 async def scan(
-    connection: Connection, index: str, body: Mapping[str, Any], *, routing: str | None = None
+    connection: Connection,
+    index: str,
+    body: Mapping[str, Any],
+    *,
+    routing: str | None = None,
+    first: Any = None,
 ) -> AsyncGenerator[Sequence[Hit], None]:
     """Yield the hits in pages of the body's `size`; its `sort` must end in a unique field.
 
-    Yields at least one page, which may be empty.
+    Yields at least one page, which may be empty. `first` is the answer for the first page if it is
+    known already.
     """
     asked = {"track_total_hits": False, **body}
     while True:
-        answer = await connection.search(index, asked, routing=routing, patience=WRITING)
+        answer = first or await connection.search(index, asked, routing=routing, patience=WRITING)
+        first = None
         hits = answer["hits"]["hits"]
         yield hits
         if len(hits) < body["size"]:
             return
         asked["search_after"] = hits[-1]["sort"]
+
+
+def groups_body(
+    query: Mapping[str, Any],
+    fields: Sequence[str | Mapping[str, Any]],
+    *,
+    size: int,
+    within: Mapping[str, Any] | None = None,
+    after: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return the search for one page of the existing combinations of these fields."""
+    composite: dict[str, Any] = {
+        "size": size,
+        "sources": [
+            {field: {"terms": {"field": field}}} if isinstance(field, str) else field
+            for field in fields
+        ],
+    }
+    if after is not None:
+        composite["after"] = after
+    groups = {"composite": composite} | ({} if within is None else {"aggs": within})
+    return {"size": 0, "track_total_hits": False, "query": query, "aggs": {"groups": groups}}
 
 
 async def scan_groups(
@@ -36,25 +65,21 @@ async def scan_groups(
     size: int,
     routing: str | None = None,
     within: Mapping[str, Any] | None = None,
+    first: Any = None,
 ) -> AsyncGenerator[Sequence[Mapping[str, Any]], None]:
     """Yield a bucket for each existing combination of these fields, in pages of `size`.
 
     A field may be another source of a composite aggregation by its name, such as a histogram.
-    `within` are the sub-aggregations of each bucket. Without an index there are no buckets.
+    `within` are the sub-aggregations of each bucket. Without an index there are no buckets. `first`
+    is the answer for the first page if it is known already.
     """
-    composite: dict[str, Any] = {
-        "size": size,
-        "sources": [
-            {field: {"terms": {"field": field}}} if isinstance(field, str) else field
-            for field in fields
-        ],
-    }
-    groups = {"composite": composite} | ({} if within is None else {"aggs": within})
-    body = {"size": 0, "track_total_hits": False, "query": query, "aggs": {"groups": groups}}
+    after: Mapping[str, Any] | None = None
     while True:
-        answer = await connection.search(index, body, routing=routing, patience=WRITING)
+        body = groups_body(query, fields, size=size, within=within, after=after)
+        answer = first or await connection.search(index, body, routing=routing, patience=WRITING)
+        first = None
         found = answer.get("aggregations", {}).get("groups", {"buckets": []})
         yield found["buckets"]
         if len(found["buckets"]) < size:
             return
-        composite["after"] = found["after_key"]
+        after = found["after_key"]

@@ -20,6 +20,7 @@ from indexing.quarantine.ruling import Beginning, Conditions, Ruling, Standings,
 from indexing.store.elasticsearch import quarantine_changes
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.connection import Document, Version
+from indexing.store.elasticsearch.client.places import Search
 from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived import observations
@@ -55,27 +56,34 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The settings and data that rulings on a repository's tests depend on."""
+    """The settings and data that rulings on a repository's tests depend on.
+
+    `failed_runs` are those of the new executions that failed as a whole.
+    """
 
     repository: Repository
     settings_version: int
     executions: observations.ObservedBranch
     now: datetime
     subscription: Subscription | None
+    failed_runs: frozenset[str]
 
 
 async def rule_tests(
-    cluster: Cluster, rules: Rules, tests: Sequence[Judged]
+    cluster: Cluster, rules: Rules, tests: Sequence[Judged], stored: Mapping[str, QuarantineSlot]
 ) -> tuple[frozenset[str], bool]:
     """Begin, reword and withdraw automatic quarantines; judge the recovery of every quarantine.
 
-    Returns the ids of the tests whose slots changed concurrently, which need another pass, and
-    whether anything was written.
+    `stored` are the slots of these tests, by their ids; others may be among them. Returns the ids
+    of the tests whose slots changed concurrently, which need another pass, and whether anything was
+    written.
     """
     routing = rules.executions.routing
+    ids = {test.test_id for test in tests}
     slots = {
         (str(slot.test_id), slot.branch): slot
-        for slot in await _read_slots(cluster, routing, [test.test_id for test in tests])
+        for slot in stored.values()
+        if str(slot.test_id) in ids
     }
     changed = dict(slots)
     if rules.repository.auto_quarantine:
@@ -91,7 +99,9 @@ async def rule_tests(
                 cluster, rules, test, slots[test.test_id, None]
             )
     arrivals = {test.test_id: test.rollups for test in tests}
-    after = await judge_recovery(cluster, routing, list(changed.values()), arrivals)
+    after = await judge_recovery(
+        cluster, routing, list(changed.values()), arrivals, rules.failed_runs
+    )
     written = [
         slot
         for slot in after
@@ -188,18 +198,32 @@ async def _standing_until(
     return Standing.of(test.evaluate(older.rollups, older.fresh), older.rollups.values())
 
 
-async def _read_slots(cluster: Cluster, routing: str, tests: Sequence[str]) -> list[QuarantineSlot]:
-    """Return all stored slots of these tests."""
+def slots_search(cluster: Cluster, routing: str, tests: Sequence[str]) -> Search:
+    """Return the search whose answer is the first page of `read_slots_of`."""
     filters = [{"term": {"repository_id": routing}}, {"terms": {"test_id": list(tests)}}]
     body = {
         "size": _SLOTS_A_PAGE,
         "query": {"bool": {"filter": filters}},
         "sort": [{"scope": "asc"}],
+        "track_total_hits": False,
         "seq_no_primary_term": True,
     }
-    slots: list[QuarantineSlot] = []
-    async for hits in scan(cluster.connection, cluster.layout.quarantines, body, routing=routing):
-        slots += map(_slot_of, hits)
+    return Search(cluster.layout.quarantines, body, routing)
+
+
+async def read_slots_of(
+    cluster: Cluster, routing: str, tests: Sequence[str], first: Any = None
+) -> dict[str, QuarantineSlot]:
+    """Return all stored slots of these tests by their ids.
+
+    `first` is the answer to `slots_search`, if it was asked already.
+    """
+    search = slots_search(cluster, routing, tests)
+    slots: dict[str, QuarantineSlot] = {}
+    async for hits in scan(
+        cluster.connection, search.index, search.body, routing=routing, first=first
+    ):
+        slots.update((slot.id, slot) for slot in map(_slot_of, hits))
     return slots
 
 

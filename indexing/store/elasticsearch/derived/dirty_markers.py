@@ -17,7 +17,8 @@ from typing import Any, Final
 
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation
-from indexing.store.elasticsearch.client.connection import Version
+from indexing.store.elasticsearch.client.connection import Document, Version
+from indexing.store.elasticsearch.client.places import Search
 from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived.arrivals import (
@@ -39,13 +40,15 @@ _TESTS_A_PAGE: Final = 5_000
 class FollowUp:
     """The work of a refresh besides recomputing the tests.
 
-    Judge `runs` again: some of their executions were stored or removed. `bounds` are (test,
-    microseconds): a first or last failure or success at that moment may come from a removed
-    execution, so recompute it from the remaining ones.
+    Judge `runs` again: some of their executions were stored or removed; `arrivals` are those to
+    count again, each with a UTC day, None for all of these runs. `bounds` are (test, microseconds):
+    a first or last failure or success at that moment may come from a removed execution, so
+    recompute it from the remaining ones.
     """
 
     bounds: frozenset[tuple[str, int]] = frozenset()
     runs: frozenset[str] = frozenset()
+    arrivals: frozenset[tuple[str, int]] | None = None
 
 
 NO_FOLLOW_UP: Final = FollowUp()
@@ -81,9 +84,9 @@ def new_marker_id() -> str:
 async def write_markers(cluster: Cluster, operations: Sequence[Operation]) -> None:
     """Write or rewrite markers; a refresh that read an older version can then not delete it.
 
-    Every read of markers that begins afterwards finds them.
+    Whoever reads markers makes them visible first.
     """
-    await bulk.send(cluster.connection, operations, visible=True)
+    await bulk.send(cluster.connection, operations, visible=False)
 
 
 def marker_operation(
@@ -96,7 +99,7 @@ def marker_operation(
     follow_up: FollowUp = NO_FOLLOW_UP,
     arrivals: Mapping[str, Sequence[Arrival]] | None = None,
 ) -> Operation:
-    """Return the write of a marker as a bulk operation; the caller decides on its visibility."""
+    """Return the write of a marker as a bulk operation."""
     source: dict[str, Any] = {
         "repository_id": routing,
         "mark": marker_id,
@@ -105,6 +108,8 @@ def marker_operation(
     }
     if follow_up != NO_FOLLOW_UP:
         source["removed"] = {"bounds": sorted(follow_up.bounds), "runs": sorted(follow_up.runs)}
+        if follow_up.arrivals is not None:
+            source["removed"]["arrivals"] = sorted(follow_up.arrivals)
     if arrivals is not None:
         source["arrivals"] = write_arrivals(arrivals)
     return Operation("index", cluster.layout.stale, marker_id, None, source)
@@ -149,20 +154,33 @@ async def _write_marked(cluster: Cluster, marked: Iterable[MarkedTests], *, ahea
     await write_markers(cluster, markers)
 
 
-async def read_markers(
-    cluster: Cluster, routing: str | None, *, refresh: bool
-) -> tuple[list[DirtyMarker], bool]:
+async def read_markers(cluster: Cluster, routing: str | None) -> tuple[list[DirtyMarker], bool]:
     """Return the markers of one repository or of all, grouped by repository.
 
     Returns a part of them if they name very many tests; the second value tells whether there are
     more. Refresh the index of executions after this call, not before: otherwise an execution that
     is stored in between stays unseen although its marker is deleted.
-
-    Without `refresh`, the read may miss the marker of a writer that was killed right after writing
-    it, and may return a deleted marker.
     """
-    if refresh:
-        await cluster.connection.refresh(cluster.layout.stale)
+    await cluster.connection.refresh(cluster.layout.stale)
+    search = marker_search(cluster, routing)
+    markers: list[DirtyMarker] = []
+    more = False
+    seen = 0
+    async with aclosing(scan(cluster.connection, search.index, search.body)) as pages:
+        async for hits in pages:
+            for hit in hits:
+                version = Version(hit["_seq_no"], hit["_primary_term"])
+                marker = marker_of(Document(hit["_id"], hit["_source"], version))
+                markers.append(marker)
+                seen += _TESTS_AT_ONCE if marker.tests is None else len(marker.tests)
+            more = len(hits) == _MARKERS_A_PAGE
+            if seen >= _TESTS_AT_ONCE:
+                break
+    return markers, more
+
+
+def marker_search(cluster: Cluster, routing: str | None) -> Search:
+    """Return the search for the first page of markers."""
     body: dict[str, Any] = {
         "size": _MARKERS_A_PAGE,
         "sort": [{"repository_id": "asc"}, {"mark": "asc"}],
@@ -170,30 +188,29 @@ async def read_markers(
     }
     if routing is not None:
         body["query"] = {"term": {"repository_id": routing}}
-    markers: list[DirtyMarker] = []
-    more = False
-    seen = 0
-    async with aclosing(scan(cluster.connection, cluster.layout.stale, body)) as pages:
-        async for hits in pages:
-            for hit in hits:
-                source = hit["_source"]
-                tests = source["tests"]
-                markers.append(
-                    DirtyMarker(
-                        hit["_id"],
-                        Version(hit["_seq_no"], hit["_primary_term"]),
-                        source["repository_id"],
-                        None if tests is None else frozenset(tests),
-                        source["ahead_until"],
-                        _follow_up_of(source.get("removed")),
-                        read_arrivals(source.get("arrivals")),
-                    )
-                )
-                seen += _TESTS_AT_ONCE if tests is None else len(tests)
-            more = len(hits) == _MARKERS_A_PAGE
-            if seen >= _TESTS_AT_ONCE:
-                break
-    return markers, more
+    return Search(cluster.layout.stale, body)
+
+
+def other_markers_search(cluster: Cluster, routing: str, ids: Collection[str]) -> Search:
+    """Return the search that tells whether the repository has other markers than these."""
+    mine = {"ids": {"values": [*ids]}}
+    query = {"bool": {"filter": [{"term": {"repository_id": routing}}], "must_not": [mine]}}
+    body = {"size": 1, "_source": False, "track_total_hits": False, "query": query}
+    return Search(cluster.layout.stale, body)
+
+
+def marker_of(document: Document) -> DirtyMarker:
+    source = document.source
+    tests = source["tests"]
+    return DirtyMarker(
+        document.id,
+        document.version,
+        source["repository_id"],
+        None if tests is None else frozenset(tests),
+        source["ahead_until"],
+        _follow_up_of(source.get("removed")),
+        read_arrivals(source.get("arrivals")),
+    )
 
 
 def collect_arrivals(markers: Sequence[DirtyMarker]) -> dict[str, list[Arrival]]:
@@ -213,17 +230,22 @@ def _follow_up_of(source: Mapping[str, Any] | None) -> FollowUp:
     if source is None:
         return NO_FOLLOW_UP
     bounds = frozenset((test, moment) for test, moment in source["bounds"])
-    return FollowUp(bounds, frozenset(source["runs"]))
+    # Markers of a removal name none, and neither do those of an earlier release.
+    named = source.get("arrivals")
+    arrivals = None if named is None else frozenset((arrival, day) for arrival, day in named)
+    return FollowUp(bounds, frozenset(source["runs"]), arrivals)
 
 
-async def drop_markers(cluster: Cluster, markers: Sequence[DirtyMarker]) -> None:
-    """Delete markers, except those before a change and those rewritten since they were read."""
-    operations = [
+def dropping(cluster: Cluster, markers: Sequence[DirtyMarker]) -> list[Operation]:
+    """Return the deletes of markers, but of none before a change.
+
+    A marker that was rewritten since it was read stays.
+    """
+    return [
         Operation("delete", cluster.layout.stale, marker.id, None, guard=marker.version.parameters)
         for marker in markers
         if marker.is_over
     ]
-    await bulk.send(cluster.connection, operations, visible=False)
 
 
 async def spell_out(cluster: Cluster, marker: DirtyMarker) -> None:
@@ -240,7 +262,7 @@ async def spell_out(cluster: Cluster, marker: DirtyMarker) -> None:
             tests = [hit["_id"] for hit in hits]
             part = marker_operation(cluster, new_marker_id(), marker.routing, tests)
             await write_markers(cluster, [part])
-    await drop_markers(cluster, [marker])
+    await bulk.send(cluster.connection, dropping(cluster, [marker]), visible=False)
 
 
 async def count_stale(cluster: Cluster) -> int:

@@ -13,6 +13,7 @@ from indexing.notifications.records import noticed_to_record
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation
 from indexing.store.elasticsearch.client.connection import WRITING
+from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived.results import Result
 from indexing.store.elasticsearch.outbox import enqueue
@@ -38,7 +39,7 @@ async def tell(cluster: Cluster, results: Sequence[Result]) -> None:
     )
     routing = due[0][0].rules.executions.routing
     stored = await cluster.connection.get_many(
-        [(cluster.layout.tests, result.test.test_id, routing) for result, _ in due],
+        [Place(cluster.layout.tests, result.test.test_id, routing) for result, _ in due],
         patience=WRITING,
     )
     operations = []

@@ -9,12 +9,10 @@ from typing import Final
 from indexing.globs import matches
 from indexing.health.observations import Observation
 from indexing.health.recovery import Recovery
-from indexing.store.elasticsearch.client.concurrency import run_both
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived import observations
 from indexing.store.elasticsearch.derived.arrivals import Arrival
 from indexing.store.elasticsearch.derived.rollups import RollupsOfTest
-from indexing.store.elasticsearch.derived.runs import find_failed
 from indexing.store.elasticsearch.quarantine_slots import QuarantineSlot, Record
 from indexing.timestamps import to_microseconds
 
@@ -26,11 +24,12 @@ async def judge_recovery(
     routing: str,
     slots: Sequence[QuarantineSlot],
     changes: Mapping[str, RollupsOfTest] | None = None,
+    failed_runs: Collection[str] = (),
 ) -> list[QuarantineSlot]:
     """Return the slots of one repository with `is_recovered` up to date.
 
-    Where `changes` has the new executions of a test, they are added to what is known. Else all
-    executions since the quarantine began are read.
+    Where `changes` has the new executions of a test, they are added to what is known; of their
+    runs, `failed_runs` failed as a whole. Else all executions since the quarantine began are read.
     """
     arrivals = {
         test: rollups.arrivals
@@ -39,22 +38,19 @@ async def judge_recovery(
     }
     updated: dict[int, QuarantineSlot] = {}
     unknown: list[tuple[int, QuarantineSlot, Record]] = []
-    runs: set[str] = set()
     for number, slot in enumerate(slots):
         record = slot.record
         if record is None:
             updated[number] = slot
         elif record.recovery is None or str(slot.test_id) not in arrivals:
             unknown.append((number, slot, record))
-        else:
-            runs.update(arrival.run for arrival in arrivals[str(slot.test_id)])
-    failed, _ = await run_both(
-        find_failed(cluster, routing, runs), _read_unknown(cluster, routing, unknown, updated)
-    )
+    await _read_unknown(cluster, routing, unknown, updated)
     for number, slot in enumerate(slots):
         if number not in updated and slot.record is not None:
             new = arrivals[str(slot.test_id)]
-            updated[number] = _merge(slot, slot.record, slot.record.recovery, _observe(new, failed))
+            updated[number] = _merge(
+                slot, slot.record, slot.record.recovery, _observe(new, failed_runs)
+            )
     return [updated[number] for number in range(len(slots))]
 
 

@@ -1,57 +1,39 @@
 """Computes the derived values of stale tests from their executions, and stores them.
 
 Each step uses optimistic concurrency control: if another process has written a test since it was
-read, the step repeats that test. Identity rows use the version of their test's document as an
-external version, so an older result never overwrites a newer one.
+read, the step repeats that test.
 """
 
 from __future__ import annotations
 
-import asyncio
-import uuid
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterator,
-    Awaitable,
-    Collection,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncGenerator, Awaitable, Collection, Sequence
 from contextlib import ExitStack, aclosing, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import groupby
 from typing import Final
 
-from indexing.errors import StoreError, StoreUnavailableError
 from indexing.models.changes import AnswerChanges, Changed
 from indexing.names import RepositoryName
-from indexing.store.elasticsearch.announcements import write_announcement
 from indexing.store.elasticsearch.client import bulk
-from indexing.store.elasticsearch.client.bulk import Operation, Outcome
 from indexing.store.elasticsearch.client.concurrency import run_both, started
-from indexing.store.elasticsearch.client.connection import Version
 from indexing.store.elasticsearch.client.write_priority import SMALL_WRITE
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.derived import changes, dirty_markers, observations, run_counts
-from indexing.store.elasticsearch.derived.arrivals import Arrival
-from indexing.store.elasticsearch.derived.auto_quarantine import Judged, Rules, rule_tests
+from indexing.store.elasticsearch.derived import auto_quarantine, dirty_markers, run_counts
 from indexing.store.elasticsearch.derived.dirty_markers import DirtyMarker
-from indexing.store.elasticsearch.derived.notices import tell
-from indexing.store.elasticsearch.derived.results import Result, judge_test
-from indexing.store.elasticsearch.derived.rollups import (
-    RollupsOfTest,
-    build_test,
-    history_on,
-    merge_tests,
+from indexing.store.elasticsearch.derived.reading import (
+    Documents,
+    Work,
+    read_documents,
+    search_all,
 )
-from indexing.store.elasticsearch.derived.runs import judge_runs
+from indexing.store.elasticsearch.derived.run_counts import Counting
+from indexing.store.elasticsearch.derived.runs import failed_of, judge_runs
+from indexing.store.elasticsearch.derived.steps import Done, Step
 from indexing.store.elasticsearch.indices.refresh_lease import RefreshLease
-from indexing.store.elasticsearch.repositories import document_routed, stored_of
-from indexing.store.elasticsearch.tests import StoredTest, test_of
+from indexing.store.elasticsearch.indices.written_markers import WrittenMarker
 from indexing.store.interface import Steps
 
-# How many tests one step takes.
 _TESTS_A_STEP: Final = 500
 
 
@@ -62,332 +44,216 @@ async def refresh_tests(
     repository: RepositoryName | None = None,
     changed: Changed | None = None,
 ) -> int:
-    report = _Report(progress, changed)
-    if repository is None:
-        with ExitStack() as going_first:
-            return await _refresh(cluster, now, report, None, None, going_first)
-    routing = routing_of(repository)
-    async with cluster.refresh_leases.hold(routing) as lease:
-        with ExitStack() as going_first:
+    with ExitStack() as going_first:
+        refresh = _Refresh(cluster, now, progress, changed, going_first)
+        if repository is None:
+            await refresh.run_all()
+            return refresh.total
+        routing = routing_of(repository)
+        async with cluster.refresh_leases.hold(routing) as lease:
             # Small until the markers turn out to name many tests.
             going_first.enter_context(cluster.connection.write_priority.small_write())
-            count = await _refresh(cluster, now, report, routing, lease, going_first)
-        if changed is not None and lease.met_others:
-            changed(AnswerChanges(repository, everything=True))
-        return count
+            await refresh.run(routing, lease)
+            going_first.close()
+            if changed is not None and lease.met_others:
+                changed(AnswerChanges(repository, everything=True))
+        return refresh.total
 
 
-@dataclass(frozen=True, slots=True)
-class _Report:
-    """Whom to tell what a refresh does."""
+@dataclass(slots=True)
+class _Refresh:
+    """One refresh: whom it tells what it does, and what it has done.
 
+    `met` are markers that it has handled but not deleted, because their change goes on.
+    """
+
+    cluster: Cluster
+    now: datetime
     progress: Steps | None
     changed: Changed | None
+    going_first: ExitStack
+    total: int = 0
+    met: set[DirtyMarker] = field(default_factory=set)
 
-    def tell(self, total: int, done: _Done) -> None:
-        if self.changed is not None and done.changes is not None:
-            self.changed(done.changes)
-        if self.progress is not None and done.tests:
-            self.progress(total)
+    async def run_all(self) -> None:
+        """Refresh all repositories, each under its own lease."""
+        while await self._handle_found(None, None):
+            pass
 
+    async def run(self, routing: str, lease: RefreshLease) -> None:
+        """Refresh one repository under that lease."""
+        own = self.cluster.written_markers.take(routing)
+        more = True
+        # Otherwise another process may have handled them, or not have ended what it began.
+        if own and lease.is_clean and not lease.met_others:
+            more = await self._handle_own(routing, lease, own)
+        while more:
+            more = await self._handle_found(routing, lease)
 
-async def _refresh(
-    cluster: Cluster,
-    now: datetime,
-    report: _Report,
-    routing: str | None,
-    lease: RefreshLease | None,
-    going_first: ExitStack,
-) -> int:
-    """Refresh one repository under that lease, or all of them, each under its own lease."""
-    total = 0
-    more = True
-    met: set[DirtyMarker] = set()
-    # The markers of one repository are visible as soon as they are written; a refresh that died may
-    # have left older versions.
-    refresh = lease is None or not lease.is_clean
-    while more:
-        markers, more = await dirty_markers.read_markers(cluster, routing, refresh=refresh)
-        # A pass deletes markers without a refresh; the next read must not find them again.
-        refresh = True
+    async def _handle_own(
+        self, routing: str, lease: RefreshLease, own: Sequence[WrittenMarker]
+    ) -> bool:
+        """Handle the markers that this process has just written; return whether there are more."""
+        layout = self.cluster.layout
+        # Their executions were stored before, and so were markers that other processes wrote
+        # before this call began.
+        refreshing = self.cluster.connection.refresh(f"{layout.stale},{layout.executions}")
+        async with started(refreshing) as searchable:
+            documents = await read_documents(
+                self.cluster,
+                routing,
+                frozenset[str]().union(*(marker.tests for marker in own)),
+                frozenset[str]().union(*(marker.runs for marker in own)),
+                frozenset[tuple[str, int]]().union(*(marker.arrivals for marker in own)),
+                [marker.id for marker in own],
+            )
+            found = documents.markers.values()
+            markers = [dirty_markers.marker_of(each) for each in found if each is not None]
+            if not markers:
+                return True
+            return await self._handle(
+                routing, markers, searchable, lease, documents, is_last=True, look_for_more=True
+            )
+
+    async def _handle_found(self, routing: str | None, lease: RefreshLease | None) -> bool:
+        """Handle the markers of one repository or of all; return whether there are more."""
+        markers, more = await dirty_markers.read_markers(self.cluster, routing)
         # Markers before a change are not deleted, so handle each of them only once in this call.
-        markers = [marker for marker in markers if marker not in met]
-        met.update(marker for marker in markers if not marker.is_over)
-        if (
-            any(marker.tests is None for marker in markers)
-            or sum(map(_size, markers)) > SMALL_WRITE
-        ):
-            going_first.close()
+        markers = [marker for marker in markers if marker not in self.met]
+        self.met.update(marker for marker in markers if not marker.is_over)
+        unnamed = any(marker.tests is None for marker in markers)
+        if unnamed or sum(len(marker.tests or ()) for marker in markers) > SMALL_WRITE:
+            self.going_first.close()
         if not markers:
-            break
-        async with started(cluster.connection.refresh(cluster.layout.executions)) as searchable:
+            return False
+        connection = self.cluster.connection
+        async with started(connection.refresh(self.cluster.layout.executions)) as searchable:
             for place, group in groupby(markers, key=lambda marker: marker.routing):
                 named = list(group)
                 for marker in named:
                     if marker.tests is None:
-                        await dirty_markers.spell_out(cluster, marker)
+                        await dirty_markers.spell_out(self.cluster, marker)
                         more = True
-                left: set[str] = set()
-                own = cluster.refresh_leases.hold(place) if lease is None else nullcontext(lease)
-                async with (
-                    own as held,
-                    aclosing(
-                        _refresh_repository(cluster, place, named, now, searchable, held)
-                    ) as steps,
-                ):
-                    async for done in steps:
-                        left |= done.again
-                        total += done.tests
-                        more |= done.turned or bool(done.again)
-                        if done.turned:
-                            met.difference_update(named)
-                        report.tell(total, done)
-                    finished = [
-                        marker
-                        for marker in named
-                        if marker.tests is not None and left.isdisjoint(marker.tests)
-                    ]
-                    await dirty_markers.drop_markers(cluster, finished)
-    return total
+                leases = self.cluster.refresh_leases
+                own = leases.hold(place) if lease is None else nullcontext(lease)
+                async with own as held:
+                    is_last = lease is None or not more
+                    more |= await self._handle(
+                        place,
+                        [marker for marker in named if marker.tests is not None],
+                        searchable,
+                        held,
+                        is_last=is_last,
+                    )
+        return more
+
+    async def _handle(
+        self,
+        routing: str,
+        markers: Sequence[DirtyMarker],
+        searchable: Awaitable[None],
+        lease: RefreshLease,
+        documents: Documents | None = None,
+        *,
+        is_last: bool,
+        look_for_more: bool = False,
+    ) -> bool:
+        """Handle markers of one repository; return whether there is more to do.
+
+        `documents` are what the markers name, if that was read already. Unless there is more, the
+        markers are deleted when the lease ends, if this `is_last` under it.
+        """
+        left: set[str] = set()
+        more = False
+        steps = _compute(
+            self.cluster,
+            routing,
+            Work.of(markers),
+            documents,
+            self.now,
+            searchable,
+            lease,
+            [marker.id for marker in markers] if look_for_more else (),
+        )
+        async with aclosing(steps):
+            async for done in steps:
+                left |= done.again
+                self.total += done.tests
+                more |= done.is_more or bool(done.again)
+                if done.turned:
+                    self.met.difference_update(markers)
+                self._tell(done)
+        finished = [marker for marker in markers if left.isdisjoint(marker.tests or ())]
+        dropping = dirty_markers.dropping(self.cluster, finished)
+        if is_last and not more:
+            lease.end_with(dropping)
+        else:
+            await bulk.send(self.cluster.connection, dropping, visible=False)
+        return more
+
+    def _tell(self, done: Done) -> None:
+        if self.changed is not None and done.changes is not None:
+            self.changed(done.changes)
+        if self.progress is not None and done.tests:
+            self.progress(self.total)
 
 
-def _size(marker: DirtyMarker) -> int:
-    return len(marker.tests or ())
-
-
-@dataclass(frozen=True, slots=True)
-class _Done:
-    """How many tests were computed, and which need another pass.
-
-    `turned` if a run became an infrastructure failure or ceased to be one. Then nothing was
-    computed: all tests of the run have markers by now.
-    """
-
-    tests: int = 0
-    again: frozenset[str] = frozenset()
-    turned: bool = False
-    changes: AnswerChanges | None = None
-
-
-async def _refresh_repository(
+async def _compute(
     cluster: Cluster,
     routing: str,
-    markers: Sequence[DirtyMarker],
+    work: Work,
+    documents: Documents | None,
     now: datetime,
     searchable: Awaitable[None],
     lease: RefreshLease,
-) -> AsyncGenerator[_Done]:
-    """Compute the tests that the markers name; every search waits for `searchable`.
+    markers: Collection[str],
+) -> AsyncGenerator[Done]:
+    """Compute the tests of one repository; every search waits for `searchable`.
 
-    Judges runs before it reads anything that depends on their judgement.
+    Judges runs before it reads anything that depends on their judgement. Looks for markers besides
+    `markers`, if any are given.
     """
-    tests = sorted(frozenset[str]().union(*(marker.tests or () for marker in markers)))
-    arrivals = dirty_markers.collect_arrivals(markers)
-    runs = frozenset[str]().union(*(marker.follow_up.runs for marker in markers))
-    removed: dict[str, set[int]] = {}
-    for marker in markers:
-        for test, moment in marker.follow_up.bounds:
-            removed.setdefault(test, set()).add(moment)
-    for start in range(0, max(len(tests), 1), _TESTS_A_STEP):
-        some = tests[start : start + _TESTS_A_STEP]
-        beginning = _Step.begin(cluster, routing, some, now, removed, arrivals, searchable, lease)
-        if start == 0:
-            judging = judge_runs(cluster, routing, runs, searchable)
-            counting = run_counts.count(cluster, routing, runs, searchable, removed=bool(removed))
-            (turned, _), step = await run_both(run_both(judging, counting), beginning)
-            if turned:
-                # All tests of the run have markers now: the next pass computes each of them once.
-                yield _Done(again=frozenset(tests), turned=True)
-                return
-        else:
-            step = await beginning
+    some = work.tests[:_TESTS_A_STEP]
+    there = documents or await read_documents(
+        cluster, routing, some, work.runs, work.arrivals or ()
+    )
+    state = there.state
+    found = await search_all(cluster, routing, some, work.runs, state, searchable, markers)
+    stored_runs = {run: there.runs[run] for run in work.runs}
+    counted = run_counts.sum_by_run(cluster, found.counted)
+    if await judge_runs(cluster, routing, stored_runs, counted, state.retention):
+        # All tests of the run have markers now: the next pass computes each of them once.
+        yield Done(again=frozenset(work.tests), turned=True, is_more=True)
+        return
+    if found.is_more:
+        yield Done(is_more=True)
+    counting = Counting()
+    if work.arrivals is not None:
+        places = run_counts.list_places(cluster, routing, work.arrivals)
+        named = {(each.index, each.id): there.counts[each.index, each.id] for each in places}
+        counting = Counting.of(routing, named, found.counted)
+    elif work.runs:
+        await run_counts.count(cluster, routing, work.runs, searchable, removed=bool(work.removed))
+    failed_runs = failed_of(stored_runs.values())
+    slots = found.slots
+    recount: list[str] = []
+    for start in range(0, max(len(work.tests), 1), _TESTS_A_STEP):
+        if start:
+            some = work.tests[start : start + _TESTS_A_STEP]
+            there, slots = await run_both(
+                read_documents(cluster, routing, some),
+                auto_quarantine.read_slots_of(cluster, routing, some),
+            )
+        step = await Step.begin(
+            cluster, routing, some, work, there, slots, failed_runs, now, lease, counting
+        )
         async for done in step.run():
             yield done
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """Some tests of one repository, with the settings and the state of the store for judging.
-
-    `merged` are those whose new executions are merged already. `counts` tells how many executions
-    the others have, which are read one portion after the other.
-    """
-
-    cluster: Cluster
-    rules: Rules
-    generations: Sequence[str]
-    stored: Mapping[str, StoredTest]
-    versions: Mapping[str, Version]
-    merged: Mapping[str, RollupsOfTest]
-    counts: Mapping[str, int]
-    # Moments of removed executions, by test.
-    removed: Mapping[str, Collection[int]]
-    lease: RefreshLease
-
-    @classmethod
-    async def begin(
-        cls,
-        cluster: Cluster,
-        routing: str,
-        tests: Sequence[str],
-        now: datetime,
-        removed: Mapping[str, Collection[int]],
-        arrivals: Mapping[str, Sequence[Arrival]],
-        searchable: Awaitable[None],
-        lease: RefreshLease,
-    ) -> _Step:
-        """Read everything that judging needs, except the executions themselves.
-
-        Reads the documents of tests before it searches, so that a later write by another process
-        causes a conflict.
-        """
-        layout = cluster.layout
-        own = (layout.control, document_routed(routing), None)
-        state, (repository, *found) = await cluster.control.read_with(
-            [own, *((layout.tests, test, routing) for test in tests)]
-        )
-        if repository is None:
-            raise StoreError("a repository is gone from Elasticsearch")
-        stored = await write_announcement(cluster, stored_of(repository))
-        observed = observations.ObservedBranch(
-            routing, state.retention, stored.repository.default_branch
-        )
-        rules = Rules(
-            stored.repository, stored.settings_version, observed, now, stored.subscription
-        )
-        # A test may be missing: its writer was killed between the marker and the test.
-        documents = [document for document in found if document is not None]
-        stored_tests = {document.id: test_of(document.source) for document in documents}
-        versions = {document.id: document.version for document in documents}
-        await searchable
-        await _give_way(cluster, len(documents))
-        merged = await merge_tests(cluster, observed, stored_tests, arrivals)
-        others = [test for test in stored_tests if test not in merged]
-        counts = await observations.count_executions(cluster, observed, others) if others else {}
-        return cls(
-            cluster,
-            rules,
-            state.generations,
-            stored_tests,
-            versions,
-            merged,
-            counts,
-            removed,
-            lease,
-        )
-
-    async def run(self) -> AsyncIterator[_Done]:
-        if self.merged:
-            judged = await asyncio.to_thread(self._judge_all, self.merged)
-            again, answers = await self._store(judged)
-            yield _Done(len(judged), again, changes=answers)
-        others = [test for test in self.stored if test not in self.merged]
-        for portion in observations.split_into_portions(others, self.counts):
-            await _give_way(self.cluster, len(self.stored))
-            seen = await observations.read_all(
-                self.cluster,
-                self.rules.executions,
-                [each for each in portion if each in self.counts],
-            )
-            judged = await asyncio.to_thread(self._build_all, portion, seen)
-            again, answers = await self._store(judged)
-            yield _Done(len(portion), again, changes=answers)
-
-    def _build_all(
-        self, tests: Sequence[str], seen: Mapping[str, Sequence[observations.OnBranch]]
-    ) -> list[Judged]:
-        """Compute and judge tests. Pure; takes long enough to block the event loop."""
-        branch = self.rules.repository.default_branch
-        final_day = self.rules.executions.retention.final_day
-        return self._judge_all(
-            {
-                test: build_test(
-                    seen.get(test, ()),
-                    history_on(self.stored[test], branch),
-                    final_day,
-                )
-                for test in tests
-            }
-        )
-
-    def _judge_all(self, tests: Mapping[str, RollupsOfTest]) -> list[Judged]:
-        return [
-            judge_test(test, self.stored[test], rollups, self.rules, self.removed.get(test, ()))
-            for test, rollups in tests.items()
-        ]
-
-    def _derive_all(self, judged: Sequence[Judged], *, whole: bool) -> list[Result]:
-        return [
-            Result.of(
-                test,
-                self.rules,
-                self.stored[test.test_id],
-                self.versions[test.test_id],
-                whole=whole,
-                is_held=self.lease.is_held,
-            )
-            for test in judged
-        ]
-
-    async def _store(self, judged: Sequence[Judged]) -> tuple[frozenset[str], AnswerChanges]:
-        """Write what differs from what is stored.
-
-        Returns the tests that another process has written since they were read, and what changed.
-        """
-        layout = self.cluster.layout
-        indices = [layout.identities_of(generation) for generation in self.generations]
-        # After a refresh that failed, rows may lag behind; a new generation may have none yet.
-        whole = not self.lease.is_clean or len(indices) > 1
-        results = await asyncio.to_thread(self._derive_all, judged, whole=whole)
-        changed = [result for result in results if result.is_changed]
-        operations = [result.test_operation(layout.tests) for result in changed]
-        outcomes = await bulk.send(self.cluster.connection, operations, visible=False)
-        written = list(zip(changed, outcomes, strict=True))
-        conflicts = {result.test.test_id for result, outcome in written if not outcome.done}
-        stored = [(result, outcome.version) for result, outcome in written if outcome.done]
-        rows = [
-            row for result, version in stored for row in result.row_operations(indices, version)
-        ]
-        listed = await changes.list_operations(self.cluster, stored, whole=whole) if stored else []
-        if listed:
-            await bulk.send(self.cluster.connection, listed, visible=True)
-        # A conflict here means that the row already has a newer external version. A missing index
-        # may mean that a rebuild has ended and deleted the older generation.
-        sent, (ruled, quarantines) = await run_both(
-            self._write_rows(rows),
-            rule_tests(
-                self.cluster, self.rules, [test for test in judged if test.test_id not in conflicts]
-            ),
-        )
-        await tell(self.cluster, [each for each in results if each.test.test_id not in conflicts])
-        gone = {row.index for row, outcome in zip(rows, sent, strict=True) if outcome.index_gone}
-        await self._check_retired(gone)
-        answers = AnswerChanges(
-            self.rules.repository.name,
-            frozenset(uuid.UUID(result.test.test_id) for result, _ in stored if result.shows),
-            search=bool(rows),
-            quarantines=quarantines,
-        )
-        return ruled | conflicts, answers
-
-    async def _write_rows(self, rows: Sequence[Operation]) -> list[Outcome]:
-        connection = self.cluster.connection
-        outcomes = await bulk.send(connection, rows, visible=False, may_be_gone=True)
-        unread = self.cluster.unread
-        await bulk.make_visible(connection, (row for row in rows if row.index not in unread))
-        return outcomes
-
-    async def _check_retired(self, indices: Collection[str]) -> None:
-        """Raise `StoreUnavailableError` if one of these generations should still be there."""
-        if not indices:
-            return
-        state = await self.cluster.control.read()
-        for generation in state.generations:
-            index = self.cluster.layout.identities_of(generation)
-            if index in indices:
-                raise StoreUnavailableError(f"the index {index} is gone from Elasticsearch")
-
-
-async def _give_way(cluster: Cluster, tests: int) -> None:
-    if tests > SMALL_WRITE:
-        await cluster.connection.write_priority.give_way()
+        counting = step.counting
+        recount += step.recount
+    # No test was there to write them with.
+    outcomes = await bulk.send(cluster.connection, counting.operations, visible=True)
+    recount += counting.find_conflicts(outcomes)
+    if recount:
+        again = cluster.connection.refresh(cluster.layout.executions)
+        await run_counts.count(cluster, routing, recount, again)

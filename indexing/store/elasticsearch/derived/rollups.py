@@ -16,12 +16,10 @@ from indexing.health.rollup_text import read_rollup, write_rollup
 from indexing.health.rollups import DailyRollup, Rollup, find_newest
 from indexing.health.rules import Job
 from indexing.health.window import day_number, day_of
-from indexing.store.elasticsearch.client.concurrency import run_both
 from indexing.store.elasticsearch.client.scanning import scan_groups
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived.arrivals import Arrival
 from indexing.store.elasticsearch.derived.observations import ObservedBranch, OnBranch
-from indexing.store.elasticsearch.derived.runs import find_failed
 from indexing.store.elasticsearch.indices.retention import NEVER
 from indexing.store.elasticsearch.tests import JobRollup, StoredTest
 from indexing.timestamps import to_microseconds
@@ -77,20 +75,25 @@ async def merge_tests(
     observed: ObservedBranch,
     tests: Mapping[str, StoredTest],
     arrivals: Mapping[str, Sequence[Arrival]],
+    failed_runs: Collection[str],
 ) -> dict[str, RollupsOfTest]:
-    """Merge new executions into the roll-ups of tests, where that is exact."""
+    """Merge new executions into the roll-ups of tests, where that is exact.
+
+    `failed_runs` are those of the new executions that failed as a whole.
+    """
     branch = observed.branch or ""
     stored = {
         test: document.rollups
         for test, document in tests.items()
         if document.rollups is not None
-        and document.history is not None
-        and document.branch == branch
+        # A new test has neither a branch nor a history.
+        and (
+            document.branch is None or (document.branch == branch and document.history is not None)
+        )
         and test in arrivals
     }
     if not stored:
         return {}
-    runs = {arrival.run for test in stored for arrival in arrivals[test]}
 
     def find_all() -> dict[Place, int]:
         unknown: dict[Place, int] = {}
@@ -99,9 +102,7 @@ async def merge_tests(
         return unknown
 
     unknown = await asyncio.to_thread(find_all)
-    failed, earlier = await run_both(
-        find_failed(cluster, observed.routing, runs), find_earlier(cluster, observed, unknown)
-    )
+    earlier = await find_earlier(cluster, observed, unknown)
 
     def merge_all() -> dict[str, RollupsOfTest]:
         merged: dict[str, RollupsOfTest] = {}
@@ -112,7 +113,7 @@ async def merge_tests(
                     rollups,
                     arrivals[test],
                     branch,
-                    failed,
+                    failed_runs,
                     earlier,
                     history_on(tests[test], branch),
                     observed.retention.final_day,

@@ -6,17 +6,21 @@ counts again.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection, Mapping
+from collections.abc import Awaitable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from indexing.health.window import DAY_MICROSECONDS
 from indexing.models.executions import Conclusion
 from indexing.store.elasticsearch.client import bulk
-from indexing.store.elasticsearch.client.bulk import Operation
+from indexing.store.elasticsearch.client.bulk import Operation, Outcome
 from indexing.store.elasticsearch.client.connection import WRITING, Document
-from indexing.store.elasticsearch.client.scanning import scan, scan_groups
+from indexing.store.elasticsearch.client.places import Place, Search
+from indexing.store.elasticsearch.client.scanning import groups_body, scan, scan_groups
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived.observation_clauses import TIME
+from indexing.store.elasticsearch.derived.runs import ResultsOfRun
+from indexing.store.elasticsearch.indices.retention import Retention
 
 # What the executions of one arrival share.
 SHARED: Final = (
@@ -34,13 +38,22 @@ SHARED: Final = (
 _OF_DAY: Final = ("run", "pipeline_name", "job_name", "branch")
 OF_RUN: Final = "run"
 _BY_DAY: Final = {"day": {"histogram": {"field": TIME, "interval": DAY_MICROSECONDS}}}
+_GROUPED: Final = ("arrival", _BY_DAY)
 
 # An index and the id of a document.
-_Place = tuple[str, str]
+Counted = tuple[str, str]
 
-_RUNS_AT_ONCE: Final = 500
+RUNS_AT_ONCE: Final = 500
 _GROUPS_A_PAGE: Final = 500
 _ROWS_A_PAGE: Final = 5_000
+_WITHIN: Final = {
+    "shared": {"top_hits": {"size": 1, "_source": [*SHARED]}},
+    "first": {"min": {"field": TIME}},
+    "last": {"max": {"field": TIME}},
+    "durations": {"value_count": {"field": "microseconds"}},
+    "total_duration": {"sum": {"field": "microseconds"}},
+    **{each.value: {"filter": {"term": {"conclusion": each.value}}} for each in Conclusion},
+}
 
 
 async def count(
@@ -60,8 +73,8 @@ async def count(
     if not waiting:
         return
     await searchable
-    for start in range(0, len(waiting), _RUNS_AT_ONCE):
-        some = waiting[start : start + _RUNS_AT_ONCE]
+    for start in range(0, len(waiting), RUNS_AT_ONCE):
+        some = waiting[start : start + RUNS_AT_ONCE]
         while some:
             some = await _count_some(cluster, routing, some, removed=removed)
 
@@ -73,7 +86,7 @@ async def count_repository(cluster: Cluster, routing: str) -> None:
         cluster.layout.executions,
         {"term": {"repository_id": routing}},
         ("run",),
-        size=_RUNS_AT_ONCE,
+        size=RUNS_AT_ONCE,
         routing=routing,
     ):
         runs = {bucket["key"]["run"] for bucket in buckets}
@@ -100,60 +113,89 @@ async def drop_before(cluster: Cluster, moment: int) -> None:
         await count(cluster, routing, runs, searchable, removed=True)
 
 
+def list_places(
+    cluster: Cluster, routing: str, arrivals: Collection[tuple[str, int]]
+) -> list[Place]:
+    """Return the places of the documents of these arrivals, each given with a UTC day."""
+    layout = cluster.layout
+    return [
+        *(Place(layout.arrivals, each, routing) for each in sorted({each for each, _ in arrivals})),
+        *(Place(layout.days, _id_of_day(*each), routing) for each in sorted(arrivals)),
+    ]
+
+
 async def _count_some(
     cluster: Cluster, routing: str, runs: Collection[str], *, removed: bool
 ) -> list[str]:
     """Return the runs to count again, because another process has counted them meanwhile."""
-    known = await _find_places(cluster, routing, runs, removed=removed)
-    places = [(index, place, routing) for index, place in known]
+    retention = await cluster.control.read_retention()
+    known = await _find_places(cluster, routing, runs, retention, removed=removed)
+    places = [Place(index, place, routing) for index, place in known]
     # Versions come before the counts: a process that counts more meanwhile causes a conflict.
     documents = await cluster.connection.get_many(places, patience=WRITING)
-    stored = {
-        place: document
-        for place, document in zip(known, documents, strict=True)
-        if document is not None
-    }
-    counted = await _read(cluster, routing, runs)
-    operations = [
-        _operation_of(routing, place, source, stored.get(place))
-        for place, source in counted.items()
-        if place not in stored or stored[place].source != source
-    ]
-    operations += [
-        Operation("delete", *place, routing, None, document.version.parameters)
-        for place, document in stored.items()
-        if place not in counted
-    ]
-    outcomes = await bulk.send(cluster.connection, operations, visible=True)
-    again = {
-        str((counted.get(place) or stored[place].source)["run"])
-        for place, outcome in zip(
-            ((each.index, each.id) for each in operations), outcomes, strict=True
-        )
-        if outcome.conflicts
-    }
-    return sorted(again)
+    retention = (await cluster.control.read()).retention
+    counted = await read_counts(cluster, routing, runs, retention)
+    stored = dict.fromkeys(counted) | dict(zip(known, documents, strict=True))
+    counting = Counting.of(routing, stored, counted)
+    outcomes = await bulk.send(cluster.connection, counting.operations, visible=True)
+    return counting.find_conflicts(outcomes)
 
 
-def _operation_of(
-    routing: str, place: _Place, source: Mapping[str, Any], stored: Document | None
-) -> Operation:
-    action: bulk.Action = "create" if stored is None else "index"
-    guard = None if stored is None else stored.version.parameters
-    return Operation(action, *place, routing, source, guard)
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """The writes of counts that differ from those that are stored, and the run of each."""
+
+    operations: Sequence[Operation] = ()
+    runs: Sequence[str] = ()
+
+    @classmethod
+    def of(
+        cls,
+        routing: str,
+        documents: Mapping[Counted, Document | None],
+        counted: Mapping[Counted, Mapping[str, Any]],
+    ) -> Counting:
+        """Compare the stored documents, read before they were counted, with what was counted."""
+        operations: list[Operation] = []
+        runs: list[str] = []
+        for place, document in documents.items():
+            source = counted.get(place)
+            stored = None if document is None else document.source
+            if source == stored:
+                continue
+            action: bulk.Action = "create" if stored is None else "index"
+            guard = None if document is None else document.version.parameters
+            operations.append(
+                Operation("delete" if source is None else action, *place, routing, source, guard)
+            )
+            runs.append((source or stored or {})["run"])
+        return cls(operations, runs)
+
+    def find_conflicts(self, outcomes: Sequence[Outcome]) -> list[str]:
+        """Return the runs to count again, because another process has counted them meanwhile."""
+        sent = zip(self.runs, outcomes, strict=True)
+        return sorted({run for run, outcome in sent if outcome.conflicts})
 
 
 async def _find_places(
-    cluster: Cluster, routing: str, runs: Collection[str], *, removed: bool
-) -> list[_Place]:
-    """Return the places of the documents that these runs have, or should have."""
+    cluster: Cluster,
+    routing: str,
+    runs: Collection[str],
+    retention: Retention,
+    *,
+    removed: bool,
+) -> list[Counted]:
+    """Return the places of the documents of these runs.
+
+    Those of which retention has just hidden the last results may be among them.
+    """
     layout = cluster.layout
-    found: dict[_Place, None] = {}
+    found: dict[Counted, None] = {}
     async for buckets in scan_groups(
         cluster.connection,
         layout.executions,
-        await _query_of(cluster, routing, runs),
-        ("arrival", _BY_DAY),
+        _query_of(routing, runs, retention),
+        _GROUPED,
         size=_ROWS_A_PAGE,
         routing=routing,
     ):
@@ -176,30 +218,41 @@ async def _find_places(
     return list(found)
 
 
-async def _read(
-    cluster: Cluster, routing: str, runs: Collection[str]
-) -> dict[_Place, dict[str, Any]]:
-    """Return the documents of these runs by their stored executions."""
+def counts_search(
+    cluster: Cluster, routing: str, runs: Collection[str], retention: Retention
+) -> Search:
+    """Return the search whose answer is the first page of `read_counts`."""
+    query = _query_of(routing, runs, retention)
+    body = groups_body(query, _GROUPED, size=_GROUPS_A_PAGE, within=_WITHIN)
+    return Search(cluster.layout.executions, body, routing)
+
+
+async def read_counts(
+    cluster: Cluster,
+    routing: str,
+    runs: Collection[str],
+    retention: Retention,
+    first: Any = None,
+) -> dict[Counted, dict[str, Any]]:
+    """Return the documents of these runs by their stored executions.
+
+    `first` is the answer to `counts_search`, if it was asked already.
+    """
     layout = cluster.layout
-    found: dict[_Place, dict[str, Any]] = {}
-    counts = {each.value: {"filter": {"term": {"conclusion": each.value}}} for each in Conclusion}
-    shared = {"top_hits": {"size": 1, "_source": [*SHARED]}}
-    moments = {"first": {"min": {"field": TIME}}, "last": {"max": {"field": TIME}}}
-    durations = {
-        "durations": {"value_count": {"field": "microseconds"}},
-        "total_duration": {"sum": {"field": "microseconds"}},
-    }
+    found: dict[Counted, dict[str, Any]] = {}
     async for buckets in scan_groups(
         cluster.connection,
         layout.executions,
-        await _query_of(cluster, routing, runs),
-        ("arrival", _BY_DAY),
+        _query_of(routing, runs, retention),
+        _GROUPED,
         size=_GROUPS_A_PAGE,
         routing=routing,
-        within={"shared": shared, **counts, **moments, **durations},
+        within=_WITHIN,
+        first=first,
     ):
         for bucket in buckets:
             (hit,) = bucket["shared"]["hits"]["hits"]
+            shared = {name: hit["_source"].get(name) for name in SHARED}
             arrival, day = bucket["key"]["arrival"], _day_of(bucket)
             counted = {each.value: bucket[each.value]["doc_count"] for each in Conclusion}
             place = _id_of_day(arrival, day)
@@ -207,27 +260,45 @@ async def _read(
                 "repository_id": routing,
                 "kind": OF_RUN,
                 "place": place,
-                **{name: hit["_source"][name] for name in _OF_DAY},
+                **{name: shared[name] for name in _OF_DAY},
                 "day": day,
                 **counted,
                 "durations": bucket["durations"]["value"],
                 "total_duration": float(bucket["total_duration"]["value"]),
             }
+            first_at, last_at = int(bucket["first"]["value"]), int(bucket["last"]["value"])
             source = found.setdefault(
                 (layout.arrivals, arrival),
                 {
                     "repository_id": routing,
                     "arrival": arrival,
-                    **{name: hit["_source"][name] for name in SHARED},
-                    "first_at": int(bucket["first"]["value"]),
-                    TIME: int(bucket["last"]["value"]),
+                    **shared,
+                    "first_at": first_at,
+                    TIME: last_at,
                     **dict.fromkeys(counted, 0),
                 },
             )
-            source["first_at"] = min(source["first_at"], int(bucket["first"]["value"]))
-            source[TIME] = max(source[TIME], int(bucket["last"]["value"]))
-            for name, count in counted.items():
-                source[name] += count
+            source["first_at"] = min(source["first_at"], first_at)
+            source[TIME] = max(source[TIME], last_at)
+            for name, number in counted.items():
+                source[name] += number
+    return found
+
+
+def sum_by_run(
+    cluster: Cluster, counted: Mapping[Counted, Mapping[str, Any]]
+) -> dict[str, ResultsOfRun]:
+    """Return the results of each run, the sums of what `read_counts` returned."""
+    found: dict[str, ResultsOfRun] = {}
+    for (index, _), each in counted.items():
+        if index != cluster.layout.arrivals:
+            continue
+        before = found.get(each["run"], ResultsOfRun(last_at=each[TIME]))
+        found[each["run"]] = ResultsOfRun(
+            before.passed + each[Conclusion.PASSED],
+            before.failed + each[Conclusion.FAILED],
+            max(before.last_at or 0, each[TIME]),
+        )
     return found
 
 
@@ -240,7 +311,6 @@ def _id_of_day(arrival: str, day: int) -> str:
     return f"{arrival}-{day}"
 
 
-async def _query_of(cluster: Cluster, routing: str, runs: Collection[str]) -> dict[str, Any]:
-    retention = (await cluster.control.read()).retention
+def _query_of(routing: str, runs: Collection[str], retention: Retention) -> dict[str, Any]:
     filters = [{"term": {"repository_id": routing}}, {"terms": {"run": [*runs]}}]
     return {"bool": {"filter": filters, "must_not": retention.hidden(TIME)}}

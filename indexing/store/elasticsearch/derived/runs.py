@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from indexing.health.rules import is_infrastructure_failure
 from indexing.models.executions import Conclusion
-from indexing.store.elasticsearch.client.concurrency import run_both
 from indexing.store.elasticsearch.client.connection import WRITING, ConflictError, Document
+from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.client.scanning import scan_groups
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived.dirty_markers import mark_after, mark_before
@@ -20,15 +20,20 @@ _TESTS_A_PAGE: Final = 5_000
 _RUNS_AT_ONCE: Final = 1_000
 
 
+def failed_of(documents: Iterable[Document | None]) -> frozenset[str]:
+    """Return which of the runs with these documents failed as a whole."""
+    return frozenset(run.id for run in documents if run is not None and run.source["failed"])
+
+
 async def find_failed(cluster: Cluster, routing: str, runs: Collection[str]) -> frozenset[str]:
     """Return which of these runs failed as a whole."""
-    places = [(cluster.layout.runs, run, routing) for run in runs]
+    places = [Place(cluster.layout.runs, run, routing) for run in runs]
     found = await cluster.connection.get_many(places, patience=WRITING)
-    return frozenset(run.id for run in found if run is not None and run.source["failed"])
+    return failed_of(found)
 
 
 @dataclass(frozen=True, slots=True)
-class _Results:
+class ResultsOfRun:
     """The stored results of one run: how many tests passed and failed, and the last finish time."""
 
     passed: int = 0
@@ -37,45 +42,39 @@ class _Results:
 
 
 async def judge_runs(
-    cluster: Cluster, routing: str, runs: Collection[str], searchable: Awaitable[None]
+    cluster: Cluster,
+    routing: str,
+    documents: Mapping[str, Document | None],
+    counted: Mapping[str, ResultsOfRun],
+    retention: Retention,
 ) -> bool:
     """Mark runs as infrastructure failures, or unmark them, by all of their stored executions.
 
-    The executions are searchable once `searchable` is done. Returns whether the state of any run
-    changed. One request counts many runs.
+    `documents` of the runs were read before their results were counted: if another process counts
+    more and writes first, the write conflicts. Returns whether the state of any run changed.
     """
     turned = False
-    waiting = list(runs)
-    for start in range(0, len(waiting), _RUNS_AT_ONCE):
-        some = waiting[start : start + _RUNS_AT_ONCE]
-        turned |= await _judge_some(cluster, routing, some, searchable)
-    return turned
-
-
-async def _judge_some(
-    cluster: Cluster, routing: str, runs: Sequence[str], searchable: Awaitable[None]
-) -> bool:
-    turned = False
     while True:
-        # Read before counting: if another process counts more and writes first, the write below
-        # fails with a conflict.
-        places = [(cluster.layout.runs, run, routing) for run in runs]
-        (state, stored), _ = await run_both(cluster.control.read_with(places), searchable)
-        counted = await _count(cluster, routing, runs, state.retention)
         changed = [
-            (run, document, counted[run])
-            for run, document in zip(runs, stored, strict=True)
-            if _is_failure(counted[run]) != (document is not None and document.source["failed"])
+            (run, document, counted.get(run, ResultsOfRun()))
+            for run, document in documents.items()
+            if _is_failure(counted.get(run, ResultsOfRun()))
+            != (document is not None and document.source["failed"])
         ]
         for run, document, results in changed:
-            await _turn(cluster, routing, run, document, results, state.retention)
+            await _turn(cluster, routing, run, document, results, retention)
         if not changed:
             return turned
         # Count once more: a process that counted in the meantime may have seen nothing to change,
         # and so caused no conflict.
         turned = True
         runs = [run for run, _, _ in changed]
-        searchable = cluster.connection.refresh(cluster.layout.executions)
+        places = [Place(cluster.layout.runs, run, routing) for run in runs]
+        state, stored = await cluster.control.read_with(places)
+        retention = state.retention
+        documents = dict(zip(runs, stored, strict=True))
+        await cluster.connection.refresh(cluster.layout.executions)
+        counted = await _count(cluster, routing, runs, retention)
 
 
 async def _turn(
@@ -83,7 +82,7 @@ async def _turn(
     routing: str,
     run: str,
     document: Document | None,
-    results: _Results,
+    results: ResultsOfRun,
     retention: Retention,
 ) -> None:
     """Store the new state of a run, unless another process has judged it in the meantime."""
@@ -109,7 +108,7 @@ async def _turn(
     await mark_after(cluster, marked)
 
 
-def _is_failure(results: _Results) -> bool:
+def _is_failure(results: ResultsOfRun) -> bool:
     return is_infrastructure_failure(results.passed, results.failed)
 
 
@@ -120,33 +119,32 @@ def _query_of(routing: str, runs: Sequence[str], retention: Retention) -> dict[s
 
 async def _count(
     cluster: Cluster, routing: str, runs: Sequence[str], retention: Retention
-) -> dict[str, _Results]:
-    """Count the stored results of each of these runs."""
-    body = {
-        "size": 0,
-        "track_total_hits": False,
-        "query": _query_of(routing, runs, retention),
-        "aggs": {
-            "runs": {
-                "terms": {"field": "run", "size": len(runs)},
-                "aggs": {
-                    "conclusions": {"terms": {"field": "conclusion"}},
-                    "last": {"max": {"field": "finished_at"}},
-                },
-            }
-        },
-    }
-    answer = await cluster.connection.search(
-        cluster.layout.executions, body, routing=routing, patience=WRITING
-    )
-    counted = dict.fromkeys(runs, _Results())
-    for bucket in answer.get("aggregations", {}).get("runs", {"buckets": []})["buckets"]:
-        counts = {b["key"]: b["doc_count"] for b in bucket["conclusions"]["buckets"]}
-        counted[bucket["key"]] = _Results(
-            counts.get(Conclusion.PASSED, 0),
-            counts.get(Conclusion.FAILED, 0),
-            int(bucket["last"]["value"]),
+) -> dict[str, ResultsOfRun]:
+    """Count the stored results of each of these runs that has any."""
+    counted: dict[str, ResultsOfRun] = {}
+    for start in range(0, len(runs), _RUNS_AT_ONCE):
+        some = runs[start : start + _RUNS_AT_ONCE]
+        within = {
+            "conclusions": {"terms": {"field": "conclusion"}},
+            "last": {"max": {"field": "finished_at"}},
+        }
+        terms = {"terms": {"field": "run", "size": len(some)}, "aggs": within}
+        body = {
+            "size": 0,
+            "track_total_hits": False,
+            "query": _query_of(routing, some, retention),
+            "aggs": {"runs": terms},
+        }
+        answer = await cluster.connection.search(
+            cluster.layout.executions, body, routing=routing, patience=WRITING
         )
+        for bucket in answer.get("aggregations", {}).get("runs", {"buckets": []})["buckets"]:
+            counts = {b["key"]: b["doc_count"] for b in bucket["conclusions"]["buckets"]}
+            counted[bucket["key"]] = ResultsOfRun(
+                counts.get(Conclusion.PASSED, 0),
+                counts.get(Conclusion.FAILED, 0),
+                int(bucket["last"]["value"]),
+            )
     return counted
 
 

@@ -6,7 +6,7 @@ import base64
 import secrets
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from indexing.store.elasticsearch.client.connection import (
     Connection,
     Document,
 )
+from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION, Layout
 from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.store.interface import StoreIdentity
@@ -33,13 +34,15 @@ class State:
     """The content of the store document.
 
     `identities` is the generation of the identity index that readers use; `building` is the one
-    that a rebuild is filling. Writers write to both.
+    that a rebuild is filling. Writers write to both. `slices` are the indices of executions: each
+    is named here before anything is written to it, so that its ids can be looked up.
     """
 
     identity: StoreIdentity
     retention: Retention
     identities: str
     building: str | None = None
+    slices: frozenset[str] = frozenset()
 
     @property
     def generations(self) -> tuple[str, ...]:
@@ -55,17 +58,25 @@ class Control:
         self._layout = layout
         self._retention = Retention()
         self._read_at = float("-inf")
+        self._slices: frozenset[str] = frozenset()
 
     async def read(self) -> State:
         """Return the current state."""
         return self._note(await self._find())
 
+    @property
+    def slices(self) -> frozenset[str]:
+        """The indices of executions, as this process last read them."""
+        return self._slices
+
     async def read_with(
-        self, places: Sequence[tuple[str, str, str | None]]
+        self, places: Sequence[Place], *, may_be_gone: bool = False
     ) -> tuple[State, list[Document | None]]:
-        """Return the state and some documents, by (index, id, routing), in one request."""
-        own = (self._layout.control, STORE_DOCUMENT, None)
-        document, *others = await self._connection.get_many([own, *places], patience=WRITING)
+        """Return the state and the documents at these places, in one request."""
+        own = Place(self._layout.control, STORE_DOCUMENT)
+        document, *others = await self._connection.get_many(
+            [own, *places], may_be_gone=may_be_gone, patience=WRITING
+        )
         return self._note(_require(document)), others
 
     async def read_retention(self) -> Retention:
@@ -89,13 +100,27 @@ class Control:
             except ConflictError:
                 continue
             self._retention = changed.retention
+            self._slices = changed.slices
             return changed
 
-    async def set_version(self) -> None:
-        """Store the layout version of this program."""
+    async def add_slices(self, names: Collection[str]) -> None:
+        """Name indices of executions in the state, if they are not in it yet."""
+        state = await self.read()
+        if not state.slices.issuperset(names):
+            await self.change(lambda state: replace(state, slices=state.slices.union(names)))
+
+    async def drop_slices(self, names: Collection[str]) -> None:
+        """Take indices of executions out of the state, before they are deleted.
+
+        Whoever creates one of them again names it again.
+        """
+        await self.change(lambda state: replace(state, slices=state.slices.difference(names)))
+
+    async def set_version(self, slices: Collection[str]) -> None:
+        """Store the layout version of this program, and which indices of executions there are."""
         while True:
             document = await self._find()
-            changed = {**document.source, "version": LAYOUT_VERSION}
+            changed = {**document.source, "version": LAYOUT_VERSION, "slices": sorted(slices)}
             try:
                 await self._connection.put(
                     self._layout.control, STORE_DOCUMENT, changed, over=document.version
@@ -111,6 +136,7 @@ class Control:
     def _note(self, document: Document) -> State:
         state = state_of(document)
         self._retention = state.retention
+        self._slices = state.slices
         self._read_at = time.monotonic()
         return state
 
@@ -158,6 +184,7 @@ def state_of(document: Document) -> State:
         Retention(tuple((before, epoch) for before, epoch in source["pruned"]), source["epoch"]),
         source["identities"],
         source["building"],
+        frozenset(source["slices"]),
     )
 
 
@@ -171,6 +198,7 @@ def _source_of(state: State) -> dict[str, Any]:
         "epoch": state.retention.epoch,
         "identities": state.identities,
         "building": state.building,
+        "slices": sorted(state.slices),
     }
 
 

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 # Increase it with every change of a mapping or of a field's meaning; `upgrade` says how to migrate
 # indices of an earlier version.
-LAYOUT_VERSION: Final = 6
+LAYOUT_VERSION: Final = 7
 
 # Increase it with every change of a template, and so with every change of the layout.
-TEMPLATES_VERSION: Final = 7
+TEMPLATES_VERSION: Final = 8
 
 # Older servers lack features that this backend uses, or respond differently.
 MIN_SERVER_MAJOR: Final = 9
@@ -264,6 +264,10 @@ class Layout:
     def executions(self) -> str:
         """The pattern of all slices of executions; it may match none."""
         return self.executions_of("*")
+
+    def is_of_executions(self, index: str) -> bool:
+        """Return whether the index is a slice of executions."""
+        return index.startswith(self.executions_of(""))
 
     @property
     def components(self) -> dict[str, dict[str, Any]]:

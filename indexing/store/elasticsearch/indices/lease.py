@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
+from indexing.store.elasticsearch.client.bulk import Operation
 from indexing.store.elasticsearch.client.connection import (
     ConflictError,
     Connection,
@@ -52,6 +53,10 @@ class LeaseDocument:
         """Delete this version of the document, if it is still the current one."""
         target = f"{self._target}?{urlencode(version.parameters)}"
         await self._connection.request("DELETE", target, allow={404, 409})
+
+    def deleting(self, version: Version) -> Operation:
+        """Return the same delete as a bulk operation."""
+        return Operation("delete", self._index, self._document, None, guard=version.parameters)
 
 
 class LeaseWatch:

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Final
 from weakref import WeakValueDictionary
 
 from indexing.errors import StoreError
+from indexing.store.elasticsearch.client import bulk
+from indexing.store.elasticsearch.client.bulk import Operation
 from indexing.store.elasticsearch.client.connection import Connection, Version
 from indexing.store.elasticsearch.indices.layout import Layout
 from indexing.store.elasticsearch.indices.lease import LeaseDocument, LeaseWatch
@@ -70,6 +72,8 @@ class RefreshLease:
         self._held: Version | None = None
         self._others_ended_well = True
         self._met_others = False
+        self._last: list[Operation] = []
+        self._connection = connection
 
     @property
     def is_held(self) -> bool:
@@ -106,6 +110,13 @@ class RefreshLease:
                 continue
             await asyncio.sleep(LOOK_SECONDS)
 
+    def end_with(self, operations: Sequence[Operation]) -> None:
+        """Execute these operations, the last of the refresh, in the request that ends the lease.
+
+        They are executed without a lease too, but not if the refresh fails.
+        """
+        self._last += operations
+
     async def abandon(self) -> None:
         """Release the lease if it was taken by a request whose answer nobody has read."""
         # If this fails, the lease expires.
@@ -118,10 +129,11 @@ class RefreshLease:
 
     @asynccontextmanager
     async def kept(self) -> AsyncIterator[None]:
-        """Renew the lease inside the context, and release it; do nothing if it was not taken."""
-        if self._held is None:
-            yield
-            return
+        """Renew the lease inside the context, if it was taken, and release it.
+
+        Raises:
+            StoreError: the operations of `end_with` have failed.
+        """
         ended = asyncio.Event()
         renewing = asyncio.create_task(self._renew(ended))
         ended_well = False
@@ -132,9 +144,13 @@ class RefreshLease:
             # Not cancelled: a write that may have been done would leave its version unknown.
             ended.set()
             await renewing
-            # If this fails, the lease expires.
-            with suppress(StoreError):
-                await self._release(ended_well=ended_well)
+            if not ended_well or not self._last:
+                # If this fails, the lease expires.
+                with suppress(StoreError):
+                    await self._release(ended_well=ended_well)
+        if self._last:
+            releasing = [] if self._held is None else [self._document.deleting(self._held)]
+            await bulk.send(self._connection, [*self._last, *releasing], visible=False)
 
     async def _renew(self, ended: asyncio.Event) -> None:
         while self._held is not None:

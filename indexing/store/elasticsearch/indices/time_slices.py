@@ -14,7 +14,8 @@ from typing import Final
 from indexing.errors import StoreError, StoreUnavailableError
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation, Outcome
-from indexing.store.elasticsearch.client.connection import WRITING, Connection
+from indexing.store.elasticsearch.client.connection import Connection
+from indexing.store.elasticsearch.indices.control import Control
 from indexing.store.elasticsearch.indices.creation import create_index
 from indexing.store.elasticsearch.indices.layout import Layout
 from indexing.store.elasticsearch.indices.templates import ensure_templates
@@ -30,20 +31,15 @@ _CREATED_AT_ONCE: Final = 4
 class TimeSlices:
     """The slices of one installation, with one process's cache of their names."""
 
-    def __init__(self, connection: Connection, layout: Layout) -> None:
+    def __init__(self, connection: Connection, layout: Layout, control: Control) -> None:
         self._connection = connection
         self._layout = layout
+        self._control = control
         self._known: set[str] = set()
 
     def are_known(self, indices: Iterable[str]) -> bool:
         """Return whether all of these slices are in the cache."""
         return self._known.issuperset(indices)
-
-    async def list_executions(self) -> list[str]:
-        """Return the slices of executions that exist now, whichever process created them."""
-        pattern = self._layout.executions
-        target = f"/{pattern}/_settings?filter_path=*.settings.index.uuid"
-        return sorted(await self._connection.request("GET", target, patience=WRITING))
 
     async def ensure(self, indices: Iterable[str]) -> None:
         """Create the slices that are not in the cache.
@@ -72,8 +68,11 @@ class TimeSlices:
                     failures[name] = failure
                 elif isinstance(failure, BaseException):
                     raise failure
-                else:
-                    self._known.add(name)
+            created = [name for name in some if name not in failures]
+            of_executions = [each for each in created if self._layout.is_of_executions(each)]
+            if of_executions:
+                await self._control.add_slices(of_executions)
+            self._known.update(created)
             if failures:
                 # Another attempt would fail too, maybe after a minute.
                 last = failures[max(failures)]

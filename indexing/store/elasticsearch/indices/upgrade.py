@@ -80,12 +80,20 @@ async def upgrade(connection: Connection, layout: Layout) -> None:
         for fill in fills:
             await fill(connection, layout, lease.renew)
         await lease.renew()
-        await Control(connection, layout).set_version()
+        control = Control(connection, layout)
+        await control.set_version(await _list_slices(connection, layout))
         # Processes of the earlier release have written meanwhile; now they have stopped.
+        await control.add_slices(await _list_slices(connection, layout))
         for fill in fills:
             await fill(connection, layout, lease.renew)
         await drop_leftovers(connection, layout)
         _log.warning("upgraded the indices to version %d", LAYOUT_VERSION)
+
+
+async def _list_slices(connection: Connection, layout: Layout) -> list[str]:
+    """Return the indices of executions; until version 7 the state did not name them."""
+    target = f"/{layout.executions}/_settings?filter_path=*.settings.index.uuid"
+    return sorted(await connection.request("GET", target, patience=WRITING))
 
 
 async def _add_fields(connection: Connection, layout: Layout, copied: frozenset[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,9 +14,11 @@ from indexing.identifiers import derive_test_id
 from indexing.models.executions import Conclusion
 from indexing.models.paging import Anchor
 from indexing.models.repositories import RepositoryChange
+from indexing.models.selections import ExecutionSelection
 from indexing.quarantine.configuration import describe_change
 from indexing.store.elasticsearch import executions
 from indexing.store.elasticsearch.client import bulk
+from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.derived import dirty_markers, runs
 from indexing.store.elasticsearch.repositories import make_known, replace_repository
 from indexing.store.elasticsearch.store import ElasticsearchStore
@@ -225,25 +228,70 @@ async def test_runs_of_one_call_take_no_more_requests_for_being_many(
     assert taken[2] == taken[1]
 
 
-async def test_a_small_upload_refreshes_few_indices_in_few_requests(
-    store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await load_names(store, ["t"], make_run("1"))
+@pytest.fixture
+def targets(store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The targets of all requests of the store, but for those that only keep a lease."""
     connection = cluster_of(store).connection
     request = connection.request
-    targets: list[str] = []
+    noted: list[str] = []
 
     async def note(method: str, target: str, *arguments: Any, **options: Any) -> Any:
-        targets.append(target)
+        if method != "PUT" or "if_seq_no" not in target:
+            noted.append(target)
         return await request(method, target, *arguments, **options)
 
     monkeypatch.setattr(connection, "request", note)
+    return noted
+
+
+async def upload(store: ElasticsearchStore, number: int, names: Sequence[str] = ("t",)) -> None:
+    run = make_run(str(number), commit=str(number))
+    executions = make_executions(run, [(name, PASSED) for name in names])
+    await store.write_executions(WIDGETS, run, executions)
+    assert await store.refresh_tests(NOON, repository=WIDGETS) == len(names)
+
+
+async def test_a_small_upload_takes_few_requests_and_two_refreshes(
+    store: ElasticsearchStore, targets: list[str]
+) -> None:
+    await store.ensure_repository(WIDGETS)
+    # It creates the slice.
+    await upload(store, 1)
+    for number, tests in enumerate([("t",), ("t", "u"), [f"t{n}" for n in range(50)]], 2):
+        targets.clear()
+        await upload(store, number, tests)
+        # Markers and executions before the reads; rows of the search and counts of runs at the end.
+        assert sum("refresh" in target for target in targets) == 2
+        assert len(targets) <= 12
+
+
+async def test_a_small_upload_finishes_what_a_killed_process_left(
+    store: ElasticsearchStore, other: ElasticsearchStore
+) -> None:
+    await store.ensure_repository(WIDGETS)
+    await upload(store, 1)
+    run = make_run("2")
+    await other.write_executions(WIDGETS, run, make_executions(run, [("u", PASSED)]))
+    run = make_run("3")
+    await store.write_executions(WIDGETS, run, make_executions(run, [("v", PASSED)]))
+    assert await store.refresh_tests(NOON, repository=WIDGETS) == 2
+    assert await names(store) == ["t", "u", "v"]
+    assert (await store.get_status()).stale_tests == 0
+
+
+async def test_a_marker_that_another_process_has_handled_is_not_handled_again(
+    store: ElasticsearchStore, other: ElasticsearchStore
+) -> None:
+    """What the marker says is stored may have been removed since."""
+    await store.ensure_repository(WIDGETS)
+    await upload(store, 1)
     run = make_run("2")
     await store.write_executions(WIDGETS, run, make_executions(run, [("t", PASSED)]))
-    assert await store.refresh_tests(NOON, repository=WIDGETS) == 1
-    # Executions, dirty markers, runs, and search rows.
-    assert sum("refresh" in target for target in targets) == 4
-    assert len(targets) <= 27
+    assert await other.refresh_tests(NOON, repository=WIDGETS) == 1
+    await other.remove_executions(ExecutionSelection(WIDGETS, run_id="2"), NOON)
+    assert await store.refresh_tests(NOON, repository=WIDGETS) == 0
+    (row,) = (await store.search_tests(ALL, Anchor(), 10)).rows
+    assert row.key.executions_count == 1
 
 
 async def test_another_process_finds_the_marks_of_a_repository_at_once(
@@ -278,8 +326,11 @@ async def test_a_slice_that_was_deleted_after_it_was_listed_holds_nothing(
     run = make_run()
     await load_names(store, ["t"], run)
     layout = cluster_of(store).layout
-    places = [(layout.executions_of("1999-01"), "0", None), (layout.control, "store", None)]
-    found = await cluster_of(store).connection.get_many(places, fields=("kind",), may_be_gone=True)
+    places = [
+        Place(layout.executions_of("1999-01"), "0"),
+        Place(layout.control, "store", fields=("kind",)),
+    ]
+    found = await cluster_of(store).connection.get_many(places, may_be_gone=True)
     assert [None if each is None else each.source for each in found] == [None, {"kind": "store"}]
     with pytest.raises(StoreUnavailableError):
         await cluster_of(store).connection.get_many(places)

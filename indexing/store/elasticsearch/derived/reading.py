@@ -1,0 +1,154 @@
+"""What the refresh of one repository reads before it computes a test, in as few requests as it can.
+
+First come the documents, then the searches: a write of another process in between causes a
+conflict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from indexing.errors import StoreError
+from indexing.store.elasticsearch.client.connection import WRITING, Document
+from indexing.store.elasticsearch.client.places import Place, Search
+from indexing.store.elasticsearch.cluster import Cluster
+from indexing.store.elasticsearch.derived import auto_quarantine, dirty_markers, run_counts
+from indexing.store.elasticsearch.derived.arrivals import Arrival
+from indexing.store.elasticsearch.derived.dirty_markers import DirtyMarker
+from indexing.store.elasticsearch.derived.run_counts import Counted
+from indexing.store.elasticsearch.indices.control import State
+from indexing.store.elasticsearch.quarantine_slots import QuarantineSlot
+from indexing.store.elasticsearch.repositories import document_routed
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What some markers of one repository ask for.
+
+    `new` are the new executions of the tests of which all changes are known. `arrivals` are those
+    to count again, each with a UTC day, None if the markers do not name them. `removed` are moments
+    of removed executions, by test.
+    """
+
+    tests: Sequence[str]
+    new: Mapping[str, Sequence[Arrival]]
+    runs: Sequence[str]
+    arrivals: frozenset[tuple[str, int]] | None
+    removed: Mapping[str, Collection[int]]
+
+    @classmethod
+    def of(cls, markers: Sequence[DirtyMarker]) -> Work:
+        follow_ups = [marker.follow_up for marker in markers]
+        removed: dict[str, set[int]] = {}
+        arrivals: set[tuple[str, int]] | None = set()
+        for follow_up in follow_ups:
+            for test, moment in follow_up.bounds:
+                removed.setdefault(test, set()).add(moment)
+            if follow_up.arrivals is None and follow_up.runs:
+                arrivals = None
+            elif arrivals is not None:
+                arrivals |= follow_up.arrivals or frozenset()
+        return cls(
+            sorted(frozenset[str]().union(*(marker.tests or () for marker in markers))),
+            dirty_markers.collect_arrivals(markers),
+            sorted(frozenset[str]().union(*(each.runs for each in follow_ups))),
+            None if arrivals is None else frozenset(arrivals),
+            removed,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """Documents of one repository, by their ids; missing tests are left out."""
+
+    state: State
+    repository: Document
+    tests: Mapping[str, Document]
+    runs: Mapping[str, Document | None]
+    counts: Mapping[Counted, Document | None]
+    markers: Mapping[str, Document | None]
+
+
+async def read_documents(
+    cluster: Cluster,
+    routing: str,
+    tests: Collection[str],
+    runs: Collection[str] = (),
+    arrivals: Collection[tuple[str, int]] = (),
+    markers: Collection[str] = (),
+) -> Documents:
+    """Read them all in one request.
+
+    Raises:
+        StoreError: the repository has no document.
+    """
+    layout = cluster.layout
+    counted = run_counts.list_places(cluster, routing, arrivals)
+    kinds = [
+        [Place(layout.control, document_routed(routing))],
+        [Place(layout.tests, test, routing) for test in tests],
+        [Place(layout.runs, run, routing) for run in runs],
+        counted,
+        [Place(layout.stale, marker) for marker in markers],
+    ]
+    state, found = await cluster.control.read_with([place for kind in kinds for place in kind])
+    documents = iter(found)
+    by_kind: list[dict[str, Document | None]] = [
+        {place.id: next(documents) for place in kind} for kind in kinds
+    ]
+    (repository,), stored, of_runs, counts, of_markers = (list(by_kind[0].values()), *by_kind[1:])
+    if repository is None:
+        raise StoreError("a repository is gone from Elasticsearch")
+    # A test may be missing: its writer was killed between the marker and the test.
+    there = {test: document for test, document in stored.items() if document is not None}
+    by_place = {(place.index, place.id): counts[place.id] for place in counted}
+    return Documents(state, repository, there, of_runs, by_place, of_markers)
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """What searches have found; `is_more` if the repository has markers besides those given."""
+
+    counted: Mapping[Counted, Mapping[str, Any]]
+    slots: Mapping[str, QuarantineSlot]
+    is_more: bool
+
+
+async def search_all(
+    cluster: Cluster,
+    routing: str,
+    tests: Sequence[str],
+    runs: Sequence[str],
+    state: State,
+    searchable: Awaitable[None],
+    markers: Collection[str],
+) -> Searched:
+    """Count the results of these runs, and find the quarantines of these tests and more markers.
+
+    Looks for more markers only besides `markers`. All searches wait for `searchable`.
+    """
+    retention, at_once = state.retention, run_counts.RUNS_AT_ONCE
+    searches: list[Search] = []
+    if runs:
+        searches.append(run_counts.counts_search(cluster, routing, runs[:at_once], retention))
+    if tests:
+        searches.append(auto_quarantine.slots_search(cluster, routing, tests))
+    if markers:
+        searches.append(dirty_markers.other_markers_search(cluster, routing, markers))
+    await searchable
+    answers = iter(
+        await cluster.connection.search_many(searches, patience=WRITING) if searches else ()
+    )
+    counted: dict[Counted, Mapping[str, Any]] = {}
+    for start in range(0, len(runs), at_once):
+        first = None if start else next(answers)
+        counted |= await run_counts.read_counts(
+            cluster, routing, runs[start : start + at_once], retention, first
+        )
+    slots: dict[str, QuarantineSlot] = {}
+    if tests:
+        slots = await auto_quarantine.read_slots_of(cluster, routing, tests, next(answers))
+    is_more = bool(markers) and bool(next(answers)["hits"]["hits"])
+    return Searched(counted, slots, is_more)

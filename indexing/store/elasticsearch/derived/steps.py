@@ -1,0 +1,251 @@
+"""Computes, judges and stores some tests of one repository; each write guards the version read.
+
+Identity rows use the version of their test's document as an external version, so an older result
+never overwrites a newer one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from indexing.errors import StoreUnavailableError
+from indexing.models.changes import AnswerChanges
+from indexing.store.elasticsearch.announcements import write_announcement
+from indexing.store.elasticsearch.client import bulk
+from indexing.store.elasticsearch.client.bulk import Operation, Outcome
+from indexing.store.elasticsearch.client.concurrency import run_both
+from indexing.store.elasticsearch.client.connection import Version
+from indexing.store.elasticsearch.client.write_priority import SMALL_WRITE
+from indexing.store.elasticsearch.cluster import Cluster
+from indexing.store.elasticsearch.derived import changes, observations
+from indexing.store.elasticsearch.derived.auto_quarantine import Judged, Rules, rule_tests
+from indexing.store.elasticsearch.derived.notices import tell
+from indexing.store.elasticsearch.derived.reading import Documents, Work
+from indexing.store.elasticsearch.derived.results import Result, judge_test
+from indexing.store.elasticsearch.derived.rollups import (
+    RollupsOfTest,
+    build_test,
+    history_on,
+    merge_tests,
+)
+from indexing.store.elasticsearch.derived.run_counts import Counting
+from indexing.store.elasticsearch.indices.refresh_lease import RefreshLease
+from indexing.store.elasticsearch.quarantine_slots import QuarantineSlot
+from indexing.store.elasticsearch.repositories import stored_of
+from indexing.store.elasticsearch.tests import StoredTest, test_of
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """How many tests were computed, and which need another pass.
+
+    `turned` if a run became an infrastructure failure or ceased to be one. Then nothing was
+    computed: all tests of the run have markers by now. `is_more` if there are more markers.
+    """
+
+    tests: int = 0
+    again: frozenset[str] = frozenset()
+    turned: bool = False
+    is_more: bool = False
+    changes: AnswerChanges | None = None
+
+
+@dataclass(slots=True)
+class Step:
+    """Some tests of one repository, with the settings and the state of the store for judging.
+
+    `merged` are those whose new executions are merged already. `counts` tells how many executions
+    the others have, which are read one portion after the other. `counting` is written together with
+    the first tests; `recount` are runs that another process has counted meanwhile.
+    """
+
+    cluster: Cluster
+    rules: Rules
+    generations: Sequence[str]
+    stored: Mapping[str, StoredTest]
+    versions: Mapping[str, Version]
+    slots: Mapping[str, QuarantineSlot]
+    merged: Mapping[str, RollupsOfTest]
+    counts: Mapping[str, int]
+    # Moments of removed executions, by test.
+    removed: Mapping[str, Collection[int]]
+    lease: RefreshLease
+    counting: Counting
+    recount: list[str] = field(default_factory=list)
+
+    @classmethod
+    async def begin(
+        cls,
+        cluster: Cluster,
+        routing: str,
+        tests: Collection[str],
+        work: Work,
+        documents: Documents,
+        slots: Mapping[str, QuarantineSlot],
+        failed_runs: frozenset[str],
+        now: datetime,
+        lease: RefreshLease,
+        counting: Counting,
+    ) -> Step:
+        """Merge what can be merged; `documents` were read before the executions were searched."""
+        stored = await write_announcement(cluster, stored_of(documents.repository))
+        observed = observations.ObservedBranch(
+            routing, documents.state.retention, stored.repository.default_branch
+        )
+        rules = Rules(
+            stored.repository,
+            stored.settings_version,
+            observed,
+            now,
+            stored.subscription,
+            failed_runs,
+        )
+        found = {test: documents.tests[test] for test in tests if test in documents.tests}
+        stored_tests = {test: test_of(document.source) for test, document in found.items()}
+        await _give_way(cluster, len(found))
+        merged = await merge_tests(cluster, observed, stored_tests, work.new, failed_runs)
+        others = [test for test in stored_tests if test not in merged]
+        counts = await observations.count_executions(cluster, observed, others) if others else {}
+        return cls(
+            cluster,
+            rules,
+            documents.state.generations,
+            stored_tests,
+            {test: document.version for test, document in found.items()},
+            slots,
+            merged,
+            counts,
+            work.removed,
+            lease,
+            counting,
+        )
+
+    async def run(self) -> AsyncIterator[Done]:
+        """Store all tests, one portion after the other."""
+        if self.merged:
+            judged = await asyncio.to_thread(self._judge_all, self.merged)
+            again, answers = await self._store(judged)
+            yield Done(len(judged), again, changes=answers)
+        others = [test for test in self.stored if test not in self.merged]
+        for portion in observations.split_into_portions(others, self.counts):
+            await _give_way(self.cluster, len(self.stored))
+            seen = await observations.read_all(
+                self.cluster,
+                self.rules.executions,
+                [each for each in portion if each in self.counts],
+            )
+            judged = await asyncio.to_thread(self._build_all, portion, seen)
+            again, answers = await self._store(judged)
+            yield Done(len(portion), again, changes=answers)
+
+    def _build_all(
+        self, tests: Sequence[str], seen: Mapping[str, Sequence[observations.OnBranch]]
+    ) -> list[Judged]:
+        """Compute and judge tests. Pure; takes long enough to block the event loop."""
+        branch = self.rules.repository.default_branch
+        final_day = self.rules.executions.retention.final_day
+        return self._judge_all(
+            {
+                test: build_test(
+                    seen.get(test, ()), history_on(self.stored[test], branch), final_day
+                )
+                for test in tests
+            }
+        )
+
+    def _judge_all(self, tests: Mapping[str, RollupsOfTest]) -> list[Judged]:
+        return [
+            judge_test(test, self.stored[test], rollups, self.rules, self.removed.get(test, ()))
+            for test, rollups in tests.items()
+        ]
+
+    def _derive_all(self, judged: Sequence[Judged], *, whole: bool) -> list[Result]:
+        return [
+            Result.of(
+                test,
+                self.rules,
+                self.stored[test.test_id],
+                self.versions[test.test_id],
+                whole=whole,
+                is_held=self.lease.is_held,
+            )
+            for test in judged
+        ]
+
+    async def _store(self, judged: Sequence[Judged]) -> tuple[frozenset[str], AnswerChanges]:
+        """Write what differs from what is stored.
+
+        Returns the tests that another process has written since they were read, and what changed.
+        """
+        layout = self.cluster.layout
+        indices = [layout.identities_of(generation) for generation in self.generations]
+        # After a refresh that failed, rows may lag behind; a new generation may have none yet.
+        whole = not self.lease.is_clean or len(indices) > 1
+        results = await asyncio.to_thread(self._derive_all, judged, whole=whole)
+        changed = [result for result in results if result.is_changed]
+        operations = [result.test_operation(layout.tests) for result in changed]
+        outcomes = await bulk.send(self.cluster.connection, operations, visible=False)
+        written = list(zip(changed, outcomes, strict=True))
+        conflicts = {result.test.test_id for result, outcome in written if not outcome.done}
+        stored = [(result, outcome.version) for result, outcome in written if outcome.done]
+        rows = [
+            row for result, version in stored for row in result.row_operations(indices, version)
+        ]
+        listed = await changes.list_operations(self.cluster, stored, whole=whole) if stored else []
+        # A conflict here means that the row already has a newer external version. A missing index
+        # may mean that a rebuild has ended and deleted the older generation.
+        kept = [test for test in judged if test.test_id not in conflicts]
+        sent, (ruled, quarantines) = await run_both(
+            self._write_rows(rows, listed), rule_tests(self.cluster, self.rules, kept, self.slots)
+        )
+        await tell(self.cluster, [each for each in results if each.test.test_id not in conflicts])
+        gone = {row.index for row, outcome in zip(rows, sent, strict=True) if outcome.index_gone}
+        await self._check_retired(gone)
+        answers = AnswerChanges(
+            self.rules.repository.name,
+            frozenset(uuid.UUID(result.test.test_id) for result, _ in stored if result.shows),
+            search=bool(rows),
+            quarantines=quarantines,
+        )
+        return ruled | conflicts, answers
+
+    async def _write_rows(
+        self, rows: Sequence[Operation], listed: Sequence[Operation]
+    ) -> list[Outcome]:
+        """Write rows of the search and changes of health in one request, and make them visible.
+
+        With them goes what was counted and still waits. Returns the outcomes of the rows.
+        """
+        connection, unread = self.cluster.connection, self.cluster.unread
+        counting, self.counting = self.counting, Counting()
+        others = [*listed, *counting.operations]
+        operations = [*rows, *others]
+        outcomes = await bulk.send(connection, operations, visible=False, may_be_gone=True)
+        of_others = outcomes[len(rows) :]
+        for operation, outcome in zip(others, of_others, strict=True):
+            if outcome.failed:
+                raise outcome.failure(operation)
+        self.recount += counting.find_conflicts(of_others[len(listed) :])
+        await bulk.make_visible(
+            connection, (each for each in operations if each.index not in unread)
+        )
+        return outcomes[: len(rows)]
+
+    async def _check_retired(self, indices: Collection[str]) -> None:
+        """Raise `StoreUnavailableError` if one of these generations should still be there."""
+        if not indices:
+            return
+        state = await self.cluster.control.read()
+        for generation in state.generations:
+            index = self.cluster.layout.identities_of(generation)
+            if index in indices:
+                raise StoreUnavailableError(f"the index {index} is gone from Elasticsearch")
+
+
+async def _give_way(cluster: Cluster, tests: int) -> None:
+    if tests > SMALL_WRITE:
+        await cluster.connection.write_priority.give_way()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import Final
 
 from indexing.health.observations import Observation
@@ -46,6 +47,7 @@ _LIVE_FOR: Final = int(LIVE_FOR.total_seconds()) * 1_000_000
 # Whether a verdict stood alone depends on the one before it, and that on the one before that.
 _KEPT_BEFORE: Final = 2
 _Key = tuple[int, str]
+_metadata_of: Final = attrgetter(*METADATA_FIELDS)
 
 
 class InexactMergeError(Exception):
@@ -91,6 +93,8 @@ class _Merge:
         self._days: dict[int, DailyRollup] = {}
         # The days that have changed.
         self._open: dict[int, OpenDay] = {}
+        # The verdicts of days, counted when they were last needed; a day that changes is dropped.
+        self._counted: dict[int, DayOfSequence] = {}
         # Days on which a verdict began that failed or was flaky, and maybe some others.
         self._bad: set[int] = set()
         self._verdicts: dict[str, KeptVerdict] = {}
@@ -173,7 +177,7 @@ class _Merge:
 
     def _add_day(self, day: int, executions: Sequence[tuple[int, Observation]]) -> None:
         self._drop_spread_before(day - WINDOW.days + 1)
-        rolled = self._open_day(day, self._days.get(day, DailyRollup(day)))
+        rolled = self._open_day(day, self._days.get(day) or DailyRollup(day))
         results: dict[str, tuple[int, int, int]] = {}
         for at, seen in executions:
             rolled.count_execution(at, seen)
@@ -197,8 +201,7 @@ class _Merge:
         if seen.conclusion is Conclusion.FAILED:
             last = self._last_failure_at
             self._last_failure_at = at if last is None else max(last, at)
-        for index, name in enumerate(METADATA_FIELDS):
-            value = getattr(seen.metadata, name)
+        for index, value in enumerate(_metadata_of(seen.metadata)):
             if value is not None:
                 stated = self._metadata[index]
                 if stated is None or (at, value) > stated:
@@ -210,6 +213,7 @@ class _Merge:
         Raises:
             InexactMergeError: the day is not given, because it lies before the window.
         """
+        self._counted.pop(day, None)
         opened = self._open.get(day)
         if opened is None:
             if rolled is None:
@@ -217,8 +221,8 @@ class _Merge:
             opened = self._open[day] = OpenDay(rolled)
         return opened
 
-    def _count_verdict(self, verdict: KeptVerdict, by: int) -> None:
-        day, outcome = day_number(verdict.first_at), verdict.outcome
+    def _count_verdict(self, verdict: KeptVerdict, outcome: Outcome, by: int) -> None:
+        day = day_number(verdict.first_at)
         opened = self._open_day(day, self._days.get(day))
         opened.count_verdict(outcome, by)
         opened.stood_alone += by * verdict.stood_alone
@@ -255,9 +259,12 @@ class _Merge:
     def _insert(self, verdict: KeptVerdict) -> None:
         key = verdict.key
         insort(self._order, key)
-        is_flaky = verdict.outcome is Outcome.FLAKY
-        verdict = self._verdicts[verdict.commit] = verdict._replace(stood_alone=is_flaky)
-        self._count_verdict(verdict, 1)
+        outcome = verdict.outcome
+        is_flaky = outcome is Outcome.FLAKY
+        if verdict.stood_alone is not is_flaky:
+            verdict = verdict._replace(stood_alone=is_flaky)
+        self._verdicts[verdict.commit] = verdict
+        self._count_verdict(verdict, outcome, 1)
         if not is_flaky:
             place = bisect_left(self._clean, key)
             self._unsettle_around(place)
@@ -267,7 +274,7 @@ class _Merge:
     def _remove(self, verdict: KeptVerdict) -> None:
         del self._order[bisect_left(self._order, verdict.key)]
         del self._verdicts[verdict.commit]
-        self._count_verdict(verdict, -1)
+        self._count_verdict(verdict, verdict.outcome, -1)
         if verdict.outcome is not Outcome.FLAKY:
             place = bisect_left(self._clean, verdict.key)
             del self._clean[place]
@@ -319,6 +326,8 @@ class _Merge:
         self._spread[before.commit] = spread._replace(parts=(*earlier, here))
 
     def _drop_spread_before(self, start: int) -> None:
+        if not self._spread:
+            return
         kept: dict[str, SpreadVerdict] = {}
         for commit, spread in self._spread.items():
             parts = tuple(part for part in spread.parts if part.day >= start)
@@ -344,11 +353,14 @@ class _Merge:
         """Do the same as `Rollup.sequence_since`, for days that are still open."""
         days: list[DayOfSequence] = []
         for day in range(start, start + WINDOW.days):
-            rolled = self._open.get(day) or self._days.get(day)
-            if rolled is not None:
-                counted = day_of_sequence(rolled)
-                if counted.verdicts:
-                    days.append(counted)
+            counted = self._counted.get(day)
+            if counted is None:
+                rolled = self._open.get(day) or self._days.get(day)
+                if rolled is None:
+                    continue
+                counted = self._counted[day] = day_of_sequence(rolled)
+            if counted.verdicts:
+                days.append(counted)
         keys = [key for key in self._order[-KEPT_VERDICTS:] if day_number(key[0]) >= start]
         newest: list[RecentVerdict] = []
         for first_at, commit in keys:

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Coroutine
+from collections import deque
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+)
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -19,6 +27,27 @@ async def run_both(first: Awaitable[T], second: Awaitable[U]) -> tuple[T, U]:
     if isinstance(other, BaseException):
         raise other
     return one, other
+
+
+async def run_ahead(
+    works: Iterable[Callable[[], Coroutine[Any, Any, T]]], at_once: int
+) -> AsyncGenerator[T]:
+    """Yield the results in their order, with at most `at_once` works running or not yet taken.
+
+    The first failure is raised; no task is left running.
+    """
+    running: deque[asyncio.Task[T]] = deque()
+    try:
+        for work in works:
+            if len(running) == at_once:
+                yield await running.popleft()
+            running.append(asyncio.create_task(work()))
+        while running:
+            yield await running.popleft()
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
 
 
 @asynccontextmanager

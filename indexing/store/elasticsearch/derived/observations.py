@@ -29,8 +29,8 @@ from indexing.store.elasticsearch.pull_requests import pull_of
 from indexing.timestamps import from_microseconds, to_microseconds
 
 _BUCKETS_A_PAGE: Final = 2_000
-# How many executions are held in memory at once.
-_EXECUTIONS_AT_ONCE: Final = 50_000
+# How many executions one step holds in memory at once.
+_EXECUTIONS_AT_ONCE: Final = 25_000
 _ROWS_A_PAGE: Final = 5_000
 
 _FIELDS: Final = (

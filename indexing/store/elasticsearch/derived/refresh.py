@@ -10,13 +10,14 @@ from collections.abc import AsyncGenerator, Awaitable, Collection, Sequence
 from contextlib import ExitStack, aclosing, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from itertools import groupby
 from typing import Final
 
 from indexing.models.changes import AnswerChanges, Changed
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client import bulk
-from indexing.store.elasticsearch.client.concurrency import run_both, started
+from indexing.store.elasticsearch.client.concurrency import run_ahead, run_both, started
 from indexing.store.elasticsearch.client.write_priority import SMALL_WRITE
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.derived import auto_quarantine, dirty_markers, run_counts
@@ -35,6 +36,8 @@ from indexing.store.elasticsearch.indices.written_markers import WrittenMarker
 from indexing.store.interface import Steps
 
 _TESTS_A_STEP: Final = 500
+# While one step is computed, the cluster works for another one.
+_STEPS_AT_ONCE: Final = 2
 
 
 async def refresh_tests(
@@ -235,25 +238,21 @@ async def _compute(
     elif work.runs:
         await run_counts.count(cluster, routing, work.runs, searchable, removed=bool(work.removed))
     failed_runs = failed_of(stored_runs.values())
-    slots = found.slots
-    recount: list[str] = []
-    for start in range(0, max(len(work.tests), 1), _TESTS_A_STEP):
+
+    async def take(start: int) -> list[Done]:
+        documents, slots = there, found.slots
+        tests = work.tests[start : start + _TESTS_A_STEP]
         if start:
-            some = work.tests[start : start + _TESTS_A_STEP]
-            there, slots = await run_both(
-                read_documents(cluster, routing, some),
-                auto_quarantine.read_slots_of(cluster, routing, some),
+            documents, slots = await run_both(
+                read_documents(cluster, routing, tests),
+                auto_quarantine.read_slots_of(cluster, routing, tests),
             )
-        step = await Step.begin(
-            cluster, routing, some, work, there, slots, failed_runs, now, lease, counting
-        )
-        async for done in step.run():
-            yield done
-        counting = step.counting
-        recount += step.recount
-    # No test was there to write them with.
-    outcomes = await bulk.send(cluster.connection, counting.operations, visible=True)
-    recount += counting.find_conflicts(outcomes)
-    if recount:
-        again = cluster.connection.refresh(cluster.layout.executions)
-        await run_counts.count(cluster, routing, recount, again)
+        rest = (now, lease, Counting() if start else counting)
+        step = await Step.begin(cluster, routing, tests, work, documents, slots, failed_runs, *rest)
+        return [done async for done in step.run()]
+
+    starts = range(0, max(len(work.tests), 1), _TESTS_A_STEP)
+    async with aclosing(run_ahead([partial(take, n) for n in starts], _STEPS_AT_ONCE)) as taken:
+        async for dones in taken:
+            for done in dones:
+                yield done

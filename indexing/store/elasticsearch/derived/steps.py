@@ -21,7 +21,7 @@ from indexing.store.elasticsearch.client.concurrency import run_both
 from indexing.store.elasticsearch.client.connection import Version
 from indexing.store.elasticsearch.client.write_priority import SMALL_WRITE
 from indexing.store.elasticsearch.cluster import Cluster
-from indexing.store.elasticsearch.derived import changes, observations
+from indexing.store.elasticsearch.derived import changes, observations, run_counts
 from indexing.store.elasticsearch.derived.auto_quarantine import Judged, Rules, rule_tests
 from indexing.store.elasticsearch.derived.notices import tell
 from indexing.store.elasticsearch.derived.reading import Documents, Work
@@ -125,7 +125,7 @@ class Step:
         )
 
     async def run(self) -> AsyncIterator[Done]:
-        """Store all tests, one portion after the other."""
+        """Store all tests, one portion after the other, and what was counted."""
         if self.merged:
             judged = await asyncio.to_thread(self._judge_all, self.merged)
             again, answers = await self._store(judged)
@@ -141,6 +141,13 @@ class Step:
             judged = await asyncio.to_thread(self._build_all, portion, seen)
             again, answers = await self._store(judged)
             yield Done(len(portion), again, changes=answers)
+        # If there was no test to write them with.
+        await self._write_rows([], [])
+        if self.recount:
+            searchable = self.cluster.connection.refresh(self.cluster.layout.executions)
+            await run_counts.count(
+                self.cluster, self.rules.executions.routing, self.recount, searchable
+            )
 
     def _build_all(
         self, tests: Sequence[str], seen: Mapping[str, Sequence[observations.OnBranch]]

@@ -27,6 +27,12 @@ from elasticsearch import (
 )
 
 from indexing.errors import StoreUnavailableError
+from indexing.store.elasticsearch.client.compression import (
+    GZIP,
+    LONG_BODY,
+    compress,
+    is_worthwhile,
+)
 from indexing.store.elasticsearch.client.failures import (
     INDEX_GONE,
     describe,
@@ -45,6 +51,14 @@ _JSON: Final = "application/json"
 _NDJSON: Final = "application/x-ndjson"
 _VENDOR_JSON: Final = "application/vnd.elasticsearch+json"
 _VENDOR_NDJSON: Final = "application/vnd.elasticsearch+x-ndjson"
+
+# The headers of each form of a body.
+_FORMS: Final[dict[str | None, dict[str, str]]] = {
+    None: {},
+    _JSON: {"content-type": _JSON},
+    _NDJSON: {"content-type": _NDJSON},
+    GZIP: {"content-type": _NDJSON, "content-encoding": GZIP},
+}
 
 # A node has fewer search threads than this, so excess requests queue there and not here.
 _CONNECTIONS_PER_NODE: Final = 64
@@ -143,14 +157,19 @@ class Connection:
             api_key=api_key or None,
             headers={"accept": _JSON},
         )
-        # By type of the body and timeout. Copying a client costs more than a small request.
+        self._compresses = is_worthwhile(node.host for node in nodes)
+        # By form of the body and timeout. Copying a client costs more than a small request.
         self._clients = {
-            (kind, patience.attempt): self._client.options(
-                headers={"content-type": kind} if kind else {}, request_timeout=patience.attempt
+            (form, patience.attempt): self._client.options(
+                headers=_FORMS[form] | self._accepted(patience), request_timeout=patience.attempt
             )
-            for kind in (None, _JSON, _NDJSON)
+            for form in _FORMS
             for patience in (self.reading, WRITING)
         }
+
+    def _accepted(self, patience: Patience) -> dict[str, str]:
+        # Refreshes and maintenance read long pages.
+        return {"accept-encoding": GZIP} if self._compresses and patience is WRITING else {}
 
     async def close(self) -> None:
         """Close all connections."""
@@ -176,8 +195,12 @@ class Connection:
             StoreError: any other error.
         """
         patience = patience or self.reading
-        kind = _NDJSON if isinstance(body, bytes) else None if body is None else _JSON
-        client = self._clients[kind, patience.attempt]
+        form: str | None = None if body is None else _JSON
+        if isinstance(body, bytes):
+            form = _NDJSON
+            if self._compresses and len(body) >= LONG_BODY:
+                form, body = GZIP, compress(body)
+        client = self._clients[form, patience.attempt]
         pause = _FIRST_PAUSE
         status = 0
         answer: Any = None

@@ -314,5 +314,7 @@ def _operation_of(
     if microseconds is not None:
         source["microseconds"] = microseconds
     source |= {field: getattr(execution, field) for field in METADATA_FIELDS}
+    # Most executions did not fail, and state little.
+    source = {name: value for name, value in source.items() if value is not None}
     action: bulk.Action = "index" if overwrites else "create"
     return Operation(action, index, execution.id.hex(), routing, source)

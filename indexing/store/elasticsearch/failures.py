@@ -145,8 +145,8 @@ def _failure_of(bucket: Mapping[str, Any], newest: Mapping[str, Any]) -> Failure
     last_at = from_microseconds(int(bucket["last"]["value"]))
     return Failure(
         key=FailureKey(last_at, uuid.UUID(bucket["key"]["failure_id"])),
-        exception_type=newest["failure_type"],
-        exception_message=newest["failure_message"],
+        exception_type=newest.get("failure_type"),
+        exception_message=newest.get("failure_message"),
         failure_count=bucket["doc_count"],
         first_failure_at=from_microseconds(int(bucket["first"]["value"])),
     )
@@ -156,5 +156,5 @@ def _event_of(hit: Mapping[str, Any]) -> FailureEvent:
     source = hit["_source"]
     trace = source.get("failure_trace")
     return FailureEvent(
-        row_of(hit), source["failure_message"], None if trace is None else b64decode(trace)
+        row_of(hit), source.get("failure_message"), None if trace is None else b64decode(trace)
     )

@@ -194,7 +194,7 @@ def _transition_of(
         transition,
         exception_type=shown.get("failure_type") if failed else None,
         commit=shown["commit"],
-        pull_number=shown["pull_number"],
+        pull_number=shown.get("pull_number"),
     )
 
 

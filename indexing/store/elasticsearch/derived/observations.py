@@ -177,7 +177,7 @@ def _observation_of(source: Mapping[str, Any], failed: Collection[str]) -> Obser
         finished_at=from_microseconds(source[TIME]),
         needed_retries=source["needed_retries"],
         infrastructure_failure=source["run"] in failed,
-        pull=pull_of(source["pull"]),
-        metadata=TestMetadata(**{field: source[field] for field in METADATA_FIELDS}),
+        pull=pull_of(source.get("pull")),
+        metadata=TestMetadata(**{field: source.get(field) for field in METADATA_FIELDS}),
         duration=source.get("duration"),
     )

@@ -24,11 +24,9 @@ _UNSEEN_EVENTS: Final = timedelta(seconds=UNSEEN_EVENTS_LIFETIME)
 
 def find_end_of_events(
     query: EventQuery, bounds: Bounds, page: Page[EventRow], now: datetime, *, sees_all: bool
-) -> datetime | None:
+) -> datetime:
     """The end of a first page of events; `sees_all` if no write of an event goes unnoticed."""
     start, end = bounds
-    if sees_all and end is not None:
-        return None
     until = now + (_MOVING_EVENTS if sees_all else _UNSEEN_EVENTS)
     if start is None and end is None and page.rows and not page.has_next:
         oldest = page.rows[-1].key.received_at

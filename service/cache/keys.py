@@ -21,9 +21,10 @@ COPY_LIFETIME: Final = 5.0
 RESPONSE_LIFETIME: Final = 5.0
 # Searches are many and seldom repeated: they make room for what is repeated.
 SEARCH_LIFETIME: Final = 15.0
-# The range of most pages of the log ends now, so a cached one is this old at most. Where the writes
-# of other processes do not show in the versions, they show in this time.
-EVENTS_LIFETIME: Final = 15.0
+# The range of most pages of the log ends now, and an event is to be readable two seconds after its
+# acknowledgement, whatever happens to an invalidation. Where the writes of other processes do not
+# show in the versions, they show in the shorter time.
+EVENTS_LIFETIME: Final = 2.0
 UNSEEN_EVENTS_LIFETIME: Final = 1.0
 
 # They depend on the time, and on more of a test than an invalidation tells of.

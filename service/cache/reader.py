@@ -258,7 +258,7 @@ class CachedReader:
             until = find_end_of_events(
                 query, bounds, page, now, sees_all=self._session.sees_all_writes
             )
-            return make_answer(body, ends, None if until is None else now, until)
+            return make_answer(body, ends, now, until)
 
         if anchor.key is not None or anchor.backward:
             return await read()

@@ -31,7 +31,7 @@ async def test_workers_send_each_notification_once(start: Start, tmp_path: Path)
             await asyncio.wait_for(arrived.wait(), TIMEOUT)
         # One that has arrived is noted as sent a moment later; a stop in between repeats it.
         async with asyncio.timeout(TIMEOUT):
-            while await store.find_waiting():
+            while await store.find_waiting():  # noqa: ASYNC110 - another process notes it
                 await asyncio.sleep(0.05)
         assert await asyncio.to_thread(service.stop) == 0
         names = [body["data"]["test_name"] for _, body in receiver.taken]

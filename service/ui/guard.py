@@ -20,70 +20,70 @@ from service.middleware.admission_control import ADMISSION_CONTROL
 from service.middleware.layer import RouteHandler
 from service.middleware.rate_limit import RATE_LIMIT
 from service.ui.links import SIGN_IN
-from service.ui.visit import Visit
+from service.ui.page_context import PageContext
 
-Page: TypeAlias = Callable[[Visit], Awaitable[web.StreamResponse]]
-SignedInPage: TypeAlias = Callable[[Visit, Principal], Awaitable[web.StreamResponse]]
+PageHandler: TypeAlias = Callable[[PageContext], Awaitable[web.StreamResponse]]
+SignedInHandler: TypeAlias = Callable[[PageContext, Principal], Awaitable[web.StreamResponse]]
 
 _log = structlog.get_logger(__name__)
 
 
-def open_page(page: Page) -> RouteHandler:
+def open_page(handler: PageHandler) -> RouteHandler:
     """A page that needs no key."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        visit = Visit.begin(request)
+        page = PageContext.begin(request)
         try:
-            return await page(visit)
+            return await handler(page)
         except Exception as error:  # noqa: BLE001 - whatever it was, the person gets a page
-            return await _explain(visit, error)
+            return await _explain(page, error)
 
     return answer
 
 
-def signed_in_page(page: SignedInPage) -> RouteHandler:
+def signed_in_page(handler: SignedInHandler) -> RouteHandler:
     """A page that needs a key: without a valid one the browser is sent to sign in."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        visit = Visit.begin(request)
-        # What a form began is finished.
-        seconds = visit.dashboard.page_seconds if request.method in READS else None
+        page = PageContext.begin(request)
+        # A page may be given up; a change that a form asked for is carried out.
+        seconds = page.dashboard.page_seconds if request.method in READS else None
         try:
             async with asyncio.timeout(seconds):
-                return await _answer(visit, page)
+                return await _answer(page, handler)
         except Exception as error:  # noqa: BLE001 - whatever it was, the person gets a page
-            return await _explain(visit, error)
+            return await _explain(page, error)
 
     return answer
 
 
-async def _answer(visit: Visit, page: SignedInPage) -> web.StreamResponse:
-    request = visit.request
-    key_id = None if visit.session is None else visit.session.key_id
-    principal = visit.principal = await visit.find_principal(key_id)
+async def _answer(page: PageContext, handler: SignedInHandler) -> web.StreamResponse:
+    request = page.request
+    key_id = None if page.session is None else page.session.key_id
+    principal = page.principal = await page.find_principal(key_id)
     if principal is None:
-        return _ask_to_sign_in(visit)
+        return _ask_to_sign_in(page)
     request.app[ADMISSION_CONTROL].add_verified(request)
     rate_limit = request.app.get(RATE_LIMIT)
     if rate_limit is not None:
         await rate_limit.spend(request, principal.name)
-    return await page(visit, principal)
+    return await handler(page, principal)
 
 
-def _ask_to_sign_in(visit: Visit) -> web.Response:
-    request = visit.request
-    target = visit.dashboard.base + SIGN_IN
+def _ask_to_sign_in(page: PageContext) -> web.Response:
+    request = page.request
+    target = page.dashboard.base + SIGN_IN
     if request.method == "GET":
         # Within the dashboard, whatever prefix a proxy takes away.
         within = request.raw_path.removeprefix(UI_PREFIX)
         target += f"?next={quote(within, safe='')}" if within else ""
-    response = visit.go_to(target)
-    if visit.session is not None and visit.session.key_id is not None:
-        visit.dashboard.sessions.remove(request, response)
+    response = page.go_to(target)
+    if page.session is not None and page.session.key_id is not None:
+        page.dashboard.sessions.remove(request, response)
     return response
 
 
-async def _explain(visit: Visit, error: Exception) -> web.StreamResponse:
+async def _explain(page: PageContext, error: Exception) -> web.StreamResponse:
     """The page that says what went wrong."""
     if isinstance(error, Problem):
         problem = error
@@ -95,11 +95,11 @@ async def _explain(visit: Visit, error: Exception) -> web.StreamResponse:
     elif isinstance(error, web.HTTPException):
         problem = problems.from_http_exception(error)
     else:
-        resource = visit.request.match_info.route.resource
+        resource = page.request.match_info.route.resource
         route = None if resource is None else resource.canonical
-        _log.exception("unhandled error", method=visit.request.method, route=route)
+        _log.exception("unhandled error", method=page.request.method, route=route)
         problem = problems.generic(500)
-    template = "problem_part.html" if visit.is_fragment else "problem.html"
-    response = await visit.show(template, problem.status, problem=problem)
+    template = "problem_part.html" if page.is_fragment else "problem.html"
+    response = await page.show(template, problem.status, problem=problem)
     response.headers.update(problem.headers)
     return response

@@ -19,9 +19,9 @@ from service.http.targets import UI_PREFIX
 from service.routes import READ_ROUTES, Route
 from service.ui.api import Api, body_of, fields_of
 from service.ui.formats import show_text
+from service.ui.page_context import PageContext
 from service.ui.queries import first_of, read_short, values_of, write_pairs
 from service.ui.reference import ApiOperation, make_curl, make_url, read_document
-from service.ui.visit import Visit
 
 _OPERATION: Final = "operation"
 _TRY: Final = "try"
@@ -44,10 +44,10 @@ class Tried:
     is_cut: bool
 
 
-async def show(visit: Visit, principal: Principal) -> web.StreamResponse:
+async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
     """GET /ui/docs: all operations, or one; `try` calls it with the values of the form."""
-    pairs = read_short(visit.request.rel_url.raw_query_string)
-    document = await visit.request.app[CONTEXT].openapi.get()
+    pairs = read_short(page.request.rel_url.raw_query_string)
+    document = await page.request.app[CONTEXT].openapi.get()
     operations = await asyncio.to_thread(read_document, document)
     chosen_id = first_of(pairs, _OPERATION)
     chosen = operations.get(chosen_id)
@@ -59,11 +59,11 @@ async def show(visit: Visit, principal: Principal) -> web.StreamResponse:
             for group, found in groupby(operations.values(), lambda each: each.group)
         ],
         "chosen": chosen,
-        "base_url": _base_url(visit),
-        "document": visit.dashboard.base.removesuffix(UI_PREFIX) + "/openapi.json",
+        "base_url": _base_url(page),
+        "document": page.dashboard.base.removesuffix(UI_PREFIX) + "/openapi.json",
     }
     if chosen is None:
-        return await visit.show("docs.html", **common)
+        return await page.show("docs.html", **common)
     # Each line of a field is a value.
     values = {
         each.name: [
@@ -74,17 +74,17 @@ async def show(visit: Visit, principal: Principal) -> web.StreamResponse:
     route = _TRIED.get(chosen.id)
     tried = None
     if route is not None and first_of(pairs, _TRY):
-        tried = await _call(visit.open_api(principal), route, chosen, values)
+        tried = await _call(page.open_api(principal), route, chosen, values)
     elif not any(values.values()) and principal.repository:
         values = {**values, **_own_repository(principal)}
-    return await visit.show(
+    return await page.show(
         "docs.html",
         **common,
         can_try=route is not None,
         tried=tried,
         values=values,
         target=make_url(chosen, values, {}),
-        curl=make_curl(chosen, _base_url(visit), values),
+        curl=make_curl(chosen, _base_url(page), values),
     )
 
 
@@ -119,6 +119,6 @@ def _own_repository(principal: Principal) -> Mapping[str, list[str]]:
     return {"owner": [principal.owner], "repository": [name], "repository_name": [name]}
 
 
-def _base_url(visit: Visit) -> str:
-    public_url = visit.dashboard.public_url
-    return public_url or f"{visit.request.scheme}://{visit.request.host}"
+def _base_url(page: PageContext) -> str:
+    public_url = page.dashboard.public_url
+    return public_url or f"{page.request.scheme}://{page.request.host}"

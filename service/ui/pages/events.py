@@ -21,9 +21,9 @@ from service.routes import AGGREGATE_EVENTS, LIST_EVENTS, STREAM_EVENTS
 from service.ui.api import Api
 from service.ui.event_counts import draw_histogram, list_facets
 from service.ui.event_view import DEFAULT_LAST, LASTS, OPEN, EventView, show_moment
+from service.ui.page_context import PageContext
 from service.ui.queries import Pairs, first_of, page_links, values_of, write_pairs
 from service.ui.trees import Budget, Node, draw_tree, preview
-from service.ui.visit import Visit
 
 PER_PAGE: Final = 50
 # A count is worth waiting for, but the rows are worth more.
@@ -57,13 +57,13 @@ class EventRow:
         return self.at.date()
 
 
-async def show(visit: Visit, principal: Principal) -> web.StreamResponse:
+async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
     """GET /ui/{owner}/{repository}/events; of a script, its rows alone."""
-    view = EventView.read(visit.request.rel_url.raw_query_string)
-    api = visit.open_api(principal)
-    asked = view.ask(visit.now)
+    view = EventView.read(page.request.rel_url.raw_query_string)
+    api = page.open_api(principal)
+    asked = view.ask(page.now)
     paging = [("per_page", str(PER_PAGE))] + ([("cursor", view.cursor)] if view.cursor else [])
-    path = visit.repository_path
+    path = page.repository_path
     answer = await api.get(LIST_EVENTS, path, write_pairs([*asked, *paging]))
     walk = view.walk(asked)
     rows = _make_rows(answer.value["events"], view, walk)
@@ -75,12 +75,12 @@ async def show(visit: Visit, principal: Principal) -> web.StreamResponse:
         "is_filtered": bool(view.filters),
         "types": _followed_types(view),
     }
-    if visit.is_fragment:
-        return await visit.show("events_part.html", **values)
+    if page.is_fragment:
+        return await page.show("events_part.html", **values)
     # After the rows: what is wrong with the filters was told by them.
-    counts, around = await _count_all(api, path, view, visit.now)
+    counts, around = await _count_all(api, path, view, page.now)
     query = view.query()
-    return await visit.show(
+    return await page.show(
         "events.html",
         **values,
         query=query,
@@ -101,26 +101,26 @@ async def show(visit: Visit, principal: Principal) -> web.StreamResponse:
     )
 
 
-async def export_csv(visit: Visit, principal: Principal) -> web.StreamResponse:
+async def export_csv(page: PageContext, principal: Principal) -> web.StreamResponse:
     """GET /ui/{owner}/{repository}/events.csv: all events of the view."""
-    return await _export(visit, principal, CSV)
+    return await _export(page, principal, CSV)
 
 
-async def export_lines(visit: Visit, principal: Principal) -> web.StreamResponse:
+async def export_lines(page: PageContext, principal: Principal) -> web.StreamResponse:
     """GET /ui/{owner}/{repository}/events.ndjson."""
-    return await _export(visit, principal, NDJSON)
+    return await _export(page, principal, NDJSON)
 
 
-async def follow(visit: Visit, principal: Principal) -> web.StreamResponse:
+async def follow(page: PageContext, principal: Principal) -> web.StreamResponse:
     """GET /ui/{owner}/{repository}/events/stream: the stream of the API, for this session."""
-    api = visit.open_api(principal)
-    return await api.follow(STREAM_EVENTS, visit.repository_path, visit.find_present_principal)
+    api = page.open_api(principal)
+    return await api.follow(STREAM_EVENTS, page.repository_path, page.find_present_principal)
 
 
-async def _export(visit: Visit, principal: Principal, kind: str) -> web.StreamResponse:
-    view = EventView.read(visit.request.rel_url.raw_query_string)
-    asked = write_pairs(view.ask(visit.now))
-    return await visit.open_api(principal).open(LIST_EVENTS, visit.repository_path, asked, kind)
+async def _export(page: PageContext, principal: Principal, kind: str) -> web.StreamResponse:
+    view = EventView.read(page.request.rel_url.raw_query_string)
+    asked = write_pairs(view.ask(page.now))
+    return await page.open_api(principal).open(LIST_EVENTS, page.repository_path, asked, kind)
 
 
 async def _count_all(

@@ -16,8 +16,8 @@ from service.auth.principal import Principal
 from service.routes import GET_STATS, LIST_QUARANTINES, LIST_TRANSITIONS
 from service.ui.api import Api
 from service.ui.charts import CHART_HEIGHT, CHART_WIDTH, Spark, draw_bars, draw_spark
+from service.ui.page_context import PageContext
 from service.ui.queries import first_of, read_pairs, write_pairs
-from service.ui.visit import Visit
 
 RANGES: Final = (30, 90)
 _WEEK: Final = 7
@@ -54,18 +54,18 @@ class Tile:
     about: str = ""
 
 
-async def show(visit: Visit, principal: Principal) -> web.StreamResponse:
+async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
     """GET /ui/{owner}/{repository}."""
-    api = visit.open_api(principal)
-    asked = first_of(read_pairs(visit.request.rel_url.raw_query_string), "days")
+    api = page.open_api(principal)
+    asked = first_of(read_pairs(page.request.rel_url.raw_query_string), "days")
     days = next((each for each in RANGES if str(each) == asked), RANGES[0])
-    since = format_timestamp(visit.now - timedelta(days=_WEEK))
+    since = format_timestamp(page.now - timedelta(days=_WEEK))
     of_new = [("health_status", each) for each in ("broken", "flaky")]
     of_new += [("start", since), ("per_page", _SHOWN_TRANSITIONS)]
     found, new, quarantines = await asyncio.gather(
-        _read_series(visit, api, days),
-        api.get(LIST_TRANSITIONS, visit.repository_path, write_pairs(of_new)),
-        api.get(LIST_QUARANTINES, visit.repository_path, write_pairs([("per_page", "100")])),
+        _read_series(page, api, days),
+        api.get(LIST_TRANSITIONS, page.repository_path, write_pairs(of_new)),
+        api.get(LIST_QUARANTINES, page.repository_path, write_pairs([("per_page", "100")])),
     )
     series = {
         stat: [each["value"] for each in body["value_over_time"]] for stat, body in found.items()
@@ -73,12 +73,12 @@ async def show(visit: Visit, principal: Principal) -> web.StreamResponse:
     starts = [each["start"] for each in found[Stat.BROKEN_TESTS]["value_over_time"]]
     of_health = {name: series[Stat(f"{name}_tests")] for name in (*_DRAWN, "healthy")}
     recovered = [row for row in quarantines.value["quarantined_tests"] if row["is_recovered"]]
-    return await visit.show(
+    return await page.show(
         "overview.html",
         tab="overview",
         days=days,
         ranges=RANGES,
-        tiles=_make_tiles(visit, series, len(recovered)),
+        tiles=_make_tiles(page, series, len(recovered)),
         bars=draw_bars({name: of_health[name] for name in _DRAWN}),
         chart_width=CHART_WIDTH,
         chart_height=CHART_HEIGHT,
@@ -88,24 +88,24 @@ async def show(visit: Visit, principal: Principal) -> web.StreamResponse:
         has_tests=any(values[-1] for values in of_health.values()),
         new=new.value["transitions"],
         recovered=recovered[:_SHOWN_QUARANTINES],
-        test_id_of=visit.test_id_of,
+        test_id_of=page.test_id_of,
     )
 
 
-async def _read_series(visit: Visit, api: Api, days: int) -> Mapping[Stat, Any]:
+async def _read_series(page: PageContext, api: Api, days: int) -> Mapping[Stat, Any]:
     """The series of the newest so many days, today's among them."""
-    midnight = visit.now.replace(hour=0, minute=0, second=0, microsecond=0)
+    midnight = page.now.replace(hour=0, minute=0, second=0, microsecond=0)
     query = write_pairs([("start", format_timestamp(midnight - timedelta(days=days - 1)))])
     answers = await asyncio.gather(
-        *(api.get(GET_STATS, {**visit.repository_path, "stat": stat}, query) for stat in _SERIES)
+        *(api.get(GET_STATS, {**page.repository_path, "stat": stat}, query) for stat in _SERIES)
     )
     return {stat: answer.value for stat, answer in zip(_SERIES, answers, strict=True)}
 
 
-def _make_tiles(visit: Visit, series: Mapping[Stat, Values], recovered: int) -> list[Tile]:
-    info = visit.request.match_info
+def _make_tiles(page: PageContext, series: Mapping[Stat, Values], recovered: int) -> list[Tile]:
+    info = page.request.match_info
     home = (info["owner"], info["repository"])
-    tests, quarantines = visit.link(*home, "tests"), visit.link(*home, "quarantines")
+    tests, quarantines = page.link(*home, "tests"), page.link(*home, "quarantines")
     broken, flaky = series[Stat.BROKEN_TESTS], series[Stat.FLAKY_TESTS]
     quarantined = series[Stat.QUARANTINED_TESTS]
     ratios: Values = [

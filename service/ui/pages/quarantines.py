@@ -12,8 +12,8 @@ from service.auth.principal import Principal
 from service.http.problems import Problem
 from service.routes import LIST_QUARANTINE_CHANGES, LIST_QUARANTINES, REMOVE_QUARANTINE
 from service.ui.forms import first, read_form
+from service.ui.page_context import PageContext
 from service.ui.queries import first_of, only, page_links, read_pairs, write_pairs
-from service.ui.visit import Visit
 
 # All on one page, but where there are so many that a page of them helps nobody.
 _PER_PAGE: Final = "100"
@@ -24,21 +24,21 @@ _FILTERS: Final = ("branch", "source")
 _MAX_ENDED: Final = 100
 
 
-async def show(visit: Visit, principal: Principal) -> web.StreamResponse:
+async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
     """GET /ui/{owner}/{repository}/quarantines."""
-    api = visit.open_api(principal)
-    pairs = read_pairs(visit.request.rel_url.raw_query_string)
+    api = page.open_api(principal)
+    pairs = read_pairs(page.request.rel_url.raw_query_string)
     filters = only(pairs, _FILTERS)
     asked = [*only(pairs, (*_FILTERS, "cursor")), ("per_page", _PER_PAGE), ("include", "details")]
     changes_cursor = first_of(pairs, _CHANGES_CURSOR)
     of_changes = [("per_page", _CHANGES_PER_PAGE)]
     of_changes += [("cursor", changes_cursor)] if changes_cursor else []
     found, changes = await asyncio.gather(
-        api.get(LIST_QUARANTINES, visit.repository_path, write_pairs(asked)),
-        api.get(LIST_QUARANTINE_CHANGES, visit.repository_path, write_pairs(of_changes)),
+        api.get(LIST_QUARANTINES, page.repository_path, write_pairs(asked)),
+        api.get(LIST_QUARANTINE_CHANGES, page.repository_path, write_pairs(of_changes)),
     )
     rows = found.value["quarantined_tests"]
-    return await visit.show(
+    return await page.show(
         "quarantines.html",
         tab="quarantines",
         groups=_group(rows),
@@ -49,19 +49,19 @@ async def show(visit: Visit, principal: Principal) -> web.StreamResponse:
         branch=first_of(pairs, "branch"),
         source=first_of(pairs, "source"),
         is_filtered=bool(filters),
-        test_id_of=visit.test_id_of,
+        test_id_of=page.test_id_of,
         ended=_read_count(first_of(pairs, "ended")),
     )
 
 
-async def end(visit: Visit, principal: Principal) -> web.StreamResponse:
+async def end(page: PageContext, principal: Principal) -> web.StreamResponse:
     """POST /ui/{owner}/{repository}/quarantines/end: end those that were chosen."""
-    api = visit.open_api(principal)
-    form = await read_form(visit.request, visit.session, visit.dashboard.public_url)
+    api = page.open_api(principal)
+    form = await read_form(page.request, page.session, page.dashboard.public_url)
     ended = 0
     for quarantine_id in dict.fromkeys(form.get("id", [])[:_MAX_ENDED]):
         try:
-            path = {**visit.repository_path, "quarantine_id": quarantine_id}
+            path = {**page.repository_path, "quarantine_id": quarantine_id}
             await api.change(REMOVE_QUARANTINE, path)
         except Problem as problem:
             # Somebody else ended it, or it expired, since the page was loaded.
@@ -69,13 +69,13 @@ async def end(visit: Visit, principal: Principal) -> web.StreamResponse:
                 raise
         else:
             ended += 1
-    info = visit.request.match_info
+    info = page.request.match_info
     test_id = first(form, "test_id")
     if test_id:
-        place = visit.link(info["owner"], info["repository"], "tests", test_id)
-        return visit.go_to(f"{place}#quarantine")
-    place = visit.link(info["owner"], info["repository"], "quarantines")
-    return visit.go_to(f"{place}?ended={ended}")
+        place = page.link(info["owner"], info["repository"], "tests", test_id)
+        return page.go_to(f"{place}#quarantine")
+    place = page.link(info["owner"], info["repository"], "quarantines")
+    return page.go_to(f"{place}?ended={ended}")
 
 
 def _group(rows: Sequence[dict[str, Any]]) -> list[tuple[bool, list[dict[str, Any]]]]:

@@ -8,11 +8,11 @@ from indexing.names import RepositoryName
 from service.auth.principal import Principal
 from service.context import CONTEXT
 from service.middleware.authorization import covers
-from service.ui.visit import Visit
+from service.ui.page_context import PageContext
 
 
-async def show(visit: Visit, principal: Principal) -> web.StreamResponse:
+async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
     """GET /ui/."""
-    known = await visit.request.app[CONTEXT].reader.list_repositories()
+    known = await page.request.app[CONTEXT].reader.list_repositories()
     names: list[RepositoryName] = [each.name for each in known if covers(principal, each.name)]
-    return await visit.show("repositories.html", repositories=names)
+    return await page.show("repositories.html", repositories=names)

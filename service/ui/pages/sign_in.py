@@ -15,8 +15,8 @@ from service.http.problems import Problem
 from service.middleware.authentication import identify
 from service.ui.forms import first, read_form
 from service.ui.links import LINK_FIELD, SIGN_IN
+from service.ui.page_context import PageContext
 from service.ui.session import is_loopback
-from service.ui.visit import Visit
 
 # A page of the dashboard without its prefix: never another host, nor a header of its own.
 _NEXT: Final = re.compile(r"(?:[A-Za-z0-9\-_][!-\[\]-~]*)?")
@@ -30,56 +30,56 @@ _BAD_TRANSPORT: Final = (
 )
 
 
-async def show_form(visit: Visit) -> web.StreamResponse:
+async def show_form(page: PageContext) -> web.StreamResponse:
     """GET /ui/sign-in, which also accepts a link."""
-    link = visit.request.query.get(LINK_FIELD)
-    following = _choose_next(visit.request.query.get("next", ""))
-    if link is None or visit.request.method != "GET":
-        return await visit.show("sign_in.html", following=following, wrong=None)
-    key_id = await visit.dashboard.links.redeem(link)
-    principal = None if key_id is None else await visit.find_principal(key_id)
+    link = page.request.query.get(LINK_FIELD)
+    following = _choose_next(page.request.query.get("next", ""))
+    if link is None or page.request.method != "GET":
+        return await page.show("sign_in.html", following=following, wrong=None)
+    key_id = await page.dashboard.links.redeem(link)
+    principal = None if key_id is None else await page.find_principal(key_id)
     if principal is None:
-        return await visit.show("sign_in.html", 403, following=following, wrong=_BAD_LINK)
-    return _begin(visit, principal, following)
+        return await page.show("sign_in.html", 403, following=following, wrong=_BAD_LINK)
+    return _begin(page, principal, following)
 
 
-async def sign_in(visit: Visit) -> web.StreamResponse:
+async def sign_in(page: PageContext) -> web.StreamResponse:
     """POST /ui/sign-in."""
-    form = await read_form(visit.request, visit.session, visit.dashboard.public_url)
+    form = await read_form(page.request, page.session, page.dashboard.public_url)
     following = _choose_next(first(form, "next"))
-    if _is_plain_and_remote(visit):
-        return await visit.show("sign_in.html", 403, following=following, wrong=_BAD_TRANSPORT)
-    principal = await _check_key(visit, first(form, "key"))
+    if _is_plain_and_remote(page):
+        return await page.show("sign_in.html", 403, following=following, wrong=_BAD_TRANSPORT)
+    principal = await _check_key(page, first(form, "key"))
     if principal is None:
-        return await visit.show("sign_in.html", 403, following=following, wrong=_BAD_KEY)
-    return _begin(visit, principal, following)
+        return await page.show("sign_in.html", 403, following=following, wrong=_BAD_KEY)
+    return _begin(page, principal, following)
 
 
-async def sign_out(visit: Visit) -> web.StreamResponse:
+async def sign_out(page: PageContext) -> web.StreamResponse:
     """POST /ui/sign-out."""
-    await read_form(visit.request, visit.session, visit.dashboard.public_url)
-    response = visit.go_to(visit.dashboard.base + SIGN_IN)
-    visit.dashboard.sessions.remove(visit.request, response)
+    await read_form(page.request, page.session, page.dashboard.public_url)
+    response = page.go_to(page.dashboard.base + SIGN_IN)
+    page.dashboard.sessions.remove(page.request, response)
     return response
 
 
-def _begin(visit: Visit, principal: Principal, following: str) -> web.StreamResponse:
+def _begin(page: PageContext, principal: Principal, following: str) -> web.StreamResponse:
     if principal.key is None:
         raise RuntimeError("a session belongs to a key")
-    response = visit.go_to(visit.dashboard.base + following)
+    response = page.go_to(page.dashboard.base + following)
     # A new secret for forms: whoever knew the old one knows nothing of this session.
-    session = visit.dashboard.sessions.new(principal.key.id)
-    visit.dashboard.sessions.write(visit.request, response, session)
+    session = page.dashboard.sessions.new(principal.key.id)
+    page.dashboard.sessions.write(page.request, response, session)
     return response
 
 
-async def _check_key(visit: Visit, text: str) -> Principal | None:
+async def _check_key(page: PageContext, text: str) -> Principal | None:
     if not is_key(text):
         return None
-    context, digest = visit.request.app[CONTEXT], digest_key(text)
+    context, digest = page.request.app[CONTEXT], digest_key(text)
     reader = await context.readers.open(Operation.TEST, digest, None)
     try:
-        return identify(await reader.find_key(digest), digest, visit.now)
+        return identify(await reader.find_key(digest), digest, page.now)
     except Problem:
         return None
 
@@ -91,7 +91,7 @@ def _choose_next(text: str) -> str:
     return text
 
 
-def _is_plain_and_remote(visit: Visit) -> bool:
+def _is_plain_and_remote(page: PageContext) -> bool:
     """Whether the browser would drop the cookie, because nothing protects it on its way."""
-    origin = visit.request.headers.get("Origin", "")
-    return origin.startswith("http:") and not is_loopback(visit.request)
+    origin = page.request.headers.get("Origin", "")
+    return origin.startswith("http:") and not is_loopback(page.request)

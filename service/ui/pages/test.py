@@ -23,6 +23,7 @@ from service.routes import (
 )
 from service.ui.api import Api
 from service.ui.forms import Fields, first, read_form
+from service.ui.page_context import PageContext
 from service.ui.queries import (
     first_of,
     only,
@@ -32,7 +33,6 @@ from service.ui.queries import (
     without,
     write_pairs,
 )
-from service.ui.visit import Visit
 
 _EXECUTIONS_PER_PAGE: Final = "20"
 _FAILURES_PER_PAGE: Final = "20"
@@ -50,44 +50,44 @@ _MOST_TRANSITIONS: Final = 12
 TERMS: Final = (7, 14, 30, 90)
 
 
-async def show(visit: Visit, principal: Principal) -> web.StreamResponse:
+async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
     """GET /ui/{owner}/{repository}/tests/{test_id}."""
-    return await _show(visit, visit.open_api(principal))
+    return await _show(page, page.open_api(principal))
 
 
-async def show_failure(visit: Visit, principal: Principal) -> web.StreamResponse:
+async def show_failure(page: PageContext, principal: Principal) -> web.StreamResponse:
     """GET /ui/{owner}/{repository}/tests/{test_id}/failures/{failure_id}."""
-    path = {**_path_of(visit), "failure_id": visit.request.match_info["failure_id"]}
-    api = visit.open_api(principal)
-    if visit.is_fragment:
+    path = {**_path_of(page), "failure_id": page.request.match_info["failure_id"]}
+    api = page.open_api(principal)
+    if page.is_fragment:
         found = await api.get(GET_FAILURE, path)
-        return await visit.show("failure_part.html", failure=found.value)
+        return await page.show("failure_part.html", failure=found.value)
     found, detail = await asyncio.gather(api.get(GET_FAILURE, path), api.get(GET_TEST, path))
-    return await visit.show("failure.html", tab="tests", failure=found.value, test=detail.value)
+    return await page.show("failure.html", tab="tests", failure=found.value, test=detail.value)
 
 
-async def quarantine(visit: Visit, principal: Principal) -> web.StreamResponse:
+async def quarantine(page: PageContext, principal: Principal) -> web.StreamResponse:
     """POST /ui/{owner}/{repository}/tests/{test_id}/quarantine."""
-    api = visit.open_api(principal)
-    form = await read_form(visit.request, visit.session, visit.dashboard.public_url)
-    detail = await api.get(GET_TEST, _path_of(visit))
+    api = page.open_api(principal)
+    form = await read_form(page.request, page.session, page.dashboard.public_url)
+    detail = await api.get(GET_TEST, _path_of(page))
     try:
         await api.change(
-            ADD_QUARANTINE, visit.repository_path, _wanted(visit, detail.value["test_name"], form)
+            ADD_QUARANTINE, page.repository_path, _wanted(page, detail.value["test_name"], form)
         )
     except Problem as problem:
         if problem.status not in (409, 422):
             raise
-        return await _show(visit, api, problem, form)
-    return visit.go_to(_place_of(visit) + "#quarantine")
+        return await _show(page, api, problem, form)
+    return page.go_to(_place_of(page) + "#quarantine")
 
 
-def _wanted(visit: Visit, test_name: str, form: Fields) -> dict[str, Any]:
+def _wanted(page: PageContext, test_name: str, form: Fields) -> dict[str, Any]:
     days = first(form, "days")
     # What is not among the choices goes to the API as it is, which says what is wrong with it.
     ends_at = days or None
     if days in map(str, TERMS):
-        ends_at = format_timestamp(visit.now + timedelta(days=int(days)))
+        ends_at = format_timestamp(page.now + timedelta(days=int(days)))
     return {
         "test_name": test_name,
         "reason": first(form, "reason"),
@@ -98,10 +98,10 @@ def _wanted(visit: Visit, test_name: str, form: Fields) -> dict[str, Any]:
 
 
 async def _show(
-    visit: Visit, api: Api, wrong: Problem | None = None, form: Fields | None = None
+    page: PageContext, api: Api, wrong: Problem | None = None, form: Fields | None = None
 ) -> web.StreamResponse:
-    path = _path_of(visit)
-    pairs = read_pairs(visit.request.rel_url.raw_query_string)
+    path = _path_of(page)
+    pairs = read_pairs(page.request.rel_url.raw_query_string)
     filters = only(pairs, _FILTERS)
     executions_query = only(pairs, (*_FILTERS, "cursor"))
     failures_query = [("per_page", _FAILURES_PER_PAGE)]
@@ -118,10 +118,10 @@ async def _show(
         api.get(LIST_QUARANTINES, path, write_pairs([("test_id", path["test_id"])])),
         api.get(LIST_TEST_TRANSITIONS, path),
     )
-    place = _place_of(visit)
+    place = _place_of(page)
     older_failures = page_links(failures.links, [], _FAILURES_CURSOR).get("next")
     conclusion = first_of(pairs, "conclusion")
-    return await visit.show(
+    return await page.show(
         "test.html",
         status=200 if wrong is None else wrong.status,
         tab="tests",
@@ -153,10 +153,10 @@ async def _show(
     )
 
 
-def _path_of(visit: Visit) -> dict[str, str]:
-    return {**visit.repository_path, "test_id": visit.request.match_info["test_id"]}
+def _path_of(page: PageContext) -> dict[str, str]:
+    return {**page.repository_path, "test_id": page.request.match_info["test_id"]}
 
 
-def _place_of(visit: Visit) -> str:
-    info = visit.request.match_info
-    return visit.link(info["owner"], info["repository"], "tests", info["test_id"])
+def _place_of(page: PageContext) -> str:
+    info = page.request.match_info
+    return page.link(info["owner"], info["repository"], "tests", info["test_id"])

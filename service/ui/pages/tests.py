@@ -11,6 +11,7 @@ from indexing.models.tests import TestSort
 from service.auth.principal import Principal
 from service.http.accept import CSV
 from service.routes import SEARCH_TESTS
+from service.ui.page_context import PageContext
 from service.ui.queries import (
     Pairs,
     first_of,
@@ -20,7 +21,6 @@ from service.ui.queries import (
     without,
     write_pairs,
 )
-from service.ui.visit import Visit
 
 PER_PAGE: Final = "50"
 _PAGING: Final = ("cursor", "per_page")
@@ -52,18 +52,18 @@ class Choice:
     chosen: bool
 
 
-async def show(visit: Visit, principal: Principal) -> web.StreamResponse:
+async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
     """GET /ui/{owner}/{repository}/tests."""
-    pairs = read_pairs(visit.request.rel_url.raw_query_string)
+    pairs = read_pairs(page.request.rel_url.raw_query_string)
     asked = _ask(pairs)
-    answer = await visit.open_api(principal).get(
+    answer = await page.open_api(principal).get(
         SEARCH_TESTS,
-        visit.repository_path,
+        page.repository_path,
         write_pairs([*asked, ("include", "metrics"), ("include", "total")]),
     )
     kept = without(pairs, _PAGING)
-    return await visit.show(
-        "tests_part.html" if visit.is_fragment else "tests.html",
+    return await page.show(
+        "tests_part.html" if page.is_fragment else "tests.html",
         tab="tests",
         rows=answer.value["tests"],
         total=answer.value.get("total"),
@@ -82,11 +82,11 @@ async def show(visit: Visit, principal: Principal) -> web.StreamResponse:
     )
 
 
-async def export(visit: Visit, principal: Principal) -> web.StreamResponse:
+async def export(page: PageContext, principal: Principal) -> web.StreamResponse:
     """GET /ui/{owner}/{repository}/tests.csv: all rows of the view."""
-    pairs = without(read_pairs(visit.request.rel_url.raw_query_string), _PAGING)
-    api = visit.open_api(principal)
-    response = await api.open(SEARCH_TESTS, visit.repository_path, write_pairs(_ask(pairs)), CSV)
+    pairs = without(read_pairs(page.request.rel_url.raw_query_string), _PAGING)
+    api = page.open_api(principal)
+    response = await api.open(SEARCH_TESTS, page.repository_path, write_pairs(_ask(pairs)), CSV)
     response.headers["Content-Disposition"] = 'attachment; filename="tests.csv"'
     response.headers["Cache-Control"] = "no-store"
     return response

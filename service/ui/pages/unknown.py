@@ -5,9 +5,9 @@ from __future__ import annotations
 from aiohttp import web
 
 from service.http import problems
-from service.ui.visit import Visit
+from service.ui.page_context import PageContext
 
 
-async def show(_visit: Visit) -> web.StreamResponse:
+async def show(_page: PageContext) -> web.StreamResponse:
     """GET of any other path."""
     raise problems.generic(404)

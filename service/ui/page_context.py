@@ -1,4 +1,4 @@
-"""One request of a person: the session, what the key opens, and the page that answers."""
+"""What the handler of a page works with: the request, its session, the API, the rendering."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _version: Final = cache(lambda: version("mergewatch"))
 
 
 @dataclass(slots=True)
-class Visit:
-    """A request to a page, by a person who may be signed in."""
+class PageContext:
+    """A request to a page of the dashboard, by a person who may be signed in."""
 
     request: web.Request
     dashboard: Dashboard
@@ -41,8 +41,8 @@ class Visit:
     began: float = field(default_factory=time.perf_counter)
 
     @classmethod
-    def begin(cls, request: web.Request) -> Visit:
-        """The visit of a request, with its session as it was sent."""
+    def begin(cls, request: web.Request) -> PageContext:
+        """Read the session that came with the request."""
         dashboard = request.app[DASHBOARD]
         now = request.app[CONTEXT].clock()
         return cls(request, dashboard, now, dashboard.sessions.read(request))

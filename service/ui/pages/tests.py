@@ -7,7 +7,6 @@ from typing import Final
 
 from aiohttp import web
 
-from indexing.models.tests import TestSort
 from service.auth.principal import Principal
 from service.http.accept import CSV
 from service.routes import SEARCH_TESTS
@@ -25,7 +24,7 @@ from service.ui.queries import (
 PER_PAGE: Final = "50"
 _PAGING: Final = ("cursor", "per_page")
 _PATTERN: Final = "test_name"
-_FILTERS: Final = SEARCH_TESTS.query.load_fields
+_DEFAULT_SORT: Final = "health_status"
 _HEALTH: Final = ("broken", "flaky", "unknown", "healthy")
 
 # What may be sorted by, as people say it, with the direction that shows the worst first.
@@ -66,17 +65,19 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
         "tests_part.html" if page.is_fragment else "tests.html",
         tab="tests",
         rows=answer.value["tests"],
-        total=answer.value.get("total"),
-        total_is_exact=answer.value.get("total_is_exact", True),
+        total=answer.value["total"],
+        total_is_exact=answer.value["total_is_exact"],
         links=page_links(answer.links, kept),
         pattern=first_of(pairs, _PATTERN),
         pipelines=values_of(pairs, "pipeline_name"),
         jobs=values_of(pairs, "job_name"),
         filepath=first_of(pairs, "test_filepath"),
         quarantined=first_of(pairs, "quarantined"),
-        can_filter=_FILTERS,
         health=[Choice(each, each, each in values_of(pairs, "health_status")) for each in _HEALTH],
-        sorts=_list_sorts(first_of(pairs, "sort")),
+        sorts=[
+            Choice(value, label, value == (first_of(pairs, "sort") or _DEFAULT_SORT))
+            for value, (label, _) in _SORTS.items()
+        ],
         query=write_pairs(kept),
         is_filtered=bool(without(kept, ("sort", "direction"))),
     )
@@ -95,18 +96,9 @@ async def export(page: PageContext, principal: Principal) -> web.StreamResponse:
 def _ask(pairs: Pairs) -> Pairs:
     """What the search is asked for a view. Words without a wildcard are looked for within names."""
     asked = without(pairs, (_PATTERN, "per_page"))
-    sort = first_of(pairs, "sort") or _default_sort()
+    sort = first_of(pairs, "sort") or _DEFAULT_SORT
     asked = [*without(asked, ("sort", "direction")), ("sort", sort)]
     asked.append(("direction", first_of(pairs, "direction") or _SORTS.get(sort, ("", "desc"))[1]))
     patterns = values_of(pairs, _PATTERN) or ["*"]
     asked += [(_PATTERN, each if "*" in each or "?" in each else f"*{each}*") for each in patterns]
     return [*asked, ("per_page", PER_PAGE)]
-
-
-def _default_sort() -> str:
-    return next(each for each in _SORTS if each in set(TestSort))
-
-
-def _list_sorts(chosen: str) -> list[Choice]:
-    known = [each for each in _SORTS if each in set(TestSort)]
-    return [Choice(each, _SORTS[each][0], each == (chosen or known[0])) for each in known]

@@ -33,6 +33,7 @@ from service.config.settings import Settings
 from service.context import utc_now
 from service.server.listener import http_url
 from service.server.process import bind, start
+from service.ui.pages.overview import RANGES
 from tests.builders import WIDGETS, make_executions, make_run
 
 TESTS = 100_000
@@ -84,6 +85,8 @@ def pages() -> dict[str, list[str]]:
     ]
     return {
         "repositories": ["/ui/"] * ASKED,
+        # It has two ranges, so only its first answers are computed.
+        "overview": [f"{home}?days={days}" for days in RANGES],
         "tests, worst first": [f"{home}/tests?job_name={JOB}&cache={n}" for n in range(ASKED)],
         "tests, by name": [f"{home}/tests?test_name=number_{n}" for n in range(ASKED)],
         "one test": of_tests,

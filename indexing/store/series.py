@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -35,6 +35,8 @@ _CHANGES_A_PAGE: Final = 500
 _SECONDS: Final = 5.0
 _LAST: Final = datetime.max.replace(tzinfo=UTC)
 
+# Counts the tests by their health, as `Reader.count_health` does.
+CountHealth = Callable[[DayQuery], Awaitable[HealthCounts]]
 # None where nothing is known.
 Figure = int | float | None
 
@@ -57,8 +59,12 @@ class Series:
     value_over_time: Sequence[Bar]
 
 
-async def read_series(reader: Reader, stat: Stat, query: DayQuery, now: datetime) -> Series:
+async def read_series(
+    reader: Reader, count_health: CountHealth, stat: Stat, query: DayQuery, now: datetime
+) -> Series:
     """Return a series with every day of the query; a last day before the first one gives none.
+
+    Series of tests by health are made of what `count_health` gives, which is the same for all.
 
     Raises:
         StoreUnavailableError: reading takes too long.
@@ -70,7 +76,7 @@ async def read_series(reader: Reader, stat: Stat, query: DayQuery, now: datetime
     if stat in _HEALTH:
         settings = await reader.find_repository(query.repository)
         flaky_detection = settings is None or settings.flaky_detection
-        counted = await reader.count_health(query)
+        counted = await count_health(query)
         figures = list(_count_tests(counted, days, _HEALTH[stat], flaky_detection=flaky_detection))
     elif stat is Stat.QUARANTINED_TESTS:
         figures = await _count_quarantined(reader, query, now)

@@ -10,6 +10,7 @@ from typing import Final, Generic, TypeVar
 import orjson
 
 from indexing.models.keys import ApplicationKey, Scope
+from indexing.models.trends import HealthCounts
 from indexing.names import RepositoryName
 from indexing.timestamps import parse_timestamp
 
@@ -17,6 +18,9 @@ V = TypeVar("V")
 
 # The names of keys are short: most of the memory goes into the objects around them.
 KEY_SIZE: Final = 500
+
+# The numbers of one day: at most four, by names that all days share.
+_DAY_SIZE: Final = 400
 
 # Of SHA-256.
 _DIGEST_SIZE: Final = 32
@@ -82,6 +86,15 @@ def _unpack_repository(data: bytes) -> RepositoryName:
     return RepositoryName(owner, name)
 
 
+def _pack_counts(counts: HealthCounts) -> bytes:
+    return orjson.dumps([counts.before, list(counts.changes.items())])
+
+
+def _unpack_counts(data: bytes) -> HealthCounts:
+    before, changes = orjson.loads(data)
+    return HealthCounts(before, dict(changes))
+
+
 # Of a key that was found by its id.
 FOUND_KEY_CODEC: Final[Codec[ApplicationKey]] = Codec(
     pack_found_key, unpack_found_key, lambda _: KEY_SIZE
@@ -89,4 +102,10 @@ FOUND_KEY_CODEC: Final[Codec[ApplicationKey]] = Codec(
 
 REPOSITORY_CODEC: Final[Codec[RepositoryName]] = Codec(
     lambda name: str(name).encode(), _unpack_repository, lambda name: len(str(name))
+)
+
+HEALTH_COUNTS_CODEC: Final[Codec[HealthCounts]] = Codec(
+    _pack_counts,
+    _unpack_counts,
+    lambda counts: _DAY_SIZE * (1 + len(counts.changes)),
 )

@@ -51,6 +51,8 @@ class Kind(Enum):
     QUARANTINE = "quarantine"
     EVENTS = "events"
     TREND = "trend"
+    # What several series show.
+    HEALTH_COUNTS = "health counts"
 
 
 LIFETIMES: Final[Mapping[Kind, float]] = {
@@ -59,6 +61,7 @@ LIFETIMES: Final[Mapping[Kind, float]] = {
     Kind.EVENTS: EVENTS_LIFETIME,
     Kind.SEARCH_OF_QUARANTINES: SEARCH_LIFETIME,
     Kind.TREND: TREND_LIFETIME,
+    Kind.HEALTH_COUNTS: TREND_LIFETIME,
 }
 
 
@@ -94,6 +97,7 @@ _NAMESPACES_OF: Final = {
     Kind.SEARCH: (search_namespace,),
     Kind.SEARCH_OF_QUARANTINES: (search_namespace, quarantines_namespace),
     Kind.TREND: (search_namespace, quarantines_namespace),
+    Kind.HEALTH_COUNTS: (search_namespace,),
     **dict.fromkeys((Kind.QUARANTINE, Kind.QUARANTINES), (quarantines_namespace,)),
     Kind.EVENTS: (events_namespace,),
 }

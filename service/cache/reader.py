@@ -23,6 +23,7 @@ from indexing.models.keys import ApplicationKey
 from indexing.models.paging import Anchor
 from indexing.models.quarantines import Quarantine, QuarantineKey, QuarantineQuery
 from indexing.models.tests import IdentityKey, TestIdentity, TestQuery
+from indexing.models.trends import DayQuery, HealthCounts
 from indexing.names import RepositoryName
 from indexing.store.interface import Reader
 from service.cache.answer_ends import Bounds, find_end_of_events, find_end_of_quarantines
@@ -30,6 +31,7 @@ from service.cache.answers import Answer, make_answer, pack_answer, unpack_answe
 from service.cache.backend import CacheBackend, Versions
 from service.cache.codecs import (
     FOUND_KEY_CODEC,
+    HEALTH_COUNTS_CODEC,
     KEY_SIZE,
     REPOSITORY_CODEC,
     Codec,
@@ -300,6 +302,22 @@ class CachedReader:
     async def find_trend(self, repository: RepositoryName, canonical: bytes, read: Read) -> Answer:
         """What `read` gives of a repository over time; equal requests are equally `canonical`."""
         return await self._find_page(Kind.TREND, repository, canonical, read)
+
+    async def count_health(self, query: DayQuery) -> HealthCounts:
+        """How the tests of the repository changed: several series at once read it once.
+
+        Not of certain pipelines or jobs: tests are counted whatever jobs they run in.
+        """
+
+        async def read() -> HealthCounts:
+            return await self._reader.count_health(query)
+
+        canonical = orjson.dumps([query.first_day, query.last_day])
+        key = key_of_answer(Kind.HEALTH_COUNTS, query.repository, canonical)
+        found = await self._session.find(key, read, HEALTH_COUNTS_CODEC)
+        if found is None:
+            raise RuntimeError("there is always a count")
+        return found
 
     async def _find(
         self,

@@ -42,8 +42,9 @@ async def get_stats(request: web.Request) -> web.StreamResponse:
     query = make_day_query(request[REPOSITORY], parameters, now)
 
     async def read() -> Answer:
-        reader = request.app[CONTEXT].reader
-        return make_answer(_encode(await read_series(reader, stat, query, now)))
+        reader, cached = request.app[CONTEXT].reader, request[READER]
+        series = await read_series(reader, cached.count_health, stat, query, now)
+        return make_answer(_encode(series))
 
     canonical = orjson.dumps([stat, *_filters(query)])
     answer = await request[READER].find_trend(query.repository, canonical, read)

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indexing.models.keys import ApplicationKey, Scope
+from indexing.models.trends import HealthCounts
 from service.cache.answers import make_answer, pack_answer, unpack_answer
-from service.cache.codecs import pack_key, unpack_key
+from service.cache.codecs import HEALTH_COUNTS_CODEC, pack_key, unpack_key
 from service.cache.keys import (
     COPY_LIFETIME,
     LIFETIMES,
@@ -101,6 +102,17 @@ def test_a_key_comes_back_without_its_digest_being_kept(expires_at: object) -> N
     for text in (key.digest, key.digest.hex().encode()):
         assert text not in packed
         assert text not in key_of_credential(key.digest).name.encode()
+
+
+COUNTS = st.dictionaries(st.sampled_from(["broken", "flaky"]), st.integers(-5, 5))
+
+
+@given(COUNTS, st.dictionaries(st.integers(0, 2**31), COUNTS))
+def test_counts_of_health_come_back_as_they_were(
+    before: dict[str, int], changes: dict[int, dict[str, int]]
+) -> None:
+    counts = HealthCounts(before, changes)
+    assert HEALTH_COUNTS_CODEC.unpack(HEALTH_COUNTS_CODEC.pack(counts)) == counts
 
 
 def test_questions_of_two_repositories_kinds_or_filters_have_two_names() -> None:

@@ -55,6 +55,7 @@ async def reads(door: FrontDoor, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         "search_tests",
         "list_quarantines",
         "get_quarantine",
+        "count_health",
     ):
         monkeypatch.setattr(door.reader, name, counted(name))
     return calls
@@ -85,6 +86,23 @@ async def test_what_was_asked_once_is_not_read_again(door: FrontDoor, reads: lis
         assert one.headers["ETag"] == two.headers["ETag"] == three.headers["ETag"]
         assert one.headers.get("Link") == two.headers.get("Link") == three.headers.get("Link")
     assert reads[6:] == ["find_key"]
+
+
+async def test_series_of_tests_by_health_share_one_read(door: FrontDoor, reads: list[str]) -> None:
+    stats = f"{TESTS}/stats"
+    of_day = f"start={NOON:%Y-%m-%d}T00:00:00Z&end={after(hours=1):%Y-%m-%dT%H:%M:%SZ}"
+
+    async def read_both() -> list[object]:
+        names = ("healthy_tests", "total_tests")
+        answers = [await door.get(f"{stats}/{name}?{of_day}") for name in names]
+        return [answer.json["value"] for answer in answers]
+
+    await load_names(door.store, ["hinge"])
+    assert await read_both() == [1, 1]
+    assert reads.count("count_health") == 1
+    await load_names(door.store, ["latch"])
+    assert await read_both() == [2, 2]
+    assert reads.count("count_health") == 2
 
 
 async def test_what_is_absent_is_asked_for_each_time(door: FrontDoor, reads: list[str]) -> None:

@@ -15,7 +15,7 @@ import orjson
 from hardening.bodies import NDJSON, make_event, make_result
 from hardening.findings import Finding
 from hardening.ground import STORES, Ground
-from hardening.stock import Stock, prepared
+from hardening.stock import EVENTS, Stock, prepared
 from hardening.tenants import path_of
 from hardening.walking import link_of
 from hardening.wire import Told, Wire
@@ -61,7 +61,8 @@ class _Lists:
 
     async def add_event(self) -> None:
         self._added += 1
-        event = make_event(self._added, "action.rebase", {}) | {
+        # The stock has events of its own, and may be from the same second.
+        event = make_event(EVENTS + self._added, "action.rebase", {}) | {
             "repository": str(self.stock.name),
             "pull_request": _PULL,
             "received_at": format_timestamp(self.now - timedelta(hours=self._added)),
@@ -88,7 +89,8 @@ class _Lists:
         path = path_of(self.stock, to)
         headers = (b"Content-Type: " + kind.encode(),)
         told = await self.wire.ask(path, self.key, *headers, method="POST", body=body)
-        if told.status != HTTPStatus.OK:
+        said = orjson.loads(told.body)
+        if told.status != HTTPStatus.OK or said.get("refused") or said.get("partialSuccess"):
             raise RuntimeError(f"{told.status} to {path}: {told.body[:200]!r}")
 
     async def until(self, target: str, is_there: Callable[[Told], bool]) -> Told:

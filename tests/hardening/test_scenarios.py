@@ -6,10 +6,12 @@ Whatever takes long, or is measured in seconds, is left to `make harden` itself.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 
 import pytest
 
+from hardening import stock
 from hardening.findings import Finding
 from hardening.ground import Ground
 from hardening.scenarios import (
@@ -109,7 +111,20 @@ async def test_results_of_wrong_clocks_are_refused_by_name(ground: Ground) -> No
     assert_all_hold(await wrong_clocks.run(ground, stores=SQLITE))
 
 
-async def test_a_list_that_grew_a_second_page_is_another_answer(ground: Ground) -> None:
+async def test_a_list_that_grew_a_second_page_is_another_answer(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = datetime.now(UTC)
+
+    class Still(datetime):
+        """On a fast machine, a service starts in the second in which its store was filled."""
+
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:
+            return started.astimezone(tz)
+
+    for module in (stock, grown_lists):
+        monkeypatch.setattr(module, "datetime", Still)
     assert_all_hold(await grown_lists.run(ground, stores=SQLITE))
 
 

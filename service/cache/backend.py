@@ -60,7 +60,10 @@ class CacheBackend(Protocol):
         """Tell how many seconds each exchange with the shared server takes, if there is one."""
 
     def find_versions(self, namespaces: tuple[str, ...]) -> Versions | None:
-        """As `read_versions`, where no server has to be asked; else `None`."""
+        """As `read_versions`, where no server has to be asked; else `None`.
+
+        Call it while a request is received, not from a callback of the event loop.
+        """
 
     async def read_versions(self, namespaces: tuple[str, ...]) -> Versions | None:
         """The current version of each namespace; `None` where one is not known."""

@@ -27,7 +27,9 @@ class MemoryBackend(CacheBackend):
         self.copy_lifetime = LIFETIME
         self._revision = revision
         self._seen: Hashable | None = None
+        # Whether this iteration of the event loop has checked; and whether it did so on arrival.
         self._is_fresh = False
+        self._is_fresh_on_arrival = False
         self._first = make_version()
         self._versions: dict[str, bytes] = {}
 
@@ -43,10 +45,19 @@ class MemoryBackend(CacheBackend):
         """There is no shared server."""
 
     async def read_versions(self, namespaces: tuple[str, ...]) -> Versions | None:
-        return self.find_versions(namespaces)
+        self._notice_writes()
+        return self._versions_of(namespaces)
 
     def find_versions(self, namespaces: tuple[str, ...]) -> Versions:
-        self._notice_writes()
+        # uvloop receives requests between two rounds of callbacks: a callback may have checked
+        # before this request was sent.
+        if not self._is_fresh_on_arrival:
+            self._is_fresh = False
+            self._notice_writes()
+            self._is_fresh_on_arrival = True
+        return self._versions_of(namespaces)
+
+    def _versions_of(self, namespaces: tuple[str, ...]) -> Versions:
         versions, first = self._versions, self._first
         # A list comprehension is faster than a generator, and every request runs this.
         return tuple([versions.get(namespace, first) for namespace in namespaces])
@@ -79,8 +90,8 @@ class MemoryBackend(CacheBackend):
     def _notice_writes(self) -> None:
         """Invalidate everything when any process has committed since the last check.
 
-        One check serves all requests of one iteration of the event loop: all of them arrived
-        before the iteration began.
+        One check serves all requests that are handled in one round of callbacks: all of them
+        arrived before the round began.
         """
         if self._is_fresh:
             return
@@ -101,3 +112,4 @@ class MemoryBackend(CacheBackend):
 
     def _expire(self) -> None:
         self._is_fresh = False
+        self._is_fresh_on_arrival = False

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Hashable
 from pathlib import Path
+
+import uvloop
 
 from indexing.errors import StoreUnavailableError
 from indexing.models.quarantines import QuarantineRequest
 from indexing.store import open_store
+from service.cache.backend import Versions
 from service.cache.memory import MemoryBackend
 from tests.builders import NOON, WIDGETS
 
@@ -45,6 +49,35 @@ async def test_a_commit_of_any_process_invalidates_everything() -> None:
         await wait_one_iteration()
     assert seen[0] == seen[1]
     assert len(set(seen)) == 4
+
+
+def test_a_request_sees_what_was_committed_before_it_arrived() -> None:
+    """Requests that are answered as they arrive do so between two rounds of callbacks."""
+
+    class Receiver(asyncio.Protocol):
+        def __init__(self) -> None:
+            self.seen: asyncio.Future[Versions] = asyncio.get_running_loop().create_future()
+
+        def data_received(self, data: bytes) -> None:  # noqa: ARG002 - that it arrives is enough
+            self.seen.set_result(backend.find_versions(("a",)))
+
+    commits = 0
+    backend = MemoryBackend(lambda: commits)
+
+    async def run() -> None:
+        nonlocal commits
+        client, server = socket.socketpair()
+        with client:
+            loop = asyncio.get_running_loop()
+            transport, receiver = await loop.create_connection(Receiver, sock=server)
+            before = await backend.read_versions(("a",))
+            # Another process commits, and then a client sends a request.
+            commits = 1
+            client.send(b"request")
+            assert await receiver.seen != before
+            transport.close()
+
+    uvloop.run(run())
 
 
 async def test_the_store_tells_of_the_writes_of_others_and_not_of_its_own(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
+from urllib.parse import quote
 
 import orjson
 
@@ -41,13 +42,17 @@ class Message:
     body: bytes
 
 
-def make_standard(repository: RepositoryName, notification: Notification) -> Message:
-    """A message of Standard Webhooks."""
+def make_standard(
+    repository: RepositoryName, notification: Notification, dashboard_url: str | None = None
+) -> Message:
+    """A message of Standard Webhooks; with a link to the test if there is a dashboard."""
     data: dict[str, Any] = {
         "repository": str(repository),
         "test_id": str(notification.test_id),
         "test_name": _cut(notification.test_name, MAX_NAME_LENGTH),
     }
+    if dashboard_url is not None:
+        data["url"] = _url_of(dashboard_url, repository, notification)
     if notification.type in _HEALTH:
         previous = notification.previous
         data["health_status"] = _HEALTH[notification.type]
@@ -67,9 +72,16 @@ def make_standard(repository: RepositoryName, notification: Notification) -> Mes
     return _standard(str(notification.id), notification.type.value, notification.at, data)
 
 
-def make_slack(repository: RepositoryName, notifications: Sequence[Notification]) -> Message:
-    """A message for Slack, a line for each notification."""
+def make_slack(
+    repository: RepositoryName,
+    notifications: Sequence[Notification],
+    dashboard_url: str | None = None,
+) -> Message:
+    """A message for Slack, a line for each notification; with links if there is a dashboard."""
     lines = [f"{_code(str(repository))}: {_describe(each)}" for each in notifications]
+    if dashboard_url is not None:
+        urls = [_url_of(dashboard_url, repository, each) for each in notifications]
+        lines = [f"{line} (<{url}|show>)" for line, url in zip(lines, urls, strict=True)]
     return _slack(str(notifications[0].id), lines)
 
 
@@ -89,6 +101,12 @@ def _standard(message_id: str, kind: str, at: datetime, data: dict[str, Any]) ->
 def _slack(message_id: str, lines: Sequence[str]) -> Message:
     body = {"text": "\n".join(lines), "unfurl_links": False, "unfurl_media": False}
     return Message(message_id, orjson.dumps(body))
+
+
+def _url_of(dashboard_url: str, repository: RepositoryName, notification: Notification) -> str:
+    """The page of the test; of strangers' text only the names of the repository are in it."""
+    owner, name = (quote(each, safe="") for each in (repository.owner, repository.name))
+    return f"{dashboard_url}{owner}/{name}/tests/{notification.test_id}"
 
 
 def _describe(notification: Notification) -> str:

@@ -69,10 +69,17 @@ class NotificationSender:
     """The sender of one process."""
 
     def __init__(
-        self, store: NotificationStore, delivery: Delivers, *, clock: Clock = utc_now
+        self,
+        store: NotificationStore,
+        delivery: Delivers,
+        *,
+        dashboard_url: str | None = None,
+        clock: Clock = utc_now,
     ) -> None:
+        """`dashboard_url` ends with a slash; without it, no message has a link."""
         self._store = store
         self._delivery = delivery
+        self._dashboard_url = dashboard_url
         self._clock = clock
         self._owner = uuid.uuid4().hex
         self._held_at: datetime | None = None
@@ -146,7 +153,7 @@ class NotificationSender:
         try:
             while len(sent) < len(batch) and await self._holds_lease():
                 part = _next_part(webhook, receiver, batch[len(sent) :])
-                message = _write(webhook, part)
+                message = self._write(webhook, part)
                 attempt = await self._delivery.send(webhook, message, self._clock())
                 if attempt.result is not Result.SENT:
                     await self._note_failure(webhook, receiver, attempt, part)
@@ -162,6 +169,11 @@ class NotificationSender:
             _log.info("notifications are sent again", webhook=str(webhook.id))
         receiver.failures = receiver.refusals = 0
         receiver.alone = max(0, receiver.alone - count)
+
+    def _write(self, webhook: Webhook, part: Sequence[Notification]) -> Message:
+        if webhook.format is WebhookFormat.STANDARD:
+            return make_standard(webhook.repository, part[0], self._dashboard_url)
+        return make_slack(webhook.repository, part, self._dashboard_url)
 
     async def _note_failure(
         self,
@@ -220,9 +232,3 @@ def _next_part(
 ) -> Sequence[Notification]:
     is_alone = webhook.format is WebhookFormat.STANDARD or receiver.alone
     return waiting[: 1 if is_alone else LINES]
-
-
-def _write(webhook: Webhook, part: Sequence[Notification]) -> Message:
-    if webhook.format is WebhookFormat.STANDARD:
-        return make_standard(webhook.repository, part[0])
-    return make_slack(webhook.repository, part)

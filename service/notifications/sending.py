@@ -8,9 +8,9 @@ from service.notifications.delivery import Delivery
 from service.notifications.sender import NotificationSender
 
 
-async def send_notifications(store: Store, reach: Reach) -> None:
+async def send_notifications(store: Store, reach: Reach, dashboard_url: str | None) -> None:
     delivery = Delivery.open(reach)
     try:
-        await NotificationSender(store, delivery).run()
+        await NotificationSender(store, delivery, dashboard_url=dashboard_url).run()
     finally:
         await delivery.close()

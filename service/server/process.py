@@ -23,7 +23,7 @@ from indexing.store import open_store
 from indexing.store.interface import Store
 from service.app import create_app, surround
 from service.config.settings import Settings
-from service.http.targets import MAX_PARSED_BYTES
+from service.http.targets import MAX_PARSED_BYTES, UI_PREFIX
 from service.ingest.limiter import LIMITER
 from service.logs import ACCESS_LOGGER, AccessLog, configure_logging
 from service.middleware.response_cache import REPEATED_REQUESTS, RepeatedRequests
@@ -202,7 +202,10 @@ def _start_tasks(settings: Settings, store: Store) -> set[asyncio.Task[None]]:
     if settings.notifications is not None:
         from service.notifications.sending import send_notifications
 
-        tasks.add(asyncio.create_task(send_notifications(store, settings.notifications)))
+        is_linked = settings.ui and settings.public_url is not None
+        dashboard_url = f"{settings.public_url}{UI_PREFIX}" if is_linked else None
+        sending = send_notifications(store, settings.notifications, dashboard_url)
+        tasks.add(asyncio.create_task(sending))
     return tasks
 
 

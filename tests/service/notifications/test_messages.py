@@ -14,6 +14,7 @@ from indexing.errors import InvalidValueError
 from indexing.models.notifications import Notification, NotificationType, QuarantineNotice
 from indexing.models.quarantines import QuarantineSource
 from indexing.models.tests import HealthStatus
+from indexing.names import RepositoryName
 from service.notifications.messages import MAX_SHOWN_LENGTH, make_slack, make_standard
 from service.notifications.registration import host_of, parse_secret, parse_url
 from tests.builders import NOON, WIDGETS, after
@@ -68,6 +69,17 @@ def test_a_quarantine_says_why_where_and_until_when() -> None:
     }
 
 
+def test_a_message_links_to_the_test_where_there_is_a_dashboard() -> None:
+    url = f"https://ci.example/mergewatch/ui/acme/widgets/tests/{CHANGE.test_id}"
+    home = "https://ci.example/mergewatch/ui/"
+    assert orjson.loads(make_standard(WIDGETS, CHANGE, home).body)["data"]["url"] == url
+    lines = orjson.loads(make_slack(WIDGETS, [CHANGE, QUARANTINE], home).body)["text"].split("\n")
+    assert [line.endswith(f" (<{url}|show>)") for line in lines] == [True, True]
+    hostile = RepositoryName("a|<!channel>", "b c>/..")
+    (line,) = orjson.loads(make_slack(hostile, [CHANGE], home).body)["text"].split("\n")
+    assert f"(<{home}a%7C%3C%21channel%3E/b%20c%3E%2F../tests/{CHANGE.test_id}|show>)" in line
+
+
 def test_slack_gets_a_line_for_each() -> None:
     recovered = replace(CHANGE, type=NotificationType.RECOVERED, previous=HealthStatus.BROKEN)
     expiring = replace(QUARANTINE, type=NotificationType.EXPIRING)
@@ -111,7 +123,7 @@ def test_no_body_is_larger_than_receivers_have_to_take(text: str) -> None:
     hostile = replace(
         QUARANTINE, test_name=text, quarantine=replace(quarantine, reason=text, branch=text)
     )
-    assert len(make_standard(WIDGETS, hostile).body) <= 20_000
+    assert len(make_standard(WIDGETS, hostile, "https://ci.example/ui/").body) <= 20_000
 
 
 @pytest.mark.parametrize(

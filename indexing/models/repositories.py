@@ -5,12 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from indexing.names import RepositoryName
+from indexing.errors import InvalidValueError
+from indexing.names import RepositoryName, check_text
 
 DEFAULT_BRANCH: Final = "main"
 
 # Every day is one look at the test's state, and few stores keep executions for longer.
 MAX_QUARANTINE_AFTER: Final = 365
+
+# GitHub ignores a CODEOWNERS file that is not smaller than 3 MB:
+# https://docs.github.com/repositories/managing-your-repositorys-settings-and-features/customizing-your-repository/about-code-owners
+MAX_CODE_OWNERS_BYTES: Final = 3_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +43,11 @@ class RepositoryChange:
     auto_quarantine: bool | None = None
     ignore_broken_on_default_branch: bool | None = None
     quarantine_after: int | None = None
+
+
+def check_code_owners(text: str) -> str:
+    """Return the text of a CODEOWNERS file, or raise `InvalidValueError` if it cannot be stored."""
+    check_text(text)
+    if len(text.encode()) > MAX_CODE_OWNERS_BYTES:
+        raise InvalidValueError(f"must have at most {MAX_CODE_OWNERS_BYTES:,} bytes of UTF-8")
+    return text

@@ -110,6 +110,9 @@ class InsightReader(Protocol):
             StoreUnavailableError: counting takes too long.
         """
 
+    async def get_code_owners(self, repository: RepositoryName) -> str | None:
+        """Return the text of the CODEOWNERS file of a repository, if one was stored."""
+
     async def count_stale_tests(self) -> int:
         """Count the tests of all repositories that wait for `Writer.refresh_tests`.
 

@@ -248,6 +248,9 @@ class Writer(Protocol):
         tests that the change affects are stale until `refresh_tests`.
         """
 
+    async def set_code_owners(self, name: RepositoryName, text: str | None) -> None:
+        """Register the repository and store its CODEOWNERS file (`check_code_owners`), or none."""
+
     async def write_events(self, events: Sequence[StoredEvent]) -> Sequence[EventOutcome]:
         """Store events of any known repositories; return one outcome each, in order.
 

@@ -92,6 +92,10 @@ class InvalidatingStore(Writer):
         async with self._changing(name):
             return await self._store.set_repository(name, change, now)
 
+    async def set_code_owners(self, name: RepositoryName, text: str | None) -> None:
+        async with self._changing(name):
+            await self._store.set_code_owners(name, text)
+
     async def write_executions(
         self, repository: RepositoryName, run: Run, executions: Sequence[Execution]
     ) -> ExecutionCount:

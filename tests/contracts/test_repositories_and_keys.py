@@ -8,13 +8,18 @@ from dataclasses import replace
 import orjson
 import pytest
 
+from indexing.errors import InvalidValueError
 from indexing.models.events import EventQuery
 from indexing.models.keys import ApplicationKey, Scope
 from indexing.models.paging import Anchor
-from indexing.models.repositories import Repository, RepositoryChange
+from indexing.models.repositories import (
+    MAX_CODE_OWNERS_BYTES,
+    Repository,
+    RepositoryChange,
+)
 from indexing.names import RepositoryName, parse_repository
 from indexing.store.interface import Store
-from tests.builders import NOON, WIDGETS, after
+from tests.builders import GADGETS, NOON, WIDGETS, after
 
 KEY = ApplicationKey("k1", "ci", Scope.READ, "acme", None, b"\x01" * 32, NOON)
 
@@ -78,6 +83,37 @@ async def test_a_change_of_automatic_quarantine_is_in_the_log_once(store: Store)
         ("03", "ci_insights.auto_quarantine.modified"),
         ("01", "ci_insights.auto_quarantine.enabled"),
     ]
+
+
+async def test_a_file_of_code_owners_is_kept_as_it_was_given(store: Store) -> None:
+    assert await store.get_code_owners(WIDGETS) is None
+    text = "\ufeff# ß\r\n*.py\t@acme/\u202epython\n" + "/x @y\n" * 1_000
+    for kept in ("* @nobody\n", text):
+        await store.set_code_owners(WIDGETS, kept)
+    assert await store.get_code_owners(RepositoryName("ACME", "WIDGETS")) == text
+    assert await store.get_code_owners(GADGETS) is None
+    assert await store.find_repository(WIDGETS) == Repository(WIDGETS)
+    await store.set_code_owners(WIDGETS, None)
+    assert await store.get_code_owners(WIDGETS) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["x" * (MAX_CODE_OWNERS_BYTES + 1), "ß" * (MAX_CODE_OWNERS_BYTES // 2 + 1), "\0", "\ud800"],
+    ids=["too long", "too long in bytes", "NUL", "surrogate"],
+)
+async def test_a_file_of_code_owners_that_a_store_cannot_keep_changes_nothing(
+    store: Store, text: str
+) -> None:
+    await store.set_code_owners(WIDGETS, "* @before")
+    with pytest.raises(InvalidValueError):
+        await store.set_code_owners(WIDGETS, text)
+    assert await store.get_code_owners(WIDGETS) == "* @before"
+
+
+async def test_the_longest_file_of_code_owners_is_kept(store: Store) -> None:
+    await store.set_code_owners(WIDGETS, "x" * MAX_CODE_OWNERS_BYTES)
+    assert await store.get_code_owners(WIDGETS) == "x" * MAX_CODE_OWNERS_BYTES
 
 
 async def test_a_key_is_found_by_its_digest_alone(store: Store) -> None:

@@ -21,6 +21,7 @@ from indexing.models.transitions import (
 from indexing.models.trends import DayQuery, DaySums, HealthCounts
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch import (
+    code_owners,
     failures,
     health_counts,
     health_reports,
@@ -97,6 +98,9 @@ class ElasticsearchInsights(InsightReader):
 
     async def count_tests(self, repository: RepositoryName) -> Mapping[HealthStatus, int]:
         return await health_counts.count_tests(self._cluster, repository)
+
+    async def get_code_owners(self, repository: RepositoryName) -> str | None:
+        return await code_owners.get_code_owners(self._cluster, repository)
 
     async def count_stale_tests(self) -> int:
         # A refresh of tests deletes markers without making that visible.

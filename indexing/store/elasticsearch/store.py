@@ -31,6 +31,7 @@ from indexing.names import RepositoryName
 from indexing.pruning import PruneRun
 from indexing.store.elasticsearch import (
     arrivals,
+    code_owners,
     event_counts,
     events,
     executions,
@@ -137,6 +138,9 @@ class ElasticsearchStore(ElasticsearchInsights, ElasticsearchNotifications, Stor
         self, name: RepositoryName, change: RepositoryChange, now: datetime
     ) -> Repository:
         return await repository_settings.set_repository(self._cluster, name, change, now)
+
+    async def set_code_owners(self, name: RepositoryName, text: str | None) -> None:
+        await code_owners.set_code_owners(self._cluster, name, text)
 
     async def find_key(self, digest: bytes) -> ApplicationKey | None:
         return await keys.find_key(self._cluster, digest)

@@ -23,6 +23,7 @@ from indexing.models.trends import DayQuery, DaySums, HealthCounts
 from indexing.names import RepositoryName
 from indexing.store.insights import InsightReader
 from indexing.store.sqlite import (
+    code_owners,
     failures,
     health_counts,
     health_reports,
@@ -118,6 +119,11 @@ class SqliteInsights(InsightReader):
     async def count_tests(self, repository: RepositoryName) -> Mapping[HealthStatus, int]:
         return await self._connections.read_slowly(
             partial(health_counts.count_tests, repository=repository)
+        )
+
+    async def get_code_owners(self, repository: RepositoryName) -> str | None:
+        return await self._connections.read(
+            partial(code_owners.get_code_owners, repository=repository)
         )
 
     async def count_stale_tests(self) -> int:

@@ -46,6 +46,7 @@ from indexing.store.interface import (
 )
 from indexing.store.sqlite import (
     arrivals,
+    code_owners,
     event_counts,
     events,
     executions,
@@ -139,6 +140,9 @@ class SqliteStore(SqliteInsights, SqliteNotifications, Store):
         return await self._connections.write(
             partial(repository_settings.set_repository, name=name, change=change, now=now)
         )
+
+    async def set_code_owners(self, name: RepositoryName, text: str | None) -> None:
+        await self._connections.write(partial(code_owners.set_code_owners, name=name, text=text))
 
     async def find_key(self, digest: bytes) -> ApplicationKey | None:
         return await self._connections.read(partial(keys.find_key, digest=digest))

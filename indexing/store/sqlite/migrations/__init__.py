@@ -31,6 +31,7 @@ from indexing.store.sqlite.migrations import (
     version_10,
     version_11,
     version_12,
+    version_13,
 )
 
 Migration = Callable[[sqlite3.Connection], None]
@@ -48,4 +49,5 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     version_10.migrate,
     version_11.migrate,
     version_12.migrate,
+    version_13.migrate,
 )

@@ -40,10 +40,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
+# Collecting tests makes objects that all stay: each search for garbage among them is in vain.
+gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    """Exempt modules and collected tests, which all stay, from every later garbage collection."""
+    """Exempt modules and collected tests from every later garbage collection."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from hypothesis import settings
 
-from indexing.store import open_store
 from indexing.store.interface import Store
 from tests.contracts.cached import cached
+from tests.new_stores import open_new_store
 
 # The fixture that provides an empty place for the store, and where the cache in front of it is. A
 # cached store also asks the store itself, so it needs no run of its own; `tests.contracts.cached`
@@ -49,7 +49,7 @@ def share_of_examples(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(params=EVERY_READ)
 async def store(request: pytest.FixtureRequest) -> AsyncIterator[Store]:
     place, cache = STACKS[request.param]
-    opened = await open_store(request.getfixturevalue(place))
+    opened = await open_new_store(request.getfixturevalue(place))
     if cache == "nowhere":
         yield opened
         await opened.close()

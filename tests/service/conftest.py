@@ -12,7 +12,7 @@ import pytest
 import structlog
 
 from indexing.models.keys import Scope
-from indexing.store import ElasticsearchPlace, open_store
+from indexing.store import ElasticsearchPlace
 from service.app import create_app
 from service.cache.invalidation import InvalidatingStore
 from service.config.settings import LogFormat, LogLevel, Settings
@@ -22,6 +22,7 @@ from service.server.listener import http_url
 from service.server.process import bind
 from service.server.process import start as start_app
 from tests.builders import GADGETS, WIDGETS
+from tests.new_stores import open_new_store
 from tests.service.front_door import Clock, FrontDoor
 from tests.service.processes import TIMEOUT, Service, Start
 
@@ -61,7 +62,7 @@ async def door(stack: Settings) -> AsyncIterator[FrontDoor]:
 
 
 async def open_door(settings: Settings) -> AsyncIterator[FrontDoor]:
-    store = await open_store(settings.store)
+    store = await open_new_store(settings.store)
     await store.ensure_repository(WIDGETS)
     await store.ensure_repository(GADGETS)
     clock = Clock()

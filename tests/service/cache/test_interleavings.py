@@ -1,0 +1,169 @@
+"""Reads and writes that cross: an answer lacks nothing that was acknowledged before its request.
+
+Reads are held before and after they ask the store, and writes between commit and invalidation,
+while others go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from indexing.identifiers import derive_test_id
+from indexing.models.executions import Conclusion
+from service.cache.invalidation import InvalidatingStore, Invalidator
+from tests.builders import NOON, WIDGETS, after, load_names, make_event, make_executions, make_run
+from tests.service.cache.quarantining import add
+from tests.service.conftest import open_door
+from tests.service.front_door import LOGS, QUARANTINES, SEARCH, TESTS, FrontDoor
+
+LATCHES = tuple(f"latch {number}" for number in range(50))
+
+
+async def add_event(door: FrontDoor, number: int) -> str:
+    await door.store.write_events([make_event(1_000 + number, after(minutes=number - 60))])
+    return f'"id":{1_000 + number},'
+
+
+async def fail_hinge(door: FrontDoor, number: int) -> str:
+    run = make_run(f"run {number}")
+    made = make_executions(run, [("hinge", Conclusion.FAILED)], after(seconds=number))
+    await door.store.write_executions(WIDGETS, run, made)
+    await door.store.refresh_tests(NOON, repository=WIDGETS)
+    return f'"last_failure_at":"2026-09-01T12:00:{number:02}Z"'
+
+
+async def add_test(door: FrontDoor, number: int) -> str:
+    await load_names(door.store, [f"bolt {number}"], make_run(f"bolt {number}"))
+    return f'"bolt {number}"'
+
+
+async def quarantine_latch(door: FrontDoor, number: int) -> str:
+    await add(door, LATCHES[number])
+    return f'"{LATCHES[number]}"'
+
+
+@dataclass(frozen=True)
+class Case:
+    """An answer that is cached: its target, the read of the store that it takes, and a write.
+
+    The write gives a text that the answer contains from then on.
+    """
+
+    target: str
+    method: str
+    write: Callable[[FrontDoor, int], Coroutine[Any, Any, str]]
+
+
+CASES = (
+    Case(f"{LOGS}?received_from=2026-08-31T00:00:00Z&per_page=1", "list_events", add_event),
+    Case(f"{TESTS}/{derive_test_id(WIDGETS, 'hinge')}", "get_test", fail_hinge),
+    Case(f"{SEARCH}?test_name=hinge&include=metrics", "search_tests", fail_hinge),
+    Case(f"{SEARCH}?test_name=bolt*&per_page=100", "search_tests", add_test),
+    Case(
+        f"{SEARCH}?test_name=latch*&quarantined=true&per_page=100", "search_tests", quarantine_latch
+    ),
+    Case(QUARANTINES, "list_quarantines", quarantine_latch),
+)
+
+
+@dataclass
+class Gate:
+    """Holds its first call until it is opened."""
+
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)
+    opened: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def pass_through(self) -> None:
+        if not self.arrived.is_set():
+            self.arrived.set()
+            await self.opened.wait()
+
+
+class HeldInvalidator(Invalidator):
+    def __init__(self, invalidator: Invalidator, gate: Gate) -> None:
+        self._invalidator = invalidator
+        self._gate = gate
+
+    async def invalidate(self, namespaces: Iterable[str]) -> None:
+        names = tuple(namespaces)
+        await self._gate.pass_through()
+        await self._invalidator.invalidate(names)
+
+
+@pytest.fixture
+async def doors(door: FrontDoor) -> AsyncIterator[list[FrontDoor]]:
+    """A service, and a second one over the same store that sees what the first one writes."""
+    await load_names(door.store, ["hinge", *LATCHES])
+    if door.settings.elasticsearch_url and not door.settings.redis_url:
+        yield [door]
+        return
+    async for replica in open_door(door.settings):
+        replica.key = door.key
+        yield [door, replica]
+
+
+async def ask(doors: Iterable[FrontDoor], case: Case) -> list[str]:
+    """The body as each service gives it, read or cached, and then as its response cache does."""
+    told = [await door.get(case.target) for door in doors for _ in range(2)]
+    assert {answer.status for answer in told} == {200}
+    return [answer.body.decode() for answer in told]
+
+
+@pytest.mark.parametrize("has_read", [False, True])
+async def test_a_slow_read_hides_no_write_from_later_requests(
+    doors: list[FrontDoor], monkeypatch: pytest.MonkeyPatch, *, has_read: bool
+) -> None:
+    number = 0
+    reader = doors[0]
+    for case in CASES:
+        for writer in doors:
+            number += 2
+            earlier = await case.write(writer, number)
+            gate, read = Gate(), getattr(reader.reader, case.method)
+
+            async def held(*asked: Any, gate: Gate = gate, read: Any = read) -> Any:
+                if not has_read:
+                    await gate.pass_through()
+                found = await read(*asked)
+                if has_read:
+                    await gate.pass_through()
+                return found
+
+            with monkeypatch.context() as patched:
+                patched.setattr(reader.reader, case.method, held)
+                slow = asyncio.create_task(reader.get(case.target))
+                await gate.arrived.wait()
+                later = await case.write(writer, number + 1)
+                # While that read is in progress, and after it has cached what it found.
+                assert all(later in body for body in await ask(doors, case))
+                gate.opened.set()
+                body = (await slow).body.decode()
+                assert (earlier if has_read else later) in body
+                assert all(later in body for body in await ask(doors, case))
+
+
+async def test_a_read_before_the_invalidation_hides_no_write(
+    doors: list[FrontDoor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = 0
+    for case in CASES:
+        for writer in doors:
+            number += 1
+            assert isinstance(writer.store, InvalidatingStore)
+            gate = Gate()
+            await ask(doors, case)
+            with monkeypatch.context() as patched:
+                invalidator = HeldInvalidator(writer.store._invalidator, gate)
+                patched.setattr(writer.store, "_invalidator", invalidator)
+                write = asyncio.create_task(case.write(writer, number))
+                await gate.arrived.wait()
+                # Not acknowledged yet: with it or without it, each answer is right, and is cached.
+                await ask(doors, case)
+                gate.opened.set()
+                written = await write
+            assert all(written in body for body in await ask(doors, case))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from indexing.health.explanation import explain
@@ -20,6 +20,11 @@ from indexing.timestamps import from_microseconds
 # As many as the rules look at.
 SHOWN_VERDICTS: Final = 20
 
+# A matrix with more jobs than this is read by its worst ones. Names and commits come from reports
+# and may have 8,000 bytes each: the answer must not take long to encode and to send.
+SHOWN_JOBS: Final = 200
+SHOWN_TEXT_LENGTH: Final = 500_000
+
 _WORST_FIRST: Final = (
     HealthStatus.BROKEN,
     HealthStatus.FLAKY,
@@ -31,7 +36,7 @@ _WORST_FIRST: Final = (
 def report_health(rollups: Mapping[Job, Rollup], *, flaky_detection: bool) -> HealthReport:
     """Report the health of one test from its roll-ups on the default branch."""
     if not rollups:
-        return HealthReport(HealthStatus.UNKNOWN, ())
+        return HealthReport(HealthStatus.UNKNOWN, (), 0)
     newest = find_newest(rollups.values()).newest_at
     start = day_number(newest) - WINDOW.days + 1
     live: list[tuple[HealthStatus, SequenceState]] = []
@@ -62,7 +67,20 @@ def report_health(rollups: Mapping[Job, Rollup], *, flaky_detection: bool) -> He
         )
     jobs.sort(key=lambda job: _WORST_FIRST.index(job.health_status))
     status, _ = find_worst(live)
-    return HealthReport(status, tuple(jobs))
+    return HealthReport(status, _cut_jobs(jobs), len(jobs))
+
+
+def _cut_jobs(jobs: Iterable[JobHealth]) -> tuple[JobHealth, ...]:
+    """Return the first jobs, as many as may be shown; at least one of them if there is one."""
+    shown: list[JobHealth] = []
+    length = 0
+    for job in jobs:
+        length += len(job.pipeline_name) + len(job.job_name)
+        length += sum(len(verdict.commit) for verdict in job.verdicts)
+        if shown and (len(shown) == SHOWN_JOBS or length > SHOWN_TEXT_LENGTH):
+            break
+        shown.append(job)
+    return tuple(shown)
 
 
 def _list_verdicts(rollup: Rollup, start: int) -> tuple[ReportedVerdict, ...]:

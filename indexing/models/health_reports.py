@@ -41,7 +41,11 @@ class JobHealth:
 
 @dataclass(frozen=True, slots=True)
 class HealthReport:
-    """The health of a test by that of its sequences, worst first."""
+    """The health of a test by that of its sequences.
+
+    `jobs` are the worst of them, worst first: as many as an answer may show of `jobs_count`.
+    """
 
     health_status: HealthStatus
     jobs: tuple[JobHealth, ...]
+    jobs_count: int

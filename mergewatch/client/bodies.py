@@ -318,7 +318,8 @@ class JobHealth(TypedDict):
 
 
 class HealthReport(TypedDict):
-    """Why a test is healthy, flaky or broken: its pipelines and jobs, worst first."""
+    """Why a test is healthy, flaky or broken: its worst pipelines and jobs, worst first."""
 
     health_status: HealthStatus
     jobs: list[JobHealth]
+    jobs_count: int

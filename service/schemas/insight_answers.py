@@ -135,10 +135,14 @@ class JobHealthAnswer(Answer):
 
 
 class HealthReportAnswer(Answer):
-    """Why a test is healthy, flaky or broken: its sequences, worst first."""
+    """Why a test is healthy, flaky or broken: its sequences, worst first.
+
+    `jobs` has the worst of them, `jobs_count` is the number of all.
+    """
 
     health_status = text(validate=OneOf([status.value for status in HealthStatus]))
     jobs = fields.List(fields.Nested(JobHealthAnswer), required=True)
+    jobs_count = fields.Integer(required=True)
 
 
 class SeriesBarAnswer(Answer):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 
+import pytest
+
 from indexing.identifiers import derive_test_id
 from indexing.models.executions import Conclusion
 from indexing.models.health_reports import HealthReport, ReportedVerdict
@@ -127,7 +129,7 @@ async def test_only_the_newest_verdicts_are_reported(store: Store) -> None:
 
 async def test_what_has_no_sequence_has_no_jobs(store: Store) -> None:
     await load_names(store, ["hinge"], make_run(branch="topic"))
-    assert await read(store) == HealthReport(HealthStatus.UNKNOWN, ())
+    assert await read(store) == HealthReport(HealthStatus.UNKNOWN, (), 0)
 
 
 async def test_a_test_of_another_repository_and_an_unknown_one_have_no_report(
@@ -137,3 +139,23 @@ async def test_a_test_of_another_repository_and_an_unknown_one_have_no_report(
     await store.ensure_repository(FOREIGN)
     assert await store.get_health(FOREIGN, HINGE) is None
     assert await store.get_health(WIDGETS, derive_test_id(WIDGETS, "never seen")) is None
+
+
+@pytest.mark.parametrize(("jobs", "size", "shown"), [(250, 10, 200), (70, 8_000, 62)])
+async def test_of_many_jobs_the_worst_are_reported(
+    store: Store, jobs: int, size: int, shown: int
+) -> None:
+    """Names of one repository delay no answer to another."""
+    await store.ensure_repository(WIDGETS)
+    names = [f"{number:03}".rjust(size, "x") for number in range(jobs)]
+    written = {}
+    for name in names:
+        # The last one alone is broken.
+        conclusion = F if name == names[-1] else P
+        run = make_run("1", pipeline="p", job=name, commit="c")
+        written[run] = make_executions(run, [("hinge", conclusion)])
+    await store.write_results(WIDGETS, written)
+    await store.refresh_tests(NOON)
+    report = await read(store)
+    assert (report.health_status, report.jobs_count) == (HealthStatus.BROKEN, jobs)
+    assert [job.job_name for job in report.jobs] == [names[-1], *names[: shown - 1]]

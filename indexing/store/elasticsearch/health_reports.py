@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from functools import partial
+from typing import Final
 
 from indexing.health.reports import report_health
 from indexing.health.rollup_text import read_rollup
@@ -17,6 +19,9 @@ from indexing.store.elasticsearch.derived import observations
 from indexing.store.elasticsearch.repositories import find_repository
 from indexing.store.elasticsearch.tests import JobRollup, test_of
 
+# Reading more roll-ups than this would block the event loop.
+_QUICK_JOBS: Final = 50
+
 
 async def get_health(
     cluster: Cluster, repository: RepositoryName, test_id: uuid.UUID
@@ -28,14 +33,14 @@ async def get_health(
     if settings is None or found is None or found.source["repository_id"] != routing:
         return None
     test = test_of(found.source)
+    report = partial(report_health, flaky_detection=settings.flaky_detection)
     if test.rollups is None:
         # An earlier release stored the test.
-        rollups = await _compute(cluster, routing, settings.default_branch, str(test_id))
-    elif test.branch == settings.default_branch:
-        rollups = _read(test.rollups)
-    else:
-        rollups = {}
-    return report_health(rollups, flaky_detection=settings.flaky_detection)
+        return report(await _compute(cluster, routing, settings.default_branch, str(test_id)))
+    stored = test.rollups if test.branch == settings.default_branch else ()
+    if len(stored) <= _QUICK_JOBS:
+        return report(_read(stored))
+    return await asyncio.to_thread(lambda: report(_read(stored)))
 
 
 async def _compute(cluster: Cluster, routing: str, branch: str, test_id: str) -> dict[Job, Rollup]:

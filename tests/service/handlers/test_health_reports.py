@@ -51,6 +51,7 @@ async def test_a_report_has_the_fields_of_the_interface_in_their_order(door: Fro
                 ],
             }
         ],
+        "jobs_count": 1,
     }
     again = await door.get(HINGE, **{"If-None-Match": answer.headers["ETag"]})
     assert again.status == 304

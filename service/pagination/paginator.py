@@ -42,12 +42,19 @@ from service.pagination.cursor import (
     scope_of,
     write_cursor,
 )
+from service.schemas.limits import CURSOR_MAX_LENGTH
 
 K = TypeVar("K")
 
 # How many parsed queries are cached, and the length of the longest of them.
 _READ_QUERIES: Final = 2_048
 _SHORT_QUERY: Final = 1_024
+
+# A cursor as links spell it, and what stands for it in a cached query.
+_CURSOR: Final = re.compile(
+    rf"(?:^|&){CURSOR_FIELD}=([A-Za-z0-9_\-]{{1,{CURSOR_MAX_LENGTH}}})(?=&|\Z)"
+)
+_ANY_CURSOR: Final = "_"
 
 # The longest `Link` field: aiohttp's client stops at 8,190 bytes with the name.
 MAX_FIELD_BYTES: Final = 8_180
@@ -88,7 +95,7 @@ class ListQuery:
     """The query of a list: its parameters, and what of it is given back.
 
     `before` and `after` are the parameters around the cursor, percent-encoded; `ignored` names
-    the others.
+    the others. Another text may stand for the cursor.
     """
 
     parameters: Mapping[str, Any]
@@ -117,17 +124,18 @@ def start_paginator(
         Problem: 422 that names every wrong parameter, the cursor too; 409 for a cursor of another
             store.
     """
-    read = _read_again if len(raw_query) <= _SHORT_QUERY else _read
-    query = read(schema, raw_query)
+    lasting, cursor = _take_cursor(raw_query)
+    read = _read_again if len(lasting) <= _SHORT_QUERY else _read
+    query = read(schema, lasting)
     errors = list(query.errors)
     scope = scope_of(operation.value, repository.key + within, query.canonical)
     paginator = Paginator(signer, scope, repository, codec)
     position: Position[K] = Position()
     elsewhere = False
     # A wrong filter is missing here, so that its cursor does not match; both are reported.
-    if (cursor := query.parameters.get(CURSOR_FIELD)) is not None:
+    if (text := query.parameters.get(CURSOR_FIELD)) is not None:
         try:
-            position = paginator.locate(cursor)
+            position = paginator.locate(cursor or text)
         except InvalidCursorError as error:
             errors.append(FieldError("query", CURSOR_FIELD, str(error)))
         except OtherStoreError:
@@ -137,6 +145,17 @@ def start_paginator(
     if elsewhere:
         raise problems.stale_cursor()
     return query, paginator, position
+
+
+def _take_cursor(raw_query: str) -> tuple[str, str | None]:
+    """The query with a placeholder for its cursor, and the cursor if it looks like one of ours.
+
+    The pages of a list differ in it alone. The placeholder is read as such a cursor would be.
+    """
+    found = _CURSOR.search(raw_query)
+    if found is None:
+        return raw_query, None
+    return raw_query[: found.start(1)] + _ANY_CURSOR + raw_query[found.end(1) :], found[1]
 
 
 def _read(schema: Schema, raw_query: str) -> ListQuery:
@@ -158,7 +177,7 @@ def _read(schema: Schema, raw_query: str) -> ListQuery:
     )
 
 
-# Clients that poll repeat their query, and parsing it is a fifth of the work.
+# Clients that poll or walk repeat their query, and parsing it is a fifth of the work.
 _read_again: Final = lru_cache(_READ_QUERIES)(_read)
 
 

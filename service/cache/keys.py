@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Final
 
 from indexing.names import RepositoryName
@@ -93,6 +94,9 @@ def test_namespace(repository: RepositoryName, test_id: bytes) -> str:
 
 _DIGEST_SIZE: Final = 16
 
+# A request needs each of its keys twice: it looks all up together, then asks for one after another.
+_KEPT: Final = 256
+
 _NAMESPACES_OF: Final = {
     Kind.SEARCH: (search_namespace,),
     Kind.SEARCH_OF_QUARANTINES: (search_namespace, quarantines_namespace),
@@ -103,12 +107,14 @@ _NAMESPACES_OF: Final = {
 }
 
 
+@lru_cache(_KEPT)
 def namespaces_of(kind: Kind, repository: RepositoryName) -> tuple[str, ...]:
     """The namespaces of all answers of that kind about a repository; not those of one test."""
     own = (make(repository) for make in _NAMESPACES_OF.get(kind, ()))
     return (EVERYTHING, repository_namespace(repository), *own)
 
 
+@lru_cache(_KEPT)
 def key_of_credential(digest: bytes) -> CacheKey:
     """Of the application key with that SHA-256. The name does not reveal the digest."""
     hashed = hashlib.blake2b(digest, digest_size=_DIGEST_SIZE, person=b"credential").hexdigest()
@@ -120,11 +126,13 @@ def key_of_key_id(key_id: str) -> CacheKey:
     return CacheKey(Kind.KEY, f"{Kind.KEY.value}:id:{key_id}", (CREDENTIALS,))
 
 
+@lru_cache(_KEPT)
 def key_of_repository(name: RepositoryName) -> CacheKey:
     """Of the stored spelling of a repository. It does not change once the repository is known."""
     return CacheKey(Kind.REPOSITORY, f"{Kind.REPOSITORY.value}:{name.key}:", (EVERYTHING,))
 
 
+@lru_cache(_KEPT)
 def key_of_answer(kind: Kind, repository: RepositoryName, canonical: bytes) -> CacheKey:
     """Of an answer about a repository; `canonical` is equal for requests with equal answers."""
     digest = hashlib.blake2b(canonical, digest_size=_DIGEST_SIZE).hexdigest()

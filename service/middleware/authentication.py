@@ -55,7 +55,7 @@ def authenticate(route: Route, *, counted: bool = True) -> RouteLayer:
             bearer = _read_bearer(request.headers)
             requested, item = _read_path(request, route)
             repository, errors = requested.repository, requested.errors
-            digest = digest_key(bearer) if is_key(bearer) else None
+            digest = digest_key(bearer) if bearer.startswith(KEY_PREFIX) else None
             if digest is None:
                 code_host = _require_code_host(context.code_host, bearer)
                 if not errors:

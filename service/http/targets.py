@@ -7,6 +7,9 @@ from typing import Final
 # The pages of the dashboard.
 UI_PREFIX: Final = "/ui/"
 
+# The pages for monitoring.
+MONITORING: Final = frozenset({"/health/live", "/health/ready", "/metrics"})
+
 # Common proxies stop at 8 KiB for the whole request line.
 MAX_TARGET_BYTES: Final = 8_000
 # What the shortest cursor of any list adds, as `&cursor=…`. It comes on top, so that a list that

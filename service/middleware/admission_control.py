@@ -21,12 +21,10 @@ from service.http.methods import READS
 from service.http.raw_response import RawResponse, takes_raw_response, write_head
 from service.http.response_headers import RESPONSE_HEADERS
 from service.http.sender import SENDER
-from service.http.targets import SHORT_TARGET, UI_PREFIX, is_too_long
+from service.http.targets import MONITORING, SHORT_TARGET, UI_PREFIX, is_too_long
 from service.middleware.fair_queue import FairQueue, OverloadedError
 from service.middleware.layer import Handler
 
-# Pages for monitoring are always answered.
-_EXEMPT: Final = frozenset({"/health/live", "/health/ready", "/metrics"})
 OVERLOAD_WAIT_SECONDS: Final = 1
 _STATUS: Final = HTTPStatus.SERVICE_UNAVAILABLE
 
@@ -78,8 +76,8 @@ class AdmissionControl:
             # Before the target is decoded, parsed or hashed.
             if len(target) > SHORT_TARGET and is_too_long(target):
                 return problems.response(problems.target_too_long())
-            # An allow-list: the same target can be written in many ways.
-            if target in _EXEMPT:
+            # Always answered. An allow-list: the same target can be written in many ways.
+            if target in MONITORING:
                 return await handler(request)
             tenant = self._find_tenant(request)
             if not queue.try_acquire(tenant):

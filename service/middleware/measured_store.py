@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-import inspect
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from types import SimpleNamespace
-from typing import Any, Final, cast
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from indexing.errors import (
-    StaleKeyError,
-    StoreError,
-    StoreUnavailableError,
-    TooManyQuarantinesError,
-    UnknownRepositoryError,
-)
+from indexing.errors import StoreError, StoreUnavailableError
 from indexing.models.executions import Execution
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
+from service.middleware.wrapped_store import ANSWERS, Call, wrap_calls
 
 # From a read of the embedded store to a large write into a cluster.
 _BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
-
-_CALLS: Final = tuple(
-    name for name, _ in inspect.getmembers(Store, inspect.iscoroutinefunction) if name != "close"
-)
-
-# A caller asks for these: nothing is wrong with the store.
-_ANSWERS: Final = (StaleKeyError, TooManyQuarantinesError, UnknownRepositoryError)
-
-_Call = Callable[..., Awaitable[Any]]
 
 
 class StoreMetrics:
@@ -61,22 +45,24 @@ class StoreMetrics:
 
     def measure(self, store: Store) -> Store:
         """The same store, measured."""
-        calls = {name: self._time(name, getattr(store, name)) for name in _CALLS}
-        if self._repositories:
-            calls["write_results"] = self._count_results(calls["write_results"])
-            calls["write_executions"] = self._count_executions(calls["write_executions"])
-        # The revision is read for each cached response, and costs less than measuring it would.
-        measured = SimpleNamespace(**calls, revision=store.revision, close=store.close)
-        return cast(Store, measured)
+        return wrap_calls(store, self._wrap)
 
-    def _time(self, name: str, call: _Call) -> _Call:
+    def _wrap(self, name: str, call: Call) -> Call:
+        timed = self._time(name, call)
+        if self._repositories and name == "write_results":
+            return self._count_results(timed)
+        if self._repositories and name == "write_executions":
+            return self._count_executions(timed)
+        return timed
+
+    def _time(self, name: str, call: Call) -> Call:
         seconds = self._seconds.labels(name)
 
         async def timed(*args: Any, **rest: Any) -> Any:
             began = time.perf_counter()
             try:
                 answer = await call(*args, **rest)
-            except _ANSWERS:
+            except ANSWERS:
                 raise
             except StoreError as error:
                 is_unavailable = isinstance(error, StoreUnavailableError)
@@ -87,7 +73,7 @@ class StoreMetrics:
 
         return timed
 
-    def _count_results(self, write: _Call) -> _Call:
+    def _count_results(self, write: Call) -> Call:
         async def counted(repository: RepositoryName, results: Any) -> Any:
             count = await write(repository, results)
             for executions in results.values():
@@ -96,7 +82,7 @@ class StoreMetrics:
 
         return counted
 
-    def _count_executions(self, write: _Call) -> _Call:
+    def _count_executions(self, write: Call) -> Call:
         async def counted(repository: RepositoryName, run: Any, executions: Any) -> Any:
             count = await write(repository, run, executions)
             self._count(repository, executions)

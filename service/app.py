@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
@@ -71,6 +71,9 @@ from service.streaming.event_ids import EventIds
 from service.streaming.hub import ArrivalHub
 from service.streaming.limits import StreamLimit
 
+if TYPE_CHECKING:
+    from service.tracing.tracing import Tracing
+
 # Each operation of `service.routes` that reads, and its handler.
 _READ_HANDLERS: Final[Mapping[Operation, RouteHandler]] = {
     Operation.EVENTS: events.list_events,
@@ -101,11 +104,17 @@ _LAYERS: Final = web.AppKey("layers", Sequence[Layer])
 
 
 def create_app(
-    settings: Settings, store: Store, *, clock: Clock = utc_now, metrics_folder: Path | None = None
+    settings: Settings,
+    store: Store,
+    *,
+    clock: Clock = utc_now,
+    metrics_folder: Path | None = None,
+    tracing: Tracing | None = None,
 ) -> web.Application:
     """The application over a store, which it closes when it is cleaned up itself.
 
-    Processes that share a `metrics_folder` answer with the metrics of all of them.
+    Processes that share a `metrics_folder` answer with the metrics of all of them. What `tracing`
+    traces is wrapped here, once: without it, nothing asks whether there are traces.
     """
     app = web.Application()
     app[LIFECYCLE] = Lifecycle()
@@ -113,7 +122,7 @@ def create_app(
     app[ADMISSION_CONTROL] = AdmissionControl()
     app[ROW_STREAMS] = StreamLimit(STREAMS_OF_ONE, STREAMS_IN_ALL)
     app[EVENT_STREAMS] = StreamLimit(event_stream.STREAMS_OF_ONE, event_stream.STREAMS_IN_ALL)
-    app.cleanup_ctx.append(_context(settings, store, clock, metrics_folder))
+    app.cleanup_ctx.append(_context(settings, store, clock, metrics_folder, tracing))
     for route in READ_ROUTES:
         # It serves HEAD as well.
         app.router.add_get(route.path_pattern, _guard(route, _READ_HANDLERS[route.operation]))
@@ -149,7 +158,11 @@ def _ingest_handlers() -> Mapping[Operation, RouteHandler]:
 
 
 def _context(
-    settings: Settings, store: Store, clock: Clock, metrics_folder: Path | None
+    settings: Settings,
+    store: Store,
+    clock: Clock,
+    metrics_folder: Path | None,
+    tracing: Tracing | None,
 ) -> Callable[[web.Application], AsyncIterator[None]]:
     async def run(app: web.Application) -> AsyncIterator[None]:
         async with AsyncExitStack() as opened:
@@ -157,6 +170,8 @@ def _context(
             identity = await store.get_identity()
             backend = await open_backend(settings, store, identity)
             opened.push_async_callback(backend.close)
+            if tracing is not None:
+                backend = tracing.trace_backend(backend)
             secret = choose_secret(settings.secret, identity.cursor_secret)
             code_host = None
             if settings.host_api_url is not None:
@@ -181,7 +196,8 @@ def _context(
                 app[METRICS].start()
                 opened.push_async_callback(app[METRICS].stop)
                 count = app[METRICS].count
-            app[REPEATED_REQUESTS] = RepeatedRequests(
+            make_repeated = RepeatedRequests if tracing is None else tracing.trace_repeated
+            app[REPEATED_REQUESTS] = make_repeated(
                 app[RESPONSE_CACHE], queue, make_request_id, count
             )
             ids = EventIds(secret, identity.store_id)
@@ -189,7 +205,11 @@ def _context(
             opened.push_async_callback(app[ARRIVALS].close)
             if settings.ui:
                 _open_dashboard(app, settings, secret, backend, clock)
-            app[_LAYERS] = tuple(_list_layers(app, settings))
+            app[_LAYERS] = tuple(_list_layers(app, settings, tracing))
+            if tracing is not None:
+                system = "elasticsearch" if settings.elasticsearch_url else "sqlite"
+                # What is asked for no request, above, is not traced.
+                measured = tracing.trace_store(measured, system)
             app[CONTEXT] = Context(
                 reader=measured,
                 writer=InvalidatingStore(measured, backend),
@@ -239,11 +259,15 @@ def _open_rate_limit(settings: Settings, backend: CacheBackend) -> RateLimit | N
     return open_rate_limit(settings.rate_limit, backend)
 
 
-def _list_layers(app: web.Application, settings: Settings) -> Iterator[Layer]:
+def _list_layers(
+    app: web.Application, settings: Settings, tracing: Tracing | None
+) -> Iterator[Layer]:
     """The layers around the router, from the outside in; `_guard` has those inside of it.
 
     docs/decisions/order-of-layers.md has the reasons for the order.
     """
+    if tracing is not None:
+        yield tracing.requests.wrap
     yield add_request_id
     if settings.metrics:
         from service.middleware.metrics import METRICS
@@ -258,6 +282,10 @@ def _list_layers(app: web.Application, settings: Settings) -> Iterator[Layer]:
     yield handle_errors(app[LIMITER].attend, ingest=settings.ingest)
     if settings.elasticsearch_url:
         yield limit_time
+    if tracing is not None:
+        from service.tracing.request_spans import note_route
+
+        yield note_route
 
 
 def _guard(route: Route, handler: RouteHandler) -> RouteHandler:

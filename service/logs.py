@@ -37,14 +37,23 @@ def _add_request_id(_logger: WrappedLogger, _method: str, event: EventDict) -> E
     return event
 
 
-def configure_logging(level: LogLevel, form: LogFormat) -> None:
-    """Send every line of this process, other libraries' too, to standard error in one form."""
+def configure_logging(
+    level: LogLevel,
+    form: LogFormat,
+    processors: Sequence[Processor] = (),
+    filters: Sequence[logging.Filter] = (),
+) -> None:
+    """Send every line of this process, other libraries' too, to standard error in one form.
+
+    The `processors` may add to a line, and the `filters` drop it.
+    """
     shared: Sequence[Processor] = (
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.stdlib.ExtraAdder(),
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         _add_request_id,
+        *processors,
     )
     structlog.configure(
         processors=[
@@ -67,6 +76,8 @@ def configure_logging(level: LogLevel, form: LogFormat) -> None:
             ],
         )
     )
+    for each in filters:
+        handler.addFilter(each)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
@@ -97,8 +108,7 @@ class AccessLog(AbstractAccessLogger):
             "request",
             extra={
                 "method": request.method,
-                # A key that somebody pasted into a URL is still a key.
-                "path": _mask(request.rel_url.raw_path),
+                "path": mask_path(request.rel_url.raw_path),
                 "status": response.status,
                 "milliseconds": round(time * 1000, 3),
                 "request_id": response.headers.get("X-Request-Id"),
@@ -106,7 +116,8 @@ class AccessLog(AbstractAccessLogger):
         )
 
 
-def _mask(path: str) -> str:
+def mask_path(path: str) -> str:
+    """The raw path without the keys in it. A key that somebody pasted into a URL is still a key."""
     # As bytes: what is not UTF-8 may have come as surrogates.
     sent = unquote_to_bytes(path.encode("utf-8", "surrogateescape"))
     plain = quote_from_bytes(sent, safe=_PATH_CHARACTERS)

@@ -69,8 +69,8 @@ HEAD_MAX_BYTES: Final = 2_048
 _END: Final = b"\r\n\r\n"
 
 # Some two thousand heads. One that is not repeated for so long is forgotten.
-_HEADS_MAX_BYTES: Final = 4 * 1024 * 1024
-_HEAD_SECONDS: Final = 60.0
+HEADS_MAX_BYTES: Final = 4 * 1024 * 1024
+HEAD_SECONDS: Final = 60.0
 _MAX_SEEN_HEADS: Final = 10_000
 _HEAD_DIGEST_SIZE: Final = 32
 
@@ -248,7 +248,7 @@ class RepeatedRequests:
         self._queue = queue
         self._make_request_id = make_request_id
         self._count = count
-        self._known: Lru[_Repeated] = Lru(_HEADS_MAX_BYTES)
+        self._known: Lru[_Repeated] = Lru(HEADS_MAX_BYTES)
         self._seen: set[bytes] = set()
         self._secret = secrets.token_bytes(_SECRET_SIZE)
 
@@ -305,7 +305,7 @@ class RepeatedRequests:
             tuple(request.headers.getall("If-None-Match", ())),
             name_operation(request.method, request.raw_path),
         )
-        self._known.keep(head, repeated, 0, time.monotonic() + _HEAD_SECONDS)
+        self._known.keep(head, repeated, 0, time.monotonic() + HEAD_SECONDS)
 
 
 RESPONSE_CACHE: Final = web.AppKey("response_cache", ResponseCache)

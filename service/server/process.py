@@ -12,7 +12,7 @@ import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 import uvloop
@@ -23,12 +23,16 @@ from indexing.store import open_store
 from indexing.store.interface import Store
 from service.app import create_app, surround
 from service.config.settings import Settings
+from service.config.traces import wants_traces
 from service.http.targets import MAX_PARSED_BYTES, UI_PREFIX
 from service.ingest.limiter import LIMITER
 from service.logs import ACCESS_LOGGER, AccessLog, configure_logging
 from service.middleware.response_cache import REPEATED_REQUESTS, RepeatedRequests
 from service.server.listener import BACKLOG, Listener, http_url
 from service.server.supervisor import stop_signals, supervise
+
+if TYPE_CHECKING:
+    from service.tracing.tracing import Tracing
 
 # The longest header in use is `Authorization` with an application key or a token of the code host.
 MAX_HEADER_SIZE: Final = 8_190
@@ -71,16 +75,44 @@ def serve(settings: Settings) -> None:
     """Serve requests until SIGTERM, SIGINT or SIGHUP, then finish those in progress and return.
 
     Raises:
-        ServeError: the address cannot be listened on, or the workers keep dying.
+        ServeError: the address cannot be listened on, traces cannot be exported, or the workers
+            keep dying.
         StoreError: the store cannot be opened.
     """
     _tune_interpreter()
-    configure_logging(settings.log_level, settings.log_format)
+    if wants_traces(os.environ):
+        _configure_traced_logging(settings)
+    else:
+        configure_logging(settings.log_level, settings.log_format)
     with bind(settings.bind, settings.port) as sock:
         if settings.workers == 1:
             _run(settings, sock)
         else:
             _run_workers(settings, sock)
+
+
+def _configure_traced_logging(settings: Settings) -> None:
+    """Log lines with their spans, if what makes spans is there."""
+    try:
+        from service.tracing.log_lines import FewLines, add_span
+        from service.tracing.opening import check_exporters
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith("opentelemetry"):
+            raise
+        raise ServeError(
+            "the OTEL_* variables ask for traces, which need `pip install 'mergewatch[otel]'`; "
+            "OTEL_SDK_DISABLED=true turns them off"
+        ) from error
+    configure_logging(settings.log_level, settings.log_format, [add_span], [FewLines()])
+    check_exporters()
+
+
+def _open_tracing() -> Tracing | None:
+    if not wants_traces(os.environ):
+        return None
+    from service.tracing.opening import open_tracing
+
+    return open_tracing()
 
 
 def _run_workers(settings: Settings, sock: socket.socket) -> None:
@@ -222,7 +254,8 @@ async def _serve_until_stopped(
     if parent is not None:
         loop.add_reader(parent, stop.set)
     folder = None if worker is None else worker.metrics_folder
-    app = create_app(settings, store, metrics_folder=folder)
+    tracing = _open_tracing()
+    app = create_app(settings, store, metrics_folder=folder, tracing=tracing)
     runner = await start(app, sock)
     if settings.ingest:
         await app[LIMITER].start()
@@ -245,4 +278,6 @@ async def _serve_until_stopped(
             await asyncio.wait(tasks)
         # This closes the store.
         await runner.cleanup()
+        if tracing is not None:
+            await tracing.close()
     _log.info("stopped", pid=os.getpid())

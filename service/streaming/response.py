@@ -6,7 +6,7 @@ import asyncio
 import socket
 import struct
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing, nullcontext
 from typing import Final
 
 import structlog
@@ -33,6 +33,7 @@ class StreamedResponse(StreamResponse):
 
     By then the handler has returned, so it holds no slot of admission control. A failure cuts the
     connection: a body that lacks its end never looks complete. `release` is called in the end.
+    The body is made within `around`, which a layer may set.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class StreamedResponse(StreamResponse):
         self._pieces = pieces
         self._release = release
         self._request: BaseRequest | None = None
+        self.around: AbstractContextManager[object] = nullcontext()
 
     async def prepare(self, request: BaseRequest) -> AbstractStreamWriter | None:
         self._request = request
@@ -59,11 +61,12 @@ class StreamedResponse(StreamResponse):
         if request is None or data:
             raise RuntimeError("a streamed response is prepared first, and makes its body itself")
         try:
-            async with aclosing(self._pieces) as pieces:
-                if request.method != "HEAD":
-                    async for piece in pieces:
-                        await self.write(piece)
-            await super().write_eof()
+            with self.around:
+                async with aclosing(self._pieces) as pieces:
+                    if request.method != "HEAD":
+                        async for piece in pieces:
+                            await self.write(piece)
+                await super().write_eof()
         except ConnectionError:
             raise
         except Exception as error:

@@ -21,6 +21,7 @@ from service.logs import configure_logging
 from service.server.listener import http_url
 from service.server.process import bind
 from service.server.process import start as start_app
+from service.tracing.tracing import Tracing
 from tests.builders import GADGETS, WIDGETS
 from tests.new_stores import open_new_store
 from tests.service.front_door import Clock, FrontDoor
@@ -61,13 +62,14 @@ async def door(stack: Settings) -> AsyncIterator[FrontDoor]:
         yield opened
 
 
-async def open_door(settings: Settings) -> AsyncIterator[FrontDoor]:
+async def open_door(settings: Settings, tracing: Tracing | None = None) -> AsyncIterator[FrontDoor]:
     store = await open_new_store(settings.store)
     await store.ensure_repository(WIDGETS)
     await store.ensure_repository(GADGETS)
     clock = Clock()
     with bind("127.0.0.1", 0) as listener:
-        runner = await start_app(create_app(settings, store, clock=clock), listener)
+        app = create_app(settings, store, clock=clock, tracing=tracing)
+        runner = await start_app(app, listener)
         async with aiohttp.ClientSession() as client:
             # A test's writes invalidate the cache, as the service's own writes do.
             writer = runner.app[CONTEXT].writer

@@ -1,0 +1,1 @@
+"""Traces by OpenTelemetry. Imported only where its variables turn them on."""

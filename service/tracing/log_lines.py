@@ -1,0 +1,42 @@
+"""Traces and log lines: each line names its span, and the SDK writes few of its own."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Final
+
+from opentelemetry.trace import format_span_id, format_trace_id, get_current_span
+from structlog.typing import EventDict, WrappedLogger
+
+_SDK: Final = "opentelemetry."
+# An unreachable collector would be told of with every attempt, and a malformed header with every
+# request.
+SECONDS_BETWEEN_LINES: Final = 60.0
+
+
+def add_span(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Add `trace_id` and `span_id` of the current span to a log line, if there is one."""
+    context = get_current_span().get_span_context()
+    if context.is_valid:
+        event.setdefault("trace_id", format_trace_id(context.trace_id))
+        event.setdefault("span_id", format_span_id(context.span_id))
+    return event
+
+
+class FewLines(logging.Filter):
+    """Drops what a logger of the SDK says within a minute after its last line."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._next: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the line is written."""
+        if not record.name.startswith(_SDK):
+            return True
+        now = time.monotonic()
+        if now < self._next.get(record.name, now):
+            return False
+        self._next[record.name] = now + SECONDS_BETWEEN_LINES
+        return True

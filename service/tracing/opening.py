@@ -1,0 +1,91 @@
+"""Opens the traces of a process as the variables of OpenTelemetry say.
+
+https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/ lists them. The
+SDK reads most of them itself.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint, entry_points, version
+from typing import Final
+
+from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.semconv.attributes.service_attributes import (
+    SERVICE_INSTANCE_ID,
+    SERVICE_NAME,
+    SERVICE_VERSION,
+)
+
+from indexing.errors import MergewatchError
+from service.tracing.tracing import Tracing
+
+# Where packages say which exporters they have.
+_GROUP: Final = "opentelemetry_traces_exporter"
+_OTLP: Final = {"grpc": "otlp_proto_grpc", "http/protobuf": "otlp_proto_http"}
+_DEFAULT_PROTOCOL: Final = "http/protobuf"
+_NAME: Final = "mergewatch"
+
+
+class TracesError(MergewatchError):
+    """Traces cannot be exported as the variables say; the text names the variable."""
+
+
+def check_exporters() -> None:
+    """Find the exporters that the variables name.
+
+    Raises:
+        TracesError: one of them is not installed.
+    """
+    tuple(_find_exporters())
+
+
+def open_tracing() -> Tracing:
+    """Begin to export traces; of several processes, each does so itself, after it was forked.
+
+    Raises:
+        TracesError: the value of a variable is wrong.
+    """
+    for name, value in tuple(os.environ.items()):
+        # The specification: an empty variable counts as unset. Not all of the SDK knows that.
+        if name.startswith("OTEL_") and not value:
+            del os.environ[name]
+    provider = TracerProvider(resource=_make_resource(), shutdown_on_exit=False)
+    try:
+        for found in _find_exporters():
+            provider.add_span_processor(BatchSpanProcessor(found.load()()))
+    except (ImportError, ValueError) as error:
+        raise TracesError(f"the OTEL_* variables do not make an exporter: {error}") from error
+    propagators = os.environ.get("OTEL_PROPAGATORS", "tracecontext").split(",")
+    return Tracing(provider, takes_parents="tracecontext" in map(str.strip, propagators))
+
+
+def _find_exporters() -> Iterator[EntryPoint]:
+    variable = "OTEL_TRACES_EXPORTER"
+    for given in (os.environ.get(variable) or "otlp").split(","):
+        name = given.strip()
+        if name == "otlp":
+            name = _OTLP.get(_find_protocol(), f"otlp by {_find_protocol()}")
+        found = tuple(entry_points(group=_GROUP, name=name))
+        if not found:
+            raise TracesError(f"{variable}: no exporter {name!r} is installed")
+        yield found[0]
+
+
+def _find_protocol() -> str:
+    names = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+    return next(filter(None, map(os.environ.get, names)), _DEFAULT_PROTOCOL)
+
+
+def _make_resource() -> Resource:
+    """What the spans of this process say of it; the operator's own values win."""
+    own = {
+        SERVICE_NAME: _NAME,
+        SERVICE_VERSION: version(_NAME),
+        SERVICE_INSTANCE_ID: str(uuid.uuid4()),
+    }
+    return Resource.create({**own, **OTELResourceDetector().detect().attributes})

@@ -1,0 +1,95 @@
+"""Spans of the calls of the store.
+
+https://opentelemetry.io/docs/specs/semconv/db/database-spans/ names the attributes. Arguments are
+left out: they hold names of tests and digests of keys.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from opentelemetry.semconv.attributes.db_attributes import (
+    DB_COLLECTION_NAME,
+    DB_OPERATION_NAME,
+    DB_SYSTEM_NAME,
+)
+from opentelemetry.trace import Tracer
+
+from indexing.store.interface import Store
+from service.middleware.wrapped_store import ANSWERS, Call, wrap_calls
+from service.tracing.spans import call_span, is_traced, mark_failed
+
+# What each call is about, in the same words for both stores. The rest are about the whole store.
+COLLECTIONS: Final = {
+    "events": (
+        "aggregate_events",
+        "find_newest_arrival",
+        "list_arrivals",
+        "list_events",
+        "write_events",
+    ),
+    "executions": (
+        "list_executions",
+        "measure_executions",
+        "remove_executions",
+        "write_executions",
+        "write_results",
+    ),
+    "failures": ("get_failure", "list_failures"),
+    "identities": ("count_matches", "find_identity", "search_tests"),
+    "keys": ("add_key", "find_key", "get_key", "list_keys", "revoke_key"),
+    "quarantine_changes": ("list_quarantine_changes",),
+    "quarantines": (
+        "add_quarantine",
+        "find_next_expiry",
+        "get_quarantine",
+        "list_quarantines",
+        "remove_quarantine",
+    ),
+    "repositories": (
+        "ensure_repository",
+        "find_repository",
+        "list_repositories",
+        "set_repository",
+    ),
+    "runs": ("list_runs",),
+    "tests": (
+        "count_health",
+        "count_stale_tests",
+        "count_tests",
+        "forget_test",
+        "get_health",
+        "get_test",
+        "refresh_tests",
+    ),
+    "transitions": ("list_transitions", "list_transitions_of_test"),
+    "trends": ("count_flaky_verdicts", "find_final_day", "sum_days"),
+}
+_COLLECTION_OF: Final = {call: name for name, calls in COLLECTIONS.items() for call in calls}
+
+
+def trace_store(store: Store, tracer: Tracer, system: str) -> Store:
+    """The same store, whose calls are traced; `system` is the database, as the conventions say."""
+
+    def wrap(name: str, call: Call) -> Call:
+        attributes = {DB_SYSTEM_NAME: system, DB_OPERATION_NAME: name}
+        title = name
+        if name in _COLLECTION_OF:
+            attributes[DB_COLLECTION_NAME] = _COLLECTION_OF[name]
+            title = f"{name} {_COLLECTION_OF[name]}"
+
+        async def traced(*args: Any, **rest: Any) -> Any:
+            if not is_traced():
+                return await call(*args, **rest)
+            with call_span(tracer, title, attributes) as span:
+                try:
+                    return await call(*args, **rest)
+                except ANSWERS:
+                    raise
+                except BaseException as error:
+                    mark_failed(span, error)
+                    raise
+
+        return traced
+
+    return wrap_calls(store, wrap)

@@ -10,6 +10,8 @@ from opentelemetry.trace import format_span_id, format_trace_id, get_current_spa
 from structlog.typing import EventDict, WrappedLogger
 
 _SDK: Final = "opentelemetry."
+_OF_HEADERS: Final = "opentelemetry.util.re"
+_BAD_HEADERS: Final = "malformed headers in OTEL_EXPORTER_OTLP_HEADERS"
 # An unreachable collector would be told of with every attempt, and a malformed header with every
 # request.
 SECONDS_BETWEEN_LINES: Final = 60.0
@@ -25,7 +27,10 @@ def add_span(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDic
 
 
 class FewLines(logging.Filter):
-    """Drops what a logger of the SDK says within a minute after its last line."""
+    """Drops what a logger of the SDK says within a minute after its last line.
+
+    A line about malformed headers for the collector loses what it quotes: that may be a credential.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,4 +44,6 @@ class FewLines(logging.Filter):
         if now < self._next.get(record.name, now):
             return False
         self._next[record.name] = now + SECONDS_BETWEEN_LINES
+        if record.name == _OF_HEADERS:
+            record.msg, record.args = _BAD_HEADERS, ()
         return True

@@ -54,12 +54,12 @@ def open_tracing() -> Tracing:
         # The specification: an empty variable counts as unset. Not all of the SDK knows that.
         if name.startswith("OTEL_") and not value:
             del os.environ[name]
-    provider = TracerProvider(resource=_make_resource(), shutdown_on_exit=False)
     try:
+        provider = TracerProvider(resource=_make_resource(), shutdown_on_exit=False)
         for found in _find_exporters():
             provider.add_span_processor(BatchSpanProcessor(found.load()()))
     except (ImportError, ValueError) as error:
-        raise TracesError(f"the OTEL_* variables do not make an exporter: {error}") from error
+        raise TracesError(f"the OTEL_* variables are wrong: {error}") from error
     propagators = os.environ.get("OTEL_PROPAGATORS", "tracecontext").split(",")
     return Tracing(provider, takes_parents="tracecontext" in map(str.strip, propagators))
 

@@ -64,7 +64,7 @@ class RequestSpans:
 
     def __init__(self, tracer: Tracer, *, takes_parents: bool) -> None:
         self._tracer = tracer
-        self._takes_parents = takes_parents
+        self.takes_parents = takes_parents
 
     def wrap(self, handler: Handler) -> Handler:
         """Wrap the outermost layer: the span ends when the response is ready, or streamed."""
@@ -107,7 +107,7 @@ class RequestSpans:
 
     def find_parent(self, headers: CIMultiDictProxy[str]) -> Context:
         """The span that a request names as its parent; nothing if that is missing or malformed."""
-        given = headers.getall("traceparent", ()) if self._takes_parents else ()
+        given = headers.getall("traceparent", ()) if self.takes_parents else ()
         if len(given) != 1 or len(given[0]) > MAX_HEADER_LENGTH:
             return Context()
         carrier = {"traceparent": given[0]}

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Final
 
 import structlog
+from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 
 from indexing.store.interface import Store
@@ -39,6 +40,11 @@ class Tracing:
         self._provider = provider
         self._tracer = provider.get_tracer(_SCOPE)
         self.requests = RequestSpans(self._tracer, takes_parents=takes_parents)
+
+    @property
+    def resource(self) -> Resource:
+        """What every span says of this process."""
+        return self._provider.resource
 
     def trace_store(self, store: Store, system: str) -> Store:
         """The same store, traced; `system` is the name of the database."""

@@ -19,6 +19,7 @@ OPTIONAL = {
     "MERGEWATCH_RATE_LIMIT=60/minute": ("limits",),
     "MERGEWATCH_METRICS=true": ("prometheus_client",),
     "MERGEWATCH_HOST_API_URL=http://127.0.0.1:1": ("service.auth.code_host.client",),
+    "OTEL_TRACES_EXPORTER=console": ("opentelemetry.sdk", "service.tracing.tracing"),
     "MERGEWATCH_NOTIFICATIONS=public": ("service.notifications.sender", "standardwebhooks"),
 }
 # Of the dashboard, which is on unless it is turned off.
@@ -48,7 +49,8 @@ main(["serve", "--port", "0"])
 
 def load(folder: Path, *settings: str) -> set[str]:
     """The modules that a process with these settings has loaded when it is ready."""
-    unset = {name: text for name, text in os.environ.items() if not name.startswith("MERGEWATCH_")}
+    ours = ("MERGEWATCH_", "OTEL_")
+    unset = {name: text for name, text in os.environ.items() if not name.startswith(ours)}
     given = dict(setting.split("=", 1) for setting in settings)
     served = subprocess.run(
         [sys.executable, "-c", CODE],

@@ -69,6 +69,8 @@ class Stock:
             "executions": f"{ci}/tests/{ids.test_id}/executions?per_page=5",
             "runs": f"{ci}/runs",
             "stats": f"{ci}/tests/stats/executions",
+            "groups by pipeline": f"{ci}/tests/groups?by=pipeline",
+            "groups by directory": f"{ci}/tests/groups?by=directory",
             "transitions": f"{ci}/health-transitions",
             "test-transitions": f"{ci}/tests/{ids.test_id}/health-transitions",
             "health": f"{ci}/tests/{ids.test_id}/health",
@@ -126,7 +128,7 @@ async def _fill_one(store: Store, name: RepositoryName, number: int) -> Stock:
     run = make_run(pipeline=mark, job="unit")
     results = [(test, Conclusion.PASSED) for test in TESTS]
     await store.write_executions(
-        name, run, make_executions(run, results, now, repository=name, filepath=mark)
+        name, run, make_executions(run, results, now, repository=name, filepath=f"{mark}/test.py")
     )
     failed = make_executions(
         run, [(FAILING, Conclusion.FAILED)], now, repository=name, failure_message=mark

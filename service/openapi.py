@@ -37,6 +37,7 @@ from service.schemas.insight_answers import (
     HealthReportAnswer,
     RunPageAnswer,
     SeriesAnswer,
+    TestGroupsAnswer,
     TestTransitionsAnswer,
     TransitionPageAnswer,
 )
@@ -81,6 +82,7 @@ _ANSWERS: Final[Mapping[str, type[Schema]]] = {
     "RunPage": RunPageAnswer,
     "HealthReport": HealthReportAnswer,
     "Series": SeriesAnswer,
+    "TestGroups": TestGroupsAnswer,
     "TransitionPage": TransitionPageAnswer,
     "TestTransitions": TestTransitionsAnswer,
     "QuarantineChanges": QuarantineChangesAnswer,

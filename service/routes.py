@@ -31,6 +31,7 @@ from service.schemas.bodies import QuarantineBody
 from service.schemas.insight_queries import (
     ExecutionsQuery,
     FailuresQuery,
+    GroupsQuery,
     RunsQuery,
     StatsQuery,
     TransitionsQuery,
@@ -230,6 +231,16 @@ GET_STATS: Final = Route(
     query=StatsQuery(),
     tagged=True,
 )
+GROUP_TESTS: Final = Route(
+    operation=Operation.GROUPS,
+    url="/v1/ci/{owner}/repositories/{repository}/tests/groups",
+    operation_id="groupTests",
+    summary="Count tests by pipeline, job or directory, worst first",
+    path=(OWNER, REPOSITORY),
+    answer="TestGroups",
+    query=GroupsQuery(),
+    tagged=True,
+)
 LIST_TRANSITIONS: Final = ListRoute(
     operation=Operation.TRANSITIONS,
     url="/v1/ci/{owner}/repositories/{repository}/health-transitions",
@@ -318,6 +329,7 @@ READ_ROUTES: Final = (
     AGGREGATE_EVENTS,
     STREAM_EVENTS,
     SEARCH_TESTS,
+    GROUP_TESTS,
     GET_TEST,
     LIST_QUARANTINES,
     LIST_QUARANTINE_CHANGES,

@@ -183,6 +183,27 @@ def measure_rows(
     return found
 
 
+def group_rows(
+    executions: dict[str, list[dict[str, Any]]], by: str
+) -> dict[str | None, dict[str, int]]:
+    """The expected groups of tests with these executions, by pipeline, job or directory."""
+    found: dict[str | None, dict[str, int]] = defaultdict(Counter)
+    for name, of_test in executions.items():
+        healths = defaultdict(set)
+        for (pipeline, job), metrics in measure_rows(of_test).items():
+            # These reports name no files: the names of tests begin with a directory, if any.
+            directory = name.rpartition("/")[0] or None
+            value = {"pipeline": pipeline, "job": job, "directory": directory}[by]
+            healths[value].add(metrics["health_status"])
+            for count in ("executions_count", "failed_executions_count"):
+                found[value][count] += metrics[count]
+        for value, statuses in healths.items():
+            worst = min(statuses, key=["broken", "flaky", "healthy", "unknown"].index)
+            found[value]["tests"] += 1
+            found[value][worst] += 1
+    return found
+
+
 def judge_commits(executions: list[dict[str, Any]]) -> list[tuple[datetime, str, str]]:
     """The verdicts of one job, in order, each with its first time: P, F, or X for flaky."""
     commits: dict[str, list[dict[str, Any]]] = defaultdict(list)

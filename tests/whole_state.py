@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from indexing.models.events import EventQuery
+from indexing.models.groups import Grouping
 from indexing.models.paging import Anchor
 from indexing.models.quarantines import QuarantineQuery
 from indexing.models.tests import TestDetail, TestQuery
@@ -70,6 +71,8 @@ async def _read_repository(reader: Reader, repository: RepositoryName) -> list[s
         details = await asyncio.gather(*map(ask, tests[start : start + DETAILS_AT_ONCE]))
         assert all(isinstance(detail, TestDetail) for detail in details)
         found += map(repr, details)
+    for by in (Grouping.PIPELINE, Grouping.JOB, Grouping.DIRECTORY):
+        found += map(repr, await reader.group_tests(repository, by, PAGE))
     page = await reader.list_quarantines(QuarantineQuery(repository, TO), Anchor(), None)
     found += sorted(
         repr((q.test_name, q.reason, q.branch, q.source, q.owner, q.expires_at, q.is_recovered))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
+from indexing.groups import FindValues, find_directory
 from indexing.models.failures import Failure, FailureDetail, FailureKey, FailureQuery
+from indexing.models.groups import Grouping, TestGroup
 from indexing.models.health_reports import HealthReport
 from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, ListedExecution
 from indexing.models.listed_runs import ListedRun, RunKey, RunQuery
@@ -112,6 +114,22 @@ class InsightReader(Protocol):
 
     async def get_code_owners(self, repository: RepositoryName) -> str | None:
         """Return the text of the CODEOWNERS file of a repository, if one was stored."""
+
+    async def group_tests(
+        self,
+        repository: RepositoryName,
+        by: Grouping,
+        most: int,
+        find_values: FindValues = find_directory,
+    ) -> Sequence[TestGroup]:
+        """Count the tests of the search in groups, worst first; takes a scan of its rows.
+
+        `find_values` gives the groups of a file, for `Grouping.DIRECTORY` and `Grouping.OWNER`; it
+        is called in a thread. Empty for an unknown repository.
+
+        Raises:
+            StoreUnavailableError: counting takes too long.
+        """
 
     async def count_stale_tests(self) -> int:
         """Count the tests of all repositories that wait for `Writer.refresh_tests`.

@@ -27,6 +27,8 @@ from mergewatch.client.bodies import (
     Stat,
     StreamedEvent,
     TestDetail,
+    TestGroup,
+    TestGroups,
     TestIdentity,
     TestTransitions,
     Transition,
@@ -43,6 +45,7 @@ from mergewatch.client.filters import (
     ExecutionFilters,
     ExecutionSelection,
     FailureFilters,
+    Grouping,
     PageSize,
     QuarantineFilters,
     QuarantineOptions,
@@ -191,6 +194,12 @@ class AsyncClient:
         """Return a figure about the tests of a repository, by UTC day."""
         path = tests_path(repository, "tests", "stats", stat)
         return cast("Series", await self._get(path, encode_query(filters)))
+
+    async def group_tests(self, repository: str, by: Grouping) -> list[TestGroup]:
+        """Count tests by pipeline, job or directory, worst first."""
+        path = tests_path(repository, "tests", "groups")
+        found = await self._get(path, encode_query({"by": by}))
+        return cast("TestGroups", found)["groups"]
 
     def list_quarantines(
         self, repository: str, **filters: Unpack[QuarantineFilters]

@@ -117,6 +117,23 @@ class Series(TypedDict):
     value_over_time: list[SeriesBar]
 
 
+class TestGroup(TypedDict):
+    """The tests of one pipeline, job or directory; `value` is null for tests without one."""
+
+    value: str | None
+    tests: int
+    healthy: int
+    flaky: int
+    broken: int
+    unknown: int
+    executions_count: int
+    failed_executions_count: int
+
+
+class TestGroups(TypedDict):
+    groups: list[TestGroup]
+
+
 class Quarantine(TypedDict):
     id: str
     test_name: str

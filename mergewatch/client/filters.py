@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal, TypedDict
+from typing import Literal, Required, TypedDict
 from uuid import UUID
 
 HealthStatus = Literal["healthy", "flaky", "broken", "unknown"]
 Outcome = Literal["success", "failure", "pending", "neutral"]
 Conclusion = Literal["passed", "failed", "skipped"]
 Include = Literal["metrics", "total"]
+Grouping = Literal["pipeline", "job", "directory"]
 TestSort = Literal[
     "executions_count",
     "test_name",
@@ -46,6 +47,12 @@ class StatsFilters(TypedDict, total=False):
     end: datetime | str
     pipeline_name: str | Sequence[str]
     job_name: str | Sequence[str]
+
+
+class GroupFilters(TypedDict, total=False):
+    """What the tests are grouped by."""
+
+    by: Required[Grouping]
 
 
 class QuarantineOptions(TypedDict, total=False):

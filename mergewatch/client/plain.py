@@ -25,6 +25,7 @@ from mergewatch.client.bodies import (
     Stat,
     StreamedEvent,
     TestDetail,
+    TestGroup,
     TestIdentity,
     TestTransitions,
     Transition,
@@ -35,6 +36,7 @@ from mergewatch.client.filters import (
     ExecutionFilters,
     ExecutionSelection,
     FailureFilters,
+    Grouping,
     PageSize,
     QuarantineFilters,
     QuarantineOptions,
@@ -171,6 +173,10 @@ class Client:
     def get_stats(self, repository: str, stat: Stat, **filters: Unpack[StatsFilters]) -> Series:
         """Return a figure about the tests of a repository, by UTC day."""
         return self._run(self._client.get_stats(repository, stat, **filters))
+
+    def group_tests(self, repository: str, by: Grouping) -> list[TestGroup]:
+        """Count tests by pipeline, job or directory, worst first."""
+        return self._run(self._client.group_tests(repository, by))
 
     def list_quarantines(
         self, repository: str, **filters: Unpack[QuarantineFilters]

@@ -54,6 +54,7 @@ class Kind(Enum):
     TREND = "trend"
     # What several series show.
     HEALTH_COUNTS = "health counts"
+    GROUPS = "groups"
 
 
 LIFETIMES: Final[Mapping[Kind, float]] = {
@@ -63,6 +64,7 @@ LIFETIMES: Final[Mapping[Kind, float]] = {
     Kind.SEARCH_OF_QUARANTINES: SEARCH_LIFETIME,
     Kind.TREND: TREND_LIFETIME,
     Kind.HEALTH_COUNTS: TREND_LIFETIME,
+    Kind.GROUPS: SEARCH_LIFETIME,
 }
 
 
@@ -98,10 +100,9 @@ _DIGEST_SIZE: Final = 16
 _KEPT: Final = 256
 
 _NAMESPACES_OF: Final = {
-    Kind.SEARCH: (search_namespace,),
+    **dict.fromkeys((Kind.SEARCH, Kind.GROUPS, Kind.HEALTH_COUNTS), (search_namespace,)),
     Kind.SEARCH_OF_QUARANTINES: (search_namespace, quarantines_namespace),
     Kind.TREND: (search_namespace, quarantines_namespace),
-    Kind.HEALTH_COUNTS: (search_namespace,),
     **dict.fromkeys((Kind.QUARANTINE, Kind.QUARANTINES), (quarantines_namespace,)),
     Kind.EVENTS: (events_namespace,),
 }

@@ -94,6 +94,7 @@ _KINDS_OF_LISTS: Final[Mapping[Operation, Kind]] = {
     Operation.QUARANTINES: Kind.QUARANTINES,
     Operation.EVENTS: Kind.EVENTS,
     Operation.STATS: Kind.TREND,
+    Operation.GROUPS: Kind.GROUPS,
     Operation.TRANSITIONS: Kind.TREND,
     Operation.TEST_TRANSITIONS: Kind.TREND,
 }
@@ -318,6 +319,10 @@ class CachedReader:
         if found is None:
             raise RuntimeError("there is always a count")
         return found
+
+    async def find_groups(self, repository: RepositoryName, canonical: bytes, read: Read) -> Answer:
+        """What `read` gives of all rows of the search; equal requests are equally `canonical`."""
+        return await self._find_page(Kind.GROUPS, repository, canonical, read)
 
     async def _find(
         self,

@@ -21,6 +21,7 @@ class Operation(Enum):
     RUNS = "runs"
     TEST_HEALTH = "test-health"
     STATS = "stats"
+    GROUPS = "test-groups"
     TRANSITIONS = "health-transitions"
     TEST_TRANSITIONS = "test-health-transitions"
     QUARANTINE_CHANGES = "quarantine-changes"

@@ -161,6 +161,30 @@ class SeriesAnswer(Answer):
     value_over_time = fields.List(fields.Nested(SeriesBarAnswer), required=True)
 
 
+class TestGroupAnswer(Answer):
+    """The tests of one pipeline, job, directory or owner; null for tests without one."""
+
+    __test__ = False
+
+    value = text(allow_none=True)
+    tests = fields.Integer(required=True)
+    healthy = fields.Integer(required=True)
+    flaky = fields.Integer(required=True)
+    broken = fields.Integer(required=True)
+    # A schema has an attribute of that name.
+    unknown_tests = fields.Integer(required=True, data_key="unknown", attribute="unknown")
+    executions_count = fields.Integer(required=True)
+    failed_executions_count = fields.Integer(required=True)
+
+
+class TestGroupsAnswer(Answer):
+    """The groups of tests, worst first."""
+
+    __test__ = False
+
+    groups = fields.List(fields.Nested(TestGroupAnswer), required=True)
+
+
 class TestTransitionAnswer(Answer):
     """A change of the health of a test in one (pipeline, job)."""
 

@@ -10,6 +10,7 @@ from marshmallow import ValidationError, validates_schema
 
 from indexing.identifiers import MAX_INTEGER
 from indexing.models.executions import Conclusion
+from indexing.models.groups import Grouping
 from indexing.models.tests import HealthStatus
 from service.schemas.limits import MAX_RANGE_DAYS, MAX_REF_LENGTH, RANGE_DAYS
 from service.schemas.queries import (
@@ -54,6 +55,16 @@ class StatsQuery(RangeOfTime):
 
     pipeline_name = AnyOf(Text(), load_default=tuple, metadata=says("Only of these pipelines."))
     job_name = AnyOf(Text(), load_default=tuple, metadata=says("Only of these jobs."))
+
+
+class GroupsQuery(Query):
+    """What the tests are grouped by."""
+
+    by = Choice(
+        *(by.value for by in Grouping if by is not Grouping.OWNER),
+        required=True,
+        metadata=says("What the tests are grouped by."),
+    )
 
 
 class ExecutionsQuery(RangeQuery):

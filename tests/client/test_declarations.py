@@ -39,6 +39,8 @@ BODIES = {
     "TestTransitions": bodies.TestTransitions,
     "Series": bodies.Series,
     "SeriesBar": bodies.SeriesBar,
+    "TestGroup": bodies.TestGroup,
+    "TestGroups": bodies.TestGroups,
     "LineRefusal": bodies.LineRefusal,
     "EventIntake": bodies.EventIntake,
 }
@@ -53,6 +55,7 @@ LISTS = {
     "listQuarantineChanges": filters.PageSize,
     "listHealthTransitions": filters.TransitionFilters,
     "getStats": filters.StatsFilters,
+    "groupTests": filters.GroupFilters,
 }
 # Parameters of every list: the client passes the cursor itself.
 OWN = {"cursor"}

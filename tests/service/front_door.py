@@ -48,6 +48,7 @@ def operations(owner: str = "acme", repository: str = "widgets") -> dict[str, st
         "executions": f"{ci}/tests/{A_TEST_ID}/executions",
         "runs": f"{ci}/runs",
         "stats": f"{ci}/tests/stats/executions",
+        "test-groups": f"{ci}/tests/groups?by=job",
         "health-transitions": f"{ci}/health-transitions",
         "test-health-transitions": f"{ci}/tests/{A_TEST_ID}/health-transitions",
         "test-health": f"{ci}/tests/{A_TEST_ID}/health",

@@ -213,6 +213,22 @@ async def test_the_search_says_of_every_row_what_an_independent_script_says(
             assert values == sorted(values, reverse=True)
 
 
+async def test_the_groups_are_what_an_independent_script_adds_up(loaded: LoadedProject) -> None:
+    project = loaded.project
+    _, executions = independent_health.read_executions(project.folder, project.default_branch)
+    async for door in open_door(Settings(data_dir=loaded.data_dir)):
+        door.key = await door.new_key(owner="lammps")
+        for by in ("pipeline", "job", "directory"):
+            expected = independent_health.group_rows(executions, by)
+            found = (await door.get(f"{ci_path(loaded)}/tests/groups?by={by}")).json["groups"]
+            assert {group["value"]: group for group in found} == {
+                value: {"value": value, **dict.fromkeys(HealthStatus, 0), **counts}
+                for value, counts in expected.items()
+            }
+            places = [(-group["broken"], -group["flaky"]) for group in found]
+            assert places == sorted(places)
+
+
 def place_of(value: Any) -> tuple[bool, Any]:
     """Where a value of a metric lies in its order."""
     healths = ["healthy", "unknown", "flaky", "broken"]

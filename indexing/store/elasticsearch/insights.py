@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from indexing.groups import FindValues, find_directory
 from indexing.models.failures import Failure, FailureDetail, FailureKey, FailureQuery
+from indexing.models.groups import Grouping, TestGroup
 from indexing.models.health_reports import HealthReport
 from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, ListedExecution
 from indexing.models.listed_runs import ListedRun, RunKey, RunQuery
@@ -23,6 +25,7 @@ from indexing.names import RepositoryName
 from indexing.store.elasticsearch import (
     code_owners,
     failures,
+    groups,
     health_counts,
     health_reports,
     listed_executions,
@@ -101,6 +104,15 @@ class ElasticsearchInsights(InsightReader):
 
     async def get_code_owners(self, repository: RepositoryName) -> str | None:
         return await code_owners.get_code_owners(self._cluster, repository)
+
+    async def group_tests(
+        self,
+        repository: RepositoryName,
+        by: Grouping,
+        most: int,
+        find_values: FindValues = find_directory,
+    ) -> Sequence[TestGroup]:
+        return await groups.group_tests(self._cluster, repository, by, most, find_values)
 
     async def count_stale_tests(self) -> int:
         # A refresh of tests deletes markers without making that visible.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 
+from indexing.groups import FindValues, find_directory
 from indexing.models.failures import Failure, FailureDetail, FailureKey, FailureQuery
+from indexing.models.groups import Grouping, TestGroup
 from indexing.models.health_reports import HealthReport
 from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, ListedExecution
 from indexing.models.listed_runs import ListedRun, RunKey, RunQuery
@@ -25,6 +27,7 @@ from indexing.store.insights import InsightReader
 from indexing.store.sqlite import (
     code_owners,
     failures,
+    groups,
     health_counts,
     health_reports,
     listed_executions,
@@ -124,6 +127,23 @@ class SqliteInsights(InsightReader):
     async def get_code_owners(self, repository: RepositoryName) -> str | None:
         return await self._connections.read(
             partial(code_owners.get_code_owners, repository=repository)
+        )
+
+    async def group_tests(
+        self,
+        repository: RepositoryName,
+        by: Grouping,
+        most: int,
+        find_values: FindValues = find_directory,
+    ) -> Sequence[TestGroup]:
+        return await self._connections.read_slowly(
+            partial(
+                groups.group_tests,
+                repository=repository,
+                by=by,
+                most=most,
+                find_values=find_values,
+            )
         )
 
     async def count_stale_tests(self) -> int:

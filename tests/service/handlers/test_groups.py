@@ -1,0 +1,75 @@
+"""GET …/tests/groups."""
+
+from __future__ import annotations
+
+import pytest
+
+from indexing.models.executions import Conclusion
+from indexing.models.groups import MOST_GROUPS
+from tests.builders import GADGETS, NOON, WIDGETS, load_names, make_executions, make_run
+from tests.contracts.test_health_reports import load_history
+from tests.service.front_door import TESTS, FrontDoor
+
+P, F = Conclusion.PASSED, Conclusion.FAILED
+GROUPS = f"{TESTS}/groups"
+
+
+async def test_groups_have_the_fields_of_the_interface(door: FrontDoor) -> None:
+    await load_history(door.store, "src/hinge.test.js > opens", "linux", [P, F, F, F])
+    await load_history(door.store, "knob", "linux", [P])
+    await load_names(door.store, ["foreign"], repository=GADGETS)
+    await door.store.refresh_tests(NOON)
+    answer = await door.get(f"{GROUPS}?by=directory")
+    assert answer.json == {
+        "groups": [
+            {
+                "value": "src",
+                "tests": 1,
+                "healthy": 0,
+                "flaky": 0,
+                "broken": 1,
+                "unknown": 0,
+                "executions_count": 4,
+                "failed_executions_count": 3,
+            },
+            {
+                "value": None,
+                "tests": 1,
+                "healthy": 1,
+                "flaky": 0,
+                "broken": 0,
+                "unknown": 0,
+                "executions_count": 1,
+                "failed_executions_count": 0,
+            },
+        ]
+    }
+    tag = {"If-None-Match": answer.headers["ETag"]}
+    assert (await door.get(f"{GROUPS}?by=directory", **tag)).status == 304
+    (group,) = (await door.get(f"{GROUPS}?by=job")).json["groups"]
+    assert (group["value"], group["tests"]) == ("linux", 2)
+
+
+async def test_a_result_that_arrives_shows_in_the_groups(door: FrontDoor) -> None:
+    for number in (1, 2):
+        await load_names(door.store, [f"t{number}"])
+        (group,) = (await door.get(f"{GROUPS}?by=pipeline")).json["groups"]
+        assert group["tests"] == number
+
+
+async def test_only_the_worst_groups_are_listed(door: FrontDoor) -> None:
+    await door.store.ensure_repository(WIDGETS)
+    written = {}
+    for number in range(MOST_GROUPS + 5):
+        run = make_run(job=f"job {number:03}")
+        written[run] = make_executions(run, [(f"t{number}", F if number % 200 == 7 else P)])
+    await door.store.write_results(WIDGETS, written)
+    await door.store.refresh_tests(NOON)
+    found = (await door.get(f"{GROUPS}?by=job")).json["groups"]
+    assert len(found) == MOST_GROUPS
+    assert [group["value"] for group in found[:4]] == ["job 007", "job 207", "job 407", "job 000"]
+
+
+@pytest.mark.parametrize("query", ["", "?by=", "?by=test_name", "?by=job&by=job"])
+async def test_what_to_group_by_is_one_of_a_few(door: FrontDoor, query: str) -> None:
+    assert (await door.get(f"{GROUPS}{query}")).wrong_fields == [("query", "by")]

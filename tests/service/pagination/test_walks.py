@@ -33,7 +33,8 @@ def start(raw_query: str, schema: Schema = SCHEMA) -> Any:
 
 def cursor_at(number: int) -> str:
     _, of_list, _ = start("per_page=2")
-    return of_list.cursor(Position(EVENT_KEYS.pack(EventKey(NOON, number))))
+    text: str = of_list.cursor(Position(EVENT_KEYS.pack(EventKey(NOON, number))))
+    return text
 
 
 CURSOR = cursor_at(7)

@@ -87,6 +87,7 @@ def pages() -> dict[str, list[str]]:
         "repositories": ["/ui/"] * ASKED,
         # It has two ranges, so only its first answers are computed.
         "overview": [f"{home}?days={days}" for days in RANGES],
+        "worst": [f"{home}/worst"],
         "tests, worst first": [f"{home}/tests?job_name={JOB}&cache={n}" for n in range(ASKED)],
         "tests, by name": [f"{home}/tests?test_name=number_{n}" for n in range(ASKED)],
         "one test": of_tests,

@@ -18,6 +18,12 @@ CHART_HEIGHT: Final = 180
 _BAR_SHARE: Final = 0.72
 # Between two parts of a bar, so that they are told apart without colour.
 _GAP: Final = 1.2
+# A proportion bar: its parts are as high as their health is bad, and wide enough to be seen.
+PROPORTION_WIDTH: Final = 1_000
+PROPORTION_HEIGHT: Final = 12
+_HEALTH_HEIGHTS: Final = {"broken": 12, "flaky": 9, "unknown": 5, "healthy": 3}
+_LEAST_WIDTH: Final = 28
+_PROPORTION_GAP: Final = 14
 _STEPS: Final = (1, 2, 5)
 _MOST_LINES: Final = 4
 
@@ -38,6 +44,14 @@ class Spark:
     line: str
     area: str
     end: tuple[float, float]
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Proportion:
+    """A bar of the tests by health: a rectangle for each health that some have, and its label."""
+
+    parts: Mapping[str, Rect]
     label: str
 
 
@@ -70,6 +84,27 @@ def draw_spark(name: str, values: Sequence[float | None]) -> Spark | None:
     first, last = (f"{value:,.6g}" for value in (known[0], known[-1]))
     label = f"{name}, {len(known)} days: {first} at first, {max(known):,.6g} at most, {last} now"
     return Spark(line, f"{line}V{base}H0Z", (right, height(known[-1])), label)
+
+
+def draw_proportion(counts: Mapping[str, int]) -> Proportion:
+    """The bar of these numbers of tests by health, the worst at the left."""
+    label = ", ".join(f"{counts.get(health, 0):,} {health}" for health in _HEALTH_HEIGHTS)
+    shown = {health: counts[health] for health in _HEALTH_HEIGHTS if counts.get(health, 0) > 0}
+    if not shown:
+        return Proportion({}, label)
+    room = PROPORTION_WIDTH - _PROPORTION_GAP * (len(shown) - 1)
+    total = sum(shown.values())
+    widths = {health: max(_LEAST_WIDTH, room * n // total) for health, n in shown.items()}
+    # The widest one gives what the narrow ones need, and takes what rounding leaves.
+    widest = max(widths, key=widths.__getitem__)
+    widths[widest] += room - sum(widths.values())
+    parts: dict[str, Rect] = {}
+    x = 0
+    for health, width in widths.items():
+        height = _HEALTH_HEIGHTS[health]
+        parts[health] = Rect(x, PROPORTION_HEIGHT - height, width, height)
+        x += width + _PROPORTION_GAP
+    return Proportion(parts, label)
 
 
 def draw_bars(series: Mapping[str, Sequence[float | None]]) -> Bars:

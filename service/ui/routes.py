@@ -21,6 +21,7 @@ from service.ui.pages import (
     test,
     tests,
     unknown,
+    worst,
 )
 
 # In a path of the dashboard; what is wrong with them is reported by the API.
@@ -45,6 +46,7 @@ PAGES: Final = (
     PageRoute("GET", UI_PREFIX, signed_in_page(repositories.show)),
     PageRoute("GET", UI_PREFIX + "docs", signed_in_page(docs.show)),
     PageRoute("GET", _REPOSITORY, signed_in_page(overview.show)),
+    PageRoute("GET", _REPOSITORY + "/worst", signed_in_page(worst.show)),
     PageRoute("GET", _REPOSITORY + "/tests", signed_in_page(tests.show)),
     PageRoute("GET", _REPOSITORY + "/tests.csv", signed_in_page(tests.export)),
     PageRoute("GET", _TEST, signed_in_page(test.show)),

@@ -5,7 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.ui.charts import CHART_HEIGHT, CHART_WIDTH, draw_bars, draw_spark
+from service.ui.charts import (
+    CHART_HEIGHT,
+    CHART_WIDTH,
+    PROPORTION_HEIGHT,
+    PROPORTION_WIDTH,
+    draw_bars,
+    draw_proportion,
+    draw_spark,
+)
 
 COUNTS = st.none() | st.integers(0, 1_000_000)
 
@@ -44,3 +52,24 @@ def test_a_line_starts_at_zero_and_ends_at_the_newest_value() -> None:
     assert spark.line.startswith("M0 29.5")
     assert spark.end == (116.0, 16.0)
     assert draw_spark("Flaky", []) is None
+
+
+HEALTH = ("broken", "flaky", "unknown", "healthy")
+
+
+@given(st.dictionaries(st.sampled_from(HEALTH), st.integers(0, 1_000_000)))
+def test_a_proportion_shows_each_health_that_some_have(counts: dict[str, int]) -> None:
+    parts = draw_proportion(counts).parts
+    assert list(parts) == [health for health in HEALTH if counts.get(health)]
+    end = 0.0
+    for part in parts.values():
+        assert part.x >= end
+        assert part.width >= 20
+        assert 0 <= part.y < part.y + part.height == PROPORTION_HEIGHT
+        end = part.x + part.width
+    assert end == (PROPORTION_WIDTH if parts else 0)
+
+
+def test_a_proportion_says_its_numbers() -> None:
+    counts = {"healthy": 1_084, "broken": 9, "flaky": 14}
+    assert draw_proportion(counts).label == "9 broken, 14 flaky, 0 unknown, 1,084 healthy"

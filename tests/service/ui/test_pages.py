@@ -27,6 +27,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 PAGES = (
     "/ui/",
     "/ui/acme/widgets",
+    "/ui/acme/widgets/worst",
     "/ui/acme/widgets/tests",
     "/ui/acme/widgets/tests?test_name=nothing",
     page_of(FLAKY),
@@ -51,6 +52,15 @@ async def test_from_signing_in_to_the_stack_trace_and_a_quarantine(
     await page.get_by_text("Show as a table").click()
     today = page.get_by_role("row", name="1 Sep")
     await expect(today).to_have_text(re.compile(r"1 Sep\s*1\s*1\s*0\s*1\s*"))
+    # 14 days of three tests; the flaky test failed twice there, the broken one four times.
+    jobs = page.get_by_role("region", name="Worst jobs").get_by_role("row")
+    await expect(jobs).to_have_count(3)
+    await expect(jobs.nth(1)).to_have_text(re.compile(r"windows\s*1\s*1\s*14\s*%"))
+    await expect(jobs.nth(1).get_by_role("img")).to_have_accessible_name(
+        "1 broken, 1 flaky, 0 unknown, 1 healthy"
+    )
+    slowest = page.get_by_role("region", name="Slowest tests").get_by_role("listitem")
+    await expect(slowest.first).to_contain_text("250 ms")
     await page.get_by_label("Find a test by name").fill("hinge")
     await page.keyboard.press("Enter")
     await page.get_by_role("link", name=FLAKY).first.click()
@@ -195,6 +205,10 @@ async def test_without_scripts_everything_can_be_read_and_done(
     async with visit(browser, site, java_script_enabled=False) as visitor:
         page = visitor.page
         await visitor.sign_in()
+        await visitor.go("/ui/acme/widgets")
+        await page.get_by_role("link", name="Worst directories and jobs").click()
+        await page.get_by_role("link", name="windows").click()
+        await expect(page.locator("#results tbody").get_by_role("row")).to_have_count(3)
         await visitor.go("/ui/acme/widgets/tests")
         await page.get_by_label("Test name, with * and ?").fill("*hinge*")
         await page.get_by_role("button", name="Apply").click()
@@ -218,6 +232,7 @@ async def test_hostile_text_comes_out_as_text_everywhere(site: FrontDoor, visito
     )
     for path in (
         "/ui/acme/widgets?days=%3Cscript%3E",
+        "/ui/acme/widgets/worst",
         "/ui/acme/widgets/tests",
         "/ui/acme/widgets/quarantines",
         "/ui/acme/widgets/quarantines?branch=%3Cscript%3Ealert(6)%3C/script%3E%22onclick=%22",

@@ -29,14 +29,21 @@ from indexing.store.sqlite.pace import Pace
 from indexing.store.sqlite.repositories import ReadingConnection
 from indexing.store.sqlite.schema import ensure_schema, read_version, require_version
 from indexing.store.sqlite.search.pages import add_functions
-from indexing.store.sqlite.slow_read import ReadInterruptedError, SlowRead, Work
+from indexing.store.sqlite.slow_read import (
+    InterruptibleConnection,
+    ReadInterruptedError,
+    SlowRead,
+    Work,
+)
 
+C = TypeVar("C", bound=sqlite3.Connection)
 T = TypeVar("T")
 R = TypeVar("R")
 
 # The budget of a read on the event loop. It counts steps of SQLite's virtual machine, some 10
 # million a second, so the outcome is the same on a busy machine; a page of 100 events takes some
-# 3,000. The limit in seconds is for expensive steps: a single one may match a name against a glob.
+# 3,000. Each statement counts as 100 more. The limit in seconds is for expensive steps: a single
+# one may match a name against a glob.
 INLINE_STEPS: Final = 20_000
 INLINE_SECONDS: Final = 0.01
 # The budget of a first attempt that is only worth a short try.
@@ -89,7 +96,7 @@ class Connections:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._quick = _connect(path, READER_BUSY_SECONDS, ReadingConnection)
+        self._quick: ReadingConnection = _connect(path, READER_BUSY_SECONDS, ReadingConnection)
         self._quick.execute("PRAGMA query_only = ON")
         self._own_writes = OwnWrites(self._quick, partial(translated_errors, path))
         # Returns a value that changes when another process commits.
@@ -114,7 +121,7 @@ class Connections:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             # The file holds the secret that signs cursors, so only its owner may read it.
             path.touch(mode=0o600)
-            connection = _connect(path, WRITER_BUSY_SECONDS)
+            connection = _connect(path, WRITER_BUSY_SECONDS, sqlite3.Connection)
             try:
                 ensure_schema(connection)
             finally:
@@ -253,16 +260,19 @@ class Connections:
             checks += 1
             return checks > steps // _STEPS_PER_CHECK or time.monotonic() > deadline
 
+        # SQLite counts the steps of each statement by itself, so it checks none of a few steps.
         self._quick.set_progress_handler(spent, _STEPS_PER_CHECK)
         try:
             # One snapshot and one file lock for all queries of the work.
             self._quick.execute("BEGIN")
+            self._quick.is_spent = spent
             return work(self._quick)
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
                 raise ReadInterruptedError from error
             raise
         finally:
+            self._quick.is_spent = None
             self._quick.set_progress_handler(None, 0)
             self._quick.rollback()
 
@@ -270,7 +280,8 @@ class Connections:
         def run() -> T:
             connection: sqlite3.Connection | None = getattr(self._of_thread, "connection", None)
             if connection is None:
-                connection = _connect(self._path, busy_seconds)
+                kind = InterruptibleConnection if pool is self._slow else sqlite3.Connection
+                connection = _connect(self._path, busy_seconds, kind)
                 self._of_thread.connection = connection
                 self._opened.append(connection)
             return work(connection)
@@ -311,9 +322,7 @@ def translated_errors(path: Path) -> Iterator[None]:
         raise StoreUnavailableError(f"the store {path} failed: {error.strerror}") from error
 
 
-def _connect(
-    path: Path, busy_seconds: float, kind: type[sqlite3.Connection] = sqlite3.Connection
-) -> sqlite3.Connection:
+def _connect(path: Path, busy_seconds: float, kind: type[C]) -> C:
     # Each connection is used by one thread at a time; close() may come from another thread.
     connection = sqlite3.connect(
         path, timeout=busy_seconds, isolation_level=None, check_same_thread=False, factory=kind

@@ -8,6 +8,7 @@ from typing import Any
 from indexing.errors import UnknownRepositoryError
 from indexing.models.repositories import Repository
 from indexing.names import RepositoryName
+from indexing.store.sqlite.slow_read import InterruptibleConnection
 
 _COLUMNS = (
     "owner, name, default_branch, flaky_detection, auto_quarantine,"
@@ -28,7 +29,7 @@ def list_repositories(connection: sqlite3.Connection) -> list[Repository]:
     return [_repository_of(row) for row in rows]
 
 
-class ReadingConnection(sqlite3.Connection):
+class ReadingConnection(InterruptibleConnection):
     """A read-only connection, which can cache values that never change."""
 
     def __init__(self, *args: Any, **options: Any) -> None:

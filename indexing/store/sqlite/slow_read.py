@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from indexing.errors import StoreUnavailableError
 
@@ -18,6 +18,23 @@ class ReadInterruptedError(StoreUnavailableError):
 
     def __init__(self) -> None:
         super().__init__("the read took too long and was interrupted")
+
+
+class InterruptibleConnection(sqlite3.Connection):
+    """A connection whose reads can be interrupted between two statements too.
+
+    SQLite interrupts what runs at that moment, so it never stops a read of many short statements.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        # Whether to interrupt the read in progress.
+        self.is_spent: Callable[[], bool] | None = None
+
+    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        if self.is_spent is not None and self.is_spent():
+            raise ReadInterruptedError
+        return super().execute(sql, parameters)
 
 
 class SlowRead(Generic[T]):
@@ -44,6 +61,8 @@ class SlowRead(Generic[T]):
             if self._interrupted:
                 raise ReadInterruptedError
             self._connection = connection
+        if isinstance(connection, InterruptibleConnection):
+            connection.is_spent = self._is_interrupted
         try:
             return self._work(connection)
         except sqlite3.OperationalError as error:
@@ -51,8 +70,13 @@ class SlowRead(Generic[T]):
                 raise ReadInterruptedError from error
             raise
         finally:
+            if isinstance(connection, InterruptibleConnection):
+                connection.is_spent = None
             with self._lock:
                 self._connection = None
+
+    def _is_interrupted(self) -> bool:
+        return self._interrupted
 
     @property
     def is_interrupted(self) -> bool:

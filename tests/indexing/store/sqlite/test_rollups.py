@@ -144,7 +144,7 @@ async def test_a_load_reads_no_history(tmp_path: Path) -> None:
     await store.ensure_repository(WIDGETS)
     await store.close()
     steps = []
-    with closing(_connect(tmp_path / "mergewatch.db", 10)) as connection:
+    with closing(_connect(tmp_path / "mergewatch.db", 10, sqlite3.Connection)) as connection:
         for number in range(600):
             run = make_run(str(number), commit=f"c{number}")
             at = after(minutes=number - 600)

@@ -26,7 +26,12 @@ from indexing.models.tests import TestQuery, TestSort
 from indexing.names import RepositoryName
 from indexing.store import open_store
 from indexing.store.interface import Store
-from indexing.store.sqlite.connections import SLOW_READERS, SLOW_READS_AT_ONCE, Connections
+from indexing.store.sqlite.connections import (
+    INLINE_STEPS,
+    SLOW_READERS,
+    SLOW_READS_AT_ONCE,
+    Connections,
+)
 from indexing.store.sqlite.search.pages import search_candidates, search_in_order
 from indexing.store.sqlite.search.plan import upper_bound
 from indexing.store.sqlite.slow_read import ReadInterruptedError
@@ -159,6 +164,26 @@ async def test_a_read_that_takes_too_long_is_interrupted(
     connections = Connections.open(tmp_path / "mergewatch.db")
     with pytest.raises(StoreUnavailableError, match="too long"):
         await connections.read(lambda c: c.execute(ENDLESS).fetchone())
+    await connections.close()
+
+
+async def test_a_read_of_many_short_statements_is_interrupted_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("indexing.store.sqlite.connections.SLOW_READ_SECONDS", 0.05)
+    connections = Connections.open(tmp_path / "mergewatch.db")
+    loop_thread = threading.get_ident()
+    on_the_loop = 0
+
+    def read(connection: sqlite3.Connection) -> None:
+        nonlocal on_the_loop
+        for _ in range(2_000_000):
+            on_the_loop += threading.get_ident() == loop_thread
+            connection.execute("SELECT 1").fetchone()
+
+    with pytest.raises(StoreUnavailableError, match="too long"):
+        await connections.read(read)
+    assert on_the_loop <= INLINE_STEPS / 100
     await connections.close()
 
 

@@ -142,6 +142,8 @@ async def _undo_changes(reader: Reader, query: DayQuery, now: datetime) -> list[
     known_from = await reader.find_final_day()
     page = await reader.list_quarantines(QuarantineQuery(query.repository, now), Anchor(), None)
     tests = {row.key.id: row.test_name for row in page.rows}
+    # Several quarantines may be of one test.
+    quarantines = Counter(tests.values())
     figures: dict[int, Figure] = {}
     day = query.last_day
     anchor: Anchor[QuarantineChangeKey] = Anchor()
@@ -153,17 +155,22 @@ async def _undo_changes(reader: Reader, query: DayQuery, now: datetime) -> list[
         for change in changes.rows:
             # The state here is that after the change.
             while day >= query.first_day and day_of(change.key.at) <= day:
-                figures[day] = len(set(tests.values()))
+                figures[day] = len(quarantines)
                 day -= 1
-            if change.action is ChangeAction.ADDED:
-                tests.pop(change.quarantine_id, None)
-            elif change.action is not ChangeAction.UPDATED:
+            if change.action is ChangeAction.UPDATED:
+                continue
+            left = tests.pop(change.quarantine_id, None)
+            if left is not None:
+                quarantines[left] -= 1
+                if not quarantines[left]:
+                    del quarantines[left]
+            if change.action is not ChangeAction.ADDED:
                 tests[change.quarantine_id] = change.test_name
+                quarantines[change.test_name] += 1
         more = changes.has_next
         if changes.rows:
             anchor = Anchor(changes.rows[-1].key)
-    for left in range(query.first_day, day + 1):
-        figures[left] = len(set(tests.values()))
+    figures.update(dict.fromkeys(range(query.first_day, day + 1), len(quarantines)))
     return [
         figures[each] if each >= known_from else None
         for each in range(query.first_day, query.last_day + 1)

@@ -8,15 +8,14 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Final
 
 from indexing.health.dense import measure
 from indexing.health.sequences import (
     KEPT_VERDICTS,
     DayOfSequence,
-    RecentVerdict,
     SequenceState,
+    WindowVerdict,
     find_alone,
 )
 from indexing.health.status import count_changes, is_broken
@@ -98,10 +97,10 @@ class History:
         alone.discard(newest)
         if newest in self._alone and newest // self._size < day:
             owner = newest // self._size - day
-            days[owner] = replace(days[owner], stood_alone=days[owner].stood_alone - 1)
+            days[owner] = days[owner]._replace(stood_alone=days[owner].stood_alone - 1)
         days.append(self._count(day, letters, alone))
         recent = [
-            RecentVerdict(
+            WindowVerdict(
                 _OUTCOMES[self._letters[known]],
                 known // self._size,
                 known in self._alone and known != newest,

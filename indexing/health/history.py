@@ -134,7 +134,7 @@ def build_history(
     does the health on days whose window reaches back to them, except on the newest day.
     """
     kept = _until(before, final_until)
-    rows = {job: [day for day in of_job if day.day > final_until] for job, of_job in days.items()}
+    rows = {job: _after(of_job, final_until) for job, of_job in days.items()}
     settled_until = final_until + WINDOW.days - 1
 
     def settle(entries: tuple[Change, ...], day: int, newest: int, health: str) -> str:
@@ -150,17 +150,21 @@ def build_history(
             )
             for row in of_job
         ]
+        if of_job and of_job[0].day <= settled_until
+        else of_job
         for job, of_job in rows.items()
     }
     newest = max((of_job[-1].day for of_job in rows.values() if of_job), default=None)
-    judged = [
+    judged = (
         change._replace(health=settle(before.test, change.day, newest or 0, change.health))
+        if change.day <= settled_until
+        else change
         for change in _judge(rows, final_until + 1)
-    ]
+    )
     return _trimmed(
         History(
             {
-                job: _extended(kept.sequences.get(job, ()), map(_change_of, sequences.get(job, ())))
+                job: _extended(kept.sequences.get(job, ()), _changes_of(sequences.get(job, ())))
                 for job in {*kept.sequences, *sequences}
             },
             _extended(kept.test, judged),
@@ -194,9 +198,9 @@ def merge_history(
     sequences = dict(before.sequences)
     for job, oldest in merged.items():
         since = max(oldest, final_until + 1)
-        changes = [_change_of(row) for row in days[job] if row.day >= since]
+        changed_rows = [row for row in days[job] if row.day >= since]
         kept = [change for change in before.sequences.get(job, ()) if change.day < since]
-        sequences[job] = _extended(kept, changes)
+        sequences[job] = _extended(kept, _changes_of(changed_rows))
     test = [change for change in before.test if change.day < first]
     changed = {
         job: [row for row in of_job if row.day > final_until]
@@ -211,6 +215,10 @@ def merge_history(
     )
 
 
+def _after(days: Sequence[DailyRollup], day: int) -> Sequence[DailyRollup]:
+    return days if days and days[0].day > day else [each for each in days if each.day > day]
+
+
 def _rows_of(job: Job | None, changes: Sequence[Change]) -> Iterator[Row]:
     previous = None
     for change in changes:
@@ -218,16 +226,23 @@ def _rows_of(job: Job | None, changes: Sequence[Change]) -> Iterator[Row]:
         previous = change.health
 
 
-def _change_of(row: DailyRollup) -> Change:
-    return Change(row.day, row.last_at, row.health)
+def _changes_of(rows: Iterable[DailyRollup]) -> Iterator[Change]:
+    """Yield the first day, and those on which the health differs from the day before it."""
+    health = None
+    for row in rows:
+        if row.health != health:
+            health = row.health
+            yield Change(row.day, row.last_at, health)
 
 
 def _extended(kept: Sequence[Change], judged: Iterable[Change]) -> tuple[Change, ...]:
     """Add what the health was at the end of later days, where it changed."""
     changes = list(kept)
+    health = changes[-1].health if changes else None
     for each in judged:
-        if not changes or changes[-1].health != each.health:
+        if each.health != health:
             changes.append(each)
+            health = each.health
     return tuple(changes)
 
 
@@ -239,24 +254,36 @@ def _judge(days: Mapping[Job, Sequence[DailyRollup]], first: int) -> Iterator[Ch
             if row.day < first:
                 break
             ran[row.day] = max(ran.get(row.day, row.last_at), row.last_at)
+    begun = [_Begun(of_job) for of_job in days.values()]
     for day in sorted(ran):
-        live = {_health_if_live(of_job, day, ran[day]) for of_job in days.values()}
+        live = {of_job.health_if_live(day, ran[day]) for of_job in begun}
         worst = next((health for health in _WORST_FIRST if health in live), None)
         yield Change(day, ran[day], worst or HealthStatus.UNKNOWN.value)
 
 
-def _health_if_live(days: Sequence[DailyRollup], day: int, newest_at: int) -> str | None:
-    """Return the health of a sequence on a day, None if it is not live.
+class _Begun:
+    """The days of a sequence up to one that only moves on."""
 
-    `newest_at` is when the newest execution of the test finished.
-    """
-    end = bisect_right(days, day, key=lambda row: row.day)
-    for row in reversed(days[:end]):
-        if row.last_at < newest_at - _LIVE_FOR:
-            return None
-        if row.passed_evidence or row.failed_evidence:
-            return days[end - 1].health
-    return None
+    def __init__(self, days: Sequence[DailyRollup]) -> None:
+        self._days = days
+        self._end = 0
+
+    def health_if_live(self, day: int, newest_at: int) -> str | None:
+        """Return the health of the sequence on a day, None if it is not live.
+
+        `newest_at` is when the newest execution of the test finished.
+        """
+        days, end = self._days, self._end
+        while end < len(days) and days[end].day <= day:
+            end += 1
+        self._end = end
+        for place in range(end - 1, -1, -1):
+            row = days[place]
+            if row.last_at < newest_at - _LIVE_FOR:
+                return None
+            if row.passed_evidence or row.failed_evidence:
+                return days[end - 1].health
+        return None
 
 
 def _health_at(changes: Sequence[Change], day: int) -> str | None:

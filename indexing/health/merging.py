@@ -18,8 +18,6 @@ from indexing.health.open_days import OpenDay
 from indexing.health.rollups import (
     ATTENTION,
     FAILED,
-    PASSED,
-    RETRIED,
     DailyRollup,
     KeptVerdict,
     Part,
@@ -29,23 +27,29 @@ from indexing.health.rollups import (
     day_of_sequence,
     with_spread,
 )
-from indexing.health.sequences import (
-    KEPT_VERDICTS,
-    DayOfSequence,
-    RecentVerdict,
-    SequenceState,
-)
+from indexing.health.sequences import KEPT_VERDICTS, DayOfSequence, SequenceState
+from indexing.health.spreading import drop_before, spread_over
 from indexing.health.status import judge_sequence
-from indexing.health.thresholds import LIVE_FOR, WINDOW
-from indexing.health.verdicts import Outcome
-from indexing.health.window import day_number
+from indexing.health.thresholds import (
+    ALONE_DAYS,
+    FLAKY_CHANGES,
+    LIVE_FOR,
+    NEAR_DAYS,
+    WINDOW,
+)
+from indexing.health.window import DAY_MICROSECONDS, day_number
 from indexing.models.executions import Conclusion
-from indexing.models.tests import METADATA_FIELDS, HealthStatus
-from indexing.timestamps import to_microseconds
+from indexing.models.tests import METADATA_FIELDS, HealthStatus, TestMetadata
 
 _LIVE_FOR: Final = int(LIVE_FOR.total_seconds()) * 1_000_000
+# So many failures make no sequence flaky, nor do so many results that stood alone.
+_TOLERATED: Final = min(FLAKY_CHANGES, NEAR_DAYS, ALONE_DAYS) - 1
 # Whether a verdict stood alone depends on the one before it, and that on the one before that.
 _KEPT_BEFORE: Final = 2
+_WINDOW_DAYS: Final = WINDOW.days
+_FAILED: Final = Conclusion.FAILED
+_HEALTHY: Final = HealthStatus.HEALTHY.value
+_UNKNOWN: Final = HealthStatus.UNKNOWN.value
 _Key = tuple[int, str]
 _metadata_of: Final = attrgetter(*METADATA_FIELDS)
 
@@ -95,7 +99,7 @@ class _Merge:
         self._open: dict[int, OpenDay] = {}
         # The verdicts of days, counted when they were last needed; a day that changes is dropped.
         self._counted: dict[int, DayOfSequence] = {}
-        # Days on which a verdict began that failed or was flaky, and maybe some others.
+        # Days with a verdict that failed, was flaky or stood alone, and maybe some others.
         self._bad: set[int] = set()
         self._verdicts: dict[str, KeptVerdict] = {}
         # The places of all known verdicts in the sequence, and of those that are not flaky.
@@ -104,6 +108,8 @@ class _Merge:
         self._unsettled: set[_Key] = set()
         self._spread: dict[str, SpreadVerdict] = {}
         self._metadata: list[Stated] = [None] * len(METADATA_FIELDS)
+        # When new executions stated these values last.
+        self._stated: dict[TestMetadata, int] = {}
         self._has_older = False
         self._oldest_kept: _Key | None = None
         # Whether all verdicts that are not flaky are known, however many others are not.
@@ -120,10 +126,12 @@ class _Merge:
         self._evidence_at = rollup.evidence_at
         self._last_failure_at = rollup.last_failure_at
         self._days = {day.day: day for day in rollup.days}
-        self._bad = {d.day for d in rollup.days if d.failed_verdicts or d.flaky_verdicts}
+        self._bad = {
+            d.day for d in rollup.days if d.failed_verdicts or d.flaky_verdicts or d.stood_alone
+        }
         self._verdicts = {verdict.commit: verdict for verdict in rollup.verdicts}
         self._order = [verdict.key for verdict in rollup.verdicts]
-        self._clean = [v.key for v in rollup.verdicts if v.outcome is not Outcome.FLAKY]
+        self._clean = [v.key for v in rollup.verdicts if v.results <= FAILED]
         self._spread = {verdict.commit: verdict for verdict in rollup.spread}
         self._metadata = list(rollup.metadata)
         self._has_older = rollup.has_older
@@ -137,10 +145,9 @@ class _Merge:
         Raises:
             InexactMergeError: one is older than the newest day, or of a verdict that is not kept.
         """
-        days: dict[int, list[tuple[int, Observation]]] = {}
+        days: dict[int, list[Observation]] = {}
         for seen in observations:
-            at = to_microseconds(seen.finished_at)
-            days.setdefault(day_number(at), []).append((at, seen))
+            days.setdefault(seen.at // DAY_MICROSECONDS, []).append(seen)
         for day in sorted(days):
             if self._newest is not None and day < day_number(self._newest[0]):
                 raise InexactMergeError
@@ -152,7 +159,7 @@ class _Merge:
             return None
         self._days |= {day: rolled.close() for day, rolled in self._open.items()}
         newest_at, _, last_conclusion = self._newest
-        start = day_number(newest_at) - WINDOW.days + 1
+        start = day_number(newest_at) - _WINDOW_DAYS + 1
         kept = self._order[-KEPT_VERDICTS:]
         if kept:
             before = self._clean[: bisect_left(self._clean, kept[0])][-_KEPT_BEFORE:]
@@ -167,7 +174,7 @@ class _Merge:
             verdicts=tuple(self._verdicts[commit] for _, commit in kept),
             has_older=self._has_older or len(kept) < len(self._order),
             spread=tuple(self._spread[commit] for commit in sorted(self._spread)),
-            metadata=tuple(self._metadata),
+            metadata=self._newest_metadata(),
             last_failure_at=self._last_failure_at,
         )
 
@@ -175,37 +182,55 @@ class _Merge:
         """Return the days that have changed, oldest first; call `finish` before."""
         return [self._days[day] for day in sorted(self._open)]
 
-    def _add_day(self, day: int, executions: Sequence[tuple[int, Observation]]) -> None:
-        self._drop_spread_before(day - WINDOW.days + 1)
+    def _add_day(self, day: int, executions: Sequence[Observation]) -> None:
+        if self._spread:
+            self._spread = drop_before(self._spread, day - _WINDOW_DAYS + 1)
         rolled = self._open_day(day, self._days.get(day) or DailyRollup(day))
         results: dict[str, tuple[int, int, int]] = {}
-        for at, seen in executions:
-            rolled.count_execution(at, seen)
+        for seen in executions:
+            at = seen.at
             self._note(at, seen)
-            if seen.infrastructure_failure or seen.conclusion is Conclusion.SKIPPED:
+            bit = rolled.count_execution(seen)
+            if not bit:
                 continue
-            bit = _bit_of(seen)
-            first, last, bits = results.get(seen.commit, (at, at, 0))
-            results[seen.commit] = (min(first, at), max(last, at), bits | bit)
-            self._evidence_at = at if self._evidence_at is None else max(self._evidence_at, at)
+            known = results.get(seen.commit)
+            if known is None:
+                results[seen.commit] = (at, at, bit)
+            else:
+                first, last, bits = known
+                results[seen.commit] = (min(first, at), max(last, at), bits | bit)
         for commit, (first, last, bits) in results.items():
             self._merge_verdict(day, commit, first, last, bits)
-        self._settle()
-        rolled.health = self._judge(day).value
+            if self._evidence_at is None or last > self._evidence_at:
+                self._evidence_at = last
+        if self._unsettled:
+            self._settle()
+        rolled.health = self._judge(day)
 
     def _note(self, at: int, seen: Observation) -> None:
         """Keep what the newest execution tells."""
-        candidate = (at, ATTENTION[seen.conclusion], seen.conclusion)
-        if self._newest is None or candidate[:2] > self._newest[:2]:
-            self._newest = candidate
-        if seen.conclusion is Conclusion.FAILED:
+        newest = self._newest
+        if newest is None or at >= newest[0]:
+            attention = ATTENTION[seen.conclusion]
+            if newest is None or (at, attention) > newest[:2]:
+                self._newest = (at, attention, seen.conclusion)
+        if seen.conclusion is _FAILED:
             last = self._last_failure_at
             self._last_failure_at = at if last is None else max(last, at)
-        for index, value in enumerate(_metadata_of(seen.metadata)):
-            if value is not None:
-                stated = self._metadata[index]
-                if stated is None or (at, value) > stated:
-                    self._metadata[index] = (at, value)
+        stated = self._stated.get(seen.metadata)
+        if stated is None or at > stated:
+            self._stated[seen.metadata] = at
+
+    def _newest_metadata(self) -> tuple[Stated, ...]:
+        """Return the newest value of each field; of two at the same moment, the greater one."""
+        newest = self._metadata
+        for metadata, at in self._stated.items():
+            for index, value in enumerate(_metadata_of(metadata)):
+                if value is not None:
+                    before = newest[index]
+                    if before is None or (at, value) > before:
+                        newest[index] = (at, value)
+        return tuple(newest)
 
     def _open_day(self, day: int, rolled: DailyRollup | None) -> OpenDay:
         """Return a day to change it.
@@ -221,12 +246,13 @@ class _Merge:
             opened = self._open[day] = OpenDay(rolled)
         return opened
 
-    def _count_verdict(self, verdict: KeptVerdict, outcome: Outcome, by: int) -> None:
-        day = day_number(verdict.first_at)
+    def _count_verdict(self, verdict: KeptVerdict, by: int) -> None:
+        day = verdict.first_at // DAY_MICROSECONDS
         opened = self._open_day(day, self._days.get(day))
-        opened.count_verdict(outcome, by)
-        opened.stood_alone += by * verdict.stood_alone
-        if outcome is not Outcome.PASSED:
+        opened.count_verdict(verdict.results, by)
+        if verdict.stood_alone:
+            opened.stood_alone += by
+        if verdict.results >= FAILED:
             self._bad.add(day)
 
     def _merge_verdict(self, day: int, commit: str, first: int, last: int, bits: int) -> None:
@@ -238,7 +264,9 @@ class _Merge:
                 raise InexactMergeError
             self._insert(KeptVerdict(first, last, commit, bits, stood_alone=False))
             return
-        self._spread_over(day, before, first, bits)
+        spread = spread_over(self._spread.get(commit), before, Part(day, first, bits))
+        if spread is not None:
+            self._spread[commit] = spread
         after = before._replace(
             first_at=min(before.first_at, first),
             last_at=max(before.last_at, last),
@@ -258,24 +286,35 @@ class _Merge:
 
     def _insert(self, verdict: KeptVerdict) -> None:
         key = verdict.key
-        insort(self._order, key)
-        outcome = verdict.outcome
-        is_flaky = outcome is Outcome.FLAKY
+        if not self._order or self._order[-1] < key:
+            self._order.append(key)
+        else:
+            insort(self._order, key)
+        is_flaky = verdict.results > FAILED
         if verdict.stood_alone is not is_flaky:
             verdict = verdict._replace(stood_alone=is_flaky)
         self._verdicts[verdict.commit] = verdict
-        self._count_verdict(verdict, outcome, 1)
-        if not is_flaky:
-            place = bisect_left(self._clean, key)
-            self._unsettle_around(place)
-            self._clean.insert(place, key)
-            self._unsettled.add(key)
+        self._count_verdict(verdict, 1)
+        if is_flaky:
+            return
+        clean = self._clean
+        if clean and clean[-1] < key:
+            newest = clean[-1]
+            clean.append(key)
+            # Neither of two that agree stands alone: one is the newest, the other agrees with it.
+            if self._verdicts[newest[1]].results != verdict.results:
+                self._unsettled.update((newest, key))
+            return
+        place = bisect_left(clean, key)
+        self._unsettle_around(place)
+        clean.insert(place, key)
+        self._unsettled.add(key)
 
     def _remove(self, verdict: KeptVerdict) -> None:
         del self._order[bisect_left(self._order, verdict.key)]
         del self._verdicts[verdict.commit]
-        self._count_verdict(verdict, verdict.outcome, -1)
-        if verdict.outcome is not Outcome.FLAKY:
+        self._count_verdict(verdict, -1)
+        if verdict.results <= FAILED:
             place = bisect_left(self._clean, verdict.key)
             del self._clean[place]
             self._unsettle_around(place)
@@ -296,63 +335,50 @@ class _Merge:
             verdict = self._verdicts[key[1]]
             alone = False
             if 0 < place < len(clean) - 1:
-                earlier = self._verdicts[clean[place - 1][1]].outcome
-                later = self._verdicts[clean[place + 1][1]].outcome
-                alone = earlier is later and earlier is not verdict.outcome
+                earlier = self._verdicts[clean[place - 1][1]].results
+                later = self._verdicts[clean[place + 1][1]].results
+                alone = earlier == later and earlier != verdict.results
             if alone is not verdict.stood_alone:
                 self._verdicts[key[1]] = verdict._replace(stood_alone=alone)
                 day = day_number(verdict.first_at)
                 opened = self._open_day(day, self._days.get(day))
                 opened.stood_alone += 1 if alone else -1
+                self._bad.add(day)
         self._unsettled.clear()
 
-    def _spread_over(self, day: int, before: KeptVerdict, first: int, bits: int) -> None:
-        """Keep the parts of a verdict that has executions on more than one day."""
-        began, ended = day_number(before.first_at), day_number(before.last_at)
-        spread = self._spread.get(before.commit)
-        if spread is None:
-            if began == day:
-                return
-            # If it was spread already, its other parts lie before the window by now.
-            whole = began == ended and began > day - WINDOW.days
-            parts = (Part(began, before.first_at, before.results),) if whole else ()
-            spread = SpreadVerdict(before.commit, began, parts)
-        here = Part(day, first, bits)
-        earlier = spread.parts
-        if earlier and earlier[-1].day == day:
-            last = earlier[-1]
-            here = Part(day, min(last.first_at, first), last.results | bits)
-            earlier = earlier[:-1]
-        self._spread[before.commit] = spread._replace(parts=(*earlier, here))
-
-    def _drop_spread_before(self, start: int) -> None:
-        if not self._spread:
-            return
-        kept: dict[str, SpreadVerdict] = {}
-        for commit, spread in self._spread.items():
-            parts = tuple(part for part in spread.parts if part.day >= start)
-            if parts:
-                kept[commit] = spread._replace(parts=parts)
-        self._spread = kept
-
-    def _judge(self, day: int) -> HealthStatus:
+    def _judge(self, day: int) -> str:
         """Return the health of the sequence at the end of its newest day."""
         newest, evidence = self._newest, self._evidence_at
         if newest is None or evidence is None or newest[0] - evidence > _LIVE_FOR:
-            return HealthStatus.UNKNOWN
-        start = day - WINDOW.days + 1
-        if max(self._bad, default=start - 1) < start and not self._spread:
-            # Passes alone are neither broken nor flaky, however many there are.
-            return HealthStatus.HEALTHY
+            return _UNKNOWN
+        start = day - _WINDOW_DAYS + 1
+        self._bad = {bad for bad in self._bad if bad >= start}
+        if not self._spread and self._is_surely_healthy():
+            return _HEALTHY
         state = self._sequence_since(start)
         if state is None:
-            return HealthStatus.UNKNOWN
-        return judge_sequence(state, flaky_detection=True)
+            return _UNKNOWN
+        return judge_sequence(state, flaky_detection=True).value
+
+    def _is_surely_healthy(self) -> bool:
+        """Return whether so few verdicts are bad that no rule applies; most days are like that."""
+        failed = alone = 0
+        for day in self._bad:
+            rolled = self._open.get(day) or self._days[day]
+            if rolled.flaky_verdicts:
+                return False
+            failed += rolled.failed_verdicts
+            alone += rolled.stood_alone
+        if failed == alone == 0:
+            return True
+        # A sequence whose newest verdict passed is not broken.
+        newest = self._verdicts[self._order[-1][1]]
+        return newest.results != FAILED and max(failed, alone) <= _TOLERATED
 
     def _sequence_since(self, start: int) -> SequenceState | None:
         """Do the same as `Rollup.sequence_since`, for days that are still open."""
         days: list[DayOfSequence] = []
-        for day in range(start, start + WINDOW.days):
+        for day in range(start, start + _WINDOW_DAYS):
             counted = self._counted.get(day)
             if counted is None:
                 rolled = self._open.get(day) or self._days.get(day)
@@ -361,17 +387,9 @@ class _Merge:
                 counted = self._counted[day] = day_of_sequence(rolled)
             if counted.verdicts:
                 days.append(counted)
-        keys = [key for key in self._order[-KEPT_VERDICTS:] if day_number(key[0]) >= start]
-        newest: list[RecentVerdict] = []
-        for first_at, commit in keys:
-            kept = self._verdicts[commit]
-            newest.append(RecentVerdict(kept.outcome, day_number(first_at), kept.stood_alone))
+        since = start * DAY_MICROSECONDS
+        keys = [key for key in self._order[-KEPT_VERDICTS:] if key[0] >= since]
+        newest = [self._verdicts[commit] for _, commit in keys]
         if any(spread.first_day < start for spread in self._spread.values()):
             return with_spread(days, newest, keys, tuple(self._spread.values()), start)
         return SequenceState(days, newest) if newest else None
-
-
-def _bit_of(seen: Observation) -> int:
-    if seen.conclusion is Conclusion.FAILED:
-        return FAILED
-    return RETRIED if seen.needed_retries else PASSED

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from typing import NamedTuple
 
 from indexing.models.executions import Conclusion, PullRequest
 from indexing.models.tests import TestHealth, TestMetadata, TestMetrics
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(NamedTuple):
     """One execution of one test on the default branch.
 
-    `infrastructure_failure` marks an execution of a run that failed as a whole. `metadata` is the
-    test's metadata in this one execution, `duration` its seconds if known.
+    It finished at `at`, in microseconds since 1970. `infrastructure_failure` marks an execution of
+    a run that failed as a whole. `metadata` is the test's metadata in this one execution,
+    `duration` its seconds if known.
     """
 
     pipeline_name: str
     job_name: str
     commit: str
     conclusion: Conclusion
-    finished_at: datetime
+    at: int
     needed_retries: bool
     infrastructure_failure: bool
     pull: PullRequest | None

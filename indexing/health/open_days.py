@@ -6,12 +6,13 @@ from operator import attrgetter
 from typing import Final
 
 from indexing.health.observations import Observation
-from indexing.health.rollups import DailyRollup
-from indexing.health.verdicts import Outcome
+from indexing.health.rollups import FAILED, PASSED, RETRIED, DailyRollup
 from indexing.models.executions import Conclusion
 from indexing.models.trends import duration_of
 
 _values: Final = attrgetter(*DailyRollup._fields)
+_SKIPPED: Final = Conclusion.SKIPPED
+_FAILED: Final = Conclusion.FAILED
 
 
 class OpenDay:
@@ -41,37 +42,47 @@ class OpenDay:
         ) = rollup
 
     def close(self) -> DailyRollup:
-        return DailyRollup(*_values(self))
+        return DailyRollup._make(_values(self))
 
-    def count_execution(self, at: int, seen: Observation) -> None:
-        """Count an execution that finished at this moment, in microseconds."""
-        if not self.passed + self.failed + self.skipped or at > self.last_at:
+    def count_execution(self, seen: Observation) -> int:
+        """Count an execution of this day; return the bit that it adds to its verdict, 0 for none.
+
+        Skips and infrastructure failures add none.
+        """
+        at = seen.at
+        if at > self.last_at or not self.passed + self.failed + self.skipped:
             self.last_at = at
         duration = duration_of(seen.duration)
         if duration is not None:
             self.durations += 1
             self.total_duration += duration
             self.longest_duration = max(self.longest_duration, duration)
-        if seen.conclusion is Conclusion.SKIPPED:
+        if seen.conclusion is _SKIPPED:
             self.skipped += 1
-            return
-        evidence = not seen.infrastructure_failure
-        if seen.conclusion is Conclusion.FAILED:
+            return 0
+        if seen.conclusion is _FAILED:
             self.failed += 1
-            self.failed_evidence += evidence
+            bit = FAILED
         else:
             self.passed += 1
-            self.passed_evidence += evidence
-        if evidence and (seen.conclusion is Conclusion.FAILED or seen.needed_retries):
+            bit = RETRIED if seen.needed_retries else PASSED
+        if seen.infrastructure_failure:
+            return 0
+        if bit == FAILED:
+            self.failed_evidence += 1
+        else:
+            self.passed_evidence += 1
+        if bit != PASSED:
             first, last = self.first_evidence, self.last_evidence
             self.first_evidence = at if first is None or at < first else first
             self.last_evidence = at if last is None or at > last else last
+        return bit
 
-    def count_verdict(self, outcome: Outcome, by: int) -> None:
-        """Count a verdict that began on this day, or one less if `by` is -1."""
-        if outcome is Outcome.PASSED:
+    def count_verdict(self, results: int, by: int) -> None:
+        """Count a verdict with these results that began on this day; one less if `by` is -1."""
+        if results == PASSED:
             self.passed_verdicts += by
-        elif outcome is Outcome.FAILED:
+        elif results == FAILED:
             self.failed_verdicts += by
         else:
             self.flaky_verdicts += by

@@ -6,7 +6,7 @@ load does not read the history again. Times are microseconds and days are number
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
@@ -15,9 +15,10 @@ from indexing.health.sequences import (
     DayOfSequence,
     RecentVerdict,
     SequenceState,
+    WindowVerdict,
 )
 from indexing.health.verdicts import Outcome
-from indexing.health.window import day_number
+from indexing.health.window import DAY_MICROSECONDS
 from indexing.models.executions import Conclusion
 from indexing.models.tests import METADATA_FIELDS, HealthStatus
 
@@ -30,6 +31,7 @@ RETRIED: Final = 4
 # may share its start. The one that needs attention counts as the newer one.
 ATTENTION: Final = {Conclusion.SKIPPED: 0, Conclusion.PASSED: 1, Conclusion.FAILED: 2}
 
+_FLAKY: Final = Outcome.FLAKY
 _OUTCOMES: Final = {PASSED: Outcome.PASSED, FAILED: Outcome.FAILED}
 
 
@@ -92,7 +94,12 @@ class KeptVerdict(NamedTuple):
 
     @property
     def outcome(self) -> Outcome:
-        return outcome_of(self.results)
+        return _OUTCOMES.get(self.results, _FLAKY)
+
+    @property
+    def day(self) -> int:
+        """The UTC day of its first execution."""
+        return self.first_at // DAY_MICROSECONDS
 
     @property
     def key(self) -> tuple[int, str]:
@@ -156,16 +163,10 @@ class Rollup:
             if day.day >= start
             and (day.passed_verdicts or day.failed_verdicts or day.flaky_verdicts)
         ]
-        newest = [
-            RecentVerdict(verdict.outcome, day, verdict.stood_alone)
-            for verdict in self.verdicts[-KEPT_VERDICTS:]
-            if (day := day_number(verdict.first_at)) >= start
-        ]
+        since = start * DAY_MICROSECONDS
+        newest = [v for v in self.verdicts[-KEPT_VERDICTS:] if v.first_at >= since]
         if any(spread.first_day < start for spread in self.spread):
-            keys = [
-                v.key for v in self.verdicts[-KEPT_VERDICTS:] if day_number(v.first_at) >= start
-            ]
-            return with_spread(days, newest, keys, self.spread, start)
+            return with_spread(days, newest, [v.key for v in newest], self.spread, start)
         return SequenceState(days, newest) if newest else None
 
 
@@ -175,18 +176,17 @@ def find_newest(rollups: Iterable[Rollup]) -> Rollup:
 
 
 def outcome_of(results: int) -> Outcome:
-    return _OUTCOMES.get(results, Outcome.FLAKY)
+    return _OUTCOMES.get(results, _FLAKY)
 
 
 def day_of_sequence(day: Verdicts) -> DayOfSequence:
-    return DayOfSequence(
-        day.day, day.passed_verdicts, day.failed_verdicts, day.flaky_verdicts, day.stood_alone
-    )
+    passed, failed, flaky = day.passed_verdicts, day.failed_verdicts, day.flaky_verdicts
+    return DayOfSequence(day.day, passed, failed, flaky, day.stood_alone)
 
 
 def with_spread(
     days: list[DayOfSequence],
-    newest: list[RecentVerdict],
+    newest: Sequence[RecentVerdict],
     keys: list[tuple[int, str]],
     spread: tuple[SpreadVerdict, ...],
     start: int,
@@ -196,7 +196,7 @@ def with_spread(
     `keys` has the place of each of the newest verdicts in the sequence.
     """
     by_day = {day.day: day for day in days}
-    placed = list(zip(keys, newest, strict=True))
+    placed: list[tuple[tuple[int, str], RecentVerdict]] = list(zip(keys, newest, strict=True))
     for first_at, commit, day, results in cut_spread(spread, start):
         outcome = outcome_of(results)
         flaky = outcome is Outcome.FLAKY
@@ -208,7 +208,7 @@ def with_spread(
             before.flaky + flaky,
             before.stood_alone + flaky,
         )
-        placed.append(((first_at, commit), RecentVerdict(outcome, day, flaky)))
+        placed.append(((first_at, commit), WindowVerdict(outcome, day, flaky)))
     placed.sort(key=lambda each: each[0])
     recent = [verdict for _, verdict in placed[-KEPT_VERDICTS:]]
     return SequenceState([by_day[day] for day in sorted(by_day)], recent) if recent else None

@@ -29,8 +29,11 @@ from indexing.models.tests import (
     TestMetadata,
     TestMetrics,
 )
+from indexing.timestamps import from_microseconds, microseconds_or_none, moment_or_none
 
 _LIVE_FOR: Final = int(LIVE_FOR.total_seconds()) * 1_000_000
+_PASSED: Final = Conclusion.PASSED
+_FAILED: Final = Conclusion.FAILED
 
 # A pipeline and a job.
 Job = tuple[str, str]
@@ -147,25 +150,23 @@ def _find_bounds(
 ) -> tuple[_Failure | None, datetime | None, datetime | None]:
     """Return the first failure, and the times of the last failure and the last success."""
     failures: list[_Failure] = []
-    failed_at: list[datetime] = []
-    passed_at: list[datetime] = []
+    last_failure = microseconds_or_none(stored.last_failure_at)
+    last_success = microseconds_or_none(stored.last_success_at)
     for seen in observations:
-        if seen.conclusion is Conclusion.FAILED:
-            failed_at.append(seen.finished_at)
-            failures.append(_Failure(seen.finished_at, seen.commit, seen.pull))
-        elif seen.conclusion is Conclusion.PASSED:
-            passed_at.append(seen.finished_at)
+        at = seen.at
+        if seen.conclusion is _FAILED:
+            if last_failure is None or at > last_failure:
+                last_failure = at
+            failures.append(_Failure(from_microseconds(at), seen.commit, seen.pull))
+        elif seen.conclusion is _PASSED and (last_success is None or at > last_success):
+            last_success = at
     if stored.first_failure_at is not None:
         commit = stored.first_failure_commit or ""
         failures.append(_Failure(stored.first_failure_at, commit, stored.first_failure_pull))
-    if stored.last_failure_at is not None:
-        failed_at.append(stored.last_failure_at)
-    if stored.last_success_at is not None:
-        passed_at.append(stored.last_success_at)
     return (
         min(failures, key=_Failure.order, default=None),
-        max(failed_at, default=None),
-        max(passed_at, default=None),
+        moment_or_none(last_failure),
+        moment_or_none(last_success),
     )
 
 

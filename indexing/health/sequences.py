@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple, Protocol
 
 from indexing.health.thresholds import FLAKY_SPAN, NEAR_SPAN
 from indexing.health.verdicts import Outcome, Verdict
@@ -17,21 +17,30 @@ from indexing.health.window import day_of
 KEPT_VERDICTS: Final = max(FLAKY_SPAN, NEAR_SPAN)
 
 
-@dataclass(frozen=True, slots=True)
-class RecentVerdict:
+class RecentVerdict(Protocol):
     """One of the newest verdicts; `day` is the UTC day of its first execution, from 1970 on.
 
     `stood_alone`: it is flaky, or it is not, and the nearest verdicts before and after it that are
     not flaky agree with each other and not with it.
     """
 
+    @property
+    def outcome(self) -> Outcome: ...
+    @property
+    def day(self) -> int: ...
+    @property
+    def stood_alone(self) -> bool: ...
+
+
+class WindowVerdict(NamedTuple):
+    """A recent verdict by its executions in the window alone."""
+
     outcome: Outcome
     day: int
     stood_alone: bool
 
 
-@dataclass(frozen=True, slots=True)
-class DayOfSequence:
+class DayOfSequence(NamedTuple):
     """The verdicts whose first execution was on one UTC day, and how many of them stood alone."""
 
     day: int
@@ -63,7 +72,7 @@ def summarise(verdicts: Sequence[Verdict], before: Outcome | None = None) -> Seq
     """
     alone = find_alone([verdict.outcome for verdict in verdicts], before)
     judged = [
-        RecentVerdict(verdict.outcome, day_of(verdict.first_at), stood_alone)
+        WindowVerdict(verdict.outcome, day_of(verdict.first_at), stood_alone)
         for verdict, stood_alone in zip(verdicts, alone, strict=True)
     ]
     return SequenceState(count_days(judged), judged[-KEPT_VERDICTS:])

@@ -18,6 +18,8 @@ from indexing.health.thresholds import (
 from indexing.health.verdicts import Outcome
 from indexing.models.tests import HealthStatus
 
+_PASSED: Final = Outcome.PASSED
+_FAILED: Final = Outcome.FAILED
 _WORST_FIRST: Final = (HealthStatus.BROKEN, HealthStatus.FLAKY, HealthStatus.HEALTHY)
 
 
@@ -45,18 +47,16 @@ def judge_sequence(state: SequenceState, *, flaky_detection: bool) -> HealthStat
 
 def is_broken(newest: Sequence[RecentVerdict]) -> bool:
     """Return whether the newest verdicts of a sequence, at least one, make it broken."""
-    failed = [verdict.outcome is Outcome.FAILED for verdict in newest[-BROKEN_SPAN:]]
-    if not failed[-1]:
+    if newest[-1].outcome is not _FAILED:
         return False
+    failed = [verdict.outcome is _FAILED for verdict in newest[-BROKEN_SPAN:]]
     return all(failed[-BROKEN_STREAK:]) or sum(failed) >= BROKEN_FAILED_IN_SPAN
 
 
 def count_changes(newest: Sequence[RecentVerdict]) -> int:
     """Return how often a pass was followed by a failure among the newest `FLAKY_SPAN` verdicts."""
-    return sum(
-        before.outcome is Outcome.PASSED and after.outcome is Outcome.FAILED
-        for before, after in pairwise(newest[-FLAKY_SPAN:])
-    )
+    outcomes = [verdict.outcome for verdict in newest[-FLAKY_SPAN:]]
+    return sum(after is _FAILED and before is _PASSED for before, after in pairwise(outcomes))
 
 
 def _is_flaky(state: SequenceState) -> bool:

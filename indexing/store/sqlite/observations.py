@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from indexing.health.observations import Observation
+from indexing.health.rules import Job
+from indexing.models.executions import PullRequest
 from indexing.models.tests import TestMetadata
 from indexing.store.sqlite.columns import CONCLUSIONS, pull_of_text
-from indexing.timestamps import from_microseconds
 
-_COLUMNS: Final = (
-    "i.pipeline_name, i.job_name, r.commit_sha, e.conclusion, e.finished_at, e.needed_retries,"
+_OF_EXECUTION: Final = (
+    "r.commit_sha, e.conclusion, e.finished_at, e.needed_retries,"
     " r.infrastructure_failure, r.pull, e.duration, e.framework, e.framework_version, e.language,"
     " e.filepath, e.function_name"
 )
+_COLUMNS: Final = f"i.pipeline_name, i.job_name, {_OF_EXECUTION}"
 _JOINED: Final = "JOIN runs r ON r.id = e.run JOIN identities i ON i.id = e.identity"
 _WITH_BRANCH: Final = (
     f"SELECT {_COLUMNS}, e.identity, e.branch, b.name FROM executions e {_JOINED}"
@@ -33,14 +35,15 @@ class OnBranch(NamedTuple):
 
 
 def read_identity(
-    connection: sqlite3.Connection, identity: int, branch: int | None
+    connection: sqlite3.Connection, identity: int, job: Job, branch: int | None
 ) -> list[Observation]:
-    """Return all executions of one identity on one branch."""
+    """Return all executions of one identity, which is of this job, on one branch."""
     rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM executions e {_JOINED} WHERE e.identity = ? AND e.branch = ?",
-        (identity, branch),
+        f"SELECT ?, ?, {_OF_EXECUTION} FROM executions e JOIN runs r ON r.id = e.run"
+        " WHERE e.identity = ? AND e.branch = ?",
+        (*job, identity, branch),
     )
-    return [_observation_of(row) for row in rows]
+    return _observations_of(rows)
 
 
 def read_until(
@@ -53,7 +56,7 @@ def read_until(
         " AND e.finished_at <= ?",
         (test, branch, until),
     )
-    return [_observation_of(row) for row in rows]
+    return _observations_of(rows)
 
 
 def read_since(connection: sqlite3.Connection, test: int, since: int) -> Iterator[OnBranch]:
@@ -78,20 +81,35 @@ def read_unmerged(connection: sqlite3.Connection, test: int) -> list[OnBranch]:
 
 def _on_branch(row: tuple[Any, ...]) -> OnBranch:
     *columns, identity, branch_row, branch = row
-    return OnBranch(_observation_of(columns), identity, branch_row, branch)
+    (observation,) = _observations_of([columns])
+    return OnBranch(observation, identity, branch_row, branch)
 
 
-def _observation_of(row: Any) -> Observation:
-    pipeline, job, commit, conclusion, finished_at, retries, broken, pull, duration, *metadata = row
-    return Observation(
-        pipeline_name=pipeline,
-        job_name=job,
-        commit=commit,
-        conclusion=CONCLUSIONS[conclusion],
-        finished_at=from_microseconds(finished_at),
-        needed_retries=bool(retries),
-        infrastructure_failure=bool(broken),
-        pull=pull_of_text(pull),
-        metadata=TestMetadata(*metadata),
-        duration=duration,
-    )
+def _observations_of(rows: Iterable[Sequence[Any]]) -> list[Observation]:
+    """Return the executions; those with equal metadata share it, and so with pull requests."""
+    found: list[Observation] = []
+    metadata: dict[tuple[Any, ...], TestMetadata] = {}
+    pulls: dict[str | None, PullRequest | None] = {}
+    for row in rows:
+        pipeline, job, commit, conclusion, at, retries, broken, pull_text, duration = row[:9]
+        fields = tuple(row[9:])
+        stated = metadata.get(fields)
+        if stated is None:
+            stated = metadata[fields] = TestMetadata(*fields)
+        if pull_text not in pulls:
+            pulls[pull_text] = pull_of_text(pull_text)
+        found.append(
+            Observation(
+                pipeline,
+                job,
+                commit,
+                CONCLUSIONS[conclusion],
+                at,
+                bool(retries),
+                bool(broken),
+                pulls[pull_text],
+                stated,
+                duration,
+            )
+        )
+    return found

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
+from typing import Final
 
 from indexing.globs import matches
 from indexing.health.observations import Judgement
@@ -28,6 +29,12 @@ from indexing.store.sqlite.observations import OnBranch, read_since, read_until
 from indexing.store.sqlite.rollups import read_final_until, read_rollups, store_rollups
 from indexing.store.sqlite.tests import HEALTH_COLUMNS, health_of
 from indexing.timestamps import from_microseconds, microseconds_or_none, to_microseconds
+
+_JUDGED: Final = (*HEALTH_COLUMNS, *METADATA_FIELDS)
+_JUDGED_PUT: Final = ", ".join(f"{name} = ?{place}" for place, name in enumerate(_JUDGED, start=1))
+_JUDGED_SAME: Final = " AND ".join(
+    f"{name} IS ?{place}" for place, name in enumerate(_JUDGED, start=1)
+)
 
 
 def refresh_some(
@@ -123,11 +130,11 @@ def _refresh(
 
 
 def _store_judgement(connection: sqlite3.Connection, test: int, judgement: Judgement) -> None:
-    columns = (*HEALTH_COLUMNS, *METADATA_FIELDS)
     health = judgement.health
     metadata = judgement.metadata
+    # A rebuild leaves most tests as they are.
     connection.execute(
-        f"UPDATE tests SET {', '.join(column + ' = ?' for column in columns)} WHERE id = ?",
+        f"UPDATE tests SET {_JUDGED_PUT} WHERE id = ?{len(_JUDGED) + 1} AND NOT ({_JUDGED_SAME})",
         (
             health.health_status.value,
             health.last_conclusion,
@@ -170,7 +177,7 @@ def _update_recovery(
         covered = (
             each.observation
             for each in seen
-            if to_microseconds(each.observation.finished_at) >= created_at
+            if each.observation.at >= created_at
             and (pattern is None or matches(pattern, each.branch))
         )
         recovery = before.merge(covered)

@@ -20,12 +20,11 @@ from indexing.health.rollup_text import read_rollup, write_rollup
 from indexing.health.rollups import DailyRollup, Rollup
 from indexing.health.rules import Job
 from indexing.health.thresholds import WINDOW
-from indexing.health.window import day_of
+from indexing.health.window import day_number, day_of
 from indexing.store.sqlite.histories import read_stored_history, store_history
 from indexing.store.sqlite.metrics import METRICS_COLUMNS
 from indexing.store.sqlite.observations import OnBranch, read_identity, read_unmerged
 from indexing.store.sqlite.run_days import keep_days
-from indexing.timestamps import to_microseconds
 
 # In `meta`: the newest day that retention has removed executions of.
 _FINAL_UNTIL: Final = "rollups_final_until"
@@ -35,6 +34,7 @@ _FOREVER: Final = 2**63 - 1
 
 _ROW: Final = ", ".join(f"i.{column}" for column in METRICS_COLUMNS)
 _COLUMNS: Final = ", ".join(DailyRollup._fields)
+_HEALTH: Final = DailyRollup._fields.index("health")
 _PUT_DAY: Final = (
     f"INSERT OR REPLACE INTO daily_rollups (identity, {_COLUMNS})"
     f" VALUES ({', '.join('?' * (len(DailyRollup._fields) + 1))})"
@@ -84,11 +84,7 @@ class RollupsOfTest:
     def oldest_new(self) -> int:
         """When the oldest new execution on the default branch finished."""
         return min(
-            (
-                to_microseconds(each.observation.finished_at)
-                for each in self.unmerged
-                if each.branch_row == self.branch
-            ),
+            (each.observation.at for each in self.unmerged if each.branch_row == self.branch),
             default=_FOREVER,
         )
 
@@ -127,7 +123,7 @@ def read_rollups(
             identity,
             (pipeline, job),
             tuple(row),
-            None if state is None else read_rollup(state),
+            None if state is None or recompute else read_rollup(state),
             is_of_other_branch=rolled_branch is not None and rolled_branch != branch,
             is_new=state is None,
         )
@@ -147,7 +143,7 @@ def read_rollups(
                 before,
                 {each.job: each.list_days() for each in identities},
                 {
-                    each.job: min(day_of(seen.finished_at) for seen in new[each.identity])
+                    each.job: min(day_number(seen.at) for seen in new[each.identity])
                     for each in identities
                     if each.identity in new
                 },
@@ -158,7 +154,7 @@ def read_rollups(
     fresh = []
     identities = []
     for each in stored:
-        observations = read_identity(connection, each.identity, branch)
+        observations = read_identity(connection, each.identity, each.job, branch)
         rollup, days = build_rollup(observations)
         fresh += observations
         identities.append(replace(each, rollup=rollup, days=days, is_changed=True, is_whole=True))
@@ -179,7 +175,8 @@ def store_rollups(
             continue
         connection.execute(
             "INSERT INTO rollups (identity, branch, state) VALUES (?1, ?2, ?3)"
-            " ON CONFLICT DO UPDATE SET branch = ?2, state = ?3",
+            " ON CONFLICT DO UPDATE SET branch = ?2, state = ?3"
+            " WHERE branch IS NOT ?2 OR state IS NOT ?3",
             (
                 each.identity,
                 None if each.rollup is None else rollups.branch,
@@ -237,7 +234,7 @@ def _merge(
         InexactMergeError: it has to be computed from all executions.
     """
     if before.rollup is None:
-        observations = read_identity(connection, before.identity, branch)
+        observations = read_identity(connection, before.identity, before.job, branch)
         rollup, days = build_rollup(observations)
         return replace(before, rollup=rollup, days=days, is_changed=True, is_whole=True)
     has_earlier = _earlier_finder(connection, test, branch, before)
@@ -271,8 +268,8 @@ def _replace_days(
     """Delete the rows of days that are no more, and return the days that need to be written."""
     if each.is_of_other_branch:
         connection.execute("DELETE FROM daily_rollups WHERE identity = ?", (each.identity,))
-    stored = {
-        row[0]: DailyRollup(*row)
+    stored: dict[int, tuple[Any, ...]] = {
+        row[0]: row
         for row in connection.execute(
             f"SELECT {_COLUMNS} FROM daily_rollups WHERE identity = ? AND day > ?",
             (each.identity, final_until),
@@ -284,7 +281,7 @@ def _replace_days(
     )
     newest = max((day.day for day in days), default=0)
     settled = [
-        day._replace(health=stored[day.day].health)
+        day._replace(health=stored[day.day][_HEALTH])
         if day.day in stored and final_until + WINDOW.days > day.day and day.day != newest
         else day
         for day in days

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,9 +19,10 @@ from indexing.health.merging import InexactMergeError, build_rollup
 from indexing.health.observations import Observation
 from indexing.health.rollups import DailyRollup
 from indexing.health.rules import judge
-from indexing.health.window import day_of, end_of_day
+from indexing.health.window import day_number, day_of
 from indexing.models.executions import Conclusion
 from indexing.models.tests import TestMetadata
+from indexing.timestamps import to_microseconds
 from tests.builders import NOON, after
 
 JOB = ("ci", "unit")
@@ -52,7 +51,7 @@ def observations(draw: st.DrawFn) -> list[Observation]:
             job_name="unit",
             commit=str(commit),
             conclusion=conclusion,
-            finished_at=after(hours=hours),
+            at=to_microseconds(after(hours=hours)),
             needed_retries=retried and conclusion is Conclusion.PASSED,
             infrastructure_failure=False,
             pull=None,
@@ -81,14 +80,13 @@ def test_the_health_of_a_day_is_that_of_all_results_until_its_end(seen: list[Obs
     history = build((JOB, list(days)))
     assert history.sequences == {JOB: history.test}
     assert read_history(write_history(history)) == history
-    ran = {day_of(each.finished_at) for each in seen}
+    ran = {day_number(each.at) for each in seen}
     for day in range(min(ran) - 1, TODAY + 2):
-        until = [each for each in seen if each.finished_at <= end_of_day(day)]
+        until = [each for each in seen if day_number(each.at) <= day]
         expected = judge(until, flaky_detection=True).health.health_status.value
         assert health_on(history, day) == (expected if until else None)
     for change in history.test:
-        at = max(each.finished_at for each in seen if day_of(each.finished_at) == change.day)
-        assert timedelta(microseconds=change.at) == at - (NOON - timedelta(days=TODAY, hours=12))
+        assert change.at == max(each.at for each in seen if day_number(each.at) == change.day)
 
 
 def test_a_test_is_as_its_worst_live_sequence() -> None:

@@ -37,7 +37,7 @@ def seen(
         job_name="unit",
         commit=commit,
         conclusion=conclusion,
-        finished_at=after(hours=hours),
+        at=to_microseconds(after(hours=hours)),
         needed_retries=retried,
         infrastructure_failure=infrastructure,
         pull=None,
@@ -102,7 +102,7 @@ def test_any_order_and_split_give_the_same_roll_up(
 ) -> None:
     expected, days = build_rollup(history)
     if by_time:
-        history = sorted(history, key=lambda each: each.finished_at)
+        history = sorted(history, key=lambda each: each.at)
     else:
         order.shuffle(history)
     kept = Kept()
@@ -197,7 +197,7 @@ def test_the_health_at_the_end_of_each_day_is_kept() -> None:
     for each in history:
         kept.load([each])
     assert [kept.days[day.day].health for day in days] == [day.health for day in days]
-    assert [day.last_at for day in days] == [to_microseconds(each.finished_at) for each in history]
+    assert [day.last_at for day in days] == [each.at for each in history]
 
 
 def test_durations_are_counted_exactly_and_within_bounds() -> None:

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from indexing.health.observations import Judgement, Observation
 from indexing.health.recovery import is_recovered
 from indexing.health.rules import is_infrastructure_failure, judge
+from indexing.health.window import DAY_MICROSECONDS
 from indexing.models.executions import Conclusion, PullRequest
 from indexing.models.tests import HealthStatus, TestHealth, TestMetadata
+from indexing.timestamps import to_microseconds
 from tests.builders import NOON, PULL, after
 
 CONCLUSIONS = {"P": Conclusion.PASSED, "F": Conclusion.FAILED, "S": Conclusion.SKIPPED}
@@ -37,7 +39,7 @@ def seen(
         job_name=job[1],
         commit=commit,
         conclusion=CONCLUSIONS[letter],
-        finished_at=at,
+        at=to_microseconds(at),
         needed_retries=retried,
         infrastructure_failure=infrastructure,
         pull=pull,
@@ -286,7 +288,7 @@ def test_time_alone_changes_nothing(found: list[Observation], days: int) -> None
         health = judged.health
         return (health.health_status, health.failure_ratio, counts_of(judged))
 
-    later = [replace(o, finished_at=o.finished_at + timedelta(days=days)) for o in found]
+    later = [o._replace(at=o.at + days * DAY_MICROSECONDS) for o in found]
     assert verdict(judge(later, flaky_detection=True)) == verdict(
         judge(found, flaky_detection=True)
     )

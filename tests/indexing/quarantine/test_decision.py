@@ -11,6 +11,7 @@ from indexing.health.rules import build_rollups
 from indexing.models.executions import Conclusion
 from indexing.models.tests import HealthStatus, TestHealth, TestMetadata
 from indexing.quarantine.decision import Evidence, Standing, explain_quarantine, find_evidence
+from indexing.timestamps import to_microseconds
 from tests.builders import NOON, after
 
 PASSED, FAILED, SKIPPED = Conclusion.PASSED, Conclusion.FAILED, Conclusion.SKIPPED
@@ -20,7 +21,15 @@ def seen(
     conclusion: Conclusion, at: datetime, *, retried: bool = False, infrastructure: bool = False
 ) -> Observation:
     return Observation(
-        "ci", "unit", "c0", conclusion, at, retried, infrastructure, None, TestMetadata()
+        "ci",
+        "unit",
+        "c0",
+        conclusion,
+        to_microseconds(at),
+        retried,
+        infrastructure,
+        None,
+        TestMetadata(),
     )
 
 

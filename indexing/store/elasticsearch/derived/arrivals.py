@@ -14,7 +14,7 @@ from indexing.health.observations import Observation
 from indexing.models.executions import Conclusion, Execution, Run
 from indexing.models.tests import METADATA_FIELDS, TestMetadata
 from indexing.store.elasticsearch.pull_requests import pull_document, pull_of
-from indexing.timestamps import from_microseconds, to_microseconds
+from indexing.timestamps import to_microseconds
 
 # The length of a shortened id: a test has few executions a day.
 _ID_DIGITS = 16
@@ -53,7 +53,7 @@ class Arrival:
             job_name=facts["job_name"],
             commit=facts["commit"],
             conclusion=Conclusion(facts["conclusion"]),
-            finished_at=from_microseconds(facts["finished_at"]),
+            at=facts["finished_at"],
             needed_retries=facts["needed_retries"],
             infrastructure_failure=self.run in failed_runs,
             pull=pull_of(facts.get("pull")),

@@ -26,7 +26,7 @@ from indexing.store.elasticsearch.derived.observation_clauses import (
 from indexing.store.elasticsearch.derived.runs import find_failed
 from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.store.elasticsearch.pull_requests import pull_of
-from indexing.timestamps import from_microseconds, to_microseconds
+from indexing.timestamps import to_microseconds
 
 _BUCKETS_A_PAGE: Final = 2_000
 # How many executions one step holds in memory at once.
@@ -174,7 +174,7 @@ def _observation_of(source: Mapping[str, Any], failed: Collection[str]) -> Obser
         job_name=source["job_name"],
         commit=source["commit"],
         conclusion=Conclusion(source["conclusion"]),
-        finished_at=from_microseconds(source[TIME]),
+        at=source[TIME],
         needed_retries=source["needed_retries"],
         infrastructure_failure=source["run"] in failed,
         pull=pull_of(source.get("pull")),

@@ -99,10 +99,10 @@ def _merge(
     before: Recovery | None,
     seen: Iterator[tuple[Observation, str]],
 ) -> QuarantineSlot:
+    since = to_microseconds(record.created_at)
     recovery = (before or Recovery()).merge(
         observation
         for observation, branch in seen
-        if observation.finished_at >= record.created_at
-        and (slot.branch is None or matches(slot.branch, branch))
+        if observation.at >= since and (slot.branch is None or matches(slot.branch, branch))
     )
     return slot.holding(replace(record, is_recovered=recovery.is_recovered, recovery=recovery))

@@ -15,14 +15,13 @@ from indexing.health.observations import Observation
 from indexing.health.rollup_text import read_rollup, write_rollup
 from indexing.health.rollups import DailyRollup, Rollup, find_newest
 from indexing.health.rules import Job
-from indexing.health.window import day_number, day_of
+from indexing.health.window import day_number
 from indexing.store.elasticsearch.client.scanning import scan_groups
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived.arrivals import Arrival
 from indexing.store.elasticsearch.derived.observations import ObservedBranch, OnBranch
 from indexing.store.elasticsearch.indices.retention import NEVER
 from indexing.store.elasticsearch.tests import JobRollup, StoredTest
-from indexing.timestamps import to_microseconds
 
 _BUCKETS_A_PAGE: Final = 2_000
 # Bounds the terms of one query.
@@ -57,7 +56,7 @@ class RollupsOfTest:
         """Return before which moment nothing has changed; None if anything may have."""
         if self.arrivals is None:
             return None
-        return min((to_microseconds(seen.finished_at) for seen in self.fresh), default=_FOREVER)
+        return min((seen.at for seen in self.fresh), default=_FOREVER)
 
     def stored_as(self) -> tuple[JobRollup, ...]:
         return tuple(
@@ -219,7 +218,7 @@ def merge_test(
             history or History(),
             {job: [by_day[day] for day in sorted(by_day)] for job, by_day in days.items()},
             {
-                job: min(day_of(seen.finished_at) for seen in of_job.values())
+                job: min(day_number(seen.at) for seen in of_job.values())
                 for job, of_job in new.items()
             },
             final_until,
@@ -290,5 +289,5 @@ def _of_newest_day(
     """Return the ids of the executions of the newest day."""
     newest = day_number(rollup.newest_at)
     ids = set(before)
-    ids.update(each for each, seen in new if day_of(seen.finished_at) == newest)
+    ids.update(each for each, seen in new if day_number(seen.at) == newest)
     return tuple(sorted(ids))

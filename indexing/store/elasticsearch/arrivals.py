@@ -1,11 +1,11 @@
 """Events in the order of arrival: each is stamped with the time at which its writer sends it.
 
 No sequence orders the writes of several processes. So a reader lets the newest stamps settle: it
-reads what was stamped at least `SETTLING_SECONDS` ago. A write that takes longer than half of that
-until searches see it is stamped and written again. So nothing is missed while the clocks of the
-processes agree within the other half; what was written again may come twice. One gap is left: if a
-process is killed, or its cluster fails, after a slow write and before the second one, readers may
-have passed that stamp.
+reads what was stamped at least `SETTLING_SECONDS` ago. What searches see later than half of that
+after its stamp is stamped and written again, and then with a time to come: a cluster that is slow
+once is slow again. So nothing is missed while the clocks of the processes agree within the other
+half; what was written again may come twice. One gap is left: if a process is killed, or its cluster
+fails, after a slow write and before the second one, readers may have passed that stamp.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ from indexing.store.elasticsearch.cluster import Cluster, routing_of
 
 STAMP: Final = "arrived_at"
 SETTLING_SECONDS: Final = 3.0
-_ATTEMPTS: Final = 10
+# A write again is given this many times as long as the one before it took.
+_AHEAD: Final = 2
+# Only a cluster that gets slower and slower needs more than one.
+_ATTEMPTS: Final = 4
 
 _log = logging.getLogger(__name__)
 
@@ -38,29 +41,34 @@ async def send_stamped(
     Raises:
         StoreUnavailableError: the cluster does not answer.
     """
-    began = time.monotonic()
-    outcomes = await cluster.slices.send_each(_stamp(operations))
+    began, stamped = time.monotonic(), _now()
+    outcomes = await cluster.slices.send_each(_stamp(operations, stamped))
     sent = zip(operations, outcomes, strict=True)
     there = [(each, o) for each, o in sent if isinstance(o, Outcome) and not o.failed]
     # Those that exist already may not be visible yet: another call has just written them.
     await bulk.make_visible(cluster.connection, [each for each, _ in there])
     written = [each for each, outcome in there if outcome.done]
     for _ in range(_ATTEMPTS):
-        if not written or time.monotonic() - began < SETTLING_SECONDS / 2:
+        if not written or _is_in_time(stamped):
             return outcomes
-        began = time.monotonic()
-        again = [replace(each, action="index", guard=None) for each in _stamp(written)]
+        took, began = time.monotonic() - began, time.monotonic()
+        stamped = _now() + int(_AHEAD * took * 1_000_000)
+        again = [replace(each, action="index", guard=None) for each in _stamp(written, stamped)]
         # Retention may delete a slice meanwhile.
         await bulk.send(cluster.connection, again, visible=True, may_be_gone=True)
-    if time.monotonic() - began >= SETTLING_SECONDS / 2:
+    if not _is_in_time(stamped):
         _log.warning("the cluster is so slow that streams may miss %d events", len(written))
     return outcomes
 
 
-def _stamp(operations: Sequence[Operation]) -> list[Operation]:
-    now = _now()
+def _is_in_time(stamped: int) -> bool:
+    """Return whether readers have not passed what is visible now and has that stamp."""
+    return _now() - stamped < SETTLING_SECONDS / 2 * 1_000_000
+
+
+def _stamp(operations: Sequence[Operation], first: int) -> list[Operation]:
     return [
-        replace(each, source={**(each.source or {}), STAMP: now + number})
+        replace(each, source={**(each.source or {}), STAMP: first + number})
         for number, each in enumerate(operations)
     ]
 

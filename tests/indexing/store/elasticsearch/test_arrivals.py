@@ -1,0 +1,84 @@
+"""The stamps of events, when the cluster takes long to make them visible."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from indexing.store.elasticsearch import arrivals
+from indexing.store.elasticsearch.client import bulk
+from indexing.store.elasticsearch.client.bulk import Operation, Outcome
+from indexing.store.elasticsearch.cluster import Cluster
+
+EVENTS = [Operation("create", "events", str(n), "here", {"id": n}) for n in range(3)]
+
+
+@dataclass
+class SlowCluster:
+    """Stands for a cluster and for the clock: each write takes the next of these seconds."""
+
+    seconds: list[float]
+    now: float = 1_000.0
+    # The stamps of each write, and when it was visible.
+    writes: list[tuple[list[float], float]] = field(default_factory=list)
+
+    @property
+    def slices(self) -> SlowCluster:
+        return self
+
+    @property
+    def connection(self) -> None:
+        return None
+
+    async def send_each(self, operations: Sequence[Operation]) -> list[Outcome]:
+        self.now += self.seconds.pop(0)
+        stamps = [cast("dict[str, Any]", each.source)[arrivals.STAMP] for each in operations]
+        self.writes.append(([stamp / 1_000_000 for stamp in stamps], self.now))
+        return [Outcome(201) for _ in operations]
+
+    async def send(self, _: None, operations: Sequence[Operation], **_options: bool) -> None:
+        assert {each.action for each in operations} == {"index"}
+        await self.send_each(operations)
+
+    async def make_visible(self, _: None, operations: Sequence[Operation]) -> None: ...
+
+
+async def send_over(cluster: SlowCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrivals, "_now", lambda: int(cluster.now * 1_000_000))
+    # Not the clock of the event loop.
+    monkeypatch.setattr(arrivals, "time", SimpleNamespace(monotonic=lambda: cluster.now))
+    monkeypatch.setattr(bulk, "send", cluster.send)
+    monkeypatch.setattr(bulk, "make_visible", cluster.make_visible)
+    outcomes = await arrivals.send_stamped(cast("Cluster", cluster), EVENTS)
+    assert [outcome.done for outcome in cast("list[Outcome]", outcomes)] == [True] * len(EVENTS)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "writes"), [([1.4], 1), ([2, 2], 2), ([20, 30], 2), ([2, 6, 12, 5], 3)]
+)
+async def test_events_are_visible_before_readers_pass_their_stamps(
+    seconds: list[float],
+    writes: int,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = SlowCluster(seconds)
+    await send_over(cluster, monkeypatch)
+    assert len(cluster.writes) == writes
+    stamps, visible_at = cluster.writes[-1]
+    assert visible_at < min(stamps) + arrivals.SETTLING_SECONDS / 2
+    assert stamps == sorted(set(stamps))
+    assert not caplog.records
+
+
+async def test_a_cluster_that_gets_slower_and_slower_is_told_of(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        await send_over(SlowCluster([2.0 * 4**n for n in range(5)]), monkeypatch)
+    assert "streams may miss 3 events" in caplog.text

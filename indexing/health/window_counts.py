@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from indexing.health.rollups import Rollup
 from indexing.health.sequences import SequenceState
@@ -14,8 +13,7 @@ from indexing.timestamps import moment_or_none
 _SECOND: Final = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class WindowCounts:
+class WindowCounts(NamedTuple):
     """The executions of one sequence in a window; times are microseconds since 1970.
 
     `sequence` is None without a verdict in the window. `mean_duration` is in seconds.

@@ -6,7 +6,7 @@ Both are written in one transaction, and only what differs.
 from __future__ import annotations
 
 import sqlite3
-from typing import Final
+from typing import Final, NamedTuple
 
 from indexing.health.history import (
     History,
@@ -26,11 +26,25 @@ _NEVER: Final = -(2**40)
 _COLUMNS: Final = ", ".join(f"d.{name}" for name in DailyRollup._fields)
 
 
-def read_stored_history(connection: sqlite3.Connection, test: int) -> History:
-    """Return the history of a test; that of its daily rows if an earlier release stored it."""
+class StoredHistory(NamedTuple):
+    """The history of a test, and its text; without a text, rows of it were never written."""
+
+    text: bytes | None
+    history: History
+
+
+def read_stored_history(
+    connection: sqlite3.Connection, test: int, *, has_days: bool
+) -> StoredHistory:
+    """Return the history of a test; that of its daily rows if an earlier release stored it.
+
+    A new test has no daily rows.
+    """
     (text,) = connection.execute("SELECT history FROM tests WHERE id = ?", (test,)).fetchone()
     if text is not None:
-        return read_history(text)
+        return StoredHistory(text, read_history(text))
+    if not has_days:
+        return StoredHistory(None, History())
     days: dict[Job, list[DailyRollup]] = {}
     for pipeline, job, *columns in connection.execute(
         f"SELECT i.pipeline_name, i.job_name, {_COLUMNS} FROM identities i"
@@ -38,25 +52,28 @@ def read_stored_history(connection: sqlite3.Connection, test: int) -> History:
         (test,),
     ):
         days.setdefault((pipeline, job), []).append(DailyRollup(*columns))
-    return build_history(History(), days, _NEVER)
+    return StoredHistory(None, build_history(History(), days, _NEVER))
 
 
-def store_history(connection: sqlite3.Connection, test: int, history: History) -> None:
+def store_history(
+    connection: sqlite3.Connection, test: int, stored: StoredHistory, history: History
+) -> None:
     """Store the history of a test, and the rows that differ."""
-    text, repository = connection.execute(
-        "SELECT history, repository_id FROM tests WHERE id = ?", (test,)
-    ).fetchone()
     new = write_history(history)
-    if text == new:
+    if stored.text == new:
         return
     connection.execute("UPDATE tests SET history = ? WHERE id = ?", (new, test))
-    before = set() if text is None else set(read_history(text).rows())
+    before = set() if stored.text is None else set(stored.history.rows())
     after = set(history.rows())
+    repository: int | None = None
     identities: dict[Job | None, tuple[int, bytes | None]] = {None: (WHOLE_TEST, None)}
-    for identity, identity_id, pipeline, job in connection.execute(
-        "SELECT id, identity_id, pipeline_name, job_name FROM identities WHERE test = ?", (test,)
+    for identity, identity_id, pipeline, job, repository_id in connection.execute(
+        "SELECT id, identity_id, pipeline_name, job_name, repository_id FROM identities"
+        " WHERE test = ?",
+        (test,),
     ):
         identities[pipeline, job] = (identity, identity_id)
+        repository = repository_id
 
     def place_of(row: Row) -> int:
         return identities[row.job][0]

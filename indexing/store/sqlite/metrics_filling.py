@@ -7,7 +7,7 @@ from typing import Final
 
 from indexing.health.rules import judge_rollups
 from indexing.store.sqlite.metrics import METRICS_COLUMNS, store_metrics
-from indexing.store.sqlite.rollups import read_rollups
+from indexing.store.sqlite.rollups import find_default_branch, read_rollups
 
 # In `meta`, until all rows are filled: the last test that is.
 _FILLED_UNTIL: Final = "metrics_filled_until"
@@ -31,7 +31,9 @@ def fill_some(connection: sqlite3.Connection, limit: int) -> int:
         (until, limit),
     ).fetchall()
     for test, flaky_detection in tests:
-        rollups = read_rollups(connection, test, recompute=False)
+        rollups = read_rollups(
+            connection, test, find_default_branch(connection, test), recompute=False
+        )
         rows = judge_rollups(rollups.by_job, (), flaky_detection=bool(flaky_detection)).rows
         shown = [each for each in rollups.identities if each.row[0] is not None]
         store_metrics(

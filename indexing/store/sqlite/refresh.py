@@ -26,10 +26,17 @@ from indexing.store.sqlite.columns import text_of_pull
 from indexing.store.sqlite.metrics import store_metrics
 from indexing.store.sqlite.notices import tell_health
 from indexing.store.sqlite.observations import OnBranch, read_since, read_until
-from indexing.store.sqlite.rollups import read_final_until, read_rollups, store_rollups
+from indexing.store.sqlite.rollups import (
+    BRANCH_OF_REPOSITORY,
+    find_default_branch,
+    read_final_until,
+    read_rollups,
+    store_rollups,
+)
 from indexing.store.sqlite.tests import HEALTH_COLUMNS, health_of
 from indexing.timestamps import from_microseconds, microseconds_or_none, to_microseconds
 
+_HEALTH: Final = ", ".join(f"t.{column}" for column in HEALTH_COLUMNS)
 _JUDGED: Final = (*HEALTH_COLUMNS, *METADATA_FIELDS)
 _JUDGED_PUT: Final = ", ".join(f"{name} = ?{place}" for place, name in enumerate(_JUDGED, start=1))
 _JUDGED_SAME: Final = " AND ".join(
@@ -77,7 +84,8 @@ def find_last_evidence(connection: sqlite3.Connection, test_id: bytes) -> int | 
     if row is None:
         return None
     test, recompute = row
-    rollups = read_rollups(connection, test, recompute=bool(recompute))
+    branch = find_default_branch(connection, test)
+    rollups = read_rollups(connection, test, branch, recompute=bool(recompute))
     evidence = find_evidence(rollups.by_job.values())
     return None if evidence is None else to_microseconds(evidence.last_at)
 
@@ -86,13 +94,13 @@ def _refresh(
     connection: sqlite3.Connection, test: int, now: int, final_until: int, *, recompute: bool
 ) -> None:
     row = connection.execute(
-        f"SELECT r.flaky_detection, r.auto_quarantine, r.ignore_broken_on_default_branch,"
-        f" r.quarantine_after, {', '.join('t.' + column for column in HEALTH_COLUMNS)}"
+        f"SELECT ({BRANCH_OF_REPOSITORY}), r.flaky_detection, r.auto_quarantine,"
+        f" r.ignore_broken_on_default_branch, r.quarantine_after, {_HEALTH}"
         " FROM tests t JOIN repositories r ON r.id = t.repository_id WHERE t.id = ?",
         (test,),
     ).fetchone()
-    flaky_detection, auto_quarantine, ignore_broken, quarantine_after, *health = row
-    rollups = read_rollups(connection, test, recompute=recompute, final_until=final_until)
+    branch, flaky_detection, auto_quarantine, ignore_broken, quarantine_after, *health = row
+    rollups = read_rollups(connection, test, branch, recompute=recompute, final_until=final_until)
     store_rollups(connection, test, rollups, final_until)
     by_job = rollups.by_job
     before = health_of(health)

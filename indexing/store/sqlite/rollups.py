@@ -9,9 +9,9 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from indexing.health.history import History, build_history, merge_history
 from indexing.health.merging import InexactMergeError, build_rollup, merge_rollup
@@ -21,7 +21,7 @@ from indexing.health.rollups import DailyRollup, Rollup
 from indexing.health.rules import Job
 from indexing.health.thresholds import WINDOW
 from indexing.health.window import day_number, day_of
-from indexing.store.sqlite.histories import read_stored_history, store_history
+from indexing.store.sqlite.histories import StoredHistory, read_stored_history, store_history
 from indexing.store.sqlite.metrics import METRICS_COLUMNS
 from indexing.store.sqlite.observations import OnBranch, read_identity, read_unmerged
 from indexing.store.sqlite.run_days import keep_days
@@ -32,6 +32,10 @@ _FINAL_UNTIL: Final = "rollups_final_until"
 _NEVER: Final = -(2**40)
 _FOREVER: Final = 2**63 - 1
 
+# The row of the default branch of the repository `r`.
+BRANCH_OF_REPOSITORY: Final = (
+    "SELECT b.id FROM branches b WHERE b.repository_id = r.id AND b.name = r.default_branch"
+)
 _ROW: Final = ", ".join(f"i.{column}" for column in METRICS_COLUMNS)
 _COLUMNS: Final = ", ".join(DailyRollup._fields)
 _HEALTH: Final = DailyRollup._fields.index("health")
@@ -41,8 +45,7 @@ _PUT_DAY: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class IdentityRollup:
+class IdentityRollup(NamedTuple):
     """The roll-up of one identity after a merge or a computation.
 
     `row` are its stored `METRICS_COLUMNS`. `days` are those to write; with `is_whole`, they are all
@@ -71,7 +74,8 @@ class RollupsOfTest:
     """All identities of one test.
 
     `fresh` are the executions on the default branch whose failures and successes may be the first
-    or last ones; `unmerged` are all new ones, on any branch. `history` is that of the test.
+    or last ones; `unmerged` are all new ones, on any branch. `history` is that of the test, which
+    is not stored yet.
     """
 
     branch: int | None
@@ -79,6 +83,7 @@ class RollupsOfTest:
     fresh: Sequence[Observation]
     unmerged: Sequence[OnBranch]
     history: History
+    stored_history: StoredHistory
 
     @property
     def oldest_new(self) -> int:
@@ -96,18 +101,25 @@ class RollupsOfTest:
 def find_default_branch(connection: sqlite3.Connection, test: int) -> int | None:
     """Return the row of the default branch of a test's repository, if anything ever ran on it."""
     row = connection.execute(
-        "SELECT b.id FROM tests t JOIN repositories r ON r.id = t.repository_id"
-        " JOIN branches b ON b.repository_id = r.id AND b.name = r.default_branch WHERE t.id = ?",
+        f"SELECT ({BRANCH_OF_REPOSITORY}) FROM tests t"
+        " JOIN repositories r ON r.id = t.repository_id WHERE t.id = ?",
         (test,),
     ).fetchone()
     return None if row is None else row[0]
 
 
 def read_rollups(
-    connection: sqlite3.Connection, test: int, *, recompute: bool, final_until: int = _NEVER
+    connection: sqlite3.Connection,
+    test: int,
+    branch: int | None,
+    *,
+    recompute: bool,
+    final_until: int = _NEVER,
 ) -> RollupsOfTest:
-    """Return the roll-ups of a test with all of its executions, without storing anything."""
-    branch = find_default_branch(connection, test)
+    """Return the roll-ups of a test with all of its executions, without storing anything.
+
+    `branch` is the row of the default branch.
+    """
     unmerged = read_unmerged(connection, test)
     new: dict[int, list[Observation]] = {}
     for seen in unmerged:
@@ -130,7 +142,9 @@ def read_rollups(
         for identity, pipeline, job, rolled_branch, state, *row in rows
     ]
     is_of_other_branch = any(each.is_of_other_branch for each in stored)
-    before = read_stored_history(connection, test)
+    has_days = not all(each.is_new for each in stored)
+    stored_history = read_stored_history(connection, test, has_days=has_days)
+    before = stored_history.history
     if not (recompute or is_of_other_branch):
         with suppress(InexactMergeError):
             identities = [
@@ -150,20 +164,20 @@ def read_rollups(
                 final_until,
             )
             fresh = [seen for arrived in new.values() for seen in arrived]
-            return RollupsOfTest(branch, identities, fresh, unmerged, history)
+            return RollupsOfTest(branch, identities, fresh, unmerged, history, stored_history)
     fresh = []
     identities = []
     for each in stored:
         observations = read_identity(connection, each.identity, each.job, branch)
         rollup, days = build_rollup(observations)
         fresh += observations
-        identities.append(replace(each, rollup=rollup, days=days, is_changed=True, is_whole=True))
+        identities.append(each._replace(rollup=rollup, days=days, is_changed=True, is_whole=True))
     history = build_history(
         History() if is_of_other_branch else before,
         {each.job: each.days for each in identities},
         final_until,
     )
-    return RollupsOfTest(branch, identities, fresh, unmerged, history)
+    return RollupsOfTest(branch, identities, fresh, unmerged, history, stored_history)
 
 
 def store_rollups(
@@ -187,7 +201,7 @@ def store_rollups(
         if each.is_whole:
             days = _replace_days(connection, each, days, final_until)
         connection.executemany(_PUT_DAY, [(each.identity, *day) for day in days])
-    store_history(connection, test, rollups.history)
+    store_history(connection, test, rollups.stored_history, rollups.history)
     connection.execute("DELETE FROM unmerged WHERE test = ?", (test,))
 
 
@@ -236,10 +250,10 @@ def _merge(
     if before.rollup is None:
         observations = read_identity(connection, before.identity, before.job, branch)
         rollup, days = build_rollup(observations)
-        return replace(before, rollup=rollup, days=days, is_changed=True, is_whole=True)
+        return before._replace(rollup=rollup, days=days, is_changed=True, is_whole=True)
     has_earlier = _earlier_finder(connection, test, branch, before)
     merged, changed = merge_rollup(before.rollup, arrived, has_earlier)
-    return replace(before, rollup=merged, days=changed, is_changed=True)
+    return before._replace(rollup=merged, days=changed, is_changed=True)
 
 
 def _earlier_finder(

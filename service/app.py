@@ -42,6 +42,7 @@ from service.handlers import (
     operations,
     quarantine_changes,
     quarantines,
+    repositories,
     runs,
     tests,
     transitions,
@@ -94,6 +95,7 @@ _READ_HANDLERS: Final[Mapping[Operation, RouteHandler]] = {
     Operation.TRANSITIONS: transitions.list_transitions,
     Operation.TEST_TRANSITIONS: transitions.list_of_test,
     Operation.QUARANTINE_CHANGES: quarantine_changes.list_changes,
+    Operation.REPOSITORIES: repositories.list_repositories,
 }
 # Those that change something by hand.
 _CHANGE_HANDLERS: Final[Mapping[Operation, RouteHandler]] = {

@@ -71,9 +71,10 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Requested:
-    """The repository that the path names, and what is wrong with the path."""
+    """What the path names, and what is wrong with it; of an owner as a whole, no repository."""
 
-    repository: RepositoryName
+    owner: str
+    repository: RepositoryName | None
     errors: tuple[FieldError, ...]
 
 

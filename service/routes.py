@@ -32,6 +32,7 @@ from service.schemas.insight_queries import (
     ExecutionsQuery,
     FailuresQuery,
     GroupsQuery,
+    RepositoriesQuery,
     RunsQuery,
     StatsQuery,
     TransitionsQuery,
@@ -86,6 +87,11 @@ class Route:
     row_types: tuple[str, ...] = ()
     stream_type: str | None = None
     tagged: bool = False
+
+    @property
+    def is_of_owner(self) -> bool:
+        """Whether the path names an owner and no repository."""
+        return self.path == (OWNER,)
 
     @property
     def method(self) -> str:
@@ -270,6 +276,16 @@ LIST_RUNS: Final = ListRoute(
     query=RunsQuery(),
     tagged=True,
 )
+LIST_REPOSITORIES: Final = ListRoute(
+    operation=Operation.REPOSITORIES,
+    url="/v1/ci/{owner}/repositories",
+    operation_id="listRepositories",
+    summary="List the repositories of an owner that the credential sees",
+    path=(OWNER,),
+    answer="RepositoryPage",
+    query=RepositoriesQuery(),
+    tagged=True,
+)
 LIST_QUARANTINE_CHANGES: Final = ListRoute(
     operation=Operation.QUARANTINE_CHANGES,
     url="/v1/ci/{owner}/repositories/{repository}/quarantines/changes",
@@ -342,6 +358,7 @@ READ_ROUTES: Final = (
     GET_FAILURE,
     LIST_RUNS,
     GET_TEST_HEALTH,
+    LIST_REPOSITORIES,
 )
 # What people do with a key of their own.
 CHANGE_ROUTES: Final = (ADD_QUARANTINE, REMOVE_QUARANTINE)

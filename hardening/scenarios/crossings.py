@@ -6,7 +6,7 @@ import asyncio
 import random
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -41,6 +41,7 @@ _BY_ID = frozenset(
 )
 # Of these nothing in the stock carries the mark.
 _UNMARKED = frozenset({"stats", "transitions", "test-transitions"})
+_LISTED = re.compile(rb'"repository":"([^"]*)"')
 _MARK = re.compile(rb"mark-\d{3}\.")
 
 
@@ -54,6 +55,8 @@ class Probe:
     mark: bytes = b""
     # Equal requests have equal answers, in every spelling.
     name: str = ""
+    # All that a list of repositories may name.
+    listed: frozenset[bytes] | None = None
 
 
 @dataclass
@@ -72,8 +75,9 @@ class Seen:
         marks = set(_MARK.findall(body))
         expected = {probe.mark} if probe.mark else set()
         same = self.bodies.setdefault(probe.name, body) if probe.mark else body
-        if status != probe.expected or marks != expected or same != body:
-            told = f"{status} with {marks} to {probe.target}, not {probe.expected}"
+        listed = frozenset(_LISTED.findall(body)) if probe.listed is not None else None
+        if (status, marks, same, listed) != (probe.expected, expected, body, probe.listed):
+            told = f"{status} with {listed or marks} to {probe.target}, not {probe.expected}"
             self.crossings.append(told)
 
 
@@ -172,4 +176,21 @@ async def _make_probes(stocks: Sequence[Stock], keys: Keys) -> list[Probe]:
                     target = stock.targets(of=other)[operation]
                     found.append(Probe(target, own, HTTPStatus.NOT_FOUND))
                 found.append(Probe(other.targets()[operation], own, HTTPStatus.NOT_FOUND))
+        found += _list_owned(stock, stocks, own, of_owners)
     return found
+
+
+def _list_owned(
+    stock: Stock, stocks: Sequence[Stock], own: str, of_owners: Mapping[str, str]
+) -> Iterator[Probe]:
+    """The list of repositories, for the key of one, of its owner, and of others."""
+    owner = stock.name.owner
+    by_owner = frozenset(str(each.name).encode() for each in stocks if each.name.owner == owner)
+    for spelled in (owner, owner.upper()):
+        target = f"/v1/ci/{spelled}/repositories?per_page=100"
+        itself = frozenset({str(stock.name).encode()})
+        yield Probe(target, own, HTTPStatus.OK, listed=itself)
+        yield Probe(f"{target}&sort=worst", of_owners[owner], HTTPStatus.OK, listed=by_owner)
+        for other, key in of_owners.items():
+            if other != owner:
+                yield Probe(target, key, HTTPStatus.NOT_FOUND, listed=frozenset())

@@ -12,6 +12,11 @@ from indexing.models.failures import Failure, FailureDetail, FailureKey, Failure
 from indexing.models.groups import Grouping, TestGroup
 from indexing.models.health_reports import HealthReport
 from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, ListedExecution
+from indexing.models.listed_repositories import (
+    ListedRepository,
+    RepositoryKey,
+    RepositoryQuery,
+)
 from indexing.models.listed_runs import ListedRun, RunKey, RunQuery
 from indexing.models.paging import Anchor, Page
 from indexing.models.tests import HealthStatus, TestQuery
@@ -104,6 +109,19 @@ class InsightReader(Protocol):
         self, repository: RepositoryName, test_id: uuid.UUID
     ) -> HealthReport | None:
         """Return why the test is healthy, flaky or broken; `None` if it is unknown."""
+
+    async def list_owned(
+        self, query: RepositoryQuery, anchor: Anchor[RepositoryKey], limit: int
+    ) -> Page[ListedRepository]:
+        """Return one page of the repositories of an owner; results show after `refresh_tests`.
+
+        By name, the cost is that of the rows of the page. By `worst`, the counts of all
+        repositories of the owner are sorted, and one whose counts change during a walk may appear
+        twice or not at all.
+
+        Raises:
+            StoreUnavailableError: it takes too long.
+        """
 
     async def count_tests(self, repository: RepositoryName) -> Mapping[HealthStatus, int]:
         """Count the tests of a repository by health, zeros too; takes a scan of them.

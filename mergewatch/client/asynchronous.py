@@ -22,6 +22,7 @@ from mergewatch.client.bodies import (
     HealthReport,
     Quarantine,
     QuarantineChange,
+    Repository,
     Run,
     Series,
     Stat,
@@ -49,6 +50,7 @@ from mergewatch.client.filters import (
     PageSize,
     QuarantineFilters,
     QuarantineOptions,
+    RepositoryFilters,
     RunFilters,
     StatsFilters,
     TestFilters,
@@ -57,7 +59,12 @@ from mergewatch.client.filters import (
 )
 from mergewatch.client.lines import LineBuffer, LineTooLongError, MessageReader
 from mergewatch.client.links import next_query
-from mergewatch.client.requests import encode_query, events_path, tests_path
+from mergewatch.client.requests import (
+    encode_query,
+    events_path,
+    repositories_path,
+    tests_path,
+)
 from mergewatch.client.retries import RETRIED_STATUSES
 from mergewatch.client.rows import Rows
 from mergewatch.client.transport import Response, Sleep, Transport
@@ -93,6 +100,12 @@ class AsyncClient:
     async def close(self) -> None:
         """Close all connections."""
         await self._transport.close()
+
+    def list_repositories(
+        self, owner: str, **filters: Unpack[RepositoryFilters]
+    ) -> Rows[Repository]:
+        """Walk the repositories of an owner that the key sees, with the health of their tests."""
+        return self._rows(repositories_path(owner), "repositories", filters)
 
     def list_events(self, repository: str, **filters: Unpack[EventFilters]) -> Rows[Event]:
         """Walk the event log, newest first; by default that of the last day."""

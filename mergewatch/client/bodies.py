@@ -309,6 +309,26 @@ class Run(TypedDict):
     is_infrastructure_failure: bool
 
 
+class TestCounts(TypedDict):
+    """How many tests of a repository have each health."""
+
+    healthy: int
+    flaky: int
+    broken: int
+    unknown: int
+
+
+class Repository(TypedDict):
+    """A repository with the health of its tests; the times are null where nothing is stored."""
+
+    repository: str
+    default_branch: str
+    tests: TestCounts
+    quarantined_tests: int
+    last_execution_at: str | None
+    last_event_at: str | None
+
+
 class ReportedVerdict(TypedDict):
     """One commit in one pipeline and job."""
 

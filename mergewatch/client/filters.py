@@ -32,6 +32,13 @@ class PageSize(TypedDict, total=False):
     per_page: int
 
 
+class RepositoryFilters(PageSize, total=False):
+    """All of them by name if left out; a token of the code host has to name one."""
+
+    repository: str
+    sort: Literal["name", "worst"]
+
+
 class TransitionFilters(PageSize, total=False):
     """Without a range, the newest 30 days; `health_status` is what the health changed into."""
 

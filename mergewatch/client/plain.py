@@ -20,6 +20,7 @@ from mergewatch.client.bodies import (
     HealthReport,
     Quarantine,
     QuarantineChange,
+    Repository,
     Run,
     Series,
     Stat,
@@ -40,6 +41,7 @@ from mergewatch.client.filters import (
     PageSize,
     QuarantineFilters,
     QuarantineOptions,
+    RepositoryFilters,
     RunFilters,
     StatsFilters,
     TestFilters,
@@ -155,6 +157,12 @@ class Client:
     ) -> FailureDetail:
         """Return one failure of a test with its newest events and their stack traces."""
         return self._run(self._client.get_failure(repository, test_id, failure_id))
+
+    def list_repositories(
+        self, owner: str, **filters: Unpack[RepositoryFilters]
+    ) -> Iterator[Repository]:
+        """Walk the repositories of an owner that the key sees, with the health of their tests."""
+        return self._walk(self._client.list_repositories(owner, **filters))
 
     def list_runs(self, repository: str, **filters: Unpack[RunFilters]) -> Iterator[Run]:
         """Walk the CI jobs whose results arrived, newest first."""

@@ -20,6 +20,11 @@ def tests_path(repository: str, *rest: str | UUID) -> str:
     return "/".join((f"/v1/ci/{owner}/repositories/{name}", *(_segment(each) for each in rest)))
 
 
+def repositories_path(owner: str) -> str:
+    """Return the path of the repositories of an owner."""
+    return f"/v1/ci/{_segment(owner)}/repositories"
+
+
 def encode_query(values: Mapping[str, object]) -> str:
     """Return the percent-encoded query; a sequence repeats its parameter, None leaves it out.
 

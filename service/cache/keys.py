@@ -31,6 +31,9 @@ UNSEEN_EVENTS_LIFETIME: Final = 1.0
 # They depend on the time, and on more of a test than an invalidation tells of.
 TREND_LIFETIME: Final = 15.0
 
+# Whatever changes in a repository of an owner changes their list, so nothing but time ends it.
+REPOSITORIES_LIFETIME: Final = 5.0
+
 # After this time nothing from before a write is left, even if the invalidation was lost.
 LONGEST_LIFETIME: Final = LIFETIME + COPY_LIFETIME + RESPONSE_LIFETIME
 
@@ -55,6 +58,7 @@ class Kind(Enum):
     # What several series show.
     HEALTH_COUNTS = "health counts"
     GROUPS = "groups"
+    REPOSITORIES = "repositories"
 
 
 LIFETIMES: Final[Mapping[Kind, float]] = {
@@ -65,6 +69,7 @@ LIFETIMES: Final[Mapping[Kind, float]] = {
     Kind.TREND: TREND_LIFETIME,
     Kind.HEALTH_COUNTS: TREND_LIFETIME,
     Kind.GROUPS: SEARCH_LIFETIME,
+    Kind.REPOSITORIES: REPOSITORIES_LIFETIME,
 }
 
 
@@ -131,6 +136,13 @@ def key_of_key_id(key_id: str) -> CacheKey:
 def key_of_repository(name: RepositoryName) -> CacheKey:
     """Of the stored spelling of a repository. It does not change once the repository is known."""
     return CacheKey(Kind.REPOSITORY, f"{Kind.REPOSITORY.value}:{name.key}:", (EVERYTHING,))
+
+
+def key_of_owner(owner: str, canonical: bytes) -> CacheKey:
+    """Of a list of repositories of an owner."""
+    digest = hashlib.blake2b(canonical, digest_size=_DIGEST_SIZE).hexdigest()
+    kind = Kind.REPOSITORIES
+    return CacheKey(kind, f"{kind.value}:{owner.lower()}:{digest}", (EVERYTHING,))
 
 
 @lru_cache(_KEPT)

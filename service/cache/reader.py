@@ -40,11 +40,13 @@ from service.cache.codecs import (
 )
 from service.cache.keys import (
     CREDENTIALS,
+    EVERYTHING,
     CacheKey,
     Kind,
     key_of_answer,
     key_of_credential,
     key_of_key_id,
+    key_of_owner,
     key_of_repository,
     namespaces_of,
 )
@@ -144,6 +146,8 @@ class CachedReaders:
         keys: list[CacheKey] = []
         if digest is not None:
             keys.append(key_of_credential(digest))
+        if operation is Operation.REPOSITORIES:
+            namespaces.append(EVERYTHING)
         if repository is not None:
             if operation in _KINDS_OF_LISTS:
                 namespaces += namespaces_of(_KINDS_OF_LISTS[operation], repository)
@@ -300,6 +304,12 @@ class CachedReader:
 
         return await self._find(Kind.QUARANTINE, repository, quarantine_id.bytes, read, now)
 
+    async def find_owned(self, owner: str, canonical: bytes, read: Read) -> Answer:
+        """What `read` gives of the repositories of an owner, as `find_trend` does of one."""
+        key = key_of_owner(owner, canonical)
+        found: Answer | None = await self._session.find(key, read, _ANSWER_CODEC)
+        return _present(found)
+
     async def find_trend(self, repository: RepositoryName, canonical: bytes, read: Read) -> Answer:
         """What `read` gives of a repository over time; equal requests are equally `canonical`."""
         return await self._find_page(Kind.TREND, repository, canonical, read)
@@ -346,10 +356,7 @@ class CachedReader:
         read: Read,
         now: datetime | None = None,
     ) -> Answer:
-        found = await self._find(kind, repository, canonical, read, now)
-        if found is None:
-            raise RuntimeError("a list always has an answer")
-        return found
+        return _present(await self._find(kind, repository, canonical, read, now))
 
     async def _find_identity_key(
         self, repository: RepositoryName, place: IdentityPlace | None
@@ -362,6 +369,12 @@ class CachedReader:
         # The values as they were: the next page continues there, not where the row is now.
         names = (found.test_name, found.pipeline_name, found.job_name)
         return IdentityKey(place.executions_count, *names, value=place.value)
+
+
+def _present(found: Answer | None) -> Answer:
+    if found is None:
+        raise RuntimeError("a list always has an answer")
+    return found
 
 
 def _canonical(

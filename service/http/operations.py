@@ -25,6 +25,7 @@ class Operation(Enum):
     TRANSITIONS = "health-transitions"
     TEST_TRANSITIONS = "test-health-transitions"
     QUARANTINE_CHANGES = "quarantine-changes"
+    REPOSITORIES = "repositories"
     SEND_EVENTS = "send-events"
     SEND_TRACES = "send-traces"
     ADD_QUARANTINE = "add-quarantine"

@@ -84,6 +84,15 @@ def forbidden() -> Problem:
     return Problem(403, "a valid credential is needed: Authorization: Bearer <key>")
 
 
+def missing_repository() -> Problem:
+    """Refuse a token of the code host where the request names no repository."""
+    return Problem(
+        403,
+        "a token of the code host covers one repository at a time: name it in the parameter"
+        " repository",
+    )
+
+
 def missing_scope() -> Problem:
     """Refuse a key that sees the repository but may not do this."""
     return Problem(403, "the scope of this key does not cover this operation")

@@ -18,7 +18,7 @@ from multidict import CIMultiDictProxy
 
 from indexing.errors import InvalidValueError
 from indexing.models.keys import ApplicationKey, Scope
-from indexing.names import RepositoryName
+from indexing.names import RepositoryName, check_repository
 from service.auth.api_keys import KEY_PREFIX, digest_key, is_key
 from service.auth.code_host.decisions import Finding, HostUnavailable
 from service.auth.code_host.tokens import is_token
@@ -26,7 +26,7 @@ from service.auth.principal import KeyName, Principal
 from service.context import CONTEXT, PRINCIPAL, READER, REQUESTED, Requested
 from service.http import problems
 from service.http.field_errors import FieldError
-from service.http.path_params import PathParameter
+from service.http.path_params import REPOSITORY, PathParameter
 from service.middleware.layer import RouteHandler, RouteLayer
 from service.middleware.rate_limit import RATE_LIMIT, RateLimit
 from service.routes import Route
@@ -60,7 +60,11 @@ def authenticate(route: Route, *, counted: bool = True) -> RouteLayer:
                 code_host = _require_code_host(context.code_host, bearer)
                 if not errors:
                     request[PRINCIPAL] = await _verify_token(
-                        request, rate_limit, code_host, bearer, repository
+                        request,
+                        rate_limit,
+                        code_host,
+                        bearer,
+                        repository or _read_asked(request, requested.owner),
                     )
             reader = await context.readers.open(
                 route.operation, digest, None if errors else repository, item
@@ -90,9 +94,24 @@ async def admit(request: web.Request, route: Route, principal: Principal) -> Non
 def _read_path(request: web.Request, route: Route) -> tuple[Requested, str | None]:
     """Read what the path names: put the repository on the request; give it, and the item in it."""
     errors = _find_path_errors(route.path, request.match_info)
-    owner, name, *rest = [request.match_info[parameter.name] for parameter in route.path]
-    requested = request[REQUESTED] = Requested(RepositoryName(owner, name), errors)
+    owner, *rest = [request.match_info[parameter.name] for parameter in route.path]
+    repository = RepositoryName(owner, rest.pop(0)) if rest else None
+    requested = request[REQUESTED] = Requested(owner, repository, errors)
     return requested, rest[0] if rest else None
+
+
+def _read_asked(request: web.Request, owner: str) -> RepositoryName:
+    """The repository that the query of an operation on an owner names.
+
+    Raises:
+        Problem: 403 where it names none: the code host says of a token what it may read only for
+            one repository at a time.
+    """
+    names = request.query.getall(REPOSITORY.name, ())
+    try:
+        return RepositoryName(owner, check_repository(*names))
+    except (InvalidValueError, TypeError):
+        raise problems.missing_repository() from None
 
 
 def _find_path_errors(

@@ -14,7 +14,7 @@ from aiohttp.web import StreamResponse
 from indexing.models.keys import Scope
 from indexing.names import RepositoryName
 from service.auth.principal import Principal
-from service.context import PRINCIPAL, READER, REPOSITORY, REQUESTED
+from service.context import PRINCIPAL, READER, REPOSITORY, REQUESTED, Requested
 from service.http import problems
 from service.http.operations import Operation
 from service.middleware.admission_control import ADMISSION_CONTROL
@@ -38,15 +38,21 @@ OPERATIONS: Final[Mapping[Scope, frozenset[Operation]]] = {
 def authorize(route: Route) -> RouteLayer:
     """A layer that refuses a request to that route unless the principal may make it.
 
-    It raises a `Problem`: 422 for the path, 404 for the repository, 403 for the scope.
+    It raises a `Problem`: 422 for the path, 404 for the repository or owner, 403 for the scope.
     """
+    return _authorize_for_owner(route) if route.is_of_owner else _authorize_for_one(route)
+
+
+def _authorize_for_one(route: Route) -> RouteLayer:
+    """The layer for an operation on one repository."""
     creates = route.operation in _INGESTS
     takes_body = bool(route.media_types)
 
     def around(handler: RouteHandler) -> RouteHandler:
         async def answer(request: web.Request) -> StreamResponse:
             requested, principal = request[REQUESTED], request.get(PRINCIPAL)
-            covered = principal is not None and covers(principal, requested.repository)
+            repository = _require_repository(requested)
+            covered = principal is not None and covers(principal, repository)
             if covered:
                 request.app[ADMISSION_CONTROL].add_verified(request)
             if requested.errors or principal is None:
@@ -56,10 +62,10 @@ def authorize(route: Route) -> RouteLayer:
             # tells whether it exists.
             found = None
             if covered:
-                found = await request[READER].find_repository(requested.repository)
+                found = await request[READER].find_repository(repository)
             if found is None and covered and allowed and creates:
                 # It is about to be created.
-                found = requested.repository
+                found = repository
             if found is None:
                 raise problems.not_found("repository")
             if not allowed:
@@ -72,6 +78,35 @@ def authorize(route: Route) -> RouteLayer:
         return answer
 
     return around
+
+
+def _authorize_for_owner(route: Route) -> RouteLayer:
+    """The layer for an operation on an owner: no look-up tells whether somebody else's exists."""
+
+    def around(handler: RouteHandler) -> RouteHandler:
+        async def answer(request: web.Request) -> StreamResponse:
+            requested, principal = request[REQUESTED], request.get(PRINCIPAL)
+            covered = principal is not None and principal.owner.lower() == requested.owner.lower()
+            if covered:
+                request.app[ADMISSION_CONTROL].add_verified(request)
+            if requested.errors or principal is None:
+                raise problems.invalid(requested.errors)
+            if not covered:
+                raise problems.not_found("owner")
+            if route.operation not in OPERATIONS[principal.scope]:
+                raise problems.missing_scope()
+            return await handler(request)
+
+        return answer
+
+    return around
+
+
+def _require_repository(requested: Requested) -> RepositoryName:
+    """The repository of a path that names one."""
+    if requested.repository is None:
+        raise LookupError("the path of this operation names no repository")
+    return requested.repository
 
 
 def covers(principal: Principal, name: RepositoryName) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, TypeVar
 
@@ -13,6 +13,7 @@ from indexing.identifiers import derive_identity_id
 from indexing.models.events import EventKey
 from indexing.models.failures import FailureKey
 from indexing.models.listed_executions import ExecutionKey
+from indexing.models.listed_repositories import RepositoryKey
 from indexing.models.listed_runs import RunKey
 from indexing.models.paging import Page
 from indexing.models.quarantines import QuarantineChangeKey, QuarantineKey
@@ -29,6 +30,12 @@ _EVENT: Final = struct.Struct(">qQ")
 _MOMENT: Final = struct.Struct(">q16s")
 _REFERENCE: Final = struct.Struct(">BQ16s")
 _IDENTITY: Final = struct.Struct(">BQHHH")
+
+# Broken and flaky tests; more than four billion do not fit into a store.
+_REPOSITORY: Final = struct.Struct(">II")
+# A host allows 100 characters. This character is greater than all in a name.
+_MAX_REPOSITORY_NAME: Final = 600
+_AFTER_NAMES: Final = "\x7f"
 
 # The value of a sort field that is neither a name nor the count: a ratio, or an integer.
 _RATIO: Final = struct.Struct(">d")
@@ -142,6 +149,23 @@ def _moment_keys(
     return KeyCodec(pack, unpack)
 
 
+def _pack_repository(key: RepositoryKey) -> bytes:
+    return _REPOSITORY.pack(key.broken, key.flaky) + key.name[:_MAX_REPOSITORY_NAME].encode()
+
+
+def _unpack_repository(data: bytes) -> RepositoryKey:
+    broken, flaky = _REPOSITORY.unpack_from(data)
+    return RepositoryKey(data[_REPOSITORY.size :].decode(), broken, flaky)
+
+
+def pass_cut_name(key: RepositoryKey, *, backward: bool) -> RepositoryKey:
+    """The place beyond all names that begin as one does that is too long for a cursor."""
+    if backward or len(key.name) < _MAX_REPOSITORY_NAME:
+        return key
+    return replace(key, name=key.name + _AFTER_NAMES)
+
+
+REPOSITORY_KEYS: Final = KeyCodec(_pack_repository, _unpack_repository)
 EVENT_KEYS: Final = KeyCodec(_pack_event, _unpack_event)
 IDENTITY_KEYS: Final = KeyCodec(_pack_identity, _unpack_identity, _shorten_identity)
 QUARANTINE_KEYS: Final[KeyCodec[QuarantineKey]] = _moment_keys(

@@ -10,7 +10,7 @@ from indexing.health.verdicts import Outcome
 from indexing.models.executions import Conclusion
 from indexing.models.tests import HealthStatus
 from indexing.models.trends import Stat
-from service.schemas.fields import Figure, Moment, text
+from service.schemas.fields import Figure, Moment, Spelled, text
 from service.schemas.responses import Answer, PageAnswer
 
 
@@ -238,3 +238,32 @@ class TestTransitionsAnswer(Answer):
 
     transitions = fields.List(fields.Nested(TestTransitionAnswer), required=True)
     first_activity_at = Moment(allow_none=True)
+
+
+class TestCountsAnswer(Answer):
+    """How many tests of a repository have each health."""
+
+    __test__ = False
+
+    healthy = fields.Integer(required=True)
+    flaky = fields.Integer(required=True)
+    broken = fields.Integer(required=True)
+    # A schema has an attribute `unknown` itself.
+    of_unknown = fields.Integer(required=True, attribute="unknown", data_key="unknown")
+
+
+class RepositoryAnswer(Answer):
+    """A repository with the health of its tests."""
+
+    repository = Spelled(required=True, attribute="repository.name")
+    default_branch = text(attribute="repository.default_branch")
+    tests = fields.Nested(TestCountsAnswer, required=True)
+    quarantined_tests = fields.Integer(required=True)
+    last_execution_at = Moment(allow_none=True)
+    last_event_at = Moment(allow_none=True)
+
+
+class RepositoryPageAnswer(PageAnswer):
+    """One page of the repositories of an owner."""
+
+    repositories = fields.List(fields.Nested(RepositoryAnswer), required=True, attribute="rows")

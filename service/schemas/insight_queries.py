@@ -11,12 +11,14 @@ from marshmallow import ValidationError, validates_schema
 from indexing.identifiers import MAX_INTEGER
 from indexing.models.executions import Conclusion
 from indexing.models.groups import Grouping
+from indexing.models.listed_repositories import RepositorySort
 from indexing.models.tests import HealthStatus
 from service.schemas.limits import MAX_RANGE_DAYS, MAX_REF_LENGTH, RANGE_DAYS
 from service.schemas.queries import (
     AnyOf,
     Choice,
     Moment,
+    Name,
     Number,
     PagedQuery,
     Query,
@@ -112,4 +114,21 @@ class TransitionsQuery(RangeQuery):
         Choice(*(status.value for status in HealthStatus)),
         load_default=tuple,
         metadata=says("Only those into one of these."),
+    )
+
+
+class RepositoriesQuery(PagedQuery):
+    """The order of the repositories of an owner, or which one."""
+
+    repository = Name(
+        load_default=absent,
+        metadata=says(
+            "Only the repository of that name. A token of the code host has to name one, because "
+            "the host is asked about one repository at a time."
+        ),
+    )
+    sort = Choice(
+        *(sort.value for sort in RepositorySort),
+        load_default=RepositorySort.NAME.value,
+        metadata=says("By name; or the most broken tests first, then the most flaky ones."),
     )

@@ -16,6 +16,7 @@ from indexing.identifiers import MAX_INTEGER, read_uuid
 from indexing.models.events import MAX_TRIGGER_LENGTH, Outcome
 from indexing.models.quarantines import QuarantineSource
 from indexing.models.tests import HealthStatus, TestSort
+from indexing.names import REPOSITORY_PATTERN, check_repository
 from indexing.timestamps import parse_timestamp
 from service.schemas.limits import (
     CURSOR_MAX_LENGTH,
@@ -93,6 +94,14 @@ class Uuid(Parameter, Parsed):
     def __init__(self, **options: Any) -> None:
         metadata = {"format": "uuid", **options.pop("metadata", {})}
         super().__init__(read_uuid, metadata=metadata, **options)
+
+
+class Name(Parameter, Parsed):
+    """The name of a repository without its owner."""
+
+    def __init__(self, **options: Any) -> None:
+        form = {"minLength": 1, "pattern": f"^{REPOSITORY_PATTERN}$"}
+        super().__init__(check_repository, metadata=form | options.pop("metadata", {}), **options)
 
 
 class Flag(Parameter, fields.Boolean):

@@ -64,6 +64,10 @@ async def test_counts_failures_and_runs_are_read(door: FrontDoor, client: AsyncC
     assert [job["health_status"] for job in report["jobs"]] == [report["health_status"]]
     (run,) = [row async for row in client.list_runs(REPOSITORY, pipeline_name="ci")]
     assert (run["failed"], run["passed"]) == (1, len(NAMES) - 1)
+    owner, _, _ = REPOSITORY.partition("/")
+    rows = [row async for row in client.list_repositories(owner, sort="worst", per_page=1)]
+    found = next(row for row in rows if row["repository"] == REPOSITORY)
+    assert found["tests"]["broken"] + found["tests"]["healthy"] == len(NAMES)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,11 @@ from indexing.models.failures import Failure, FailureDetail, FailureKey, Failure
 from indexing.models.groups import Grouping, TestGroup
 from indexing.models.health_reports import HealthReport
 from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, ListedExecution
+from indexing.models.listed_repositories import (
+    ListedRepository,
+    RepositoryKey,
+    RepositoryQuery,
+)
 from indexing.models.listed_runs import ListedRun, RunKey, RunQuery
 from indexing.models.paging import Anchor, Page
 from indexing.models.tests import HealthStatus, TestQuery
@@ -29,6 +34,7 @@ from indexing.store.elasticsearch import (
     health_counts,
     health_reports,
     listed_executions,
+    listed_repositories,
     listed_runs,
     quarantines,
     transitions,
@@ -98,6 +104,11 @@ class ElasticsearchInsights(InsightReader):
         self, repository: RepositoryName, test_id: uuid.UUID
     ) -> HealthReport | None:
         return await health_reports.get_health(self._cluster, repository, test_id)
+
+    async def list_owned(
+        self, query: RepositoryQuery, anchor: Anchor[RepositoryKey], limit: int
+    ) -> Page[ListedRepository]:
+        return await listed_repositories.list_owned(self._cluster, query, anchor, limit)
 
     async def count_tests(self, repository: RepositoryName) -> Mapping[HealthStatus, int]:
         return await health_counts.count_tests(self._cluster, repository)

@@ -24,6 +24,7 @@ from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.indices.control import State
+from indexing.store.elasticsearch.indices.repository_fields import name_keys
 from indexing.timestamps import from_microseconds, to_microseconds
 
 KIND: Final = "repository"
@@ -179,6 +180,7 @@ def _source_of(
     return {
         "kind": KIND,
         "repository_id": routing_of(repository.name),
+        **name_keys(repository.name.owner, repository.name.name),
         "owner": repository.name.owner,
         "name": repository.name.name,
         "default_branch": repository.default_branch,

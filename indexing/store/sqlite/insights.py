@@ -12,6 +12,11 @@ from indexing.models.failures import Failure, FailureDetail, FailureKey, Failure
 from indexing.models.groups import Grouping, TestGroup
 from indexing.models.health_reports import HealthReport
 from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, ListedExecution
+from indexing.models.listed_repositories import (
+    ListedRepository,
+    RepositoryKey,
+    RepositoryQuery,
+)
 from indexing.models.listed_runs import ListedRun, RunKey, RunQuery
 from indexing.models.paging import Anchor, Page
 from indexing.models.tests import HealthStatus, TestQuery
@@ -31,6 +36,7 @@ from indexing.store.sqlite import (
     health_counts,
     health_reports,
     listed_executions,
+    listed_repositories,
     listed_runs,
     quarantines,
     transitions,
@@ -117,6 +123,13 @@ class SqliteInsights(InsightReader):
     ) -> HealthReport | None:
         return await self._connections.read(
             partial(health_reports.get_health, repository=repository, test_id=test_id)
+        )
+
+    async def list_owned(
+        self, query: RepositoryQuery, anchor: Anchor[RepositoryKey], limit: int
+    ) -> Page[ListedRepository]:
+        return await self._connections.read(
+            partial(listed_repositories.list_owned, query=query, anchor=anchor, limit=limit)
         )
 
     async def count_tests(self, repository: RepositoryName) -> Mapping[HealthStatus, int]:

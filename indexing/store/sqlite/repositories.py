@@ -10,7 +10,7 @@ from indexing.models.repositories import Repository
 from indexing.names import RepositoryName
 from indexing.store.sqlite.slow_read import InterruptibleConnection
 
-_COLUMNS = (
+REPOSITORY_COLUMNS = (
     "owner, name, default_branch, flaky_detection, auto_quarantine,"
     " ignore_broken_on_default_branch, quarantine_after"
 )
@@ -18,15 +18,15 @@ _COLUMNS = (
 
 def find_repository(connection: sqlite3.Connection, name: RepositoryName) -> Repository | None:
     row = connection.execute(
-        f"SELECT {_COLUMNS} FROM repositories WHERE key = ?",
+        f"SELECT {REPOSITORY_COLUMNS} FROM repositories WHERE key = ?",
         (name.key,),
     ).fetchone()
-    return None if row is None else _repository_of(row)
+    return None if row is None else repository_of(row)
 
 
 def list_repositories(connection: sqlite3.Connection) -> list[Repository]:
-    rows = connection.execute(f"SELECT {_COLUMNS} FROM repositories ORDER BY key")
-    return [_repository_of(row) for row in rows]
+    rows = connection.execute(f"SELECT {REPOSITORY_COLUMNS} FROM repositories ORDER BY key")
+    return [repository_of(row) for row in rows]
 
 
 class ReadingConnection(InterruptibleConnection):
@@ -58,7 +58,7 @@ def require_repository_id(connection: sqlite3.Connection, name: RepositoryName) 
 def ensure_repository(connection: sqlite3.Connection, name: RepositoryName) -> Repository:
     default = Repository(name)
     connection.execute(
-        f"INSERT INTO repositories (key, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+        f"INSERT INTO repositories (key, {REPOSITORY_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (key) DO NOTHING",
         (
             name.key,
@@ -72,12 +72,13 @@ def ensure_repository(connection: sqlite3.Connection, name: RepositoryName) -> R
         ),
     )
     row = connection.execute(
-        f"SELECT {_COLUMNS} FROM repositories WHERE key = ?", (name.key,)
+        f"SELECT {REPOSITORY_COLUMNS} FROM repositories WHERE key = ?", (name.key,)
     ).fetchone()
-    return _repository_of(row)
+    return repository_of(row)
 
 
-def _repository_of(row: tuple[str, str, str, int, int, int, int]) -> Repository:
+def repository_of(row: tuple[Any, ...]) -> Repository:
+    """Return the repository of a row of these columns."""
     (
         owner,
         name,

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 # Increase it with every change of a mapping or of a field's meaning; `upgrade` says how to migrate
 # indices of an earlier version.
-LAYOUT_VERSION: Final = 7
+LAYOUT_VERSION: Final = 8
 
 # Increase it with every change of a template, and so with every change of the layout.
-TEMPLATES_VERSION: Final = 8
+TEMPLATES_VERSION: Final = 9
 
 # Older servers lack features that this backend uses, or respond differently.
 MIN_SERVER_MAJOR: Final = 9
@@ -30,8 +30,11 @@ _ORDER_ONLY: Final = {"type": "keyword", "index": False}
 _BASE_REF: Final = {"type": "keyword", "ignore_above": 255}
 
 # The index mixes several kinds of documents: a list filters by `kind` and sorts by other fields.
+# `owner_key` and `name_key` are the names of a repository in lower case.
 CONTROL_MAPPING: Final = {
     "repository_id": _KEYWORD,
+    "owner_key": _KEYWORD,
+    "name_key": _KEYWORD,
     "kind": _KEYWORD,
     "key_id": _KEYWORD,
     "created_at": _LONG,

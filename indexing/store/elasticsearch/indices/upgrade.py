@@ -25,6 +25,7 @@ from indexing.store.elasticsearch.indices.creation import create_missing
 from indexing.store.elasticsearch.indices.event_fields import fill_outcomes
 from indexing.store.elasticsearch.indices.generations import copy_index, drop_leftovers
 from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION, Layout
+from indexing.store.elasticsearch.indices.repository_fields import fill_names
 from indexing.store.elasticsearch.indices.templates import ensure_templates
 from indexing.store.elasticsearch.indices.upgrade_lease import hold_lease
 
@@ -37,7 +38,7 @@ COPIES: Final[dict[int, dict[str, Change]]] = {}
 Fill = Callable[[Connection, Layout, Callable[[], Awaitable[None]]], Awaitable[None]]
 
 # By target version: what fills new fields in rows that are stored already.
-FILLS: Final[dict[int, Fill]] = {3: fill_outcomes}
+FILLS: Final[dict[int, Fill]] = {3: fill_outcomes, 8: fill_names}
 
 _log = logging.getLogger(__name__)
 

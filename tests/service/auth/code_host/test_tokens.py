@@ -14,13 +14,14 @@ from service.auth.code_host.client import TOTAL_SECONDS
 from service.auth.code_host.decisions import GRANT_LIFETIME
 from service.config.settings import LogFormat, LogLevel, Settings
 from service.logs import configure_logging
-from tests.builders import FOREIGN, NOON, after
+from tests.builders import FOREIGN, GADGETS, NOON, WIDGETS, after
 from tests.service.auth.code_host.tokens import GOOD, TOKEN, status
 from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, TESTS, FrontDoor, operations
 from tests.source_host import Saying, SourceHost
 
 NAMES = tuple(operations())
+REPOSITORIES = "/v1/ci/acme/repositories"
 
 
 @pytest.mark.parametrize("operation", NAMES)
@@ -60,6 +61,34 @@ async def test_what_the_host_hides_is_like_what_is_absent(
     by_key = await door.get(operations("umbrella", "widgets")[operation])
     assert {hidden.status, nowhere.status, unknown_here.status} == {404}
     assert hidden.body == nowhere.body == unknown_here.body == by_key.body
+
+
+async def test_a_token_lists_the_one_repository_that_it_names(
+    door: FrontDoor, host: SourceHost
+) -> None:
+    await door.store.ensure_repository(GADGETS)
+    await door.store.ensure_repository(WIDGETS)
+    host.add("acme/gadgets")
+    named = await door.get(f"{REPOSITORIES}?repository=widgets", key=TOKEN)
+    assert [row["repository"] for row in named.json["repositories"]] == ["acme/widgets"]
+    hidden = await door.get(f"{REPOSITORIES}?repository=gadgets", key=TOKEN)
+    absent = await door.get(f"{REPOSITORIES}?repository=nothing", key=TOKEN)
+    foreign = await door.get("/v1/ci/nobody/repositories?repository=x", key=TOKEN)
+    assert (hidden.status, hidden.body) == (404, absent.body)
+    assert foreign.body == absent.body
+    unknown = await door.get(f"{REPOSITORIES}?repository=widgets", key="ghp_unknown")
+    assert unknown.status == 403
+
+
+@pytest.mark.parametrize(
+    "query", ["", "?repository=", "?repository=a%2Fb", "?repository=a&repository=b"]
+)
+async def test_a_token_that_names_no_repository_is_not_shown_to_the_host(
+    door: FrontDoor, host: SourceHost, query: str
+) -> None:
+    answer = await door.get(REPOSITORIES + query, key=TOKEN)
+    assert (answer.status, host.asked) == (403, [])
+    assert "parameter repository" in answer.json["detail"]
 
 
 async def test_a_token_may_not_write(tmp_path: Path, host: SourceHost) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -13,10 +14,12 @@ import pytest
 from indexing.errors import StoreError, StoreUnavailableError, StoreVersionError
 from indexing.models.events import EventQuery, Outcome
 from indexing.models.executions import Conclusion
+from indexing.models.listed_repositories import RepositoryQuery
+from indexing.models.notifications import Webhook, WebhookFormat
 from indexing.models.paging import Anchor
 from indexing.models.quarantines import QuarantineQuery, QuarantineRequest, QuarantineSource
 from indexing.models.tests import HealthStatus, TestMetrics, TestQuery, TestSort
-from indexing.names import RepositoryName
+from indexing.names import RepositoryName, parse_repository
 from indexing.store import ElasticsearchPlace, Versions, find_versions
 from indexing.store.elasticsearch import maintenance
 from indexing.store.elasticsearch.client import bulk
@@ -146,6 +149,35 @@ async def test_events_of_an_earlier_release_get_their_trigger_and_outcome(
         assert len(rows) == 100
     query = replace(EVERY_EVENT, triggers=("r" * 255, "r" * 256))
     assert [row.id for row in (await upgraded.list_events(query, Anchor(), 9)).rows] == [254]
+    await upgraded.close()
+
+
+async def test_repositories_of_an_earlier_release_are_listed(
+    elasticsearch_place: ElasticsearchPlace, of_version: Callable[[int], None]
+) -> None:
+    of_version(7)
+    store = await open_at(elasticsearch_place)
+    for name in ("acme/widgets", "Acme/Gadgets", "other/gadgets"):
+        await store.ensure_repository(parse_repository(name))
+    webhook = Webhook(
+        uuid.uuid4(), WIDGETS, WebhookFormat.STANDARD, "https://x.example", b"s" * 24, NOON
+    )
+    await store.add_webhook(webhook)
+    index = f"/{elasticsearch_place.prefix}-control"
+    found = await ask(store, "POST", f"{index}/_search", {"size": 9})
+    repositories = [hit for hit in found["hits"]["hits"] if "name_key" in hit["_source"]]
+    assert len(repositories) == 3
+    for hit in repositories:
+        kept = {k: v for k, v in hit["_source"].items() if k not in ("owner_key", "name_key")}
+        await ask(store, "PUT", f"{index}/_doc/{hit['_id']}?refresh=true", kept)
+    query = RepositoryQuery("acme", NOON)
+    assert (await store.list_owned(query, Anchor(), 9)).rows == ()
+    await store.close()
+    of_version(LAYOUT_VERSION)
+    upgraded = await open_at(elasticsearch_place)
+    rows = (await upgraded.list_owned(query, Anchor(), 9)).rows
+    assert [str(row.repository.name) for row in rows] == ["Acme/Gadgets", "acme/widgets"]
+    assert await upgraded.list_webhooks(WIDGETS) == [webhook]
     await upgraded.close()
 
 

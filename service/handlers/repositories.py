@@ -1,0 +1,93 @@
+"""The repositories of an owner that a credential sees."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import orjson
+from aiohttp import web
+
+from indexing.models.listed_repositories import (
+    RepositoryKey,
+    RepositoryQuery,
+    RepositorySort,
+)
+from indexing.models.paging import Anchor
+from indexing.names import RepositoryName
+from service.auth.principal import Principal
+from service.cache.answers import Answer, make_answer
+from service.context import CONTEXT, PRINCIPAL, READER
+from service.http.path_params import OWNER, REPOSITORY
+from service.middleware.response_cache import respond
+from service.pagination.cursor import Position
+from service.pagination.paginator import links, start_paginator
+from service.pagination.sort_keys import REPOSITORY_KEYS, pack_ends, pass_cut_name
+from service.routes import LIST_REPOSITORIES
+from service.schemas.compiled import compile_encoder
+from service.schemas.insight_answers import RepositoryPageAnswer
+from service.schemas.limits import DEFAULT_PER_PAGE
+from service.schemas.responses import Rows
+
+_encode: Final = compile_encoder(RepositoryPageAnswer)
+
+
+async def list_repositories(request: web.Request) -> web.StreamResponse:
+    """GET /v1/ci/{owner}/repositories."""
+    context, owner = request.app[CONTEXT], request.match_info[OWNER.name]
+    query, paginator, position = start_paginator(
+        LIST_REPOSITORIES.query,
+        request.rel_url.raw_query_string,
+        context.cursor_signer,
+        LIST_REPOSITORIES.operation,
+        # No repository has an empty name, so its cursors are of no other list.
+        RepositoryName(owner, ""),
+        REPOSITORY_KEYS,
+    )
+    parameters = query.parameters
+    limit = parameters["per_page"] or DEFAULT_PER_PAGE
+    asked = parameters[REPOSITORY.name]
+    if not _sees(request[PRINCIPAL], asked):
+        answer = make_answer(_encode(Rows((), 0, limit)))
+    else:
+        wanted = RepositoryQuery(
+            owner,
+            context.clock(),
+            asked or request[PRINCIPAL].repository,
+            RepositorySort(parameters["sort"]),
+        )
+        answer = await _find(request, wanted, position, limit)
+    link = links(
+        request,
+        context.public_url,
+        paginator,
+        query,
+        answer.ends,
+        backward=position.backward,
+    )
+    return respond(request, answer, link, ignored=query.ignored)
+
+
+async def _find(
+    request: web.Request, query: RepositoryQuery, position: Position[RepositoryKey], limit: int
+) -> Answer:
+    reader = request.app[CONTEXT].reader
+    key, backward = position.key, position.backward
+    beside = None if key is None else pass_cut_name(key, backward=backward)
+
+    async def read() -> Answer:
+        page = await reader.list_owned(query, Anchor(beside, backward), limit)
+        body = _encode(Rows(page.rows, len(page.rows), limit))
+        return make_answer(
+            body, pack_ends(page, lambda row: row.key_in(query.sort), REPOSITORY_KEYS)
+        )
+
+    packed = None if key is None else REPOSITORY_KEYS.pack(key).hex()
+    name = query.name and query.name.lower()
+    canonical = orjson.dumps([name, query.sort, packed, backward, limit])
+    return await request[READER].find_owned(query.owner, canonical, read)
+
+
+def _sees(principal: Principal, asked: str | None) -> bool:
+    """Whether a credential for the owner covers the repository that was asked for, if one was."""
+    covered = principal.repository
+    return asked is None or covered is None or asked.lower() == covered.lower()

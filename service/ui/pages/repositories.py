@@ -1,18 +1,115 @@
-"""The repositories that the key sees."""
+"""The repositories that the key sees, the worst first: which of them is ill."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final, NamedTuple
+
 from aiohttp import web
 
-from indexing.names import RepositoryName
+from indexing.models.listed_repositories import RepositorySort
+from indexing.models.trends import Stat
+from indexing.names import parse_repository
+from indexing.timestamps import format_timestamp
 from service.auth.principal import Principal
-from service.context import CONTEXT
-from service.middleware.authorization import covers
+from service.routes import GET_STATS, LIST_REPOSITORIES
+from service.ui.api import Api
+from service.ui.charts import Spark, draw_spark
 from service.ui.page_context import PageContext
+from service.ui.queries import first_of, only, page_links, read_pairs, write_pairs
+
+_PER_PAGE: Final = "10"
+_DAYS: Final = 30
+_SERIES: Final = (Stat.BROKEN_TESTS, Stat.FLAKY_TESTS)
+# The bar of a repository: from the left, with its upper edge and its height, the worse the taller.
+_PARTS: Final = {"broken": (0, 12), "flaky": (3, 9), "unknown": (7, 5), "healthy": (9, 3)}
+_WIDTH: Final = 1_000
+_GAP: Final = 5
+_NARROWEST: Final = 9
+
+
+class Part(NamedTuple):
+    """A part of a proportion bar."""
+
+    state: str
+    x: int
+    y: int
+    width: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A repository as the API has it, with what is drawn of it."""
+
+    found: Mapping[str, Any]
+    owner: str
+    name: str
+    total: int
+    parts: Sequence[Part]
+    broken: Spark | None
+    flaky: Spark | None
 
 
 async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
     """GET /ui/."""
-    known = await page.request.app[CONTEXT].reader.list_repositories()
-    names: list[RepositoryName] = [each.name for each in known if covers(principal, each.name)]
-    return await page.show("repositories.html", repositories=names)
+    api = page.open_api(principal)
+    pairs = read_pairs(page.request.rel_url.raw_query_string)
+    kept = only(pairs, ("sort",)) or [("sort", RepositorySort.WORST.value)]
+    asked = [*kept, *only(pairs, ("cursor",)), ("per_page", _PER_PAGE)]
+    answer = await api.get(LIST_REPOSITORIES, {"owner": principal.owner}, write_pairs(asked))
+    found = answer.value["repositories"]
+    return await page.show(
+        "repositories.html",
+        rows=await asyncio.gather(*(_make_row(page, api, each) for each in found)),
+        sort=first_of(kept, "sort"),
+        links=page_links(answer.links, kept),
+    )
+
+
+async def _make_row(page: PageContext, api: Api, found: Mapping[str, Any]) -> Row:
+    name = parse_repository(found["repository"])
+    midnight = page.now.replace(hour=0, minute=0, second=0, microsecond=0)
+    start = [("start", format_timestamp(midnight - timedelta(days=_DAYS - 1)))]
+    path = {"owner": name.owner, "repository": name.name}
+    broken, flaky = await asyncio.gather(
+        *(api.get(GET_STATS, {**path, "stat": stat}, write_pairs(start)) for stat in _SERIES)
+    )
+    return Row(
+        found,
+        name.owner,
+        name.name,
+        sum(found["tests"].values()),
+        draw_proportion(found["tests"]),
+        _draw("Broken", broken.value),
+        _draw("Flaky", flaky.value),
+    )
+
+
+def _draw(name: str, series: Mapping[str, Any]) -> Spark | None:
+    return draw_spark(name, [each["value"] for each in series["value_over_time"]])
+
+
+def draw_proportion(tests: Mapping[str, int]) -> list[Part]:
+    """The bar of these numbers of tests; a part that there is can always be seen."""
+    counts = {state: tests[state] for state in _PARTS if tests[state]}
+    if not counts:
+        return []
+    room = _WIDTH - _GAP * (len(counts) - 1)
+    total = sum(counts.values())
+    widths = {
+        state: max(_NARROWEST, round(room * count / total)) for state, count in counts.items()
+    }
+    # What the narrow ones were given comes of the widest one.
+    widest = max(widths, key=lambda state: widths[state])
+    widths[widest] += room - sum(widths.values())
+    parts = []
+    x = 0
+    for state, width in widths.items():
+        y, height = _PARTS[state]
+        parts.append(Part(state, x, y, width, height))
+        x += width + _GAP
+    return parts

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 # A sparkline as large as its place in the style sheet.
 _SPARK_WIDTH: Final = 120.0
@@ -19,8 +19,8 @@ _BAR_SHARE: Final = 0.72
 # Between two parts of a bar, so that they are told apart without colour.
 _GAP: Final = 1.2
 # A proportion bar: its parts are as high as their health is bad, and wide enough to be seen.
-PROPORTION_WIDTH: Final = 1_000
-PROPORTION_HEIGHT: Final = 12
+_PROPORTION_WIDTH: Final = 1_000
+_PROPORTION_HEIGHT: Final = 12
 _HEALTH_HEIGHTS: Final = {"broken": 12, "flaky": 9, "unknown": 5, "healthy": 3}
 _LEAST_WIDTH: Final = 28
 _PROPORTION_GAP: Final = 14
@@ -53,6 +53,8 @@ class Proportion:
 
     parts: Mapping[str, Rect]
     label: str
+    width: int = _PROPORTION_WIDTH
+    height: int = _PROPORTION_HEIGHT
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +88,13 @@ def draw_spark(name: str, values: Sequence[float | None]) -> Spark | None:
     return Spark(line, f"{line}V{base}H0Z", (right, height(known[-1])), label)
 
 
-def draw_proportion(counts: Mapping[str, int]) -> Proportion:
-    """The bar of these numbers of tests by health, the worst at the left."""
+def draw_proportion(counts: Mapping[str, Any]) -> Proportion:
+    """The bar of the numbers of tests that `counts` has by health, the worst at the left."""
     label = ", ".join(f"{counts.get(health, 0):,} {health}" for health in _HEALTH_HEIGHTS)
     shown = {health: counts[health] for health in _HEALTH_HEIGHTS if counts.get(health, 0) > 0}
     if not shown:
         return Proportion({}, label)
-    room = PROPORTION_WIDTH - _PROPORTION_GAP * (len(shown) - 1)
+    room = _PROPORTION_WIDTH - _PROPORTION_GAP * (len(shown) - 1)
     total = sum(shown.values())
     widths = {health: max(_LEAST_WIDTH, room * n // total) for health, n in shown.items()}
     # The widest one gives what the narrow ones need, and takes what rounding leaves.
@@ -102,7 +104,7 @@ def draw_proportion(counts: Mapping[str, int]) -> Proportion:
     x = 0
     for health, width in widths.items():
         height = _HEALTH_HEIGHTS[health]
-        parts[health] = Rect(x, PROPORTION_HEIGHT - height, width, height)
+        parts[health] = Rect(x, _PROPORTION_HEIGHT - height, width, height)
         x += width + _PROPORTION_GAP
     return Proportion(parts, label)
 

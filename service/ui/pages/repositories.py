@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -17,28 +17,13 @@ from indexing.timestamps import format_timestamp
 from service.auth.principal import Principal
 from service.routes import GET_STATS, LIST_REPOSITORIES
 from service.ui.api import Api
-from service.ui.charts import Spark, draw_spark
+from service.ui.charts import Proportion, Spark, draw_proportion, draw_spark
 from service.ui.page_context import PageContext
 from service.ui.queries import first_of, only, page_links, read_pairs, write_pairs
 
 _PER_PAGE: Final = "10"
 _DAYS: Final = 30
 _SERIES: Final = (Stat.BROKEN_TESTS, Stat.FLAKY_TESTS)
-# The bar of a repository: from the left, with its upper edge and its height, the worse the taller.
-_PARTS: Final = {"broken": (0, 12), "flaky": (3, 9), "unknown": (7, 5), "healthy": (9, 3)}
-_WIDTH: Final = 1_000
-_GAP: Final = 5
-_NARROWEST: Final = 9
-
-
-class Part(NamedTuple):
-    """A part of a proportion bar."""
-
-    state: str
-    x: int
-    y: int
-    width: int
-    height: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +34,7 @@ class Row:
     owner: str
     name: str
     total: int
-    parts: Sequence[Part]
+    proportion: Proportion
     broken: Spark | None
     flaky: Spark | None
 
@@ -91,25 +76,3 @@ async def _make_row(page: PageContext, api: Api, found: Mapping[str, Any]) -> Ro
 
 def _draw(name: str, series: Mapping[str, Any]) -> Spark | None:
     return draw_spark(name, [each["value"] for each in series["value_over_time"]])
-
-
-def draw_proportion(tests: Mapping[str, int]) -> list[Part]:
-    """The bar of these numbers of tests; a part that there is can always be seen."""
-    counts = {state: tests[state] for state in _PARTS if tests[state]}
-    if not counts:
-        return []
-    room = _WIDTH - _GAP * (len(counts) - 1)
-    total = sum(counts.values())
-    widths = {
-        state: max(_NARROWEST, round(room * count / total)) for state, count in counts.items()
-    }
-    # What the narrow ones were given comes of the widest one.
-    widest = max(widths, key=lambda state: widths[state])
-    widths[widest] += room - sum(widths.values())
-    parts = []
-    x = 0
-    for state, width in widths.items():
-        y, height = _PARTS[state]
-        parts.append(Part(state, x, y, width, height))
-        x += width + _GAP
-    return parts

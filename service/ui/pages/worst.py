@@ -14,16 +14,11 @@ from indexing.models.groups import Grouping
 from service.auth.principal import Principal
 from service.routes import GROUP_TESTS, SEARCH_TESTS
 from service.ui.api import Api
-from service.ui.charts import (
-    PROPORTION_HEIGHT,
-    PROPORTION_WIDTH,
-    draw_proportion,
-)
+from service.ui.charts import draw_proportion
 from service.ui.page_context import PageContext
 from service.ui.queries import write_pairs
 
 _SHOWN: Final = 5
-_HEALTH: Final = ("broken", "flaky", "unknown", "healthy")
 
 
 async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
@@ -40,9 +35,6 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
         directories=directories,
         jobs=jobs,
         slowest=slowest,
-        draw_proportion=draw_proportion,
-        proportion_width=PROPORTION_WIDTH,
-        proportion_height=PROPORTION_HEIGHT,
     )
 
 
@@ -51,7 +43,7 @@ async def _find_worst(page: PageContext, api: Api, by: Grouping) -> list[dict[st
     answer = await api.get(GROUP_TESTS, page.repository_path, write_pairs([("by", by.value)]))
     ill = (group for group in answer.value["groups"] if group["broken"] or group["flaky"])
     return [
-        {**group, "health": {health: group[health] for health in _HEALTH}}
+        {**group, "proportion": draw_proportion(group)}
         for group, _ in zip(ill, range(_SHOWN), strict=False)
     ]
 

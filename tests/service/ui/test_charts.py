@@ -8,8 +8,6 @@ from hypothesis import strategies as st
 from service.ui.charts import (
     CHART_HEIGHT,
     CHART_WIDTH,
-    PROPORTION_HEIGHT,
-    PROPORTION_WIDTH,
     draw_bars,
     draw_proportion,
     draw_spark,
@@ -59,15 +57,16 @@ HEALTH = ("broken", "flaky", "unknown", "healthy")
 
 @given(st.dictionaries(st.sampled_from(HEALTH), st.integers(0, 1_000_000)))
 def test_a_proportion_shows_each_health_that_some_have(counts: dict[str, int]) -> None:
-    parts = draw_proportion(counts).parts
+    drawn = draw_proportion(counts)
+    parts = drawn.parts
     assert list(parts) == [health for health in HEALTH if counts.get(health)]
     end = 0.0
     for part in parts.values():
         assert part.x >= end
         assert part.width >= 20
-        assert 0 <= part.y < part.y + part.height == PROPORTION_HEIGHT
+        assert 0 <= part.y < part.y + part.height == drawn.height
         end = part.x + part.width
-    assert end == (PROPORTION_WIDTH if parts else 0)
+    assert end == (drawn.width if parts else 0)
 
 
 def test_a_proportion_says_its_numbers() -> None:

@@ -69,6 +69,7 @@ class Stock:
             "executions": f"{ci}/tests/{ids.test_id}/executions?per_page=5",
             "runs": f"{ci}/runs",
             "stats": f"{ci}/tests/stats/executions",
+            "test-stats": f"{ci}/tests/{ids.test_id}/stats/mean_duration",
             "groups by pipeline": f"{ci}/tests/groups?by=pipeline",
             "groups by directory": f"{ci}/tests/groups?by=directory",
             "transitions": f"{ci}/health-transitions",

@@ -91,6 +91,7 @@ _READ_HANDLERS: Final[Mapping[Operation, RouteHandler]] = {
     Operation.RUNS: runs.list_runs,
     Operation.TEST_HEALTH: health_reports.get_health,
     Operation.STATS: trends.get_stats,
+    Operation.TEST_STATS: trends.get_test_stats,
     Operation.GROUPS: groups.group_tests,
     Operation.TRANSITIONS: transitions.list_transitions,
     Operation.TEST_TRANSITIONS: transitions.list_of_test,

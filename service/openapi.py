@@ -39,6 +39,7 @@ from service.schemas.insight_answers import (
     RunPageAnswer,
     SeriesAnswer,
     TestGroupsAnswer,
+    TestSeriesAnswer,
     TestTransitionsAnswer,
     TransitionPageAnswer,
 )
@@ -84,6 +85,7 @@ _ANSWERS: Final[Mapping[str, type[Schema]]] = {
     "RepositoryPage": RepositoryPageAnswer,
     "HealthReport": HealthReportAnswer,
     "Series": SeriesAnswer,
+    "TestSeries": TestSeriesAnswer,
     "TestGroups": TestGroupsAnswer,
     "TransitionPage": TransitionPageAnswer,
     "TestTransitions": TestTransitionsAnswer,

@@ -24,6 +24,7 @@ from service.http.path_params import (
     REPOSITORY_NAME,
     STAT,
     TEST_ID,
+    TEST_STAT,
     PathParameter,
 )
 from service.http.targets import UI_PREFIX
@@ -45,13 +46,11 @@ from service.schemas.queries import (
     TestsQuery,
 )
 
-# The media types that events are sent as.
 EVENT_MEDIA_TYPES: Final = (NDJSON, "text/*")
 TRACE_MEDIA_TYPES: Final = (PROTOBUF, JSON)
 # https://html.spec.whatwg.org/multipage/iana.html#text/event-stream
 EVENT_STREAM_TYPE: Final = "text/event-stream"
 LAST_EVENT_ID: Final = "Last-Event-ID"
-
 
 _PARAMETER: Final = re.compile(r"\{(\w+)\}")
 
@@ -247,6 +246,16 @@ GROUP_TESTS: Final = Route(
     query=GroupsQuery(),
     tagged=True,
 )
+GET_TEST_STATS: Final = Route(
+    operation=Operation.TEST_STATS,
+    url="/v1/ci/{owner}/repositories/{repository}/tests/{test_id}/stats/{stat}",
+    operation_id="getTestStats",
+    summary="Get a figure about a test, by day",
+    path=(OWNER, REPOSITORY, TEST_ID, TEST_STAT),
+    answer="TestSeries",
+    query=StatsQuery(),
+    tagged=True,
+)
 LIST_TRANSITIONS: Final = ListRoute(
     operation=Operation.TRANSITIONS,
     url="/v1/ci/{owner}/repositories/{repository}/health-transitions",
@@ -351,6 +360,7 @@ READ_ROUTES: Final = (
     LIST_QUARANTINE_CHANGES,
     GET_QUARANTINE,
     GET_STATS,
+    GET_TEST_STATS,
     LIST_TRANSITIONS,
     LIST_TEST_TRANSITIONS,
     LIST_EXECUTIONS,

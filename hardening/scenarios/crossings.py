@@ -37,10 +37,19 @@ NAMES = (
 )
 # Their paths hold the id of something in the repository.
 _BY_ID = frozenset(
-    {"test", "quarantine", "executions", "failures", "failure", "health", "test-transitions"}
+    {
+        "test",
+        "quarantine",
+        "executions",
+        "failures",
+        "failure",
+        "health",
+        "test-transitions",
+        "test-stats",
+    }
 )
 # Of these nothing in the stock carries the mark.
-_UNMARKED = frozenset({"stats", "transitions", "test-transitions"})
+_UNMARKED = frozenset({"stats", "test-stats", "transitions", "test-transitions"})
 _LISTED = re.compile(rb'"repository":"([^"]*)"')
 _MARK = re.compile(rb"mark-\d{3}\.")
 

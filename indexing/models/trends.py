@@ -36,6 +36,39 @@ class Stat(StrEnum):
     MEAN_DURATION = "mean_duration"
 
 
+class TestStat(StrEnum):
+    """What a series of one test is of."""
+
+    __test__ = False
+
+    SUCCESS_COUNT = "success_count"
+    FAILURE_COUNT = "failure_count"
+    SKIPPED_COUNT = "skipped_count"
+    FLAKY_COUNT = "flaky_count"
+    MEAN_DURATION = "mean_duration"
+    MAX_DURATION = "max_duration"
+
+
+class DaySumsOfTest(NamedTuple):
+    """The executions of a test on one UTC day on the default branch; durations in microseconds.
+
+    `flaky_verdicts` are those that began on that day.
+    """
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    flaky_verdicts: int = 0
+    durations: int = 0
+    total_duration: int = 0
+    longest_duration: int = 0
+
+    def plus(self, other: DaySumsOfTest) -> DaySumsOfTest:
+        added = DaySumsOfTest(*(mine + its for mine, its in zip(self, other, strict=True)))
+        longest = max(self.longest_duration, other.longest_duration)
+        return added._replace(longest_duration=longest)
+
+
 class DaySums(NamedTuple):
     """The executions of one UTC day on the default branch; durations are in microseconds."""
 

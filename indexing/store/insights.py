@@ -26,7 +26,7 @@ from indexing.models.transitions import (
     TransitionKey,
     TransitionQuery,
 )
-from indexing.models.trends import DayQuery, DaySums, HealthCounts
+from indexing.models.trends import DayQuery, DaySums, DaySumsOfTest, HealthCounts
 from indexing.names import RepositoryName
 
 
@@ -77,6 +77,15 @@ class InsightReader(Protocol):
 
         Results show after `Writer.refresh_tests`. Days outlive executions: those that retention has
         reached keep their sums, whatever arrives or is removed later.
+        """
+
+    async def sum_days_of_test(
+        self, query: DayQuery, test_id: uuid.UUID
+    ) -> Mapping[int, DaySumsOfTest] | None:
+        """Add up what a test did on each UTC day on the default branch; `None` if it is unknown.
+
+        Days that retention has reached (`find_final_day`) are left out, as their executions are
+        gone. Results show after `Writer.refresh_tests`.
         """
 
     async def count_flaky_verdicts(self, query: DayQuery) -> Mapping[int, int]:

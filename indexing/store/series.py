@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from indexing.health.window import day_of
 from indexing.models.paging import Anchor
 from indexing.models.quarantines import ChangeAction, QuarantineChangeKey, QuarantineQuery
 from indexing.models.tests import HealthStatus
-from indexing.models.trends import DayQuery, DaySums, HealthCounts, Stat
+from indexing.models.trends import DayQuery, DaySums, DaySumsOfTest, HealthCounts, Stat, TestStat
 from indexing.store.interface import Reader
 from indexing.timestamps import EPOCH
 
@@ -26,6 +27,13 @@ _HEALTH: Final[Mapping[Stat, HealthStatus | None]] = {
     Stat.FLAKY_TESTS: HealthStatus.FLAKY,
     Stat.BROKEN_TESTS: HealthStatus.BROKEN,
     Stat.UNKNOWN_TESTS: HealthStatus.UNKNOWN,
+}
+# The places of counts in the sums of a test.
+_COUNTS_OF_TEST: Final[Mapping[TestStat, int]] = {
+    TestStat.SUCCESS_COUNT: 0,
+    TestStat.FAILURE_COUNT: 1,
+    TestStat.SKIPPED_COUNT: 2,
+    TestStat.FLAKY_COUNT: 3,
 }
 # Those that can be limited to pipelines and jobs.
 OF_EXECUTIONS: Final = frozenset(Stat) - {*_HEALTH, Stat.QUARANTINED_TESTS}
@@ -54,7 +62,7 @@ class Bar:
 class Series:
     """A figure over all days, or at the end of the last one, and that of each day."""
 
-    stat: Stat
+    stat: Stat | TestStat
     value: Figure
     value_over_time: Sequence[Bar]
 
@@ -92,6 +100,36 @@ async def read_series(
             whole = whole.plus(sums[day])
         return Series(stat, _figure_of(stat, whole), _bars(days, figures))
     return Series(stat, figures[-1], _bars(days, figures))
+
+
+async def read_test_series(
+    reader: Reader, stat: TestStat, query: DayQuery, test_id: uuid.UUID
+) -> Series | None:
+    """Return a series of one test, `None` if it is unknown; as `read_series`.
+
+    Days that retention has reached have no figure, and the figure over all days is of the others.
+    """
+    days = range(query.first_day, query.last_day + 1)
+    sums = await reader.sum_days_of_test(query, test_id)
+    if sums is None:
+        return None
+    known = range(max(days.start, await reader.find_final_day() + 1), days.stop)
+    figures = [
+        _figure_of_test(stat, sums.get(day, DaySumsOfTest())) if day in known else None
+        for day in days
+    ]
+    whole = DaySumsOfTest()
+    for day in known:
+        whole = whole.plus(sums.get(day, DaySumsOfTest()))
+    return Series(stat, _figure_of_test(stat, whole) if known else None, _bars(days, figures))
+
+
+def _figure_of_test(stat: TestStat, sums: DaySumsOfTest) -> Figure:
+    if stat is TestStat.MEAN_DURATION:
+        return sums.total_duration / sums.durations / 1_000_000 if sums.durations else None
+    if stat is TestStat.MAX_DURATION:
+        return sums.longest_duration / 1_000_000 if sums.durations else None
+    return sums[_COUNTS_OF_TEST[stat]]
 
 
 def _figure_of(stat: Stat, sums: DaySums) -> Figure:

@@ -31,6 +31,8 @@ from mergewatch.client.bodies import (
     TestGroup,
     TestGroups,
     TestIdentity,
+    TestSeries,
+    TestStat,
     TestTransitions,
     Transition,
 )
@@ -213,6 +215,13 @@ class AsyncClient:
         path = tests_path(repository, "tests", "groups")
         found = await self._get(path, encode_query({"by": by}))
         return cast("TestGroups", found)["groups"]
+
+    async def get_test_stats(
+        self, repository: str, test_id: UUID | str, stat: TestStat, **filters: Unpack[StatsFilters]
+    ) -> TestSeries:
+        """Return a figure about one test, by UTC day."""
+        path = tests_path(repository, "tests", test_id, "stats", stat)
+        return cast("TestSeries", await self._get(path, encode_query(filters)))
 
     def list_quarantines(
         self, repository: str, **filters: Unpack[QuarantineFilters]

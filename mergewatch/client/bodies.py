@@ -10,6 +10,14 @@ from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 HealthStatus = Literal["healthy", "flaky", "broken", "unknown"]
 
 # The name of a series.
+TestStat = Literal[
+    "success_count",
+    "failure_count",
+    "skipped_count",
+    "flaky_count",
+    "mean_duration",
+    "max_duration",
+]
 Stat = Literal[
     "total_tests",
     "healthy_tests",
@@ -132,6 +140,14 @@ class TestGroup(TypedDict):
 
 class TestGroups(TypedDict):
     groups: list[TestGroup]
+
+
+class TestSeries(TypedDict):
+    """A figure of one test over UTC days, with every day of the range; null where unknown."""
+
+    stat: TestStat
+    value: float | None
+    value_over_time: list[SeriesBar]
 
 
 class Quarantine(TypedDict):

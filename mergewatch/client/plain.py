@@ -28,6 +28,8 @@ from mergewatch.client.bodies import (
     TestDetail,
     TestGroup,
     TestIdentity,
+    TestSeries,
+    TestStat,
     TestTransitions,
     Transition,
 )
@@ -185,6 +187,12 @@ class Client:
     def group_tests(self, repository: str, by: Grouping) -> list[TestGroup]:
         """Count tests by pipeline, job or directory, worst first."""
         return self._run(self._client.group_tests(repository, by))
+
+    def get_test_stats(
+        self, repository: str, test_id: UUID | str, stat: TestStat, **filters: Unpack[StatsFilters]
+    ) -> TestSeries:
+        """Return a figure about one test, by UTC day."""
+        return self._run(self._client.get_test_stats(repository, test_id, stat, **filters))
 
     def list_quarantines(
         self, repository: str, **filters: Unpack[QuarantineFilters]

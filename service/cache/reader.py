@@ -96,6 +96,7 @@ _KINDS_OF_LISTS: Final[Mapping[Operation, Kind]] = {
     Operation.QUARANTINES: Kind.QUARANTINES,
     Operation.EVENTS: Kind.EVENTS,
     Operation.STATS: Kind.TREND,
+    Operation.TEST_STATS: Kind.TREND,
     Operation.GROUPS: Kind.GROUPS,
     Operation.TRANSITIONS: Kind.TREND,
     Operation.TEST_TRANSITIONS: Kind.TREND,

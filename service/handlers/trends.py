@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -10,9 +11,9 @@ import orjson
 from aiohttp import web
 
 from indexing.health.window import day_of
-from indexing.models.trends import DayQuery, Stat
+from indexing.models.trends import DayQuery, Stat, TestStat
 from indexing.names import RepositoryName
-from indexing.store.series import OF_EXECUTIONS, read_series
+from indexing.store.series import OF_EXECUTIONS, read_series, read_test_series
 from service.cache.answers import Answer, make_answer
 from service.cache.reader import filters_of
 from service.context import CONTEXT, READER, REPOSITORY
@@ -20,14 +21,15 @@ from service.handlers.parameters import read_parameters
 from service.handlers.time_range import choose_range
 from service.http import problems
 from service.http.field_errors import FieldError
-from service.http.path_params import STAT
+from service.http.path_params import STAT, TEST_ID, TEST_STAT
 from service.middleware.response_cache import respond
 from service.schemas.compiled import compile_encoder
-from service.schemas.insight_answers import SeriesAnswer
+from service.schemas.insight_answers import SeriesAnswer, TestSeriesAnswer
 from service.schemas.insight_queries import StatsQuery
 
 _QUERY: Final = StatsQuery()
 _encode: Final = compile_encoder(SeriesAnswer)
+_encode_test: Final = compile_encoder(TestSeriesAnswer)
 _filters: Final = filters_of(DayQuery)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
@@ -47,6 +49,25 @@ async def get_stats(request: web.Request) -> web.StreamResponse:
         return make_answer(_encode(series))
 
     canonical = orjson.dumps([stat, *_filters(query)])
+    answer = await request[READER].find_trend(query.repository, canonical, read)
+    return respond(request, answer, ignored=ignored)
+
+
+async def get_test_stats(request: web.Request) -> web.StreamResponse:
+    """GET /v1/ci/{owner}/repositories/{repository}/tests/{test_id}/stats/{stat}."""
+    parameters, ignored = read_parameters(request, _QUERY)
+    stat = TestStat(request.match_info[TEST_STAT.name])
+    test_id = uuid.UUID(request.match_info[TEST_ID.name])
+    context = request.app[CONTEXT]
+    query = make_day_query(request[REPOSITORY], parameters, context.clock())
+
+    async def read() -> Answer:
+        series = await read_test_series(context.reader, stat, query, test_id)
+        if series is None:
+            raise problems.not_found("test")
+        return make_answer(_encode_test(series))
+
+    canonical = orjson.dumps([stat, test_id, *_filters(query)])
     answer = await request[READER].find_trend(query.repository, canonical, read)
     return respond(request, answer, ignored=ignored)
 

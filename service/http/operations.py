@@ -21,6 +21,7 @@ class Operation(Enum):
     RUNS = "runs"
     TEST_HEALTH = "test-health"
     STATS = "stats"
+    TEST_STATS = "test-stats"
     GROUPS = "test-groups"
     TRANSITIONS = "health-transitions"
     TEST_TRANSITIONS = "test-health-transitions"

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from indexing.errors import InvalidValueError
 from indexing.identifiers import UUID_PATTERN, read_uuid
-from indexing.models.trends import Stat
+from indexing.models.trends import Stat, TestStat
 from indexing.names import (
     OWNER_MAX_LENGTH,
     OWNER_PATTERN,
@@ -50,6 +50,14 @@ def read_stat(text: str) -> Stat:
         raise InvalidValueError(f"must be one of {', '.join(Stat)}") from error
 
 
+def read_test_stat(text: str) -> TestStat:
+    """Read the name of a series of one test."""
+    try:
+        return TestStat(text)
+    except ValueError as error:
+        raise InvalidValueError(f"must be one of {', '.join(TestStat)}") from error
+
+
 _OWNER_SCHEMA: Final = {
     "type": "string",
     "minLength": 1,
@@ -69,6 +77,11 @@ STAT: Final = PathParameter(
     "stat",
     read_stat,
     {"type": "string", "enum": [stat.value for stat in Stat]},
+)
+TEST_STAT: Final = PathParameter(
+    "stat",
+    read_test_stat,
+    {"type": "string", "enum": [stat.value for stat in TestStat]},
 )
 TEST_ID: Final = PathParameter(
     "test_id",

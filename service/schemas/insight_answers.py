@@ -9,7 +9,7 @@ from indexing.health.explanation import Rule
 from indexing.health.verdicts import Outcome
 from indexing.models.executions import Conclusion
 from indexing.models.tests import HealthStatus
-from indexing.models.trends import Stat
+from indexing.models.trends import Stat, TestStat
 from service.schemas.fields import Figure, Moment, Spelled, text
 from service.schemas.responses import Answer, PageAnswer
 
@@ -183,6 +183,16 @@ class TestGroupsAnswer(Answer):
     __test__ = False
 
     groups = fields.List(fields.Nested(TestGroupAnswer), required=True)
+
+
+class TestSeriesAnswer(Answer):
+    """A figure about a test over a range of days, and that of each day."""
+
+    __test__ = False
+
+    stat = text(validate=OneOf([stat.value for stat in TestStat]))
+    value = Figure()
+    value_over_time = fields.List(fields.Nested(SeriesBarAnswer), required=True)
 
 
 class TestTransitionAnswer(Answer):

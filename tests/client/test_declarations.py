@@ -40,6 +40,7 @@ BODIES = {
     "Transition": bodies.Transition,
     "TestTransitions": bodies.TestTransitions,
     "Series": bodies.Series,
+    "TestSeries": bodies.TestSeries,
     "SeriesBar": bodies.SeriesBar,
     "TestGroup": bodies.TestGroup,
     "TestGroups": bodies.TestGroups,
@@ -58,6 +59,7 @@ LISTS = {
     "listQuarantineChanges": filters.PageSize,
     "listHealthTransitions": filters.TransitionFilters,
     "getStats": filters.StatsFilters,
+    "getTestStats": filters.StatsFilters,
     "groupTests": filters.GroupFilters,
 }
 # Parameters of every list: the client passes the cursor itself.

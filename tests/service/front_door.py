@@ -48,6 +48,7 @@ def operations(owner: str = "acme", repository: str = "widgets") -> dict[str, st
         "executions": f"{ci}/tests/{A_TEST_ID}/executions",
         "runs": f"{ci}/runs",
         "stats": f"{ci}/tests/stats/executions",
+        "test-stats": f"{ci}/tests/{A_TEST_ID}/stats/mean_duration",
         "test-groups": f"{ci}/tests/groups?by=job",
         "health-transitions": f"{ci}/health-transitions",
         "test-health-transitions": f"{ci}/tests/{A_TEST_ID}/health-transitions",

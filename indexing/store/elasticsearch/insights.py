@@ -25,7 +25,7 @@ from indexing.models.transitions import (
     TransitionKey,
     TransitionQuery,
 )
-from indexing.models.trends import DayQuery, DaySums, HealthCounts
+from indexing.models.trends import DayQuery, DaySums, DaySumsOfTest, HealthCounts
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch import (
     code_owners,
@@ -80,6 +80,11 @@ class ElasticsearchInsights(InsightReader):
 
     async def sum_days(self, query: DayQuery) -> Mapping[int, DaySums]:
         return await trends.sum_days(self._cluster, query)
+
+    async def sum_days_of_test(
+        self, query: DayQuery, test_id: uuid.UUID
+    ) -> Mapping[int, DaySumsOfTest] | None:
+        return await trends.sum_days_of_test(self._cluster, query, test_id)
 
     async def count_flaky_verdicts(self, query: DayQuery) -> Mapping[int, int]:
         return await trends.count_flaky_verdicts(self._cluster, query)

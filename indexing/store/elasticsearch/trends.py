@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any, Final
 
-from indexing.models.trends import DayQuery, DaySums, HealthCounts
+from indexing.health.window import DAY_MICROSECONDS, end_of_day
+from indexing.models.executions import Conclusion
+from indexing.models.trends import DayQuery, DaySums, DaySumsOfTest, HealthCounts
+from indexing.store.elasticsearch.client.places import Search
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.derived.changes import FLAKY, OF_TEST
+from indexing.store.elasticsearch.derived.observation_clauses import TIME
 from indexing.store.elasticsearch.derived.past_days import PAST, SUMMED
 from indexing.store.elasticsearch.derived.run_counts import OF_RUN
-from indexing.store.elasticsearch.listed_executions import any_of
+from indexing.store.elasticsearch.indices.retention import Retention
+from indexing.store.elasticsearch.listed_executions import any_of, is_test_known, slices_of
 from indexing.store.elasticsearch.repositories import find_repository
+from indexing.timestamps import EPOCH
 
 # More than the days of the longest range.
 _MOST_DAYS: Final = 1_000
+_COUNTED: Final = (Conclusion.PASSED, Conclusion.FAILED, Conclusion.SKIPPED)
+_OF_DURATIONS: Final = {"durations": "value_count", "total": "sum", "longest": "max"}
 # More than the states of health.
 _MOST_STATES: Final = 10
 
@@ -43,6 +53,87 @@ async def sum_days(cluster: Cluster, query: DayQuery) -> dict[int, DaySums]:
             round(passed), round(failed), round(skipped), round(durations), float(total)
         )
     return sums
+
+
+async def sum_days_of_test(
+    cluster: Cluster, query: DayQuery, test_id: uuid.UUID
+) -> dict[int, DaySumsOfTest] | None:
+    """Add up what a test did on each day that retention has not reached."""
+    if not await is_test_known(cluster, query.repository, test_id):
+        return None
+    settings = await find_repository(cluster, query.repository)
+    retention = await cluster.control.read_retention()
+    days = range(max(query.first_day, retention.final_day + 1), query.last_day + 1)
+    if settings is None or not days:
+        return {}
+    routing = routing_of(query.repository)
+    filters = [
+        {"term": {"repository_id": routing}},
+        {"term": {"test_id": str(test_id)}},
+        *any_of({"pipeline_name": query.pipelines, "job_name": query.jobs}),
+    ]
+    executed, flaky = await cluster.connection.search_many(
+        [
+            Search(
+                slices_of(cluster, EPOCH + timedelta(days=days.start), end_of_day(days[-1])),
+                _body_of_executions(filters, settings.default_branch, days, retention),
+                routing,
+            ),
+            Search(cluster.layout.changes, _body_of_flaky(filters, days), routing),
+        ]
+    )
+    sums: dict[int, DaySumsOfTest] = {}
+    for bucket in _buckets(executed):
+        counts = [bucket[conclusion.value]["doc_count"] for conclusion in _COUNTED]
+        durations = [round(bucket[name]["value"] or 0) for name in _OF_DURATIONS]
+        day = round(bucket["key"]) // DAY_MICROSECONDS
+        sums[day] = DaySumsOfTest._make([*counts, 0, *durations])
+    for bucket in _buckets(flaky):
+        before = sums.get(bucket["key"], DaySumsOfTest())
+        sums[bucket["key"]] = before._replace(flaky_verdicts=round(bucket["verdicts"]["value"]))
+    return sums
+
+
+def _body_of_executions(
+    filters: Sequence[Mapping[str, Any]], branch: str, days: range, retention: Retention
+) -> dict[str, Any]:
+    within: dict[str, Any] = {
+        conclusion.value: {"filter": {"term": {"conclusion": conclusion.value}}}
+        for conclusion in _COUNTED
+    }
+    within |= {name: {kind: {"field": "microseconds"}} for name, kind in _OF_DURATIONS.items()}
+    bounds = {"gte": days.start * DAY_MICROSECONDS, "lt": days.stop * DAY_MICROSECONDS}
+    of_branch = [{"term": {"branch": branch}}, {"range": {TIME: bounds}}]
+    by_day = {"field": TIME, "interval": DAY_MICROSECONDS, "min_doc_count": 1}
+    return {
+        "size": 0,
+        "track_total_hits": False,
+        "query": {"bool": {"filter": [*filters, *of_branch], "must_not": retention.hidden(TIME)}},
+        "aggs": {"days": {"histogram": by_day, "aggs": within}},
+    }
+
+
+def _body_of_flaky(filters: Sequence[Mapping[str, Any]], days: range) -> dict[str, Any]:
+    of_days = {"range": {"day": {"gte": days.start, "lt": days.stop}}}
+    return {
+        "size": 0,
+        "track_total_hits": False,
+        "query": {"bool": {"filter": [*filters, {"term": {"kind": FLAKY}}, of_days]}},
+        "aggs": {
+            "days": {
+                "terms": {"field": "day", "size": _MOST_DAYS},
+                "aggs": {"verdicts": {"sum": {"field": "verdicts"}}},
+            }
+        },
+    }
+
+
+def _buckets(answer: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return the buckets of a search by days; without an index there are none."""
+    found: Sequence[Mapping[str, Any]] = (
+        answer.get("aggregations", {}).get("days", {}).get("buckets", ())
+    )
+    return found
 
 
 async def count_flaky_verdicts(cluster: Cluster, query: DayQuery) -> dict[int, int]:

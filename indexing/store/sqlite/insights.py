@@ -26,7 +26,7 @@ from indexing.models.transitions import (
     TransitionKey,
     TransitionQuery,
 )
-from indexing.models.trends import DayQuery, DaySums, HealthCounts
+from indexing.models.trends import DayQuery, DaySums, DaySumsOfTest, HealthCounts
 from indexing.names import RepositoryName
 from indexing.store.insights import InsightReader
 from indexing.store.sqlite import (
@@ -94,6 +94,13 @@ class SqliteInsights(InsightReader):
 
     async def sum_days(self, query: DayQuery) -> Mapping[int, DaySums]:
         return await self._connections.read(partial(trends.sum_days, query=query))
+
+    async def sum_days_of_test(
+        self, query: DayQuery, test_id: uuid.UUID
+    ) -> Mapping[int, DaySumsOfTest] | None:
+        return await self._connections.read(
+            partial(trends.sum_days_of_test, query=query, test_id=test_id)
+        )
 
     async def count_flaky_verdicts(self, query: DayQuery) -> Mapping[int, int]:
         return await self._connections.read(partial(trends.count_flaky_verdicts, query=query))

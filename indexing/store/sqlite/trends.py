@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
+import uuid
 from typing import Final
 
-from indexing.models.trends import DayQuery, DaySums, HealthCounts
-from indexing.store.sqlite.listed_executions import any_of
+from indexing.models.trends import DayQuery, DaySums, DaySumsOfTest, HealthCounts
+from indexing.store.sqlite.listed_executions import any_of, find_test
 from indexing.store.sqlite.repositories import find_repository_id
 from indexing.store.sqlite.rollups import read_final_until
 
@@ -43,6 +44,24 @@ def sum_days(connection: sqlite3.Connection, query: DayQuery) -> dict[int, DaySu
         )
         sums |= {day: DaySums(*columns) for day, *columns in rows}
     return sums
+
+
+def sum_days_of_test(
+    connection: sqlite3.Connection, query: DayQuery, test_id: uuid.UUID
+) -> dict[int, DaySumsOfTest] | None:
+    """Add up what a test did on each day that retention has not reached."""
+    test = find_test(connection, query.repository, test_id)
+    if test is None:
+        return None
+    where, values = any_of({"i.pipeline_name": query.pipelines, "i.job_name": query.jobs})
+    rows = connection.execute(
+        "SELECT d.day, sum(d.passed), sum(d.failed), sum(d.skipped), sum(d.flaky_verdicts),"
+        " sum(d.durations), sum(d.total_duration), max(d.longest_duration)"
+        " FROM identities i JOIN daily_rollups d ON d.identity = i.id"
+        f" WHERE i.test = ? AND d.day BETWEEN ? AND ?{where} GROUP BY d.day",
+        (test, max(query.first_day, read_final_until(connection) + 1), query.last_day, *values),
+    )
+    return {day: DaySumsOfTest(*columns) for day, *columns in rows}
 
 
 def count_flaky_verdicts(connection: sqlite3.Connection, query: DayQuery) -> dict[int, int]:

@@ -20,6 +20,7 @@ from indexing.store.elasticsearch import executions
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.derived import dirty_markers, runs
+from indexing.store.elasticsearch.indices import refresh_lease
 from indexing.store.elasticsearch.repositories import make_known, replace_repository
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from indexing.store.interface import EventOutcome, ExecutionCount
@@ -149,12 +150,14 @@ async def test_shards_of_a_run_that_are_judged_at_once_are_judged_together(
     find_tests = runs._find_tests
 
     async def find_slowly(*asked: Any) -> Any:
-        monkeypatch.undo()
+        monkeypatch.setattr(runs, "_find_tests", find_tests)
         await other.write_executions(WIDGETS, run, passed)
         await other.refresh_tests(NOON)
         return await find_tests(*asked)
 
     monkeypatch.setattr(runs, "_find_tests", find_slowly)
+    # The other one waits for the lease of this one in vain.
+    monkeypatch.setattr(refresh_lease, "WAIT_SECONDS", 0.1)
     await store.write_executions(WIDGETS, run, failed)
     await store.refresh_tests(NOON)
     found = await store.get_test(WIDGETS, derive_test_id(WIDGETS, "t0"))

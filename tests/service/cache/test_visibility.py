@@ -19,6 +19,7 @@ from indexing.models.repositories import RepositoryChange
 from service.auth.api_keys import digest_key
 from service.cache import session as cache
 from service.cache.keys import Kind
+from service.middleware import response_cache
 from tests.builders import GADGETS, NOON, WIDGETS, after, load_names, make_executions, make_run
 from tests.service.cache.quarantining import add, listed
 from tests.service.conftest import STACKS, open_door
@@ -286,6 +287,7 @@ async def test_a_write_without_invalidation_shows_when_cached_values_expire(
     door: FrontDoor, replica: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cache, "LIFETIMES", dict.fromkeys(Kind, 0.2))
+    monkeypatch.setattr(response_cache, "RESPONSE_LIFETIME", 0.3)
     assert await listed(replica) == []
     made = await add(door)
     async with asyncio.timeout(TIMEOUT):

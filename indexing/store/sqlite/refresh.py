@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from datetime import datetime
 from functools import partial
 from typing import Final
@@ -50,11 +51,13 @@ def refresh_some(
     now: datetime,
     repository: RepositoryName | None,
     seconds: float,
+    *,
+    noting: bool,
 ) -> tuple[int, bool, list[AnswerChanges]]:
     """Refresh the first `limit` stale tests, of one repository or of all.
 
-    Returns the number of tests, whether more may be stale, and what changed in answers. Starts no
-    further test once the time limit in seconds is over.
+    Returns the number of tests, whether more may be stale, and, if `noting`, what changed in
+    answers. Starts no further test once the time limit in seconds is over.
     """
     changes: list[AnswerChanges] = []
     deadline = time.monotonic() + seconds
@@ -66,7 +69,7 @@ def refresh_some(
     ).fetchall()
     final_until = read_final_until(connection)
     for done, (test, recompute) in enumerate(stale, start=1):
-        with noted(connection, test, changes):
+        with noted(connection, test, changes) if noting else nullcontext():
             _refresh(connection, test, to_microseconds(now), final_until, recompute=bool(recompute))
         connection.execute("DELETE FROM stale_tests WHERE test = ?", (test,))
         if time.monotonic() > deadline:

@@ -240,6 +240,7 @@ class SqliteStore(SqliteInsights, SqliteNotifications, Store):
             now=now,
             repository=repository,
             seconds=TRANSACTION_SECONDS,
+            noting=changed is not None,
         )
         total, more = 0, True
         while more:

@@ -158,7 +158,7 @@ async def test_a_load_reads_no_history(tmp_path: Path) -> None:
 
             connection.set_progress_handler(count, 1)
             write_results(connection, WIDGETS, {run: executions})
-            refresh_some(connection, 10, NOON, WIDGETS, 10)
+            refresh_some(connection, 10, NOON, WIDGETS, 10, noting=True)
             connection.set_progress_handler(None, 0)
             steps.append(counted)
     assert max(steps[-100:]) < 1.5 * max(steps[30:60])

@@ -26,15 +26,10 @@ from indexing.errors import StoreError, StoreUnavailableError
 from indexing.fairness import FairQueue, current_tenant, take_within
 from indexing.store.sqlite.own_writes import OwnWrites
 from indexing.store.sqlite.pace import Pace
-from indexing.store.sqlite.repositories import ReadingConnection
+from indexing.store.sqlite.repositories import InterruptibleConnection, ReadingConnection
 from indexing.store.sqlite.schema import ensure_schema, read_version, require_version
 from indexing.store.sqlite.search.pages import add_functions
-from indexing.store.sqlite.slow_read import (
-    InterruptibleConnection,
-    ReadInterruptedError,
-    SlowRead,
-    Work,
-)
+from indexing.store.sqlite.slow_read import ReadInterruptedError, SlowRead, Work
 
 C = TypeVar("C", bound=sqlite3.Connection)
 T = TypeVar("T")
@@ -260,19 +255,23 @@ class Connections:
             checks += 1
             return checks > steps // _STEPS_PER_CHECK or time.monotonic() > deadline
 
+        def check() -> None:
+            if spent():
+                raise ReadInterruptedError
+
         # SQLite counts the steps of each statement by itself, so it checks none of a few steps.
         self._quick.set_progress_handler(spent, _STEPS_PER_CHECK)
         try:
             # One snapshot and one file lock for all queries of the work.
             self._quick.execute("BEGIN")
-            self._quick.is_spent = spent
+            self._quick.check = check
             return work(self._quick)
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
                 raise ReadInterruptedError from error
             raise
         finally:
-            self._quick.is_spent = None
+            self._quick.check = None
             self._quick.set_progress_handler(None, 0)
             self._quick.rollback()
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from indexing.errors import StoreUnavailableError
+from indexing.store.sqlite.repositories import InterruptibleConnection
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
@@ -18,23 +19,6 @@ class ReadInterruptedError(StoreUnavailableError):
 
     def __init__(self) -> None:
         super().__init__("the read took too long and was interrupted")
-
-
-class InterruptibleConnection(sqlite3.Connection):
-    """A connection whose reads can be interrupted between two statements too.
-
-    SQLite interrupts what runs at that moment, so it never stops a read of many short statements.
-    """
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        # Whether to interrupt the read in progress.
-        self.is_spent: Callable[[], bool] | None = None
-
-    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
-        if self.is_spent is not None and self.is_spent():
-            raise ReadInterruptedError
-        return super().execute(sql, parameters)
 
 
 class SlowRead(Generic[T]):
@@ -62,7 +46,7 @@ class SlowRead(Generic[T]):
                 raise ReadInterruptedError
             self._connection = connection
         if isinstance(connection, InterruptibleConnection):
-            connection.is_spent = self._is_interrupted
+            connection.check = self._check
         try:
             return self._work(connection)
         except sqlite3.OperationalError as error:
@@ -71,12 +55,13 @@ class SlowRead(Generic[T]):
             raise
         finally:
             if isinstance(connection, InterruptibleConnection):
-                connection.is_spent = None
+                connection.check = None
             with self._lock:
                 self._connection = None
 
-    def _is_interrupted(self) -> bool:
-        return self._interrupted
+    def _check(self) -> None:
+        if self._interrupted:
+            raise ReadInterruptedError
 
     @property
     def is_interrupted(self) -> bool:

@@ -8,6 +8,7 @@ To cache another operation, add a `Kind`, and a method that passes `_find` or `_
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import fields, replace
@@ -50,6 +51,7 @@ from service.cache.keys import (
     key_of_repository,
     namespaces_of,
 )
+from service.cache.quarantine_lists import ROWS_AT_ONCE, encode_quarantines
 from service.cache.session import Cache, CacheReads, CacheSession
 from service.http import problems
 from service.http.operations import Operation
@@ -68,7 +70,6 @@ from service.schemas.limits import MAX_TOTAL
 from service.schemas.responses import (
     EventPageAnswer,
     QuarantineAnswer,
-    QuarantinesAnswer,
     Rows,
     TestDetailAnswer,
 )
@@ -80,7 +81,6 @@ Read = Callable[[], Coroutine[Any, Any, Answer | None]]
 
 _encode_test: Final = compile_encoder(TestDetailAnswer)
 _encode_quarantine: Final = compile_encoder(QuarantineAnswer)
-_encode_quarantines: Final = compile_encoder(QuarantinesAnswer)
 _encode_events: Final = compile_encoder(EventPageAnswer)
 
 _ANSWER_CODEC: Final = Codec(pack_answer, unpack_answer, lambda answer: answer.size)
@@ -281,12 +281,13 @@ class CachedReader:
 
         async def read() -> Answer:
             page = await self._reader.list_quarantines(query, anchor, limit)
-            return make_answer(
-                _encode_quarantines(Rows(page.rows, len(page.rows))),
-                pack_ends(page, _key_of, QUARANTINE_KEYS),
-                query.now,
-                await find_end_of_quarantines(self._reader, query, page),
-            )
+            ends = pack_ends(page, _key_of, QUARANTINE_KEYS)
+            until = await find_end_of_quarantines(self._reader, query, page)
+
+            def make() -> Answer:
+                return make_answer(encode_quarantines(page.rows), ends, query.now, until)
+
+            return await asyncio.to_thread(make) if len(page.rows) > ROWS_AT_ONCE else make()
 
         canonical = _canonical(_quarantine_filters(query), anchor, limit, QUARANTINE_KEYS)
         kind = Kind.QUARANTINES

@@ -23,6 +23,9 @@ V = TypeVar("V")
 # Some 20,000 test details: more than a CI run of a large repository asks about.
 COPIES_MAX_BYTES: Final = 64 * 1024 * 1024
 
+# A larger value takes long to sign and to send, which blocks the event loop.
+SHARED_MAX_BYTES: Final = 4 * 1024 * 1024
+
 # Values that were cached together do not all expire together.
 _JITTER_STEPS: Final = 100
 
@@ -152,7 +155,8 @@ class Cache:
                 seconds = _lifetime_of(key) - (time.monotonic() - began)
                 if seconds > 0:
                     self._keep_copy(key, versions, value, codec, seconds)
-                    self.backend.put(key.name, versions, codec.pack(value), seconds)
+                    if codec.size(value) <= SHARED_MAX_BYTES:
+                        self.backend.put(key.name, versions, codec.pack(value), seconds)
             return value
 
         # A read that began before this request may have missed a row that exists by now: a new row

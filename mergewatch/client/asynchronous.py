@@ -211,7 +211,7 @@ class AsyncClient:
         return cast("Series", await self._get(path, encode_query(filters)))
 
     async def group_tests(self, repository: str, by: Grouping) -> list[TestGroup]:
-        """Count tests by pipeline, job or directory, worst first."""
+        """Count tests by pipeline, job, directory or owner, worst first."""
         path = tests_path(repository, "tests", "groups")
         found = await self._get(path, encode_query({"by": by}))
         return cast("TestGroups", found)["groups"]

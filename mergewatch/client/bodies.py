@@ -126,7 +126,7 @@ class Series(TypedDict):
 
 
 class TestGroup(TypedDict):
-    """The tests of one pipeline, job or directory; `value` is null for tests without one."""
+    """The tests of one pipeline, job, directory or owner; null for tests without one."""
 
     value: str | None
     tests: int

@@ -11,7 +11,7 @@ HealthStatus = Literal["healthy", "flaky", "broken", "unknown"]
 Outcome = Literal["success", "failure", "pending", "neutral"]
 Conclusion = Literal["passed", "failed", "skipped"]
 Include = Literal["metrics", "total"]
-Grouping = Literal["pipeline", "job", "directory"]
+Grouping = Literal["pipeline", "job", "directory", "owner"]
 TestSort = Literal[
     "executions_count",
     "test_name",

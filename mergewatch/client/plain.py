@@ -185,7 +185,7 @@ class Client:
         return self._run(self._client.get_stats(repository, stat, **filters))
 
     def group_tests(self, repository: str, by: Grouping) -> list[TestGroup]:
-        """Count tests by pipeline, job or directory, worst first."""
+        """Count tests by pipeline, job, directory or owner, worst first."""
         return self._run(self._client.group_tests(repository, by))
 
     def get_test_stats(

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from typing import BinaryIO
+
 import click
 
-from indexing.models.repositories import MAX_QUARANTINE_AFTER, Repository, RepositoryChange
+from indexing.errors import InvalidValueError
+from indexing.models.repositories import (
+    MAX_CODE_OWNERS_BYTES,
+    MAX_QUARANTINE_AFTER,
+    Repository,
+    RepositoryChange,
+)
 from indexing.names import RepositoryName
+from indexing.owners.rules import check_rules
 from indexing.store.interface import Store
 from service.cli.output import judging_steps, print_table, progress_meters, visible
 from service.cli.parameters import REPOSITORY, STORED_NAME
@@ -24,6 +33,12 @@ def repository() -> None:
 @_argument
 @click.option(
     "--default-branch", type=STORED_NAME, help="The branch whose results determine health."
+)
+@click.option(
+    "--codeowners",
+    type=click.File("rb"),
+    metavar="FILE",
+    help="The CODEOWNERS file that says whose the tests are; an empty one: nobody's.",
 )
 @click.option(
     "--flaky-detection",
@@ -49,6 +64,7 @@ def repository() -> None:
 def set_repository(
     name: RepositoryName,
     default_branch: str | None,
+    codeowners: BinaryIO | None,
     flaky_detection: str | None,
     auto_quarantine: str | None,
     ignore_broken_on_default_branch: str | None,
@@ -65,9 +81,12 @@ def set_repository(
         ignore_broken_on_default_branch=_is_on(ignore_broken_on_default_branch),
         quarantine_after=quarantine_after,
     )
+    code_owners = None if codeowners is None else _read_code_owners(codeowners)
     moment = now()
 
     async def apply(store: Store) -> Repository:
+        if code_owners is not None:
+            await store.set_code_owners(name, code_owners or None)
         changed = await store.set_repository(name, change, moment)
         with progress_meters() as meters:
             await store.refresh_tests(moment, judging_steps(meters), name)
@@ -101,6 +120,20 @@ def list_repositories() -> None:
             for found in with_store(lambda store: store.list_repositories())
         ),
     )
+
+
+def _read_code_owners(file: BinaryIO) -> str:
+    text = file.read(MAX_CODE_OWNERS_BYTES + 1)
+    if len(text) > MAX_CODE_OWNERS_BYTES:
+        raise click.UsageError(
+            f"--codeowners: {file.name} has more than {MAX_CODE_OWNERS_BYTES:,} bytes"
+        )
+    try:
+        return check_rules(text.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"--codeowners: {file.name} is not UTF-8: {error}") from None
+    except InvalidValueError as error:
+        raise click.UsageError(f"--codeowners: {file.name}: {error}") from None
 
 
 def _show(found: Repository) -> None:

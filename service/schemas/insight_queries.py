@@ -63,7 +63,7 @@ class GroupsQuery(Query):
     """What the tests are grouped by."""
 
     by = Choice(
-        *(by.value for by in Grouping if by is not Grouping.OWNER),
+        *(by.value for by in Grouping),
         required=True,
         metadata=says("What the tests are grouped by."),
     )

@@ -212,3 +212,20 @@ def test_a_store_that_cannot_be_used_is_one_line(
     complaint = command("index", "status", code=1).stderr
     assert complaint.startswith("Error: ")
     assert complaint.count("\n") == 1
+
+
+def test_a_codeowners_file_is_stored_or_refused_with_its_line(
+    command: Command, tmp_path: Path
+) -> None:
+    file = tmp_path / "CODEOWNERS"
+    file.write_text("# ours\n* @all\n", encoding="utf-8")
+    command("repository", "set", "acme/widgets", "--codeowners", str(file))
+    for text, said in (
+        (b"a " + b"@x" * 200, "line 1: an owner must have at most 255 characters"),
+        (b"a\xff", "is not UTF-8"),
+        (b"#" * 3_000_001, "has more than 3,000,000 bytes"),
+        (b"a\0", "NUL"),
+    ):
+        file.write_bytes(text)
+        result = command("repository", "set", "acme/widgets", "--codeowners", str(file), code=2)
+        assert said in result.stderr

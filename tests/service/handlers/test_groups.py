@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from indexing.models.executions import Conclusion
 from indexing.models.groups import MOST_GROUPS
+from service.handlers import groups
 from tests.builders import GADGETS, NOON, WIDGETS, load_names, make_executions, make_run
 from tests.contracts.test_health_reports import load_history
 from tests.service.front_door import TESTS, FrontDoor
@@ -73,3 +76,45 @@ async def test_only_the_worst_groups_are_listed(door: FrontDoor) -> None:
 @pytest.mark.parametrize("query", ["", "?by=", "?by=test_name", "?by=job&by=job"])
 async def test_what_to_group_by_is_one_of_a_few(door: FrontDoor, query: str) -> None:
     assert (await door.get(f"{GROUPS}{query}")).wrong_fields == [("query", "by")]
+
+
+async def test_owners_are_those_of_the_stored_file(door: FrontDoor) -> None:
+    await door.store.ensure_repository(WIDGETS)
+    for name, path in (("a", "src/a.py"), ("b", "src/b.js"), ("c", None)):
+        run = make_run(name)
+        made = make_executions(run, [(name, F if name == "b" else P)], filepath=path)
+        await door.store.write_executions(WIDGETS, run, made)
+    await door.store.refresh_tests(NOON)
+
+    async def owned() -> dict[str | None, int]:
+        found = (await door.get(f"{GROUPS}?by=owner")).json["groups"]
+        return {group["value"]: group["tests"] for group in found}
+
+    assert await owned() == {None: 3}
+    await door.store.set_code_owners(WIDGETS, "* @all\n*.js @web @all")
+    assert await owned() == {"@all": 2, "@web": 1, None: 1}
+    await door.store.set_code_owners(WIDGETS, None)
+    assert await owned() == {None: 3}
+
+
+async def test_a_file_that_costs_too_much_is_no_answer_but_what_was_found_is_kept(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await door.store.ensure_repository(WIDGETS)
+    for name in "abc":
+        run = make_run(name)
+        await door.store.write_executions(
+            WIDGETS, run, make_executions(run, [(name, P)], filepath=name)
+        )
+    await door.store.refresh_tests(NOON)
+    # A file that no other test has made the process read.
+    await door.store.set_code_owners(WIDGETS, f"# {door.base}\n[abc]* @x")
+    # The clock reads zero until it has been looked at twice: for the deadline, and for one rule.
+    looks = iter([0.0, 0.0])
+    monkeypatch.setattr(groups, "time", SimpleNamespace(monotonic=lambda: next(looks, 1e9)))
+    answer = await door.get(f"{GROUPS}?by=owner")
+    assert answer.status == 503
+    assert answer.headers["Retry-After"]
+    looks = iter([0.0, 0.0, 0.0])
+    (group,) = (await door.get(f"{GROUPS}?by=owner")).json["groups"]
+    assert (group["value"], group["tests"]) == ("@x", 3)

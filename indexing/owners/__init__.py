@@ -1,0 +1,1 @@
+"""CODEOWNERS files: their rules, and the owners of a file. Pure."""

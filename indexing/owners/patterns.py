@@ -1,0 +1,171 @@
+"""Patterns of CODEOWNERS files, which are like those of `.gitignore`. Pure.
+
+`*` is any text without a slash, `?` any character but a slash, `**` any number of directories, and
+`[a-z]` one of these. A pattern with a slash before its end is for the whole path, others are for
+any part of it. It matches everything below a directory that it matches; with `/*` at its end, only
+what lies directly in it. The time is at most pattern times path: nothing backtracks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+_DIRECTORIES: Final = "**"
+_SPECIAL: Final = re.compile(r"[*?\[\\]")
+_NEGATIONS: Final = ("!", "^")
+_MEMBER: Final = re.compile(r"\\.|.", re.DOTALL)
+_ONE_STAR: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a pattern between slashes: a text, or the expression of its wildcards.
+
+    `ending` is the text after the `*` that it begins with, if that is all there is.
+    """
+
+    text: str
+    expression: re.Pattern[str] | None = None
+    ending: str | None = None
+
+    def matches(self, name: str) -> bool:
+        """Return whether the whole name matches."""
+        if self.expression is None:
+            return self.text == name
+        return self.expression.match(name) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class PathPattern:
+    """A pattern: runs of parts with any number of directories between two of them.
+
+    `below`: how many parts of a path must follow a match at least. `is_last`: none may follow.
+    """
+
+    runs: tuple[tuple[Part, ...], ...]
+    below: int
+    is_last: bool
+
+    def matches(self, path: Sequence[str]) -> bool:
+        """Return whether the path matches; it is given in parts."""
+        first, *others = self.runs
+        if not _fits(first, path, 0):
+            return False
+        at = len(first)
+        # The leftmost match of a run leaves most room for the rest, so it never has to be undone.
+        for place, run in enumerate(others):
+            end = len(path) - len(run)
+            if self.is_last and place == len(others) - 1:
+                # This one has to end where the path ends.
+                return end >= at and _fits(run, path, end)
+            while at <= end and not _fits(run, path, at):
+                at += 1
+            if at > end:
+                return False
+            at += len(run)
+        left = len(path) - at
+        return left == 0 if self.is_last else left >= self.below
+
+
+def compile_pattern(pattern: str) -> PathPattern:
+    """Read one pattern."""
+    inner = pattern.strip("/")
+    is_whole = "/" in pattern[:-1]
+    is_directory = pattern.endswith("/")
+    names = inner.split("/")
+    is_last = pattern.endswith("/*") and not is_directory
+    runs: list[list[Part]] = [[]] if is_whole else [[], []]
+    below = int(is_directory)
+    for name in names:
+        if name == _DIRECTORIES:
+            runs.append([])
+        else:
+            runs[-1].append(_read_part(name))
+    if names[-1] == _DIRECTORIES and (is_directory or len(names) > 1):
+        # What lies below, not the directory itself.
+        below += 1
+    return PathPattern(tuple(map(tuple, runs)), below, is_last)
+
+
+def _fits(run: Sequence[Part], path: Sequence[str], at: int) -> bool:
+    if len(path) - at < len(run):
+        return False
+    return all(part.matches(path[at + place]) for place, part in enumerate(run))
+
+
+def _read_part(name: str) -> Part:
+    if _SPECIAL.search(name) is None:
+        return Part(name)
+    # Between the stars: the expressions, and the texts while there is nothing but text and stars.
+    pieces, texts = [""], [""]
+    is_text = True
+    at = 0
+    while at < len(name):
+        character = name[at]
+        end = _end_of_class(name, at) if character == "[" else None
+        at += 1
+        if character == "*":
+            pieces.append("")
+            texts.append("")
+        elif character == "?":
+            is_text = False
+            pieces[-1] += "."
+        elif end is not None:
+            is_text = False
+            pieces[-1] += _class_of(name[at:end])
+            at = end + 1
+        else:
+            if character == "\\" and at < len(name):
+                character = name[at]
+                at += 1
+            pieces[-1] += re.escape(character)
+            texts[-1] += character
+    if is_text and len(texts) == 1:
+        return Part(texts[0])
+    is_ending = is_text and texts[0] == "" and len(texts) == _ONE_STAR
+    return Part(name, _expression_of(pieces), texts[-1] if is_ending else None)
+
+
+def _expression_of(pieces: Sequence[str]) -> re.Pattern[str]:
+    first, *others = pieces
+    if not others:
+        return re.compile(rf"{first}\Z", re.DOTALL)
+    *middle, last = others
+    # An atomic group keeps the leftmost match.
+    found = "".join(f"(?>.*?{piece})" for piece in middle if piece)
+    return re.compile(rf"{first}{found}.*{last}\Z", re.DOTALL)
+
+
+def _end_of_class(name: str, start: int) -> int | None:
+    """Return the place of the bracket that ends the class; a bracket without an end is a text."""
+    at = start + 2 if name[start + 1 : start + 2] in _NEGATIONS else start + 1
+    first = at
+    while at < len(name):
+        if name[at] == "]" and at > first:
+            return at
+        at += 2 if name[at] == "\\" else 1
+    return None
+
+
+def _class_of(members: str) -> str:
+    """Return the expression of the members of a class."""
+    negation = ""
+    if members[0] in _NEGATIONS:
+        negation, members = "^", members[1:]
+    plain = [(each[-1], len(each) > 1) for each in _MEMBER.findall(members)]
+    written = ""
+    at = 0
+    while at < len(plain):
+        low = plain[at][0]
+        if at + 2 < len(plain) and plain[at + 1] == ("-", False):
+            high = plain[at + 2][0]
+            written += f"{re.escape(low)}-{re.escape(high)}" if low <= high else ""
+            at += 3
+        else:
+            written += re.escape(low)
+            at += 1
+    # A class of a range that holds nothing matches nothing.
+    return f"[{negation}{written}]" if written else ("." if negation else r"(?!)")

@@ -1,0 +1,81 @@
+"""Reads a CODEOWNERS file of GitHub or GitLab into rules. Pure.
+
+https://docs.github.com/en/repositories/managing-your-repositorys-settings-and-features/customizing-your-repository/about-code-owners#codeowners-syntax
+https://docs.gitlab.com/user/project/codeowners/reference/
+
+A line that is not understood is no rule, as there. What is too long or too much is refused when the
+file is given, and left out afterwards.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from indexing.errors import InvalidValueError
+from indexing.models.repositories import check_code_owners
+
+# The largest files in public repositories have some thousands.
+MAX_RULES: Final = 20_000
+# As long as a path may be on Linux.
+MAX_PATTERN_LENGTH: Final = 4_096
+MAX_OWNER_LENGTH: Final = 255
+MAX_OWNERS: Final = 100
+
+# A section of GitLab, whose owners are for its rules without any.
+_SECTION: Final = re.compile(r"\^?\[[^\]]+\](?:\[\d+\])?(?=\s|$)")
+# A space in a pattern has a backslash before it.
+_FIELD: Final = re.compile(r"(?:[^\s\\]|\\.|\\$)+")
+_COMMENT: Final = re.compile(r"(?:^|\s)#.*")
+
+
+class Rule(NamedTuple):
+    """The pattern of a line and its owners; a rule without owners takes them away."""
+
+    pattern: str
+    owners: tuple[str, ...]
+    line: int
+
+
+def check_rules(text: str) -> str:
+    """Return the text of a file that can be stored, or raise `InvalidValueError` with the line."""
+    check_code_owners(text)
+    for count, rule in enumerate(_read_all(text), 1):
+        if count > MAX_RULES:
+            raise InvalidValueError(f"line {rule.line}: must have at most {MAX_RULES:,} rules")
+        if len(rule.pattern) > MAX_PATTERN_LENGTH:
+            raise InvalidValueError(
+                f"line {rule.line}: a pattern must have at most {MAX_PATTERN_LENGTH:,} characters"
+            )
+        if len(rule.owners) > MAX_OWNERS:
+            raise InvalidValueError(f"line {rule.line}: must have at most {MAX_OWNERS} owners")
+        if any(len(owner) > MAX_OWNER_LENGTH for owner in rule.owners):
+            raise InvalidValueError(
+                f"line {rule.line}: an owner must have at most {MAX_OWNER_LENGTH} characters"
+            )
+    return text
+
+
+def read_rules(text: str) -> list[Rule]:
+    """Return the rules in the order of the file: the last one that matches decides."""
+    return [*_read_all(text)]
+
+
+def _read_all(text: str) -> Iterator[Rule]:
+    defaults: tuple[str, ...] = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        written = _COMMENT.sub("", line).strip()
+        section = _SECTION.match(written)
+        if section is not None:
+            defaults = _owners_in(written[section.end() :].split())
+            continue
+        pattern = _FIELD.match(written)
+        if pattern is not None:
+            owners = _owners_in(written[pattern.end() :].split())
+            yield Rule(pattern[0], owners or defaults, number)
+
+
+def _owners_in(words: list[str]) -> tuple[str, ...]:
+    """Return the users, teams, roles and mail addresses among the words, each once."""
+    return tuple(dict.fromkeys(word for word in words if "@" in word[:-1]))

@@ -1,0 +1,140 @@
+"""Owners of files, compared with an independent library, and what they cost."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from codeowners import CodeOwners
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from indexing.errors import InvalidValueError
+from indexing.owners.finding import Owners
+from indexing.owners.rules import (
+    MAX_OWNER_LENGTH,
+    MAX_OWNERS,
+    MAX_PATTERN_LENGTH,
+    MAX_RULES,
+    check_rules,
+    read_rules,
+)
+
+
+def owners_of(text: str, path: str | None) -> tuple[str | None, ...]:
+    return tuple(Owners(text).find(path, lambda: None))
+
+
+_names = st.one_of(st.sampled_from(["*", "**", "a", "b"]), st.text("ab.*?", min_size=1, max_size=4))
+_patterns = st.builds(
+    lambda start, names, end: start + "/".join(names) + end,
+    st.sampled_from(["", "/"]),
+    st.lists(_names, min_size=1, max_size=4),
+    st.sampled_from(["", "/"]),
+)
+# A file may be written with a leading `./`, which is no directory here.
+_paths = st.lists(st.text("ab.", min_size=1, max_size=3), min_size=1, max_size=5).filter(
+    lambda path: path[0] != "."
+)
+
+
+@given(patterns=st.lists(_patterns, min_size=1, max_size=5), path=_paths)
+@example(["**/"], ["a"])
+@example(["a/**/"], ["a", "b"])
+@example(["a/**/b/*"], ["a", "b", "b", "b"])
+def test_the_owners_are_those_that_another_library_finds(
+    patterns: list[str], path: list[str]
+) -> None:
+    text = "\n".join(f"{pattern} @{number}" for number, pattern in enumerate(patterns))
+    expected = tuple(name for _, name in CodeOwners(text).of("/".join(path)))
+    assert owners_of(text, "/".join(path)) == (expected or (None,))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching", "others"),
+    [
+        ("[a-c]x", ["ax", "d/cx"], ["dx", "-x"]),
+        ("[!a-c]x", ["dx"], ["ax"]),
+        ("[]a]x", ["]x", "ax"], ["x"]),
+        ("[z-a]x", [], ["zx", "ax", "-x"]),
+        ("[ab", ["[ab"], ["a", "b"]),
+        (r"a\*b", ["a*b"], ["axb"]),
+        (r"my\ tests/", ["my tests/a"], ["my"]),
+        ("*.test.*", ["a.test.js"], ["a.js"]),
+        ("/tests/*", ["tests/a", "tests\\a", "./tests/a"], ["tests/a/b", "/tests/a"]),
+    ],
+)
+def test_a_pattern_matches_as_in_gitignore(
+    pattern: str, matching: list[str], others: list[str]
+) -> None:
+    owners = Owners(f"{pattern} @x")
+    assert [path for path in matching + others if owners.find(path, lambda: None) == ("@x",)] == (
+        matching
+    )
+
+
+def test_the_last_rule_decides_and_may_take_owners_away() -> None:
+    text = """
+        # a comment
+        *       @all mona@example.com @all  # and another
+        /docs/
+        [Section] @default
+        /docs/api/
+        ^[Optional][2]
+        /tests/ @@maintainer nobody
+    """
+    assert owners_of(text, "a.py") == ("@all", "mona@example.com")
+    assert owners_of(text, "docs/a.md") == (None,)
+    assert owners_of(text, "docs/api/a.md") == ("@default",)
+    assert owners_of(text, "tests/a.py") == ("@@maintainer",)
+    assert owners_of(text, None) == (None,)
+    assert owners_of("", "a.py") == (None,)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("a @x\n" * MAX_RULES + "b @x", MAX_RULES + 1),
+        ("# a\n" + "a" * (MAX_PATTERN_LENGTH + 1), 2),
+        ("a " + " ".join(f"@{n}" for n in range(MAX_OWNERS + 1)), 1),
+        ("a @" + "a" * MAX_OWNER_LENGTH, 1),
+    ],
+    ids=["rules", "pattern", "owners", "owner"],
+)
+def test_a_file_that_is_too_much_is_refused_with_its_line(text: str, line: int) -> None:
+    with pytest.raises(InvalidValueError, match=f"^line {line}: "):
+        check_rules(text)
+    # It may have been stored before.
+    assert len(read_rules(text)) in (1, MAX_RULES + 1)
+    Owners(text)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["*a" * 2_000 + "b", "/" + "**/a/" * 800 + "b", "[a-b]*" * 600, "?*" * 2_000]
+)
+def test_no_pattern_costs_more_than_its_length_times_that_of_the_path(pattern: str) -> None:
+    for path in ("a" * 4_096, "a/" * 2_047 + "a"):
+        began = time.process_time()
+        owners_of(f"{pattern} @x", path)
+        # The library above takes minutes for five stars and 200 characters.
+        assert time.process_time() - began < 1
+
+
+def test_many_rules_cost_a_path_few_looks() -> None:
+    rules = [f"/src/package{number}/ @{number}" for number in range(5_000)]
+    rules += [f"*.x{number} @{number}" for number in range(5_000)]
+    rules += [f"**/test{number}/*.py @{number}" for number in range(5_000)]
+    owners = Owners("\n".join(rules))
+    looks = 0
+
+    def check() -> None:
+        nonlocal looks
+        looks += 1
+
+    assert owners.find("src/package7/test8/a.py", check) == ("@8",)
+    assert owners.find("src/package7/a.x9", check) == ("@9",)
+    assert owners.find("src/package7/a.c", check) == ("@7",)
+    assert looks < 10
+    asked = looks
+    owners.find("src/package7/a.c", check)
+    assert looks == asked

@@ -33,6 +33,7 @@ from mergewatch.client.bodies import (
     TestIdentity,
     TestSeries,
     TestStat,
+    TestTotal,
     TestTransitions,
     Transition,
 )
@@ -151,6 +152,14 @@ class AsyncClient:
         """Stream the tests whose names match in one request; see `export_events`."""
         path = tests_path(repository, "search", "tests")
         return self._stream(path, {"test_name": test_name, **filters})
+
+    async def count_tests(
+        self, repository: str, test_name: str | list[str] = "*", **filters: Unpack[TestSelection]
+    ) -> TestTotal:
+        """Return how many rows the search has, counted up to 10,000."""
+        asked = {"test_name": test_name, **filters, "include": "total", "per_page": 1}
+        path = tests_path(repository, "search", "tests")
+        return cast("TestTotal", await self._get(path, encode_query(asked)))
 
     async def get_test(self, repository: str, test_id: UUID | str) -> TestDetail:
         """Return one test over all its pipelines and jobs."""

@@ -125,6 +125,13 @@ class Series(TypedDict):
     value_over_time: list[SeriesBar]
 
 
+class TestTotal(TypedDict):
+    """How many rows a search has; at least so many if it is not exact."""
+
+    total: int
+    total_is_exact: bool
+
+
 class TestGroup(TypedDict):
     """The tests of one pipeline, job, directory or owner; null for tests without one."""
 

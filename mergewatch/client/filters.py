@@ -10,6 +10,7 @@ from uuid import UUID
 HealthStatus = Literal["healthy", "flaky", "broken", "unknown"]
 Outcome = Literal["success", "failure", "pending", "neutral"]
 Conclusion = Literal["passed", "failed", "skipped"]
+Direction = Literal["asc", "desc"]
 Include = Literal["metrics", "total"]
 Grouping = Literal["pipeline", "job", "directory", "owner"]
 TestSort = Literal[
@@ -94,7 +95,7 @@ class TestSelection(TypedDict, total=False):
     """Names and files take globs: `*` is any text, `?` one character."""
 
     sort: TestSort
-    direction: Literal["asc", "desc"]
+    direction: Direction
     pipeline_name: str | Sequence[str]
     pipeline_name_exclude: str | Sequence[str]
     job_name: str | Sequence[str]

@@ -30,6 +30,7 @@ from mergewatch.client.bodies import (
     TestIdentity,
     TestSeries,
     TestStat,
+    TestTotal,
     TestTransitions,
     Transition,
 )
@@ -127,6 +128,12 @@ class Client:
     ) -> Iterator[TestIdentity]:
         """Stream the tests whose names match in one request; see `export_events`."""
         return self._walk(self._client.export_tests(repository, test_name, **filters))
+
+    def count_tests(
+        self, repository: str, test_name: str | list[str] = "*", **filters: Unpack[TestSelection]
+    ) -> TestTotal:
+        """Return how many rows the search has, counted up to 10,000."""
+        return self._run(self._client.count_tests(repository, test_name, **filters))
 
     def get_test(self, repository: str, test_id: UUID | str) -> TestDetail:
         """Return one test over all its pipelines and jobs."""

@@ -27,7 +27,7 @@ COMMANDS: Final = {
     "quarantine": "Add, remove and list quarantined tests.",
     "repository": "Register a repository; change, show and list repository settings.",
     "serve": "Run the service until SIGTERM, SIGINT or SIGHUP; options override settings.",
-    "tests": "Search tests, show one and its failures; remove one from the store.",
+    "tests": "Search and count tests, show one and its failures; remove one from the store.",
     "webhook": "Add, list, remove and try the webhooks that are notified of a repository.",
 }
 # Commands whose module has another name.

@@ -93,7 +93,8 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, wide: s
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in columns:
-        table.add_column(name, overflow="fold", min_width=_MIN_WIDTH if name == wide else None)
+        width = _MIN_WIDTH if name == wide else len(name)
+        table.add_column(name, overflow="fold", min_width=width)
     for row in rows:
         # `Text` takes no markup from a name.
         table.add_row(*(Text(visible(cell), style=_STYLES.get(cell, "")) for cell in row))

@@ -1,10 +1,10 @@
-"""`mergewatch tests`: search tests, show one and its failures; remove one from the store."""
+"""`mergewatch tests`: search and count tests, show one and its failures; remove one."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Final
 
 import click
 
@@ -12,10 +12,10 @@ from indexing.identifiers import derive_test_id
 from indexing.names import RepositoryName
 from mergewatch.client import AsyncClient
 from mergewatch.client.bodies import FailureDetail, HealthReport, TestDetail
-from mergewatch.client.filters import TestSelection
 from service.cli.output import visible
 from service.cli.parameters import repository_option
 from service.cli.remote.connection import with_service
+from service.cli.remote.figures import groups, stats
 from service.cli.remote.rows import (
     DEFAULT_LIMIT,
     json_option,
@@ -26,90 +26,30 @@ from service.cli.remote.rows import (
     take,
     write_json,
 )
+from service.cli.remote.search import search
 from service.cli.removal import forget
 
-Sort = Literal["executions_count", "test_name", "pipeline_name", "job_name"]
-Direction = Literal["asc", "desc"]
-
-_SORTS: Final = ("executions_count", "test_name", "pipeline_name", "job_name")
 _OPTIONS: Final = {
-    "test_name": "GLOB",
-    "pipeline_name": "--pipeline",
-    "pipeline_name_exclude": "--not-pipeline",
-    "job_name": "--job",
-    "job_name_exclude": "--not-job",
     "test_id": "TEST",
     "failure_id": "--failure",
     "branch": "--branch",
     "owner": "--repository",
     "repository": "--repository",
-    "repository_name": "--repository",
 }
 
 
 @click.group()
 def tests() -> None:
-    """Search tests, show one and its failures; remove one from the store.
+    """Search and count tests, show one and its failures; remove one from the store.
 
     All but `forget` read from the service at MERGEWATCH_URL with the key in MERGEWATCH_TOKEN.
     """
 
 
+tests.add_command(search)
+tests.add_command(groups)
+tests.add_command(stats)
 tests.add_command(forget)
-
-
-@tests.command()
-@repository_option
-@click.argument("globs", metavar="[GLOB]...", nargs=-1)
-@click.option("--pipeline", multiple=True, metavar="NAME", help="Only of these pipelines.")
-@click.option("--not-pipeline", multiple=True, metavar="NAME", help="Not of these pipelines.")
-@click.option("--job", multiple=True, metavar="NAME", help="Only of these jobs.")
-@click.option("--not-job", multiple=True, metavar="NAME", help="Not of these jobs.")
-@click.option("--sort", type=click.Choice(_SORTS), default="executions_count", show_default=True)
-@click.option("--direction", type=click.Choice(["asc", "desc"]), default="desc", show_default=True)
-@limit_option
-@json_option
-def search(
-    repository: RepositoryName,
-    globs: tuple[str, ...],
-    pipeline: tuple[str, ...],
-    not_pipeline: tuple[str, ...],
-    job: tuple[str, ...],
-    not_job: tuple[str, ...],
-    sort: Sort,
-    direction: Direction,
-    limit: int | None,
-    as_json: bool,
-) -> None:
-    """List the tests whose name matches a glob.
-
-    A glob with * and ? must match the whole name. Without a glob, all tests are listed.
-    """
-    names = [*globs] or "*"
-    filters: TestSelection = {
-        "pipeline_name": pipeline,
-        "pipeline_name_exclude": not_pipeline,
-        "job_name": job,
-        "job_name_exclude": not_job,
-        "sort": sort,
-        "direction": direction,
-    }
-
-    async def work(client: AsyncClient) -> None:
-        if as_json:
-            exported = client.export_tests(str(repository), names, **filters)
-            await print_rows(exported.pages(), write_json, limit)
-            return
-        shown = limit or DEFAULT_LIMIT
-        rows, has_more = await take(client.search_tests(str(repository), names, **filters), shown)
-        show_table(
-            ("TEST", "PIPELINE", "JOB"),
-            [(row["test_name"], row["pipeline_name"], row["job_name"]) for row in rows],
-            wide="TEST",
-        )
-        say_if_more(has_more=has_more, count=shown)
-
-    with_service(work, _OPTIONS)
 
 
 @tests.command()

@@ -1,4 +1,4 @@
-"""`mergewatch tests search|show|failures` and `mergewatch events`, over a running service."""
+"""The commands `mergewatch tests` and `mergewatch events`, over a running service."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from click.testing import CliRunner, Result
 from indexing.identifiers import derive_test_id
 from indexing.models.executions import Conclusion
 from indexing.models.keys import Scope
+from indexing.models.quarantines import QuarantineRequest
 from mergewatch.client import transport
 from service.cli import main
 from service.cli.remote import connection, rows
@@ -78,6 +79,56 @@ async def test_a_search_prints_all_of_each_name_into_a_pipe(run: Run) -> None:
     assert "--limit" in cut.stderr
 
 
+async def test_a_search_takes_every_filter_and_shows_metrics(run: Run, door: FrontDoor) -> None:
+    async def names(*words: str) -> list[str]:
+        result = await run("tests", "search", *OF_WIDGETS, *words)
+        return [line.split("  ")[0] for line in result.stdout.splitlines()[1:]]
+
+    assert await names("--health=broken") == [SHOWN]
+    assert await names("--exclude-health=broken", "--exclude-health=unknown") == ["suite.ok"]
+    assert await names("--exclude", "*ok") == [SHOWN]
+    assert await names("--file", "*") == []
+    await door.store.add_quarantine(WIDGETS, QuarantineRequest("suite.ok", "r"), NOON)
+    assert await names("--quarantined") == ["suite.ok"]
+    assert await names("--not-quarantined") == [SHOWN]
+    by_failures = ("--sort=failed_executions_count", "--metrics", "--total")
+    shown = await run("tests", "search", *OF_WIDGETS, *by_failures)
+    header, first, second = shown.stdout.splitlines()
+    assert header.split()[3:] == ["HEALTH", "RUNS", "FAILED", "FLAKY", "FAILED", "ON"]
+    broken = first.removeprefix(SHOWN).split()
+    assert broken == ["ci", "unit", "broken", "1", "1", "0%", "2026-09-01"]
+    assert second.split()[3:] == ["healthy", "1", "0", "0%", "-"]
+    assert shown.stderr == "2 rows match\n"
+    lines = await run("tests", "search", *OF_WIDGETS, *by_failures, "--json", "--limit=1")
+    assert orjson.loads(lines.stdout)["metrics"]["failed_executions_count"] == 1
+    wrong = await run("tests", "search", *OF_WIDGETS, "--file", "*" * 17, code=2)
+    assert "--file: " in wrong.stderr
+
+
+async def test_groups_and_figures_are_shown(run: Run, door: FrontDoor) -> None:
+    made = make_run("2", job=HOSTILE)
+    executions = make_executions(made, [("suite.ok", Conclusion.PASSED)])
+    await door.store.write_executions(WIDGETS, made, executions)
+    await door.store.refresh_tests(NOON)
+    result = await run("tests", "groups", *OF_WIDGETS, "--by=job")
+    header, *rows_ = result.stdout.splitlines()
+    assert header.split()[:3] == ["JOB", "TESTS", "BROKEN"]
+    assert rows_[0].split() == ["unit", "2", "1", "0", "1", "0", "2", "1"]
+    assert rows_[1].startswith(f"{SHOWN}  ")
+    cut = await run("tests", "groups", *OF_WIDGETS, "--by=job", "--limit=1")
+    assert len(cut.stdout.splitlines()) == 2
+    assert "--limit" in cut.stderr
+    by_owner = await run("tests", "groups", *OF_WIDGETS, "--by=owner", "--json")
+    assert orjson.loads(by_owner.stdout)["value"] is None
+    days = ("--from", "2026-08-31T00:00:00Z", "--to", "2026-09-02T00:00:00Z")
+    figures = await run("tests", "stats", *OF_WIDGETS, "executions", *days, "--job=unit")
+    assert [line.split()[-1] for line in figures.stdout.splitlines()] == [
+        *("EXECUTIONS", "0", "2", "2")
+    ]
+    refused = await run("tests", "stats", *OF_WIDGETS, "total_tests", "--job=unit", code=2)
+    assert "--job: " in refused.stderr
+
+
 async def test_json_is_what_the_api_gives_and_moves_no_terminal(run: Run, door: FrontDoor) -> None:
     for words, target, member in (
         (("tests", "search"), f"{SEARCH}?test_name=*", "tests"),
@@ -102,7 +153,12 @@ async def test_on_a_terminal_a_table_fits_and_takes_no_markup(
 ) -> None:
     monkeypatch.setattr(rows, "_is_terminal", lambda: True)
     monkeypatch.setenv("COLUMNS", str(width))
-    for words in (("tests", "search"), ("events", *RANGE), ("tests", "failures", HOSTILE)):
+    for words in (
+        ("tests", "search"),
+        ("tests", "search", "--metrics"),
+        ("events", *RANGE),
+        ("tests", "failures", HOSTILE),
+    ):
         result = await run(*words, *OF_WIDGETS)
         assert max(map(len, result.stdout.splitlines())) <= max(width, 80)
         assert result.stdout.replace("\n", "").isprintable()

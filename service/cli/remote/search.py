@@ -1,0 +1,148 @@
+"""`mergewatch tests search`: the test search of a running service, with all its filters."""
+
+from __future__ import annotations
+
+from typing import Final, get_args
+
+import click
+
+from indexing.names import RepositoryName
+from mergewatch.client import AsyncClient
+from mergewatch.client.bodies import TestIdentity, TestTotal
+from mergewatch.client.filters import Direction, HealthStatus, TestSelection, TestSort
+from service.cli.parameters import repository_option
+from service.cli.remote.connection import with_service
+from service.cli.remote.rows import (
+    DEFAULT_LIMIT,
+    json_option,
+    limit_option,
+    print_rows,
+    say_if_more,
+    show_table,
+    take,
+    write_json,
+)
+
+_NAMES: Final = ("TEST", "PIPELINE", "JOB")
+# As many as fit beside the names on a terminal of 80 columns; JSON has all.
+_METRICS: Final = ("HEALTH", "RUNS", "FAILED", "FLAKY", "FAILED ON")
+_DATE: Final = len("2026-01-31")
+_OPTIONS: Final = {
+    "test_name": "GLOB",
+    "test_name_exclude": "--exclude",
+    "test_filepath": "--file",
+    "pipeline_name": "--pipeline",
+    "pipeline_name_exclude": "--not-pipeline",
+    "job_name": "--job",
+    "job_name_exclude": "--not-job",
+    "health_status": "--health",
+    "health_status_exclude": "--exclude-health",
+    "owner": "--repository",
+    "repository_name": "--repository",
+}
+_HEALTH: Final = click.Choice(get_args(HealthStatus))
+
+
+@click.command()
+@repository_option
+@click.argument("globs", metavar="[GLOB]...", nargs=-1)
+@click.option("--exclude", multiple=True, metavar="GLOB", help="Not these names.")
+@click.option("--file", multiple=True, metavar="GLOB", help="Only tests in these files.")
+@click.option("--pipeline", multiple=True, metavar="NAME", help="Only of these pipelines.")
+@click.option("--not-pipeline", multiple=True, metavar="NAME", help="Not of these pipelines.")
+@click.option("--job", multiple=True, metavar="NAME", help="Only of these jobs.")
+@click.option("--not-job", multiple=True, metavar="NAME", help="Not of these jobs.")
+@click.option("--health", type=_HEALTH, multiple=True, help="Only with this health.")
+@click.option("--exclude-health", type=_HEALTH, multiple=True, help="Not with this health.")
+@click.option(
+    "--quarantined/--not-quarantined", default=None, help="Only what is quarantined, or is not."
+)
+@click.option(
+    "--sort",
+    type=click.Choice(get_args(TestSort)),
+    default="executions_count",
+    show_default=True,
+)
+@click.option(
+    "--direction", type=click.Choice(get_args(Direction)), default="desc", show_default=True
+)
+@click.option("--metrics", is_flag=True, help="Show health, runs and failures of each row.")
+@click.option("--total", is_flag=True, help="Tell on standard error how many rows match.")
+@limit_option
+@json_option
+def search(
+    repository: RepositoryName,
+    globs: tuple[str, ...],
+    exclude: tuple[str, ...],
+    file: tuple[str, ...],
+    pipeline: tuple[str, ...],
+    not_pipeline: tuple[str, ...],
+    job: tuple[str, ...],
+    not_job: tuple[str, ...],
+    health: tuple[HealthStatus, ...],
+    exclude_health: tuple[HealthStatus, ...],
+    quarantined: bool | None,
+    sort: TestSort,
+    direction: Direction,
+    metrics: bool,
+    total: bool,
+    limit: int | None,
+    as_json: bool,
+) -> None:
+    """List the tests whose name matches a glob: a row for each pipeline and job.
+
+    A glob with * and ? must match the whole name. Without a glob, all tests are listed.
+    """
+    names = [*globs] or "*"
+    filters: TestSelection = {
+        "test_name_exclude": exclude,
+        "test_filepath": file,
+        "pipeline_name": pipeline,
+        "pipeline_name_exclude": not_pipeline,
+        "job_name": job,
+        "job_name_exclude": not_job,
+        "health_status": health,
+        "health_status_exclude": exclude_health,
+        "sort": sort,
+        "direction": direction,
+    }
+    if quarantined is not None:
+        filters["quarantined"] = quarantined
+    if metrics:
+        filters["include"] = "metrics"
+
+    async def work(client: AsyncClient) -> None:
+        if as_json:
+            exported = client.export_tests(str(repository), names, **filters)
+            await print_rows(exported.pages(), write_json, limit)
+        else:
+            shown = limit or DEFAULT_LIMIT
+            found = client.search_tests(str(repository), names, **filters)
+            rows, has_more = await take(found, shown)
+            columns = (*_NAMES, *_METRICS) if metrics else _NAMES
+            show_table(columns, [_cells_of(row) for row in rows], wide="TEST")
+            say_if_more(has_more=has_more, count=shown)
+        if total:
+            _say_total(await client.count_tests(str(repository), names, **filters))
+
+    with_service(work, _OPTIONS)
+
+
+def _cells_of(row: TestIdentity) -> tuple[str, ...]:
+    names = (row["test_name"], row["pipeline_name"], row["job_name"])
+    if "metrics" not in row:
+        return names
+    metrics = row["metrics"]
+    return (
+        *names,
+        metrics["health_status"],
+        str(metrics["executions_count"]),
+        str(metrics["failed_executions_count"]),
+        f"{metrics['flakiness_ratio']:.0%}",
+        (metrics["last_failure_at"] or "-")[:_DATE],
+    )
+
+
+def _say_total(found: TestTotal) -> None:
+    more = "" if found["total_is_exact"] else "more than "
+    click.echo(f"{more}{found['total']:,} rows match", err=True)

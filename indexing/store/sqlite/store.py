@@ -70,7 +70,7 @@ from indexing.store.sqlite.event_plan import make_plan
 from indexing.store.sqlite.insights import SqliteInsights
 from indexing.store.sqlite.notifications import SqliteNotifications
 from indexing.store.sqlite.pace import TRANSACTION_SECONDS, Pace
-from indexing.store.sqlite.search import pages
+from indexing.store.sqlite.search import identities
 from indexing.store.sqlite.search.strategy import choose_strategy
 
 # Rows in one transaction of long work: some tenths of a second, so that other writers can run.
@@ -200,7 +200,7 @@ class SqliteStore(SqliteInsights, SqliteNotifications, Store):
         self, repository: RepositoryName, identity_id: bytes
     ) -> IdentityKey | None:
         return await self._connections.read(
-            partial(pages.find_identity, repository=repository, identity_id=identity_id)
+            partial(identities.find_identity, repository=repository, identity_id=identity_id)
         )
 
     async def get_test(self, repository: RepositoryName, test_id: uuid.UUID) -> TestDetail | None:

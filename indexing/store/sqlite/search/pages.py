@@ -21,7 +21,6 @@ from indexing.models.tests import (
     TestQuery,
     TestSort,
 )
-from indexing.names import RepositoryName
 from indexing.store.row_values import RowValues
 from indexing.store.sqlite.keyset import Slice, read_page
 from indexing.store.sqlite.metrics import METRICS_COLUMNS
@@ -30,6 +29,7 @@ from indexing.store.sqlite.search.conditions import (
     EXACT_MATCH,
     Sql,
     filter_condition,
+    list_marks,
     name_condition,
     narrowing_condition,
     quarantined_condition,
@@ -106,12 +106,30 @@ def search_narrowed(
     repository_id = find_repository_id(connection, query.repository)
     if repository_id is None:
         return _EMPTY
+    return _Rows(connection, query, repository_id, *_narrow(query, repository_id)).page(
+        anchor, limit
+    )
+
+
+def search_few_narrowed(
+    connection: sqlite3.Connection, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
+) -> Page[TestIdentity] | None:
+    """Do the same if the filters leave so few rows that nothing is faster; else None."""
+    repository_id = find_repository_id(connection, query.repository)
+    if repository_id is None:
+        return _EMPTY
+    if not _are_few(connection, repository_id, *_narrow(query, repository_id)):
+        return None
+    return search_narrowed(connection, query, anchor, limit)
+
+
+def _narrow(query: TestQuery, repository_id: int) -> tuple[Source, Sql]:
+    """Return where to find what the filters beside the names leave."""
     narrowed = narrowing_condition(query, repository_id)
-    source = _BY_TEST
-    if narrowed is None:
-        # The filters name the health statuses too.
-        source, narrowed = _BY_HEALTH, Sql("")
-    return _Rows(connection, query, repository_id, source, narrowed).page(anchor, limit)
+    if narrowed is not None:
+        return _BY_TEST, narrowed
+    numbers = query.health_numbers or ()
+    return _BY_HEALTH, Sql(f" AND health_status IN ({list_marks(numbers)})", numbers)
 
 
 def search_few(
@@ -157,11 +175,9 @@ def count_narrowed(connection: sqlite3.Connection, query: TestQuery, most: int) 
     repository_id = find_repository_id(connection, query.repository)
     if repository_id is None:
         return 0
-    narrowed = narrowing_condition(query, repository_id)
-    if narrowed is not None:
-        return _count(connection, query, repository_id, _BY_TEST, most, narrowed)
-    if query.health_numbers is not None:
-        return _count(connection, query, repository_id, _BY_HEALTH, most)
+    if narrowing_condition(query, repository_id) is not None or query.health_numbers is not None:
+        source, narrowed = _narrow(query, repository_id)
+        return _count(connection, query, repository_id, source, most, narrowed)
     narrow = candidates(query, repository_id)
     if narrow is None:
         return _count(connection, query, repository_id, _BY_NAME, most)
@@ -201,18 +217,6 @@ def _are_few(
         (repository_id, *narrowed.values),
     ).fetchone()
     return count <= FEW
-
-
-def find_identity(
-    connection: sqlite3.Connection, repository: RepositoryName, identity_id: bytes
-) -> IdentityKey | None:
-    row = connection.execute(
-        f"SELECT {', '.join('i.' + column for column in _KEY_COLUMNS)} FROM identities i"
-        " JOIN repositories r ON r.id = i.repository_id"
-        " WHERE i.identity_id = ? AND r.key = ? AND i.executions_count IS NOT NULL",
-        (identity_id, repository.key),
-    ).fetchone()
-    return None if row is None else IdentityKey(*row)
 
 
 def _source_of(sort: TestSort) -> Source:

@@ -14,6 +14,7 @@ from indexing.store.sqlite.search.pages import (
     count_narrowed,
     search_candidates,
     search_few,
+    search_few_narrowed,
     search_in_order,
     search_narrowed,
 )
@@ -67,9 +68,11 @@ def choose_strategy(query: TestQuery, anchor: Anchor[IdentityKey], limit: int) -
             plans, briefly, last = (in_order, few, in_order), True, by_candidates
     if is_narrowed(query):
         # Names may narrow more, or the filters.
-        names = () if last is in_order else (last,)
-        last = partial(search_narrowed, query=query, anchor=anchor, limit=limit)
-        return Strategy(last, (*plans, *names), briefly)
+        narrowed = partial(search_narrowed, query=query, anchor=anchor, limit=limit)
+        # Sorting many rows takes longer than a walk that meets some of them soon.
+        few_narrowed = partial(search_few_narrowed, query=query, anchor=anchor, limit=limit)
+        others = (few_narrowed, in_order) if last is in_order else (last,)
+        return Strategy(narrowed, (*plans, *others), briefly)
     return Strategy(last, plans if last is not in_order else (), briefly)
 
 

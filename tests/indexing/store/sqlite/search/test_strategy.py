@@ -8,8 +8,14 @@ from typing import Any
 import pytest
 
 from indexing.models.paging import Anchor
-from indexing.models.tests import TestQuery
-from indexing.store.sqlite.search.pages import search_candidates, search_few, search_in_order
+from indexing.models.tests import HealthStatus, TestQuery, TestSort
+from indexing.store.sqlite.search.pages import (
+    search_candidates,
+    search_few,
+    search_few_narrowed,
+    search_in_order,
+    search_narrowed,
+)
 from indexing.store.sqlite.search.strategy import choose_strategy
 from tests.builders import WIDGETS
 
@@ -33,6 +39,17 @@ def test_each_kind_of_pattern_has_its_plans(
     strategy = choose_strategy(TestQuery(WIDGETS, patterns), Anchor(), 10)
     assert tuple(plan.func for plan in (*strategy.plans, strategy.last)) == plans
     assert not strategy.is_slow
+
+
+def test_few_rows_of_a_health_are_sorted_and_many_are_met_on_a_walk() -> None:
+    query = TestQuery(WIDGETS, ("*",), TestSort.JOB_NAME, health=(HealthStatus.BROKEN,))
+    strategy = choose_strategy(query, Anchor(), 10)
+    assert [plan.func for plan in (*strategy.plans, strategy.last)] == [
+        search_in_order,
+        search_few_narrowed,
+        search_in_order,
+        search_narrowed,
+    ]
 
 
 def test_a_long_pattern_is_left_to_a_thread() -> None:

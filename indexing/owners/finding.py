@@ -6,8 +6,8 @@ by a text that every path which they match contains, and only the rest is tried 
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from indexing.owners.patterns import PathPattern, compile_pattern
@@ -39,11 +39,14 @@ class Owners:
         )
         self._others: list[_Numbered] = []
         self._kept: dict[str, Sequence[str | None]] = {}
+        patterns = []
         for rule in read_rules(text)[:MAX_RULES]:
             if len(rule.pattern) <= MAX_PATTERN_LENGTH:
-                numbered = (len(self._owners), compile_pattern(rule.pattern))
+                patterns.append(compile_pattern(rule.pattern))
                 self._owners.append(rule.owners[:MAX_OWNERS])
-                self._place_of(numbered[1]).append(numbered)
+        frequent = Counter(name for pattern in patterns for name in _names_of(pattern))
+        for number, pattern in enumerate(patterns):
+            self._place_of(pattern, frequent).append((number, pattern))
 
     def find(self, filepath: str | None, check: Callable[[], object]) -> Sequence[str | None]:
         """Return the owners of a file, None if it has none; `check` is called again and again."""
@@ -84,20 +87,20 @@ class Owners:
                 yield endings.get(name[len(name) - length :], ()) if len(name) >= length else ()
         yield self._others
 
-    def _place_of(self, pattern: PathPattern) -> list[_Numbered]:
-        """Return the list that a rule belongs into."""
-        directory = ""
-        for part in pattern.runs[0]:
-            if part.expression is not None:
-                break
-            directory = f"{directory}/{part.text}"
-        if directory:
-            return self._by_directory[directory]
+    def _place_of(self, pattern: PathPattern, frequent: Mapping[str, int]) -> list[_Numbered]:
+        """Return the list that a rule belongs into; it should be short."""
+        names = _names_of(pattern)
         parts = [part for run in pattern.runs for part in run]
-        for part in parts:
-            if part.expression is None:
-                return self._by_name[part.text]
+        if len(pattern.runs) == 1 and len(names) == len(parts):
+            return self._by_directory["".join(f"/{name}" for name in names)]
+        if names:
+            return self._by_name[min(names, key=frequent.__getitem__)]
         for part in parts:
             if part.ending is not None:
                 return self._by_ending[len(part.ending)][part.ending]
         return self._others
+
+
+def _names_of(pattern: PathPattern) -> list[str]:
+    """Return the names that every path which matches has as parts."""
+    return [part.text for run in pattern.runs for part in run if part.expression is None]

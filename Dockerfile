@@ -4,12 +4,12 @@ WORKDIR /app
 ENV UV_PROJECT_ENVIRONMENT=/app/.venv UV_PYTHON_DOWNLOADS=never UV_LINK_MODE=copy
 RUN pip install --no-cache-dir uv==0.13.9
 COPY pyproject.toml uv.lock README.md LICENSE ./
-RUN uv sync --locked --no-default-groups --no-install-project
+RUN uv sync --locked --no-default-groups --extra otel --no-install-project
 COPY mergewatch mergewatch
 COPY service service
 COPY indexing indexing
 COPY examples examples
-RUN uv sync --locked --no-default-groups --no-editable
+RUN uv sync --locked --no-default-groups --extra otel --no-editable
 
 # Run: that folder, and a user of its own.
 FROM python:3.13-slim

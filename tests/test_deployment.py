@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pytest
 import yaml
+from opentelemetry.sdk import environment_variables
 
 from service.config.settings import DECLARATIONS
 from service.server.process import SHUTDOWN_SECONDS
@@ -66,7 +67,10 @@ def test_what_a_container_names_is_declared(file: str, name: str) -> None:
 @pytest.mark.parametrize("file", FILES)
 def test_the_service_is_given_settings_that_it_has(file: str) -> None:
     declared = {declaration.variable for declaration in DECLARATIONS}
-    assert set(service_of(file, "mergewatch")["environment"]) <= declared
+    given = set(service_of(file, "mergewatch")["environment"])
+    assert {name for name in given if not name.startswith("OTEL_")} <= declared
+    # The SDK has names for those that it reads.
+    assert {name for name in given if name.startswith("OTEL_")} <= {*vars(environment_variables)}
 
 
 @pytest.mark.parametrize("file", FILES)

@@ -274,6 +274,36 @@ async def test_an_upload_is_traced_with_its_writes(traced: FrontDoor, spans: Spa
     assert {"write_results executions", "refresh_tests tests"} <= {part.name for part in parts}
 
 
+async def test_an_upload_is_traced_to_its_end_though_its_client_goes_away(
+    tmp_path: Path, spans: Spans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, released = asyncio.Event(), asyncio.Event()
+    refresh = SqliteStore.refresh_tests
+
+    async def wait(*args: Any, **rest: Any) -> int:
+        asked.set()
+        await released.wait()
+        return await refresh(*args, **rest)
+
+    monkeypatch.setattr(SqliteStore, "refresh_tests", wait)
+    settings = Settings(data_dir=tmp_path, ingest=True)
+    async with open_traced(settings, open_tracing(spans)) as traced:
+        body = write(make_request([make_span("a")]), PROTOBUF)
+        upload = asyncio.create_task(
+            traced.post("/v1/ci/acme/repositories/widgets/traces", body, PROTOBUF)
+        )
+        await asked.wait()
+        upload.cancel()
+        await until(lambda: any(map(is_request, spans.exporter.get_finished_spans())))
+        released.set()
+        await until(lambda: spans.exporter.get_finished_spans()[-1].name == "refresh_tests tests")
+    request, last = [span for span in spans.take() if is_request(span) or "refresh" in span.name]
+    assert attributes_of(request)["error.type"] == "CancelledError"
+    assert last.parent is not None
+    assert last.parent.span_id == request.context.span_id
+    assert "error.type" not in attributes_of(last)
+
+
 async def test_the_trace_of_the_client_goes_on(traced: FrontDoor, spans: Spans) -> None:
     await traced.get(
         QUARANTINES, traceparent=TRACEPARENT, tracestate="mona=1,b=2", baggage="user=mona"

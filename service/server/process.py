@@ -247,6 +247,7 @@ async def _serve_until_stopped(
     loop = asyncio.get_running_loop()
     parent = None if worker is None else worker.parent
     stop = asyncio.Event()
+    tracing = _open_tracing()
     # An upgrade of the store may take long, and may be interrupted: SIGTERM ends the process then.
     store = await open_store(settings.store)
     for number in stop_signals():
@@ -254,7 +255,6 @@ async def _serve_until_stopped(
     if parent is not None:
         loop.add_reader(parent, stop.set)
     folder = None if worker is None else worker.metrics_folder
-    tracing = _open_tracing()
     app = create_app(settings, store, metrics_folder=folder, tracing=tracing)
     runner = await start(app, sock)
     if settings.ingest:

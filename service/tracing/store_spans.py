@@ -49,7 +49,9 @@ COLLECTIONS: Final = {
     "repositories": (
         "ensure_repository",
         "find_repository",
+        "get_code_owners",
         "list_repositories",
+        "set_code_owners",
         "set_repository",
     ),
     "runs": ("list_runs",),
@@ -60,6 +62,7 @@ COLLECTIONS: Final = {
         "forget_test",
         "get_health",
         "get_test",
+        "group_tests",
         "refresh_tests",
     ),
     "transitions": ("list_transitions", "list_transitions_of_test"),

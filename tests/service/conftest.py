@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
@@ -21,11 +22,13 @@ from service.logs import configure_logging
 from service.server.listener import http_url
 from service.server.process import bind
 from service.server.process import start as start_app
-from service.tracing.tracing import Tracing
 from tests.builders import GADGETS, WIDGETS
 from tests.new_stores import open_new_store
 from tests.service.front_door import Clock, FrontDoor
 from tests.service.processes import TIMEOUT, Service, Start
+
+if TYPE_CHECKING:
+    from service.tracing.tracing import Tracing
 
 
 @pytest.fixture(autouse=True)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
-from opentelemetry.trace import SpanKind
+from opentelemetry.trace import SpanKind, format_span_id, format_trace_id
 
 from indexing.models.keys import Scope
 from service.config.settings import Settings
@@ -66,3 +68,27 @@ async def traced(tmp_path: Path, spans: Spans) -> AsyncIterator[FrontDoor]:
     settings = Settings(data_dir=tmp_path, ingest=True)
     async with open_traced(settings, open_tracing(spans)) as opened:
         yield opened
+
+
+def attributes_of(span: ReadableSpan) -> Mapping[str, Any]:
+    return dict(span.attributes or {})
+
+
+def is_request(span: ReadableSpan) -> bool:
+    return span.kind is SpanKind.SERVER
+
+
+def is_root(span: ReadableSpan) -> bool:
+    return span.parent is None
+
+
+def ids_of(span: ReadableSpan) -> tuple[str, str]:
+    return format_trace_id(span.context.trace_id), format_span_id(span.context.span_id)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while True:
+            if holds():
+                return
+            await asyncio.sleep(0.01)

@@ -28,6 +28,11 @@ def literal_prefix(pattern: str) -> str:
     return pattern if first is None else pattern[: first.start()]
 
 
+def literal_suffix(pattern: str) -> str:
+    """Return the suffix of every matching name; it may be empty."""
+    return _WILDCARD.split(pattern)[-1]
+
+
 def literal_runs(pattern: str) -> list[str]:
     """Return the texts between wildcards; every matching name contains each of them."""
     return [run for run in _WILDCARD.split(pattern) if run]

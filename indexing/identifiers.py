@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 import uuid
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
 from indexing.errors import InvalidValueError
@@ -35,6 +37,25 @@ def read_uuid(text: str) -> uuid.UUID:
 def derive_test_id(repository: RepositoryName, test_name: str) -> uuid.UUID:
     """The public id of a test, shared by all pipelines and jobs that run it."""
     return uuid.uuid5(NAMESPACE, f"{repository.key}\0{test_name}")
+
+
+TestIds = Callable[[str], uuid.UUID]
+
+
+@lru_cache(maxsize=128)
+def test_ids_of(repository: RepositoryName) -> TestIds:
+    """Return `derive_test_id` of one repository, in half the time."""
+    # RFC 9562, section 5.5: SHA-1 of the namespace and the name, of which the namespace and the
+    # repository are the same for all.
+    beginning = hashlib.sha1(NAMESPACE.bytes, usedforsecurity=False)
+    beginning.update(f"{repository.key}\0".encode())
+
+    def derive(test_name: str) -> uuid.UUID:
+        digest = beginning.copy()
+        digest.update(test_name.encode())
+        return uuid.UUID(bytes=digest.digest()[:16], version=5)
+
+    return derive
 
 
 def derive_identity_id(

@@ -73,6 +73,7 @@ def test_every_match_begins_with_the_prefix_and_holds_the_runs(pattern: str) -> 
     name = pattern.replace("*", "xyz").replace("?", "q")
     assert globs.matches(pattern, name)
     assert name.startswith(globs.literal_prefix(pattern))
+    assert name.endswith(globs.literal_suffix(pattern))
     assert all(run in name for run in globs.literal_runs(pattern))
 
 

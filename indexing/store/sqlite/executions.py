@@ -20,7 +20,7 @@ from indexing.store.sqlite.columns import (
 from indexing.store.sqlite.job_runs import SAME_JOB, JobRun, add_results
 from indexing.store.sqlite.listed_runs import add_to_run
 from indexing.store.sqlite.repositories import require_repository_id
-from indexing.store.sqlite.search.plan import indexed_text
+from indexing.store.sqlite.search.name_index import add_name
 from indexing.timestamps import to_microseconds
 
 
@@ -148,10 +148,7 @@ def _ensure_test(
             "INSERT INTO tests (test_id, repository_id, test_name) VALUES (?, ?, ?) RETURNING id",
             (test_id, repository_id, name),
         ).fetchone()
-        connection.execute(
-            "INSERT INTO test_trigrams (rowid, name) VALUES (?, ?)",
-            (row[0], indexed_text(repository_id, name)),
-        )
+        add_name(connection, repository_id, row[0], name)
     found: int = row[0]
     return found
 

@@ -15,7 +15,7 @@ from indexing.store.sqlite.job_runs import drop_results
 from indexing.store.sqlite.removal import delete_executions
 from indexing.store.sqlite.rollups import finish_days
 from indexing.store.sqlite.schema import SCHEMA_VERSION, read_version
-from indexing.store.sqlite.search.plan import indexed_text
+from indexing.store.sqlite.search.name_index import rebuild_names
 from indexing.timestamps import to_microseconds
 
 _COUNTED: Final = {
@@ -96,13 +96,8 @@ def prune_executions(connection: sqlite3.Connection, before: datetime, limit: in
 
 
 def rebuild_derived(connection: sqlite3.Connection) -> int:
-    """Rebuild the trigram index and mark every test as stale."""
-    connection.execute("INSERT INTO test_trigrams (test_trigrams) VALUES ('delete-all')")
-    tests = connection.execute("SELECT id, repository_id, test_name FROM tests")
-    connection.executemany(
-        "INSERT INTO test_trigrams (rowid, name) VALUES (?, ?)",
-        ((test, indexed_text(repository_id, name)) for test, repository_id, name in tests),
-    )
+    """Rebuild the n-gram indexes and mark every test as stale."""
+    rebuild_names(connection)
     connection.execute(
         "INSERT INTO stale_tests (test) SELECT id FROM tests WHERE true"
         " ON CONFLICT DO UPDATE SET recompute = 1"

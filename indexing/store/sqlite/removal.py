@@ -26,7 +26,7 @@ from indexing.store.sqlite.executions import mark_stale
 from indexing.store.sqlite.histories import forget_history
 from indexing.store.sqlite.job_runs import JobRun, add_results, drop_without_runs
 from indexing.store.sqlite.listed_runs import count_again
-from indexing.store.sqlite.search.plan import indexed_text
+from indexing.store.sqlite.search.name_index import remove_name
 from indexing.timestamps import moment_or_none, to_microseconds
 
 _GIVEN: Final = "SELECT value FROM json_each(?)"
@@ -124,11 +124,7 @@ def forget_test(
         (test_id,),
     )
     notices.forget(connection, test_id)
-    # The index stores no copy of the names, so a deletion has to state the name.
-    connection.execute(
-        "INSERT INTO test_trigrams (test_trigrams, rowid, name) VALUES ('delete', ?, ?)",
-        (test, indexed_text(repository_id, test_name)),
-    )
+    remove_name(connection, repository_id, test, test_name)
     forget_history(connection, test)
     for table in ("daily_rollups", "rollups"):
         connection.execute(

@@ -32,6 +32,7 @@ from indexing.store.sqlite.migrations import (
     version_11,
     version_12,
     version_13,
+    version_14,
 )
 
 Migration = Callable[[sqlite3.Connection], None]
@@ -50,4 +51,5 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     version_11.migrate,
     version_12.migrate,
     version_13.migrate,
+    version_14.migrate,
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -21,9 +20,7 @@ from indexing.models.tests import (
     TestQuery,
     TestSort,
 )
-from indexing.store.row_values import RowValues
 from indexing.store.sqlite.keyset import Slice, read_page
-from indexing.store.sqlite.metrics import METRICS_COLUMNS
 from indexing.store.sqlite.repositories import find_repository_id
 from indexing.store.sqlite.search.conditions import (
     EXACT_MATCH,
@@ -32,15 +29,24 @@ from indexing.store.sqlite.search.conditions import (
     list_marks,
     name_condition,
     narrowing_condition,
-    quarantined_condition,
 )
-from indexing.store.sqlite.search.plan import ORDERS, candidates, name_range, prefix_bounds
+from indexing.store.sqlite.search.plan import (
+    ORDERS,
+    candidates,
+    name_ranges,
+    narrow_further,
+    prefix_bounds,
+)
+from indexing.store.sqlite.search.rows import (
+    make_identities,
+    read_columns,
+    shown_columns,
+)
 
 # If at most this many tests match, looking them up and sorting them takes less time than walking an
 # index for a page.
 FEW: Final = 400
 
-_KEY_COLUMNS: Final = ("executions_count", "test_name", "pipeline_name", "job_name")
 _EMPTY: Final[Page[TestIdentity]] = Page((), has_previous=False, has_next=False)
 _HEALTHY: Final = HEALTH_NUMBERS[HealthStatus.HEALTHY]
 # Orders in which an index has the rows of one health status beside each other.
@@ -142,26 +148,23 @@ def search_few(
     repository_id = find_repository_id(connection, query.repository)
     if repository_id is None:
         return _EMPTY
-    between = name_range(query)
-    if between is not None:
-        source = _BY_NAME
-        narrowed = Sql(f" AND {between.condition.text}", between.condition.values)
-        if not _are_few(connection, repository_id, source, narrowed):
-            return None
-        names = Sql("1") if between.exact else None
-    else:
-        names = None
-        narrow = candidates(query, repository_id)
-        if narrow is None:
-            return None
-        found = connection.execute(f"{narrow.text} LIMIT {FEW + 1}", narrow.values).fetchall()
-        if len(found) > FEW:
-            return None
-        source = _BY_TEST
-        # One parameter for any number of tests, so SQLite can reuse the prepared statement.
-        tests = orjson.dumps([test for (test,) in found]).decode()
-        narrowed = Sql(" AND i.test IN (SELECT value FROM json_each(?))", (tests,))
-    return _Rows(connection, query, repository_id, source, narrowed, names).page(anchor, limit)
+    for names in name_ranges(query):
+        source = Source(names.index)
+        narrowed = Sql(f" AND {names.condition.text}", names.condition.values)
+        if _are_few(connection, repository_id, source, narrowed):
+            rest = Sql("1") if names.exact else None
+            rows = _Rows(connection, query, repository_id, source, narrowed, rest)
+            return rows.page(anchor, limit)
+    narrow = narrow_further(query, repository_id)
+    if narrow is None:
+        return None
+    found = connection.execute(f"{narrow.text} LIMIT {FEW + 1}", narrow.values).fetchall()
+    if len(found) > FEW:
+        return None
+    # One parameter for any number of tests, so SQLite can reuse the prepared statement.
+    tests = orjson.dumps([test for (test,) in found]).decode()
+    narrowed = Sql(" AND i.test IN (SELECT value FROM json_each(?))", (tests,))
+    return _Rows(connection, query, repository_id, _BY_TEST, narrowed).page(anchor, limit)
 
 
 def count_in_order(connection: sqlite3.Connection, query: TestQuery, most: int) -> int:
@@ -259,10 +262,10 @@ class _Rows:
         names = self.names or name_condition(query)
         filters = filter_condition(query)
         bounds = _name_bounds(query, rows)
-        shown = _shown_columns(query)
+        shown = shown_columns(query)
+        columns = ", ".join(read_columns(query))
         sql = (
-            "SELECT identity_id, (SELECT test_id FROM tests WHERE tests.id = found.test),"
-            f" {', '.join(_KEY_COLUMNS)}{shown.text} FROM (SELECT * FROM {self.source.text}"
+            f"SELECT {shown.text} FROM (SELECT {columns} FROM {self.source.text}"
             f" WHERE repository_id = ? AND {self.source.presence}"
             f"{self.narrowed.text}{bounds.text} AND {rows.condition} AND {names.text}"
             f"{filters.text} {rows.limited_order}) found {rows.order}"
@@ -276,8 +279,7 @@ class _Rows:
             *names.values,
             *filters.values,
         )
-        make_row = _identity_with_metrics if query.with_metrics else _identity_of
-        return [make_row(row) for row in self.connection.execute(sql, values)]
+        return make_identities(query, self.connection.execute(sql, values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,15 +349,6 @@ def sort_key_of(key: IdentityKey, sort: TestSort) -> tuple[Any, ...]:
     return tuple(getattr(key, column) for column in ORDERS[sort])
 
 
-def _shown_columns(query: TestQuery) -> Sql:
-    """Select what a row has beside its key: the value that it is sorted by, and its metrics."""
-    text = f", {query.sort.value}" if query.sort in VALUE_SORTS else ", NULL"
-    if not query.with_metrics:
-        return Sql(text)
-    quarantined = quarantined_condition(query, "found.test")
-    return Sql(f"{text}, {', '.join(METRICS_COLUMNS)}, {quarantined.text}", quarantined.values)
-
-
 def _name_bounds(query: TestQuery, rows: Slice) -> Sql:
     """Bound the names by a common prefix if the page is sorted by name.
 
@@ -378,20 +371,3 @@ def _name_bounds(query: TestQuery, rows: Slice) -> Sql:
         text += " AND test_name < ?"
         values.append(upper)
     return Sql(text, tuple(values))
-
-
-def _identity_of(row: tuple[Any, ...]) -> TestIdentity:
-    identity_id, test_id, *key = row
-    return TestIdentity(identity_id, uuid.UUID(bytes=test_id), IdentityKey(*key))
-
-
-def _identity_with_metrics(row: tuple[Any, ...]) -> TestIdentity:
-    identity_id, test_id, *rest = row
-    size = len(_KEY_COLUMNS) + 1
-    *metrics, is_quarantined = rest[size:]
-    return TestIdentity(
-        identity_id,
-        uuid.UUID(bytes=test_id),
-        IdentityKey(*rest[:size]),
-        RowValues(*metrics).metrics(is_quarantined=bool(is_quarantined)),
-    )

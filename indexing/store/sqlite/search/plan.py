@@ -2,19 +2,26 @@
 
 There are two ways to a page. *In order*: walk the index of the sort order and keep what matches;
 best if much matches. *By candidates*: look up the few names that can match, by a common prefix or
-by their trigrams, and sort them; best if little matches. Which one is best shows only while
-reading: `strategy.py` says which are tried, and in which order.
+suffix or by their n-grams, and sort them; best if little matches. Which one is best shows only
+while reading: `strategy.py` says which are tried, and in which order.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final
+from typing import Final
 
-from indexing.globs import is_literal, literal_prefix, literal_runs
+from indexing.globs import is_literal, literal_prefix, literal_runs, literal_suffix
 from indexing.models.tests import VALUE_SORTS, TestQuery, TestSort
-from indexing.store.sqlite.search.conditions import CONFUSED_BY_GLOB, Sql, list_marks
+from indexing.store.sqlite.search.conditions import Sql, list_marks
+from indexing.store.sqlite.search.grams import (
+    TRIGRAM,
+    find_bigrams,
+    find_trigrams,
+    match_all,
+    rows_of,
+)
 
 # Every sort order ends in the three names, which are unique together.
 ORDERS: Final = {
@@ -25,13 +32,8 @@ ORDERS: Final = {
     **{sort: (sort.value, "test_name", "pipeline_name", "job_name") for sort in VALUE_SORTS},
 }
 
-# More trigrams of one pattern hardly narrow further, and each adds a list to intersect.
-_MAX_TRIGRAMS: Final = 12
-_TRIGRAM: Final = 3
-
-# Digits of a repository's mark in the trigram index: the last private plane of Unicode.
-_MARK_START: Final = 0x100000
-_MARK_BASE: Final = 0xFFFE
+# The index of endings has so many characters from the end of a name, in reverse.
+ENDING_LENGTH: Final = 16
 
 _HIGHEST: Final = 0x10FFFF
 
@@ -49,24 +51,28 @@ def prefix_bounds(query: TestQuery) -> tuple[str, str | None] | None:
 
 @dataclass(frozen=True, slots=True)
 class NameRange:
-    """The names between two bounds; `exact` if the range alone is the full condition."""
+    """A range of an index with all matches; `exact` if the range alone is the full condition."""
 
+    index: str
     condition: Sql
     exact: bool
 
 
-def name_range(query: TestQuery) -> NameRange | None:
-    """Return the range of names if it alone narrows: one pattern without further trigrams.
-
-    Reading a range of names is faster than intersecting the trigrams of its prefix.
-    """
-    bounds = prefix_bounds(query)
-    if bounds is None:
-        return None
-    rest = query.patterns[0][len(bounds[0]) :]
-    if _trigrams(rest):
-        return None
-    return NameRange(_between(*bounds), exact=bool(rest) and not rest.strip("*"))
+def name_ranges(query: TestQuery) -> list[NameRange]:
+    """Return the ranges of names that one pattern leaves: by its prefix, and by its suffix."""
+    if len(query.patterns) != 1:
+        return []
+    (pattern,) = query.patterns
+    prefix, suffix = literal_prefix(pattern), literal_suffix(pattern)
+    found: list[NameRange] = []
+    if prefix:
+        rest = pattern[len(prefix) :]
+        exact = bool(rest) and not rest.strip("*")
+        found.append(NameRange(_NAME_INDEX, _beginning(prefix), exact))
+    if suffix:
+        exact = len(suffix) <= ENDING_LENGTH and not pattern[: -len(suffix)].strip("*")
+        found.append(NameRange(_ENDING_INDEX, _ending(suffix), exact))
+    return found
 
 
 class Narrowing(Enum):
@@ -75,56 +81,79 @@ class Narrowing(Enum):
     # At least one pattern can match anything.
     NOTHING = "nothing"
     RANGES = "ranges"
-    # At least one pattern needs trigrams.
-    TRIGRAMS = "trigrams"
+    # At least one pattern needs n-grams, or is one of several with a suffix.
+    GRAMS = "n-grams"
 
 
 def find_narrowing(query: TestQuery) -> Narrowing:
     """Return how `candidates` would narrow the search."""
     found = Narrowing.RANGES
+    is_single = len(query.patterns) == 1
     for pattern in query.patterns:
-        prefix = literal_prefix(pattern)
-        if is_literal(pattern):
+        if literal_prefix(pattern) or (is_single and literal_suffix(pattern)):
             continue
-        if _trigrams(pattern[len(prefix) :]):
-            found = Narrowing.TRIGRAMS
-        elif not prefix:
+        if not find_bigrams(pattern):
             return Narrowing.NOTHING
+        found = Narrowing.GRAMS
     return found
+
+
+def narrow_further(query: TestQuery, repository_id: int) -> Sql | None:
+    """Build a SELECT of test ids, to try when the `name_ranges` have too many; `None` if useless.
+
+    A pattern with a single literal run has no narrower candidates than its range.
+    """
+    if not name_ranges(query):
+        return candidates(query, repository_id)
+    (pattern,) = query.patterns
+    return _by_grams(pattern, repository_id) if len(literal_runs(pattern)) > 1 else None
 
 
 def candidates(query: TestQuery, repository_id: int) -> Sql | None:
     """Build a SELECT of test ids that includes all matches; `None` if nothing narrows."""
-    parts: list[str] = []
-    values: list[Any] = []
-    literals = [p for p in query.patterns if is_literal(p)]
+    parts: list[Sql] = []
+    literals = tuple(p for p in query.patterns if is_literal(p))
     if literals:
-        parts.append(_BY_NAME.format(f"test_name IN ({list_marks(literals)})"))
-        values += [repository_id, *literals]
+        names = Sql(f"test_name IN ({list_marks(literals)})", literals)
+        parts.append(_in_index(_NAME_INDEX, names, repository_id))
     for pattern in query.patterns:
-        if is_literal(pattern):
-            continue
-        prefix = literal_prefix(pattern)
-        trigrams = _trigrams(pattern[len(prefix) :])
-        if trigrams:
-            parts.append("SELECT rowid FROM test_trigrams WHERE test_trigrams MATCH ?")
-            values.append(_match_expression([_mark(repository_id), *trigrams]))
-        elif prefix:
-            between = _between(prefix, upper_bound(prefix))
-            parts.append(_BY_NAME.format(between.text))
-            values += [repository_id, *between.values]
-        else:
-            return None
-    return Sql(" UNION ".join(parts), tuple(values))
+        if not is_literal(pattern):
+            part = _narrow(pattern, repository_id)
+            if part is None:
+                return None
+            parts.append(part)
+    text = " UNION ".join(part.text for part in parts)
+    return Sql(text, tuple(value for part in parts for value in part.values))
 
 
-def indexed_text(repository_id: int, test_name: str) -> str:
-    """Return the text of a test in the trigram index.
+def _narrow(pattern: str, repository_id: int) -> Sql | None:
+    prefix, suffix = literal_prefix(pattern), literal_suffix(pattern)
+    # A range by the suffix has fewer names than the trigrams of the suffix have.
+    if not find_trigrams(_middle_of(pattern)):
+        if suffix and (len(suffix) >= TRIGRAM or not prefix):
+            return _in_index(_ENDING_INDEX, _ending(suffix), repository_id)
+        if prefix:
+            return _in_index(_NAME_INDEX, _beginning(prefix), repository_id)
+    return _by_grams(pattern, repository_id)
 
-    A mark of the repository comes before the name and is a trigram of its own. A search intersects
-    with it, so its cost depends on that repository, not on all of them.
-    """
-    return _mark(repository_id) + test_name
+
+def _by_grams(pattern: str, repository_id: int) -> Sql | None:
+    middle = _middle_of(pattern)
+    # Names that share a prefix or a suffix share its trigrams; two characters between narrow more.
+    bigrams = [] if find_trigrams(middle) else find_bigrams(middle)
+    table = "test_bigrams" if bigrams else "test_trigrams"
+    grams = bigrams or find_trigrams(pattern)
+    if not grams:
+        return None
+    first, end = rows_of(repository_id)
+    return Sql(
+        f"SELECT rowid - ? FROM {table} WHERE {table} MATCH ? AND rowid >= ? AND rowid < ?",
+        (first, match_all(grams), first, end),
+    )
+
+
+def _middle_of(pattern: str) -> str:
+    return pattern[len(literal_prefix(pattern)) : len(pattern) - len(literal_suffix(pattern))]
 
 
 def upper_bound(prefix: str) -> str | None:
@@ -138,38 +167,30 @@ def upper_bound(prefix: str) -> str | None:
     return None
 
 
-_BY_NAME: Final = (
-    "SELECT test FROM identities INDEXED BY identities_by_test_name"
-    " WHERE repository_id = ? AND health_status IS NOT NULL AND {}"
-)
+_NAME_INDEX: Final = "identities_by_test_name"
+_ENDING_INDEX: Final = "identities_by_ending"
+# As in the index: SQLite compares the text of expressions.
+_ENDING: Final = " || ".join(f"substr(test_name, -{n}, 1)" for n in range(1, ENDING_LENGTH + 1))
 
 
-def _between(lower: str, upper: str | None) -> Sql:
+def _in_index(index: str, condition: Sql, repository_id: int) -> Sql:
+    return Sql(
+        f"SELECT test FROM identities INDEXED BY {index}"
+        f" WHERE repository_id = ? AND health_status IS NOT NULL AND {condition.text}",
+        (repository_id, *condition.values),
+    )
+
+
+def _beginning(prefix: str) -> Sql:
+    return _between("test_name", prefix)
+
+
+def _ending(suffix: str) -> Sql:
+    return _between(f"({_ENDING})", suffix[: -ENDING_LENGTH - 1 : -1])
+
+
+def _between(column: str, prefix: str) -> Sql:
+    upper = upper_bound(prefix)
     if upper is None:
-        return Sql("test_name >= ?", (lower,))
-    return Sql("test_name >= ? AND test_name < ?", (lower, upper))
-
-
-def _trigrams(pattern: str) -> list[str]:
-    """Return up to `_MAX_TRIGRAMS` trigrams of every match, from the longest literal runs first."""
-    found: dict[str, None] = {}
-    for run in sorted(literal_runs(pattern), key=len, reverse=True):
-        for at in range(len(run) - _TRIGRAM + 1):
-            trigram = run[at : at + _TRIGRAM]
-            if not CONFUSED_BY_GLOB.intersection(trigram):
-                found[trigram] = None
-            if len(found) == _MAX_TRIGRAMS:
-                return list(found)
-    return list(found)
-
-
-def _match_expression(trigrams: list[str]) -> str:
-    return " AND ".join('"' + trigram.replace('"', '""') + '"' for trigram in trigrams)
-
-
-def _mark(repository_id: int) -> str:
-    digits = ""
-    for _ in range(_TRIGRAM):
-        repository_id, digit = divmod(repository_id, _MARK_BASE)
-        digits += chr(_MARK_START + digit)
-    return digits
+        return Sql(f"{column} >= ?", (prefix,))
+    return Sql(f"{column} >= ? AND {column} < ?", (prefix, upper))

@@ -63,8 +63,8 @@ def choose_strategy(query: TestQuery, anchor: Anchor[IdentityKey], limit: int) -
             plans, briefly, last = (in_order,), True, in_order
         case Narrowing.RANGES:
             plans, briefly, last = (few, in_order), False, by_candidates
-        case Narrowing.TRIGRAMS:
-            # Intersecting trigrams takes longer than finding a page if many names match.
+        case Narrowing.GRAMS:
+            # Intersecting n-grams takes longer than finding a page if many names match.
             plans, briefly, last = (in_order, few, in_order), True, by_candidates
     if is_narrowed(query):
         # Names may narrow more, or the filters.

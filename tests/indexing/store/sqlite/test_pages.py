@@ -15,6 +15,7 @@ from indexing.names import RepositoryName
 from indexing.store.sqlite.events import list_events, write_events
 from indexing.store.sqlite.repositories import ensure_repository
 from indexing.store.sqlite.schema import ensure_schema
+from tests.indexing.store.sqlite.steps import count_steps
 
 REPOSITORY = RepositoryName("acme", "widgets")
 START = datetime(2026, 11, 1, tzinfo=UTC)
@@ -60,19 +61,10 @@ def steps_of(
     *,
     by_complement: bool = False,
 ) -> int:
-    steps = 0
-
-    def count() -> int:
-        nonlocal steps
-        steps += 1
-        return 0
-
-    connection.set_progress_handler(count, 1)
-    try:
+    def read() -> None:
         assert list_events(connection, query, anchor, 10, by_complement=by_complement).rows
-    finally:
-        connection.set_progress_handler(None, 0)
-    return steps
+
+    return count_steps(connection, read)
 
 
 @pytest.mark.parametrize("backward", [False, True])

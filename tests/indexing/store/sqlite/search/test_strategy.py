@@ -26,10 +26,16 @@ from tests.builders import WIDGETS
         pytest.param(("a.b", "a.c"), (search_candidates,), id="whole names"),
         pytest.param(("*",), (search_in_order,), id="every name"),
         pytest.param(("a.*",), (search_few, search_in_order, search_candidates), id="a beginning"),
+        pytest.param(("*.a",), (search_few, search_in_order, search_candidates), id="an end"),
         pytest.param(
             ("*middle*",),
             (search_in_order, search_few, search_in_order, search_candidates),
             id="a part",
+        ),
+        pytest.param(
+            ("*ab*",),
+            (search_in_order, search_few, search_in_order, search_candidates),
+            id="two characters",
         ),
     ],
 )
@@ -62,6 +68,6 @@ def test_a_long_pattern_is_left_to_a_thread() -> None:
 def test_the_first_plan_is_brief_where_it_may_be_useless() -> None:
     brief = [
         choose_strategy(TestQuery(WIDGETS, (pattern,)), Anchor(), 10).briefly
-        for pattern in ("*", "*middle*", "a.*", "a.b")
+        for pattern in ("*", "*middle*", "a.*", "*.a", "a.b")
     ]
-    assert brief == [True, True, False, False]
+    assert brief == [True, True, False, False, False]

@@ -1,0 +1,39 @@
+"""Writes the names of tests to the n-gram indexes, which store no copy of them."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from indexing.store.sqlite.search.grams import bigram_text, row_of
+
+
+def add_name(connection: sqlite3.Connection, repository_id: int, test: int, name: str) -> None:
+    row = row_of(repository_id, test)
+    connection.execute("INSERT INTO test_trigrams (rowid, name) VALUES (?, ?)", (row, name))
+    connection.execute(
+        "INSERT INTO test_bigrams (rowid, name) VALUES (?, ?)", (row, bigram_text(name))
+    )
+
+
+def remove_name(connection: sqlite3.Connection, repository_id: int, test: int, name: str) -> None:
+    """Remove a name; it has to be the one that was added."""
+    row = row_of(repository_id, test)
+    for table, text in (("test_trigrams", name), ("test_bigrams", bigram_text(name))):
+        connection.execute(
+            f"INSERT INTO {table} ({table}, rowid, name) VALUES ('delete', ?, ?)", (row, text)
+        )
+
+
+def rebuild_names(connection: sqlite3.Connection) -> None:
+    """Write both indexes again."""
+    for table in ("test_trigrams", "test_bigrams"):
+        connection.execute(f"INSERT INTO {table} ({table}) VALUES ('delete-all')")
+    # In the order of its rows, an index is written in large pieces. Without a limit, SQLite leaves
+    # out the order of a subquery.
+    names = connection.execute(
+        "SELECT t.repository_id, t.id, t.test_name"
+        " FROM (SELECT id FROM tests ORDER BY repository_id, id LIMIT -1) ordered"
+        " CROSS JOIN tests t ON t.id = ordered.id"
+    )
+    for repository_id, test, name in names:
+        add_name(connection, repository_id, test, name)

@@ -1,0 +1,56 @@
+"""What is read of each row of a search, and the values made of it. Runs no query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from indexing.identifiers import TestIds, test_ids_of
+from indexing.models.tests import VALUE_SORTS, IdentityKey, TestIdentity, TestQuery
+from indexing.store.row_values import RowValues
+from indexing.store.sqlite.metrics import METRICS_COLUMNS
+from indexing.store.sqlite.search.conditions import Sql, quarantined_condition
+
+KEY_COLUMNS: Final = ("executions_count", "test_name", "pipeline_name", "job_name")
+
+
+def read_columns(query: TestQuery) -> Iterable[str]:
+    """Return the columns to read of each match, before the page is cut: as few as possible."""
+    sorted_by = (query.sort.value,) if query.sort in VALUE_SORTS else ()
+    metrics = ("test", *METRICS_COLUMNS) if query.with_metrics else ()
+    return dict.fromkeys(("identity_id", *KEY_COLUMNS, *sorted_by, *metrics))
+
+
+def shown_columns(query: TestQuery) -> Sql:
+    """Select a row of the page `found`: its key, the value that it is sorted by, its metrics."""
+    value = query.sort.value if query.sort in VALUE_SORTS else "NULL"
+    text = ", ".join(("identity_id", *KEY_COLUMNS, value))
+    if not query.with_metrics:
+        return Sql(text)
+    quarantined = quarantined_condition(query, "found.test")
+    return Sql(f"{text}, {', '.join(METRICS_COLUMNS)}, {quarantined.text}", quarantined.values)
+
+
+def make_identities(query: TestQuery, rows: Iterable[tuple[Any, ...]]) -> list[TestIdentity]:
+    """Make the identities of rows of `shown_columns`."""
+    make = _identity_with_metrics if query.with_metrics else _identity_of
+    # Deriving the id of a test takes less time than looking it up in another table.
+    test_id_of = test_ids_of(query.repository)
+    return [make(row, test_id_of) for row in rows]
+
+
+def _identity_of(row: tuple[Any, ...], test_id_of: TestIds) -> TestIdentity:
+    identity_id, *key = row
+    return TestIdentity(identity_id, test_id_of(row[2]), IdentityKey(*key))
+
+
+def _identity_with_metrics(row: tuple[Any, ...], test_id_of: TestIds) -> TestIdentity:
+    size = len(KEY_COLUMNS) + 1
+    identity_id, *rest = row
+    *metrics, is_quarantined = rest[size:]
+    return TestIdentity(
+        identity_id,
+        test_id_of(row[2]),
+        IdentityKey(*rest[:size]),
+        RowValues(*metrics).metrics(is_quarantined=bool(is_quarantined)),
+    )

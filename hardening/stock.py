@@ -72,6 +72,7 @@ class Stock:
             "test-stats": f"{ci}/tests/{ids.test_id}/stats/mean_duration",
             "groups by pipeline": f"{ci}/tests/groups?by=pipeline",
             "groups by directory": f"{ci}/tests/groups?by=directory",
+            "groups by owner": f"{ci}/tests/groups?by=owner",
             "transitions": f"{ci}/health-transitions",
             "test-transitions": f"{ci}/tests/{ids.test_id}/health-transitions",
             "health": f"{ci}/tests/{ids.test_id}/health",
@@ -123,6 +124,7 @@ async def _fill_one(store: Store, name: RepositoryName, number: int) -> Stock:
     # Within the default time range of the log.
     now = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
     await store.ensure_repository(name)
+    await store.set_code_owners(name, f"* @{mark}")
     await store.write_events(
         [make_event(n, now, repository=name, trigger=mark) for n in range(EVENTS)]
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -13,12 +14,15 @@ from indexing.models.groups import TestGroup as Group
 from indexing.models.paging import Anchor
 from indexing.models.tests import HealthStatus, TestQuery
 from indexing.names import RepositoryName
+from indexing.store.elasticsearch import groups as elasticsearch_groups
 from indexing.store.interface import Store
-from tests.builders import FOREIGN, NOON, WIDGETS, load_names, make_executions, make_run
+from indexing.store.sqlite import groups as sqlite_groups
+from tests.builders import FOREIGN, NOON, WIDGETS, after, load_names, make_executions, make_run
 from tests.contracts.conftest import on_stores_and_one_cache
 from tests.contracts.test_health_reports import load_history
 
 P, F, S = Conclusion.PASSED, Conclusion.FAILED, Conclusion.SKIPPED
+GROUPINGS = (Grouping.PIPELINE, Grouping.JOB, Grouping.DIRECTORY)
 pytestmark = on_stores_and_one_cache
 
 
@@ -107,6 +111,28 @@ async def test_a_directory_is_that_of_the_file_or_else_of_the_name(store: Store)
     ]
 
 
+async def test_groups_are_the_same_however_many_rows_are_read_at_once(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.ensure_repository(WIDGETS)
+    names = [f"{'area/' * (n % 2)}test {n}" for n in range(24)]
+    for job, path in (("linux", "a/b.py"), ("mac", None), ("windows", "c.py"), ("linux", None)):
+        run = make_run(f"{job} {path}", job=job)
+        # A test has the file of its newest result, whatever its job.
+        some = names[:6] if path == "a/b.py" else names[4:9] if path else names
+        at = after(hours=path is not None)
+        made = make_executions(run, [(name, P) for name in some], at, filepath=path)
+        await store.write_executions(WIDGETS, run, made)
+    await store.refresh_tests(NOON)
+    expected = [await store.group_tests(WIDGETS, by, 10) for by in GROUPINGS]
+    assert [len(groups) for groups in expected] == [1, 3, 4]
+    for rows in (1, 2, 7):
+        monkeypatch.setattr(elasticsearch_groups, "_FIRST_ROWS", rows)
+        monkeypatch.setattr(elasticsearch_groups, "_ROWS", rows)
+        monkeypatch.setattr(sqlite_groups, "_TESTS_AT_ONCE", rows)
+        assert [await store.group_tests(WIDGETS, by, 10) for by in GROUPINGS] == expected
+
+
 async def test_a_test_is_in_every_group_of_its_file(store: Store) -> None:
     await load_files(store, {"a": "a", "b": "b", "c": None})
 
@@ -151,7 +177,7 @@ async def test_groups_are_what_the_rows_of_the_search_add_up_to(
     query = TestQuery(repository, ("*",), with_metrics=True)
     rows = (await store.search_tests(query, Anchor(), 100)).rows
     worst_last = ["unknown", "healthy", "flaky", "broken"]
-    for by in Grouping.PIPELINE, Grouping.JOB, Grouping.DIRECTORY:
+    for by in GROUPINGS:
         healths: dict[tuple[str, str], HealthStatus] = {}
         executions: dict[str, list[int]] = {}
         for row in rows:

@@ -71,6 +71,6 @@ class _Commands(click.Group):
 def main() -> None:
     """Keep the event log of pull-request automation and the health of CI tests.
 
-    `events` and most of `tests` read from the service at MERGEWATCH_URL. Every other command uses
-    the store that the MERGEWATCH_* settings configure.
+    `events`, `repository health` and most of `tests` read from the service at MERGEWATCH_URL. Every
+    other command uses the store that the MERGEWATCH_* settings configure.
     """

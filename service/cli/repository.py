@@ -18,6 +18,7 @@ from indexing.owners.rules import check_rules
 from indexing.store.interface import Store
 from service.cli.output import judging_steps, print_table, progress_meters, visible
 from service.cli.parameters import REPOSITORY, STORED_NAME
+from service.cli.remote.repositories import health
 from service.cli.running import now, with_store
 
 _SWITCH = click.Choice(["on", "off"])
@@ -27,6 +28,9 @@ _argument = click.argument("name", type=REPOSITORY, metavar="OWNER/REPOSITORY")
 @click.group()
 def repository() -> None:
     """Register a repository; change, show and list repository settings."""
+
+
+repository.add_command(health)
 
 
 @repository.command("set")

@@ -1,4 +1,4 @@
-"""The commands `mergewatch tests` and `mergewatch events`, over a running service."""
+"""The commands that read from a running service."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from service.cli import main
 from service.cli.remote import connection, rows
 from service.config.settings import Settings
 from service.server.process import bind
-from tests.builders import NOON, WIDGETS, after, make_event, make_executions, make_run
+from tests.builders import GADGETS, NOON, WIDGETS, after, make_event, make_executions, make_run
 from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, ROOT, SEARCH, FrontDoor
 
@@ -145,6 +145,24 @@ async def test_json_is_what_the_api_gives_and_moves_no_terminal(run: Run, door: 
         assert all(line.isprintable() for line in lines)
         few = await run(*words, *OF_WIDGETS, "--json", "--limit=1")
         assert few.stdout.split("\n") == [lines[0], ""]
+
+
+async def test_the_health_of_repositories_is_printed_worst_first(run: Run, door: FrontDoor) -> None:
+    await door.store.ensure_repository(GADGETS)
+    result = await run("repository", "health", "ACME")
+    assert [line.split() for line in result.stdout.splitlines()[1:]] == [
+        ["acme/widgets", "1", "0", "0", "1", "0", "2026-09-01T12:00:00Z"],
+        ["acme/gadgets", "0", "0", "0", "0", "0", "-"],
+    ]
+    cut = await run("repository", "health", "acme", "--sort=name", "--limit=1")
+    assert len(cut.stdout.splitlines()) == 2
+    assert "--limit" in cut.stderr
+    as_json = await run("repository", "health", "acme", "--json")
+    listed = await door.get("/v1/ci/acme/repositories?sort=worst")
+    lines = [orjson.loads(line) for line in as_json.stdout.splitlines()]
+    assert lines == listed.json["repositories"]
+    assert "no such owner" in (await run("repository", "health", "umbrella", code=1)).stderr
+    assert "OWNER" in (await run("repository", "health", "a/b", code=2)).stderr
 
 
 @pytest.mark.parametrize("width", [20, 80, 400])

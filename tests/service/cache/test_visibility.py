@@ -296,30 +296,6 @@ async def test_a_write_without_invalidation_shows_when_cached_values_expire(
     assert await listed(replica) == [made]
 
 
-@TOLD_AT_ONCE
-async def test_a_slow_reader_does_not_put_back_what_was_there_before(
-    door: FrontDoor, replica: FrontDoor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The reader reads the store before a write, and caches the value only after it."""
-    has_read, go_on = asyncio.Event(), asyncio.Event()
-    list_quarantines = door.reader.list_quarantines
-
-    async def read_then_wait(*asked: Any) -> Any:
-        page = await list_quarantines(*asked)
-        has_read.set()
-        await go_on.wait()
-        return page
-
-    monkeypatch.setattr(door.reader, "list_quarantines", read_then_wait)
-    slow = asyncio.create_task(listed(door))
-    await has_read.wait()
-    made = await add(replica)
-    go_on.set()
-    assert await slow == []
-    for each in (door, replica, door):
-        assert await listed(each) == [made]
-
-
 async def load(door: FrontDoor, run_id: str, name: str, hours: int) -> None:
     run = make_run(run_id)
     made = make_executions(run, [(name, Conclusion.PASSED)], after(hours=hours))

@@ -233,6 +233,21 @@ async def test_a_thousand_events_of_one_moment_are_walked_both_ways(store: Store
     assert [row.key.id for row in await walk_backwards(read, key_of)] == expected
 
 
+async def test_a_log_of_busy_and_quiet_months_is_walked_both_ways(store: Store) -> None:
+    busy = [after(minutes=n) for n in range(20)]
+    quiet = [after(days=7 * n) for n in range(1, 9)]
+    events = [make_event(n, at) for n, at in enumerate((*busy, *quiet, *(at for at in busy[:5])))]
+    await write(store, *events)
+    query = ask(received_from=after(days=-9), received_to=after(days=99))
+    wanted = sorted((event.key for event in events), reverse=True)
+
+    async def read(anchor: Anchor[EventKey]) -> Page[EventRow]:
+        return await store.list_events(query, anchor, 3)
+
+    assert [row.key for row in await walk_forwards(read, key_of)] == wanted
+    assert [row.key for row in await walk_backwards(read, key_of)] == wanted
+
+
 async def test_what_retention_dropped_cannot_be_continued_from(store: Store) -> None:
     events = [make_event(n, after(seconds=n)) for n in range(6)]
     await write(store, *events)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from typing import Final
 
 from indexing.errors import StaleKeyError
@@ -16,12 +18,31 @@ from indexing.timestamps import to_microseconds
 
 _ORDER: Final = (TIME, "id")
 
+# Slices are sorted newest first, so a search from the oldest event on reads its whole range: 50,000
+# events in 6 ms. A second request takes 1 ms, so the first one covers only this part of a long one.
+_FIRST_PART: Final = 256
+_LONG_RANGE: Final = timedelta(days=1)
+
 
 def document_id(repository: RepositoryName, key: EventKey) -> str:
     return derive_event_row_id(repository, to_microseconds(key.received_at), key.id).hex()
 
 
 async def list_events(
+    cluster: Cluster, query: EventQuery, anchor: Anchor[EventKey], limit: int
+) -> Page[EventRow]:
+    if anchor.backward:
+        oldest = query.received_from if anchor.key is None else anchor.key.received_at
+        length = query.received_to - oldest
+        if length > _LONG_RANGE:
+            part = replace(query, received_to=oldest + length / _FIRST_PART)
+            page = await _read_page(cluster, part, anchor, limit)
+            if page.has_previous:
+                return page
+    return await _read_page(cluster, query, anchor, limit)
+
+
+async def _read_page(
     cluster: Cluster, query: EventQuery, anchor: Anchor[EventKey], limit: int
 ) -> Page[EventRow]:
     if query.received_from >= query.received_to:

@@ -15,6 +15,7 @@ from service.http.operations import Operation
 from service.http.problems import Problem
 from service.pagination import paginator
 from service.pagination.cursor import CursorSigner, Position
+from service.pagination.paginator import ListQuery, Paginator
 from service.pagination.sort_keys import EVENT_KEYS
 from service.schemas.limits import CURSOR_MAX_LENGTH
 from service.schemas.queries import EventsQuery
@@ -25,7 +26,9 @@ SIGNER = CursorSigner(b"k" * 32, "store-1")
 SCHEMA = EventsQuery()
 
 
-def start(raw_query: str, schema: Schema = SCHEMA) -> Any:
+def start(
+    raw_query: str, schema: Schema = SCHEMA
+) -> tuple[ListQuery, Paginator[EventKey], Position[EventKey]]:
     return paginator.start_paginator(
         schema, raw_query, SIGNER, Operation.EVENTS, WIDGETS, EVENT_KEYS
     )

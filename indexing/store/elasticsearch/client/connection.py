@@ -1,8 +1,8 @@
 """Requests to Elasticsearch: connections, timeouts, retries and error translation.
 
 Every response of the cluster passes through this module, and no exception of the driver leaves it.
-The official client handles nodes, failover and connections. Requests that may be repeated later
-because of their status are repeated here, since the client would do so without a pause.
+The transport of the official client handles nodes, failover and connections. Requests that may be
+repeated later because of their status are repeated here, since it would do so without a pause.
 """
 
 from __future__ import annotations
@@ -16,15 +16,9 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 import orjson
-from elastic_transport import AsyncTransport, NodeConfig, TransportApiResponse
+from elastic_transport import AsyncTransport, NodeConfig
 from elastic_transport.client_utils import url_to_node_config
-from elasticsearch import (
-    ApiError,
-    AsyncElasticsearch,
-    OrjsonSerializer,
-    SerializationError,
-    TransportError,
-)
+from elasticsearch import VERSION, OrjsonSerializer, SerializationError, TransportError
 
 from indexing.errors import StoreUnavailableError
 from indexing.store.elasticsearch.client.compression import (
@@ -46,11 +40,16 @@ from indexing.store.elasticsearch.client.places import Place, Search
 from indexing.store.elasticsearch.client.shared_refreshes import SharedRefreshes
 from indexing.store.elasticsearch.client.write_priority import WritePriority
 
-# The client adds its own major version, so that a newer server answers in the same format.
-_JSON: Final = "application/json"
-_NDJSON: Final = "application/x-ndjson"
-_VENDOR_JSON: Final = "application/vnd.elasticsearch+json"
-_VENDOR_NDJSON: Final = "application/vnd.elasticsearch+x-ndjson"
+# With the client's own major version, so that a newer server answers in the same format.
+_JSON, _NDJSON = (
+    f"application/vnd.elasticsearch+{form}; compatible-with={VERSION[0]}"
+    for form in ("json", "x-ndjson")
+)
+_SERIALIZED: Final = (
+    "application/json",
+    "application/vnd.elasticsearch+json",
+    "application/vnd.elasticsearch+x-ndjson",
+)
 
 # The headers of each form of a body.
 _FORMS: Final[dict[str | None, dict[str, str]]] = {
@@ -118,17 +117,6 @@ class Version:
         return {"if_seq_no": self.seq_no, "if_primary_term": self.primary_term}
 
 
-class _Transport(AsyncTransport):
-    """Drops deprecation warnings: the client walks the stack for each one, which is slow."""
-
-    async def perform_request(  # type: ignore[override]
-        self, method: str, target: str, **options: Any
-    ) -> TransportApiResponse:
-        response = await super().perform_request(method, target, **options)
-        response.meta.headers.pop("warning", None)
-        return response
-
-
 class Connection:
     """The connections of one process to one cluster; create, use and close on one event loop."""
 
@@ -139,31 +127,23 @@ class Connection:
         self.write_priority = WritePriority()
         self._refreshes = SharedRefreshes(self._refresh)
         self.reading = READING_AMONG_SEVERAL if several else READING
-        self._client = AsyncElasticsearch(
-            # Given node configurations, the client sends the credentials of one URL to all nodes.
-            _transport=_Transport(
-                nodes,
-                serializers=dict.fromkeys(
-                    (_JSON, _VENDOR_JSON, _VENDOR_NDJSON), OrjsonSerializer()
-                ),
-                # At least one retry: the server may have closed a kept-alive connection.
-                max_retries=max(1, len(nodes) - 1),
-                retry_on_timeout=several,
-                retry_on_status=(),
-                # Retrying a dead node is cheap: it answers or refuses the connection at once.
-                max_dead_node_backoff=1.0,
-                meta_header=False,
-            ),
-            api_key=api_key or None,
-            headers={"accept": _JSON},
+        self._transport = AsyncTransport(
+            nodes,
+            serializers=dict.fromkeys(_SERIALIZED, OrjsonSerializer()),
+            # At least one retry: the server may have closed a kept-alive connection.
+            max_retries=max(1, len(nodes) - 1),
+            retry_on_timeout=several,
+            retry_on_status=(),
+            # Retrying a dead node is cheap: it answers or refuses the connection at once.
+            max_dead_node_backoff=1.0,
+            meta_header=False,
         )
         self._compresses = is_worthwhile(node.host for node in nodes)
-        # By form of the body and timeout. Copying a client costs more than a small request.
-        self._clients = {
-            (form, patience.attempt): self._client.options(
-                headers=_FORMS[form] | self._accepted(patience), request_timeout=patience.attempt
-            )
-            for form in _FORMS
+        common = {"accept": _JSON} | ({"authorization": f"ApiKey {api_key}"} if api_key else {})
+        # By form of the body and timeout.
+        self._headers = {
+            (form, patience): common | headers | self._accepted(patience)
+            for form, headers in _FORMS.items()
             for patience in (self.reading, WRITING)
         }
 
@@ -173,7 +153,7 @@ class Connection:
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._client.close()
+        await self._transport.close()
 
     async def request(
         self,
@@ -200,14 +180,17 @@ class Connection:
             form = _NDJSON
             if self._compresses and len(body) >= LONG_BODY:
                 form, body = GZIP, compress(body)
-        client = self._clients[form, patience.attempt]
+        headers = self._headers[form, patience]
         pause = _FIRST_PAUSE
         status = 0
         answer: Any = None
         try:
             async with asyncio.timeout(patience.whole):
                 while True:
-                    status, answer = await _perform(client, method, target, body)
+                    response = await self._transport.perform_request(
+                        method, target, body=body, headers=headers, request_timeout=patience.attempt
+                    )
+                    status, answer = response.meta.status, response.body
                     if status in allow or not is_passing(status, _failure_in(answer)):
                         break
                     await asyncio.sleep(pause)
@@ -354,18 +337,6 @@ def _node_of(url: str) -> NodeConfig:
     # Trust the certificates of this machine and those that SSL_CERT_FILE adds.
     context = ssl.create_default_context() if node.scheme == "https" else None
     return node.replace(connections_per_node=_CONNECTIONS_PER_NODE, ssl_context=context)
-
-
-async def _perform(
-    client: AsyncElasticsearch, method: str, target: str, body: Any
-) -> tuple[int, Any]:
-    """Send one request; return the status and the decoded body, whatever they are."""
-    try:
-        response = await client.perform_request(method, target, body=body)
-    except ApiError as error:
-        # A server behind a proxy may lack the header that names the product: that is no error.
-        return error.meta.status, error.body
-    return response.meta.status, response.body
 
 
 def _query(**parameters: Any) -> str:

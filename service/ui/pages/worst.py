@@ -1,4 +1,4 @@
-"""Where the trouble of a repository is: its worst directories and jobs, and its slowest tests.
+"""Where the trouble of a repository is: its worst directories, jobs and owners; its slowest tests.
 
 Counting groups reads all rows of the search, so the overview loads this part after the rest.
 """
@@ -24,9 +24,10 @@ _SHOWN: Final = 5
 async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
     """GET /ui/{owner}/{repository}/worst."""
     api = page.open_api(principal)
-    directories, jobs, slowest = await asyncio.gather(
+    directories, jobs, owners, slowest = await asyncio.gather(
         _find_worst(page, api, Grouping.DIRECTORY),
         _find_worst(page, api, Grouping.JOB),
+        _find_worst(page, api, Grouping.OWNER),
         _find_slowest(page, api),
     )
     return await page.show(
@@ -34,6 +35,8 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
         tab="overview",
         directories=directories,
         jobs=jobs,
+        # Without a CODEOWNERS file, all tests are in one group without an owner.
+        owners=owners if any(group["value"] is not None for group in owners) else None,
         slowest=slowest,
     )
 

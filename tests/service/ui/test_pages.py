@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from service.config.settings import Settings
-from tests.builders import after, load_names
+from tests.builders import WIDGETS, after, load_names
 from tests.service.front_door import FrontDoor
 from tests.service.ui.shown import (
     BROKEN,
@@ -202,11 +202,14 @@ async def test_without_scripts_everything_can_be_read_and_done(
     browser: Browser, site: FrontDoor
 ) -> None:
     await load_shown(site.store)
+    await site.store.set_code_owners(WIDGETS, "tests/ @acme/hinges")
     async with visit(browser, site, java_script_enabled=False) as visitor:
         page = visitor.page
         await visitor.sign_in()
         await visitor.go("/ui/acme/widgets")
-        await page.get_by_role("link", name="Worst directories and jobs").click()
+        await page.get_by_role("link", name="Worst directories, jobs and owners").click()
+        owners = page.get_by_role("region", name="Worst owners")
+        await expect(owners.get_by_role("row").nth(1)).to_contain_text("@acme/hinges")
         await page.get_by_role("link", name="windows").click()
         await expect(page.locator("#results tbody").get_by_role("row")).to_have_count(3)
         await visitor.go("/ui/acme/widgets/tests")

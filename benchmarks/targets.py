@@ -107,9 +107,10 @@ def all_targets() -> list[Target]:
         _of_floor("quarantines", _SQLITE, 0.80, repeated=True),
         _of_floor("quarantines", _REDIS, 0.50, repeated=True),
         _of_floor("events-100", _SQLITE, 0.25, repeated=True),
-        _of_floor("glob-prefix", _SQLITE, 0.10, repeated=False),
+        _of_floor("glob-prefix", _SQLITE, 0.12, repeated=False),
         _of_floor("glob-rare", _SQLITE, 0.04, repeated=False),
-        _of_floor("glob-suffix", _SQLITE, 0.01, repeated=False),
+        _of_floor("glob-suffix", _SQLITE, 0.05, repeated=False),
+        _of_floor("glob-two", _SQLITE, 0.04, repeated=False),
         *(_alone(operation) for operation in SEARCHES),
         *(
             _against_itself(operation)

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from indexing.errors import StoreUnavailableError
 from indexing.models.groups import Grouping
 from service.auth.principal import Principal
 from service.routes import GROUP_TESTS, SEARCH_TESTS
@@ -36,14 +37,18 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
         directories=directories,
         jobs=jobs,
         # Without a CODEOWNERS file, all tests are in one group without an owner.
-        owners=owners if any(group["value"] is not None for group in owners) else None,
+        has_owners=owners is None or any(group["value"] is not None for group in owners),
+        owners=owners,
         slowest=slowest,
     )
 
 
-async def _find_worst(page: PageContext, api: Api, by: Grouping) -> list[dict[str, Any]]:
-    """The first groups that have a broken or flaky test."""
-    answer = await api.get(GROUP_TESTS, page.repository_path, write_pairs([("by", by.value)]))
+async def _find_worst(page: PageContext, api: Api, by: Grouping) -> list[dict[str, Any]] | None:
+    """The first groups that have a broken or flaky test; None if counting takes too long."""
+    try:
+        answer = await api.get(GROUP_TESTS, page.repository_path, write_pairs([("by", by.value)]))
+    except StoreUnavailableError:
+        return None
     ill = (group for group in answer.value["groups"] if group["broken"] or group["flaky"])
     return [
         {**group, "proportion": draw_proportion(group)}

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, expect
 
+from indexing.errors import StoreUnavailableError
 from service.config.settings import Settings
 from tests.builders import WIDGETS, after, load_names
 from tests.service.front_door import FrontDoor
@@ -166,6 +167,22 @@ async def test_axe_finds_nothing_and_nothing_is_wider_than_the_screen(
             shown = await visitor.page.evaluate("document.documentElement.scrollWidth")
             assert shown <= width, path
         assert {path: wrong for path, wrong in found.items() if wrong} == {}
+
+
+async def test_groups_that_take_too_long_to_count_hide_nothing_else(
+    site: FrontDoor, visitor: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def count(*_: object) -> None:
+        raise StoreUnavailableError("counting takes too long")
+
+    monkeypatch.setattr(site.reader, "group_tests", count)
+    await load_shown(site.store)
+    await visitor.sign_in()
+    await visitor.go("/ui/acme/widgets")
+    jobs = visitor.page.get_by_role("region", name="Worst jobs")
+    await expect(jobs).to_contain_text("Counting the tests takes too long")
+    slowest = visitor.page.get_by_role("region", name="Slowest tests").get_by_role("listitem")
+    await expect(slowest).to_have_count(5)
 
 
 async def test_the_keyboard_alone_finds_and_opens_a_test(site: FrontDoor, visitor: Visitor) -> None:

@@ -1,6 +1,6 @@
-"""Until when an answer holds although nothing is written.
+"""Compute when a cached answer ceases to be valid because time passes.
 
-Quarantines expire, and events move out of a range that ends now.
+Quarantines expire, and events leave a range that ends now.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from indexing.models.quarantines import Quarantine, QuarantineQuery
 from indexing.store.interface import Reader
 from service.cache.keys import EVENTS_LIFETIME, UNSEEN_EVENTS_LIFETIME
 
-# The start and the end of a range, where the request has them.
+# The start and the end of a range; `None` for a bound that the request leaves out.
 Bounds = tuple[datetime | None, datetime | None]
 
 _MOVING_EVENTS: Final = timedelta(seconds=EVENTS_LIFETIME)
@@ -25,7 +25,7 @@ _UNSEEN_EVENTS: Final = timedelta(seconds=UNSEEN_EVENTS_LIFETIME)
 def find_end_of_events(
     query: EventQuery, bounds: Bounds, page: Page[EventRow], now: datetime, *, sees_all: bool
 ) -> datetime:
-    """The end of a first page of events; `sees_all` if no write of an event goes unnoticed."""
+    """Return when a first page of events expires; `sees_all` if the cache notices all writes."""
     start, end = bounds
     until = now + (_MOVING_EVENTS if sees_all else _UNSEEN_EVENTS)
     if start is None and end is None and page.rows and not page.has_next:
@@ -37,14 +37,14 @@ def find_end_of_events(
 async def find_end_of_quarantines(
     reader: Reader, query: QuarantineQuery, page: Page[Quarantine]
 ) -> datetime | None:
-    """The end of a page of quarantines: when the first one of it, or beside it, expires."""
+    """Return when the first quarantine of the page, or right beside it, expires."""
     return _soonest_end((*page.rows, *await _read_neighbours(reader, query, page)))
 
 
 async def _read_neighbours(
     reader: Reader, query: QuarantineQuery, page: Page[Quarantine]
 ) -> tuple[Quarantine, ...]:
-    """The rows beside a page: with the end of one, the page on that side may be gone."""
+    """Return the rows right beside a page: when one expires, the page on that side may be gone."""
     beside: tuple[Quarantine, ...] = ()
     if page.rows and page.has_previous:
         before = Anchor(page.rows[0].key, backward=True)

@@ -1,4 +1,4 @@
-"""Response bodies as they are cached, with what a response needs beside them. Pure."""
+"""Cached answers: a response body with its entity tag, page ends and validity. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CLOCK_SLACK: Final = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A body with the entity tag of it alone; `ends` holds packed sort keys.
+    """A response body. `etag` covers the body alone; `ends` holds packed sort keys.
 
     An answer that depends on the time is valid from `since` on and before `until`.
     """
@@ -46,7 +46,7 @@ class Answer:
 
     @property
     def size(self) -> int:
-        """Its size in bytes."""
+        """The size in bytes of the body and the packed sort keys."""
         return len(self.body) + len(self.ends.first or b"") + len(self.ends.last or b"")
 
 
@@ -56,21 +56,21 @@ def make_answer(
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> Answer:
-    """An answer with that body."""
+    """Return an answer with that body and the entity tag of it."""
     return Answer(body, _etag_of(_digest(body)), ends, since, until)
 
 
 def tag_of(answer: Answer, links: Iterable[str]) -> str:
-    """The entity tag of a response: of its body and of its `Link` fields.
+    """Return the entity tag of a response, which covers its body and its `Link` fields.
 
-    A page may be unchanged while a new page has appeared behind it: then only the links differ.
+    A page may be unchanged while a new page has appeared after it: then only the links differ.
     """
-    told = "\n".join(links)
-    return _etag_of(_digest(f"{answer.etag}\n{told}".encode())) if told else answer.etag
+    lines = "\n".join(links)
+    return _etag_of(_digest(f"{answer.etag}\n{lines}".encode())) if lines else answer.etag
 
 
 def pack_answer(answer: Answer) -> bytes:
-    """An answer as bytes."""
+    """Return an answer as bytes."""
     ends = answer.ends
     first, last = ends.first or b"", ends.last or b""
     flags = (
@@ -92,7 +92,7 @@ def pack_answer(answer: Answer) -> bytes:
 
 
 def unpack_answer(data: bytes) -> Answer:
-    """The answer that `pack_answer` made these bytes of."""
+    """Return the answer that `pack_answer` packed into these bytes."""
     flags, since, until, first_size, last_size, digest = _HEAD.unpack_from(data)
     last_at = _HEAD.size + first_size
     body_at = last_at + last_size

@@ -1,7 +1,7 @@
-"""The interface of the two cache backends, which tell whether a cached value is still valid.
+"""The interface of the two cache backends, which decide whether a cached value is still valid.
 
 Every value belongs to namespaces, each of which has a random version. A value is cached under the
-versions that were read before the store was asked; a writer replaces the version of the namespace
+versions that were read before the store was read; a writer replaces the version of the namespace
 that it changed, after its commit. So a value under the current versions is no older than the last
 write of any process, however slow the reader was.
 """
@@ -19,13 +19,13 @@ Versions = tuple[bytes, ...]
 
 
 def make_version() -> bytes:
-    """A version that no namespace had before."""
+    """Return a version that no namespace has had before."""
     return secrets.token_bytes(VERSION_SIZE)
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The contents at one moment: versions by namespace, signed values by name."""
+    """The contents of the cache at one moment: versions by namespace, signed values by name."""
 
     versions: Mapping[str, bytes] = field(default_factory=dict)
     values: Mapping[str, bytes] = field(default_factory=dict)
@@ -33,57 +33,57 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class SharedStatus:
-    """Whether values are shared at present, and how often that failed, by reason."""
+    """Whether the shared cache is usable now, and how often it has failed, by reason."""
 
     usable: bool
     failures: Mapping[str, int]
 
 
 class CacheBackend(Protocol):
-    """Holds the versions of namespaces, and values that processes share. It never raises.
+    """Holds the versions of namespaces, and values that processes share.
 
-    After any failure, versions and values are missing.
+    Its methods never raise: after a failure, versions and values are missing.
     """
 
-    # How long a process may use its own copy of a value before it looks here again.
+    # How many seconds a process may use its own copy of a value before it looks here again.
     copy_lifetime: float
 
     @property
     def sees_all_writes(self) -> bool:
-        """Whether the versions tell of the writes of all processes."""
+        """Whether the writes of all processes change the versions."""
 
     @property
     def status(self) -> SharedStatus | None:
-        """The state of the shared server; `None` where there is none."""
+        """The state of the shared server; `None` without one."""
 
     def time_exchanges(self, observe: Callable[[float], None]) -> None:
-        """Tell how many seconds each exchange with the shared server takes, if there is one."""
+        """Call `observe` with the seconds that each exchange with the shared server takes."""
 
     def find_versions(self, namespaces: tuple[str, ...]) -> Versions | None:
-        """As `read_versions`, where no server has to be asked; else `None`.
+        """Return what `read_versions` does if that needs no server, else `None`.
 
         Call it while a request is received, not from a callback of the event loop.
         """
 
     async def read_versions(self, namespaces: tuple[str, ...]) -> Versions | None:
-        """The current version of each namespace; `None` where one is not known."""
+        """Return the current version of each namespace; `None` if one is unknown."""
 
     async def snapshot(self, namespaces: Sequence[str], names: Sequence[str]) -> Snapshot:
-        """The versions of these namespaces and the values of these names, at one moment."""
+        """Return the versions of these namespaces and the values of these names, at one moment."""
 
     async def ensure_versions(self, namespaces: Sequence[str]) -> Mapping[str, bytes]:
-        """Make versions for namespaces that have none; gives the current ones."""
+        """Make versions for namespaces that have none, and return the current versions."""
 
     def verify(self, name: str, versions: Versions, signed: bytes) -> bytes | None:
-        """The payload of a signed value, if it was signed for that name and these versions."""
+        """Return the payload of a value if it was signed for that name and these versions."""
 
     def put(self, name: str, versions: Versions, payload: bytes, seconds: float) -> None:
-        """Share a value; it may be lost at any time."""
+        """Share a value for that many seconds; it may be lost at any time."""
 
     async def count(self, name: str, seconds: float, more: int) -> tuple[int, float] | None:
-        """Add to a counter that expires so many seconds after it was first used.
+        """Add `more` to a counter that expires `seconds` after its first use.
 
-        Gives the count and how many seconds are left; `None` where no counter is shared.
+        Return the count and the seconds that are left; `None` if no counter is shared.
         """
 
     async def invalidate(self, namespaces: Iterable[str]) -> None:

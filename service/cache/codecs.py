@@ -1,4 +1,4 @@
-"""How cached values become bytes and come back. Pure; no credential is among them."""
+"""Encode cached values as bytes and decode them. Pure; the bytes contain no credential."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from indexing.timestamps import parse_timestamp
 
 V = TypeVar("V")
 
-# The names of keys are short: most of the memory goes into the objects around them.
+# The memory of a cached key, in bytes. Most of it is objects: the names of keys are short.
 KEY_SIZE: Final = 500
 
-# The numbers of one day: at most four, by names that all days share.
+# The memory of one day's counts, in bytes: at most four, under names that all days share.
 _DAY_SIZE: Final = 400
 
-# Of SHA-256.
+# The size of a SHA-256 digest, in bytes.
 _DIGEST_SIZE: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Codec(Generic[V]):
-    """How a value becomes bytes and comes back, and how much memory it takes in a process."""
+    """Encodes values of a type as bytes, decodes them, and estimates their size in memory."""
 
     pack: Callable[[V], bytes]
     unpack: Callable[[bytes], V]
@@ -36,7 +36,7 @@ class Codec(Generic[V]):
 
 
 def unpack_key(digest: bytes, data: bytes) -> ApplicationKey:
-    """The application key with that SHA-256 that `pack_key` made these bytes of."""
+    """Return the application key that `pack_key` packed; `digest` is its SHA-256."""
     values = orjson.loads(data)
     return ApplicationKey(
         id=values["id"],
@@ -52,7 +52,7 @@ def unpack_key(digest: bytes, data: bytes) -> ApplicationKey:
 
 
 def pack_key(key: ApplicationKey) -> bytes:
-    """An application key as bytes, without its digest: the caller knows it."""
+    """Return an application key as bytes, without its digest, which the caller knows."""
     return orjson.dumps(
         {
             "id": key.id,
@@ -68,12 +68,12 @@ def pack_key(key: ApplicationKey) -> bytes:
 
 
 def unpack_found_key(data: bytes) -> ApplicationKey:
-    """The application key that `pack_found_key` made these bytes of."""
+    """Return the application key that `pack_found_key` packed into these bytes."""
     return unpack_key(data[:_DIGEST_SIZE], data[_DIGEST_SIZE:])
 
 
 def pack_found_key(key: ApplicationKey) -> bytes:
-    """An application key as bytes, with its digest."""
+    """Return an application key as bytes, with its digest."""
     return key.digest + pack_key(key)
 
 
@@ -95,7 +95,7 @@ def _unpack_counts(data: bytes) -> HealthCounts:
     return HealthCounts(before, dict(changes))
 
 
-# Of a key that was found by its id.
+# For keys that are found by their id: the caller does not know the digest.
 FOUND_KEY_CODEC: Final[Codec[ApplicationKey]] = Codec(
     pack_found_key, unpack_found_key, lambda _: KEY_SIZE
 )

@@ -1,16 +1,16 @@
-"""The store as the service and the commands write to it: every write invalidates the cache.
+"""Writes to the store and invalidates the cache; the service and the commands write through it.
 
-Each call writes first and invalidates after, however it ended: one that failed or was cancelled
-may have committed. Which calls change which answers:
+Each call writes first and then invalidates, even if the write failed or was cancelled: it may have
+committed. What each call invalidates:
 
-- settings and removals: the answers of their repository, or of all where a call goes over all;
-- refreshed tests: those that the store names as changed; all answers of their repository if the
-  call failed, as it may have changed more than it told;
+- settings and removals: the answers of their repository, or of all if the call covers all;
+- refreshed tests: those that the store reports as changed; all answers of their repository if the
+  call failed, as it may have changed more than it reported;
 - quarantines: the quarantines of their repository;
 - keys: the cached credentials;
 - events: the event log of their repositories;
-- executions, new repositories and the record of retention: none. Absent values are not cached, and
-  executions show once their tests are refreshed.
+- executions, new repositories and the record of retention: nothing. Absent values are not cached,
+  and executions show once their tests are refreshed.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from service.cache.keys import (
     test_namespace,
 )
 
-# More changed tests than this are invalidated as a whole: each one is a command to Redis.
+# With more changed namespaces, the whole repository is invalidated: Redis gets a key for each.
 _MAX_NAMESPACES: Final = 2_000
 
 
@@ -72,7 +72,7 @@ class InvalidatingStore(Writer):
         self._store = store
         self._invalidator = invalidator
         # By repository: the namespaces that refreshes in progress have changed so far.
-        self._told: dict[str, dict[str, None]] = {}
+        self._changed: dict[str, dict[str, None]] = {}
 
     @asynccontextmanager
     async def _invalidating(self, namespace: str) -> AsyncIterator[None]:
@@ -118,19 +118,19 @@ class InvalidatingStore(Writer):
                 return await self._store.refresh_tests(now, progress, None, changed)
 
         def note(changes: AnswerChanges) -> None:
-            told = self._told.setdefault(repository.key, {})
-            told.update(dict.fromkeys(_namespaces_of(changes)))
+            namespaces = self._changed.setdefault(repository.key, {})
+            namespaces.update(dict.fromkeys(_namespaces_of(changes)))
             if changed is not None:
                 changed(changes)
 
-        is_told = False
+        is_complete = False
         try:
             count = await self._store.refresh_tests(now, progress, repository, note)
-            is_told = True
+            is_complete = True
         finally:
-            # Another call may still go on and have refreshed the tests of this one.
-            namespaces = self._told.pop(repository.key, {})
-            if not is_told or len(namespaces) > _MAX_NAMESPACES:
+            # This includes what other calls in progress report: they may refresh this one's tests.
+            namespaces = self._changed.pop(repository.key, {})
+            if not is_complete or len(namespaces) > _MAX_NAMESPACES:
                 namespaces = dict.fromkeys([repository_namespace(repository)])
             await self._invalidator.invalidate(namespaces)
         return count
@@ -204,7 +204,7 @@ class InvalidatingStore(Writer):
         return await self._store.replace_prune_run(seen, run)
 
     def __getattr__(self, name: str) -> Any:
-        """The reads, as they are: every method of `Writer` stands above."""
+        """Return a read method of the store: every method of `Writer` is defined above."""
         return getattr(self._store, name)
 
 

@@ -1,4 +1,4 @@
-"""What is cached, for how long, and what invalidates it; and the keys. Pure."""
+"""Cache keys: what is cached, for how many seconds, and what invalidates it. Pure."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from indexing.names import RepositoryName
 FORMAT: Final = 1
 
 # A revoked key stops working everywhere within 60 seconds, even if the writer that revoked it died
-# before it could invalidate anything. That is the sum of three lifetimes: of a shared value, of a
-# copy in a process, and of a cached response made from that copy.
+# before it could invalidate anything. So these three lifetimes add up to less: of a shared value,
+# of a copy in a process, and of a cached response made from that copy.
 LIFETIME: Final = 48.0
 COPY_LIFETIME: Final = 5.0
 RESPONSE_LIFETIME: Final = 5.0
-# Searches are many and seldom repeated: they make room for what is repeated.
+# Searches are many and seldom repeated: they expire early, to make room for what is repeated.
 SEARCH_LIFETIME: Final = 15.0
-# The range of most pages of the log ends now, and an event is to be readable two seconds after its
-# acknowledgement, whatever happens to an invalidation. Where the writes of other processes do not
-# show in the versions, they show in the shorter time.
+# The range of most pages of the log ends now, and an event must be readable two seconds after its
+# acknowledgement, even if an invalidation is lost. The shorter lifetime is for a backend whose
+# versions do not change with the writes of other processes.
 EVENTS_LIFETIME: Final = 2.0
 UNSEEN_EVENTS_LIFETIME: Final = 1.0
 
-# They depend on the time, and on more of a test than an invalidation tells of.
+# Trends depend on the time, and on more data of a test than its invalidation covers.
 TREND_LIFETIME: Final = 15.0
 
-# Whatever changes in a repository of an owner changes their list, so nothing but time ends it.
+# Any change in a repository changes its owner's list, so the list is not invalidated but expires.
 REPOSITORIES_LIFETIME: Final = 5.0
 
 # After this time nothing from before a write is left, even if the invalidation was lost.
 LONGEST_LIFETIME: Final = LIFETIME + COPY_LIFETIME + RESPONSE_LIFETIME
 
-# Two namespaces beside those of the repositories: of all credentials, and of the whole store.
+# Two namespaces that belong to no repository: of all credentials, and of the whole store.
 CREDENTIALS: Final = "credentials"
 EVERYTHING: Final = "everything"
 
@@ -49,13 +49,13 @@ class Kind(Enum):
     REPOSITORY = "repository"
     TEST = "test"
     SEARCH = "search"
-    # Those whose rows depend on quarantines, and so on the time.
+    # Searches whose rows depend on quarantines, and so on the time.
     SEARCH_OF_QUARANTINES = "search of quarantines"
     QUARANTINES = "quarantines"
     QUARANTINE = "quarantine"
     EVENTS = "events"
     TREND = "trend"
-    # What several series show.
+    # Counts that several series of a trend are made from.
     HEALTH_COUNTS = "health counts"
     GROUPS = "groups"
     REPOSITORIES = "repositories"
@@ -82,26 +82,26 @@ class CacheKey:
     namespaces: tuple[str, ...]
 
 
-# Of a test id: 65,536 namespaces, so one refreshed test hardly ever invalidates another, and no
-# number of tests needs more versions.
+# How many hexadecimal digits of a test id name its namespace. Among 65,536 namespaces, a refreshed
+# test hardly ever invalidates another, and the number of versions stays bounded.
 _TEST_DIGITS: Final = 4
 
 # The namespace of everything about one repository.
 repository_namespace: Final[Callable[[RepositoryName], str]] = "repository {0.key}".format
-# Of the pages of its test search, of its quarantines, and of its event log.
+# The namespaces of its test search, its quarantines and its event log.
 search_namespace: Final[Callable[[RepositoryName], str]] = "search {0.key}".format
 quarantines_namespace: Final[Callable[[RepositoryName], str]] = "quarantines {0.key}".format
 events_namespace: Final[Callable[[RepositoryName], str]] = "events {0.key}".format
 
 
 def test_namespace(repository: RepositoryName, test_id: bytes) -> str:
-    """The namespace of some tests of a repository: those whose ids begin alike."""
+    """Return the namespace of the tests of a repository whose ids begin with the same digits."""
     return f"tests {repository.key} {test_id.hex()[:_TEST_DIGITS]}"
 
 
 _DIGEST_SIZE: Final = 16
 
-# A request needs each of its keys twice: it looks all up together, then asks for one after another.
+# A request makes each of its keys twice: to look all up together, then to read one after another.
 _KEPT: Final = 256
 
 _NAMESPACES_OF: Final = {
@@ -115,31 +115,31 @@ _NAMESPACES_OF: Final = {
 
 @lru_cache(_KEPT)
 def namespaces_of(kind: Kind, repository: RepositoryName) -> tuple[str, ...]:
-    """The namespaces of all answers of that kind about a repository; not those of one test."""
+    """Return the namespaces that all answers of that kind about a repository have in common."""
     own = (make(repository) for make in _NAMESPACES_OF.get(kind, ()))
     return (EVERYTHING, repository_namespace(repository), *own)
 
 
 @lru_cache(_KEPT)
 def key_of_credential(digest: bytes) -> CacheKey:
-    """Of the application key with that SHA-256. The name does not reveal the digest."""
+    """Return the cache key of the credential with that SHA-256, which the name does not reveal."""
     hashed = hashlib.blake2b(digest, digest_size=_DIGEST_SIZE, person=b"credential").hexdigest()
     return CacheKey(Kind.KEY, f"{Kind.KEY.value}::{hashed}", (CREDENTIALS,))
 
 
 def key_of_key_id(key_id: str) -> CacheKey:
-    """Of the application key with that id."""
+    """Return the cache key of the application key with that id."""
     return CacheKey(Kind.KEY, f"{Kind.KEY.value}:id:{key_id}", (CREDENTIALS,))
 
 
 @lru_cache(_KEPT)
 def key_of_repository(name: RepositoryName) -> CacheKey:
-    """Of the stored spelling of a repository. It does not change once the repository is known."""
+    """Return the cache key of the stored spelling of a repository, which never changes."""
     return CacheKey(Kind.REPOSITORY, f"{Kind.REPOSITORY.value}:{name.key}:", (EVERYTHING,))
 
 
 def key_of_owner(owner: str, canonical: bytes) -> CacheKey:
-    """Of a list of repositories of an owner."""
+    """Return the cache key of a list of an owner's repositories; `canonical` names the request."""
     digest = hashlib.blake2b(canonical, digest_size=_DIGEST_SIZE).hexdigest()
     kind = Kind.REPOSITORIES
     return CacheKey(kind, f"{kind.value}:{owner.lower()}:{digest}", (EVERYTHING,))
@@ -147,7 +147,7 @@ def key_of_owner(owner: str, canonical: bytes) -> CacheKey:
 
 @lru_cache(_KEPT)
 def key_of_answer(kind: Kind, repository: RepositoryName, canonical: bytes) -> CacheKey:
-    """Of an answer about a repository; `canonical` is equal for requests with equal answers."""
+    """Return the cache key of an answer; `canonical` is equal for requests with equal answers."""
     digest = hashlib.blake2b(canonical, digest_size=_DIGEST_SIZE).hexdigest()
     namespaces = namespaces_of(kind, repository)
     if kind is Kind.TEST:

@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeVar
 
 V = TypeVar("V")
 
-# The memory of a value beside its bytes: the objects around it, their keys and the table's slot.
+# The memory of a value besides its bytes: its objects, their keys and the slot in the table.
 OVERHEAD: Final = 2_000
 
 
@@ -28,11 +28,11 @@ class Lru(Generic[V]):
 
     @property
     def size(self) -> int:
-        """The memory that the values take, in bytes, with their overhead."""
+        """The memory that the values and their overhead take, in bytes."""
         return self._size
 
     def find(self, name: Hashable) -> V | None:
-        """The value of that name, unless it has expired."""
+        """Return the value of that name, unless it has expired."""
         held = self._held.get(name)
         if held is None:
             return None
@@ -45,7 +45,7 @@ class Lru(Generic[V]):
     def keep(self, name: Hashable, value: V, size: int, deadline: float) -> None:
         """Store a value of `size` bytes until the deadline, or until others need the room."""
         self.drop(name)
-        self._drop_outlived()
+        self._drop_expired()
         cost = size + OVERHEAD
         if cost > self._max_size:
             return
@@ -56,13 +56,13 @@ class Lru(Generic[V]):
             self._size -= freed
 
     def drop(self, name: Hashable) -> None:
-        """Remove the value of that name, if there is one."""
+        """Remove the value of that name, if present."""
         held = self._held.pop(name, None)
         if held is not None:
             self._size -= held[2]
 
-    def _drop_outlived(self) -> None:
-        """Remove the least recently used values while they have expired."""
+    def _drop_expired(self) -> None:
+        """Remove expired values, least recently used first, up to the first that is still valid."""
         now = time.monotonic()
         while self._held:
             name, (_, deadline, _) = next(iter(self._held.items()))

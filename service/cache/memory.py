@@ -1,4 +1,4 @@
-"""The cache backend of one process, which learns from the store that other processes wrote."""
+"""The cache backend in a process's own memory. It detects other processes' writes to the store."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from indexing.errors import StoreError
 from service.cache.backend import CacheBackend, Snapshot, Versions, make_version
 from service.cache.keys import LIFETIME
 
-# Each is some 200 bytes. Beyond that everything is read again once.
+# Each takes some 200 bytes. Beyond this number, everything is invalidated at once.
 _MAX_VERSIONS: Final = 100_000
 
 Revision = Callable[[], Hashable | None]
 
 
 class MemoryBackend(CacheBackend):
-    """Holds versions where there is no Redis; values are not shared.
+    """Holds the versions if there is no Redis; values are not shared.
 
-    `revision` is `Reader.revision`. Where the store has none, writes of other processes show when
+    `revision` is `Reader.revision`. If it returns `None`, writes of other processes show only when
     the cached values expire.
     """
 
@@ -27,7 +27,7 @@ class MemoryBackend(CacheBackend):
         self.copy_lifetime = LIFETIME
         self._revision = revision
         self._seen: Hashable | None = None
-        # Whether this iteration of the event loop has checked; and whether it did so on arrival.
+        # Whether this iteration of the event loop has checked, and whether a new request did so.
         self._is_fresh = False
         self._is_fresh_on_arrival = False
         self._first = make_version()
@@ -42,7 +42,7 @@ class MemoryBackend(CacheBackend):
         return None
 
     def time_exchanges(self, observe: Callable[[float], None]) -> None:
-        """There is no shared server."""
+        """Do nothing: there is no shared server."""
 
     async def read_versions(self, namespaces: tuple[str, ...]) -> Versions | None:
         self._notice_writes()
@@ -85,7 +85,7 @@ class MemoryBackend(CacheBackend):
             self._invalidate_all()
 
     async def close(self) -> None:
-        """There is nothing to release."""
+        """Do nothing: there is nothing to release."""
 
     def _notice_writes(self) -> None:
         """Invalidate everything when any process has committed since the last check.

@@ -1,4 +1,4 @@
-"""Chooses the cache backend: that of the process, or the Redis that the settings name."""
+"""Chooses the cache backend: Redis if the settings name one, else the process's own memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def open_backend(settings: Settings, store: Store, identity: StoreIdentity
     from service.cache.redis_connection import RedisConnection
     from service.cache.signing import CacheSigner
 
-    # A backup restored beside its store, under another prefix, has the same id.
+    # The prefix sets a restored backup apart: it has the same id as the store beside it.
     store_id = f"{identity.store_id}:{settings.elasticsearch_prefix}"
     connection = RedisConnection(settings.redis_url, f"{key_prefix(store_id)}probe".encode())
     await connection.open()
@@ -30,7 +30,7 @@ async def open_backend(settings: Settings, store: Store, identity: StoreIdentity
 
 
 class LazyInvalidator(Invalidator):
-    """The cache of a command that may write: opened when it is first needed."""
+    """Invalidates the cache for a command that may write; the cache is opened on first use."""
 
     def __init__(self, settings: Settings, store: Store) -> None:
         self._settings = settings

@@ -9,8 +9,8 @@ from indexing.models.quarantines import Quarantine
 from service.schemas.compiled import compile_encoder
 from service.schemas.responses import QuarantinesAnswer, Rows
 
-# The encoder keeps the interpreter's lock: in a thread, too, it blocks the event loop for as long
-# as these take.
+# The encoder holds the interpreter's lock (GIL). Even in a thread it blocks the event loop, but no
+# longer than this number of rows takes.
 ROWS_AT_ONCE: Final = 500
 
 _encode: Final = compile_encoder(QuarantinesAnswer)
@@ -18,7 +18,7 @@ _START, _END = (part for part in _encode(Rows((), 0)).split(b"[]"))
 
 
 def encode_quarantines(rows: Sequence[Quarantine]) -> bytes:
-    """The body of a list. Call it in a thread for more than `ROWS_AT_ONCE` rows."""
+    """Return the body of a list. Call it in a thread for more than `ROWS_AT_ONCE` rows."""
     if len(rows) <= ROWS_AT_ONCE:
         return _encode(Rows(rows, len(rows)))
     start, end = len(_START) + 1, -len(_END) - 1

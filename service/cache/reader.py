@@ -1,9 +1,9 @@
 """The cached reader: reads the store once for each answer, shapes it by its schema, and caches it.
 
-It has the methods of `Reader` for what is cached, and gives an `Answer` where `Reader` gives rows.
-It owns what is cached under which key. Knows no request: access is decided elsewhere.
+It has the methods of `Reader` for what is cached, and returns an `Answer` where `Reader` returns
+rows. It decides what is cached under which key. Access is checked elsewhere.
 
-To cache another operation, add a `Kind`, and a method that passes `_find` or `_find_page` a read.
+To cache another operation, add a `Kind` and a method that passes a read to `_find` or `_find_page`.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ _encode_events: Final = compile_encoder(EventPageAnswer)
 
 _ANSWER_CODEC: Final = Codec(pack_answer, unpack_answer, lambda answer: answer.size)
 
-# The operations whose path names their answer: it is looked up together with the credential.
+# The operations whose path identifies the answer: it is looked up together with the credential.
 _NAMED_BY_PATH: Final[Mapping[Operation, Kind]] = {
     Operation.TEST: Kind.TEST,
     Operation.QUARANTINE: Kind.QUARANTINE,
@@ -104,21 +104,21 @@ _KINDS_OF_LISTS: Final[Mapping[Operation, Kind]] = {
 
 
 def filters_of(query: type, *, but: Collection[str] = ()) -> Callable[[Any], tuple[object, ...]]:
-    """What a cache key needs of a query: the values of all its fields.
+    """Return a function that reads the fields of a query that belong in its cache key.
 
-    The key names the repository already. `but` names fields that do not change the answer.
+    The repository is in the key anyway. `but` names further fields that do not change the answer.
     """
     left_out = {"repository", *but}
     names = [field.name for field in fields(query) if field.name not in left_out]
     read = attrgetter(*names)
-    # Of one name alone it gives no tuple.
+    # With one name, `attrgetter` returns the value itself, not a tuple.
     return read if len(names) > 1 else lambda query: (read(query),)
 
 
-# An answer knows itself from when to when it is valid.
+# Without `now`: an answer contains the time from which and until which it is valid.
 _test_filters: Final = filters_of(TestQuery, but={"now"})
 _quarantine_filters: Final = filters_of(QuarantineQuery, but={"now"})
-# What bounds the range in the request counts, not the range that follows from it and the time.
+# Without the range, which depends on the time: the key contains the bounds in the request.
 _event_filters: Final = filters_of(EventQuery, but={"received_from", "received_to"})
 
 
@@ -128,7 +128,7 @@ class CachedReaders:
     def __init__(
         self, reader: Reader, backend: CacheBackend, reads: CacheReads | None = None
     ) -> None:
-        """`reads` counts what the requests ask for."""
+        """`reads` counts the values that requests read."""
         self._reader = reader
         self._cache = Cache(backend, reads)
 
@@ -139,9 +139,9 @@ class CachedReaders:
         repository: RepositoryName | None,
         item: str | None = None,
     ) -> CachedReader:
-        """Look up in one call what a request to that operation is going to read.
+        """Open the reader of a request, and look up in one call what its operation will read.
 
-        `digest` is that of its application key, `item` what its path names in the repository.
+        `digest` is that of its application key, `item` the UUID in its path, if present.
         """
         namespaces = [CREDENTIALS]
         keys: list[CacheKey] = []
@@ -162,7 +162,7 @@ class CachedReaders:
 
 
 class CachedReader:
-    """The store as one request reads it."""
+    """Reads the cache, or else the store, for one request."""
 
     __slots__ = ("_reader", "_session")
 
@@ -171,29 +171,29 @@ class CachedReader:
         self._session = session
 
     def find_dependencies(self) -> tuple[tuple[str, ...], Versions] | None:
-        """The namespaces that a response depends on, from the credential to the body.
+        """Return the namespaces that a response depends on, from the credential to the body.
 
-        With their versions as they were when the request began; `None` where one is not known.
+        Their versions are those from the start of the request; `None` if one is unknown.
         """
         namespaces = tuple(dict.fromkeys((CREDENTIALS, *self._session.used_namespaces)))
         versions = self._session.versions_of(namespaces)
         return None if versions is None else (namespaces, versions)
 
     async def find_key(self, digest: bytes) -> ApplicationKey | None:
-        """The application key with that SHA-256, revoked and expired ones included."""
+        """Return the application key with that SHA-256, even a revoked or expired one."""
         codec = Codec(pack_key, partial(unpack_key, digest), lambda _: KEY_SIZE)
         return await self._session.find(
             key_of_credential(digest), lambda: self._reader.find_key(digest), codec
         )
 
     async def get_key(self, key_id: str) -> ApplicationKey | None:
-        """The application key with that id, revoked and expired ones included."""
+        """Return the application key with that id, even a revoked or expired one."""
         return await self._session.find(
             key_of_key_id(key_id), lambda: self._reader.get_key(key_id), FOUND_KEY_CODEC
         )
 
     async def find_repository(self, name: RepositoryName) -> RepositoryName | None:
-        """The stored spelling of a known repository."""
+        """Return the stored spelling of a known repository."""
 
         async def read() -> RepositoryName | None:
             found = await self._reader.find_repository(name)
@@ -202,7 +202,7 @@ class CachedReader:
         return await self._session.find(key_of_repository(name), read, REPOSITORY_CODEC)
 
     async def get_test(self, repository: RepositoryName, test_id: uuid.UUID) -> Answer | None:
-        """The detail of one test of the repository."""
+        """Return the detail of one test of the repository."""
 
         async def read() -> Answer | None:
             found = await self._reader.get_test(repository, test_id)
@@ -218,10 +218,10 @@ class CachedReader:
         *,
         with_total: bool = False,
     ) -> Answer:
-        """One page of the test search.
+        """Return one page of the test search.
 
         Raises:
-            Problem: 409 where the row that the page lies beside is gone.
+            Problem: 409 if the row that the page starts beside no longer exists.
         """
 
         async def read() -> Answer:
@@ -253,7 +253,7 @@ class CachedReader:
         limit: int,
         now: datetime,
     ) -> Answer:
-        """One page of a range of the event log; `bounds` are those of the request.
+        """Return one page of a range of the event log; `bounds` are those of the request.
 
         Only the first page is cached: it is polled, the others are read once. If the request has no
         end, the range ends at `since` of the answer, up to `EVENTS_LIFETIME` before `now`.
@@ -277,7 +277,7 @@ class CachedReader:
     async def list_quarantines(
         self, query: QuarantineQuery, anchor: Anchor[QuarantineKey], limit: int | None
     ) -> Answer:
-        """One page of the quarantines in force at `query.now`, or all of them without a limit."""
+        """Return one page of the quarantines in force at `query.now`, or all without a limit."""
 
         async def read() -> Answer:
             page = await self._reader.list_quarantines(query, anchor, limit)
@@ -296,7 +296,7 @@ class CachedReader:
     async def get_quarantine(
         self, repository: RepositoryName, quarantine_id: uuid.UUID, now: datetime
     ) -> Answer | None:
-        """One quarantine of the repository that is in force at that moment."""
+        """Return one quarantine of the repository, if it is in force at that moment."""
 
         async def read() -> Answer | None:
             found = await self._reader.get_quarantine(repository, quarantine_id, now)
@@ -307,19 +307,19 @@ class CachedReader:
         return await self._find(Kind.QUARANTINE, repository, quarantine_id.bytes, read, now)
 
     async def find_owned(self, owner: str, canonical: bytes, read: Read) -> Answer:
-        """What `read` gives of the repositories of an owner, as `find_trend` does of one."""
+        """Return the cached result of `read` for an owner and the request `canonical`."""
         key = key_of_owner(owner, canonical)
         found: Answer | None = await self._session.find(key, read, _ANSWER_CODEC)
         return _present(found)
 
     async def find_trend(self, repository: RepositoryName, canonical: bytes, read: Read) -> Answer:
-        """What `read` gives of a repository over time; equal requests are equally `canonical`."""
+        """Return the cached result of `read`, a trend, for the request `canonical`."""
         return await self._find_page(Kind.TREND, repository, canonical, read)
 
     async def count_health(self, query: DayQuery) -> HealthCounts:
-        """How the tests of the repository changed: several series at once read it once.
+        """Count how the health of the repository's tests changed. Several series share one read.
 
-        Not of certain pipelines or jobs: tests are counted whatever jobs they run in.
+        Filters by pipeline or job do not apply: a test counts whatever jobs it runs in.
         """
 
         async def read() -> HealthCounts:
@@ -333,7 +333,7 @@ class CachedReader:
         return found
 
     async def find_groups(self, repository: RepositoryName, canonical: bytes, read: Read) -> Answer:
-        """What `read` gives of all rows of the search; equal requests are equally `canonical`."""
+        """Return the cached result of `read`, groups of tests, for the request `canonical`."""
         return await self._find_page(Kind.GROUPS, repository, canonical, read)
 
     async def _find(
@@ -344,7 +344,7 @@ class CachedReader:
         read: Read,
         now: datetime | None = None,
     ) -> Answer | None:
-        """The cached answer, or what is read; where the answer depends on the time, for `now`."""
+        """Return the cached answer, or read it. Pass `now` if it depends on the time."""
         key = key_of_answer(kind, repository, canonical)
         if now is None:
             return await self._session.find(key, read, _ANSWER_CODEC)
@@ -368,7 +368,7 @@ class CachedReader:
         found = await self._reader.find_identity(repository, place.identity_id)
         if found is None:
             raise problems.stale_cursor()
-        # The values as they were: the next page continues there, not where the row is now.
+        # The values in the cursor: the next page continues there, not where the row is now.
         names = (found.test_name, found.pipeline_name, found.job_name)
         return IdentityKey(place.executions_count, *names, value=place.value)
 
@@ -382,7 +382,7 @@ def _present(found: Answer | None) -> Answer:
 def _canonical(
     filters: tuple[object, ...], anchor: Anchor[K], limit: int | None, codec: KeyCodec[K]
 ) -> bytes:
-    """Equal for requests for the same page of the same list."""
+    """Return bytes that identify a page of a list: equal requests give equal bytes."""
     shape = orjson.dumps([*filters, anchor.backward, limit])
     return shape if anchor.key is None else shape + codec.pack(anchor.key)
 

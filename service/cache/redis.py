@@ -1,4 +1,4 @@
-"""The cache backend that processes share, in Redis."""
+"""The cache backend in Redis, which processes share."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from service.cache.redis_failures import Reason
 from service.cache.signing import CacheSigner
 
 # Longer than the lifetime of any value, so that a lost version costs little; short enough for Redis
-# to forget repositories that nobody asks about.
+# to drop the versions of repositories that nobody reads.
 _VERSION_SECONDS: Final = 24 * 60 * 60
 
 # How long a writer waits for its invalidation to reach Redis. After that it continues without it.
 INVALIDATE_SECONDS: Final = 1.0
 _RETRY_SECONDS: Final = 0.1
 
-# Beyond that, everything is invalidated at once.
+# With more pending namespaces than this, everything is invalidated at once.
 _MAX_PENDING: Final = 10_000
 
 # One entry for each test or list with cached responses.
@@ -47,10 +47,10 @@ _log = logging.getLogger(__name__)
 
 
 def key_prefix(store_id: str) -> str:
-    """The prefix of all keys of one store.
+    """Return the prefix of all Redis keys of one store.
 
     The braces are a hash tag: a cluster keeps all keys of one store on one node, so that one MGET
-    can ask for any of them.
+    can read any of them.
     """
     return f"mergewatch:{FORMAT}:{{{store_id}}}:"
 
@@ -64,10 +64,10 @@ class RedisBackend(CacheBackend):
         self._signer = signer
         self._prefix = key_prefix(store_id)
         self._keys: dict[tuple[str, ...], tuple[bytes, ...]] = {}
-        # The namespaces whose invalidation Redis has not confirmed, and until when it matters.
+        # The namespaces whose invalidation Redis has not confirmed, and when older values expire.
         self._pending: dict[str, float] = {}
         self._sending: asyncio.Task[None] | None = None
-        # Set while a writer has nothing to wait for: Redis has confirmed all, or refuses.
+        # Set while writers need not wait: Redis has confirmed all invalidations, or refuses them.
         self._settled = asyncio.Event()
         self._patient = True
 
@@ -115,7 +115,7 @@ class RedisBackend(CacheBackend):
     async def ensure_versions(self, namespaces: Sequence[str]) -> Mapping[str, bytes]:
         wanted = [name for name in namespaces if name not in self._pending]
         versions = await self._make_versions(wanted, "NX")
-        # What is not a version was written by somebody else.
+        # A value that is not a version was written by another program.
         broken = [name for name in wanted if name not in versions]
         return versions | await self._make_versions(broken) if broken else versions
 
@@ -151,7 +151,7 @@ class RedisBackend(CacheBackend):
         if not self._pending:
             return
         if len(self._pending) > _MAX_PENDING:
-            # All but the credentials' depend on this one too.
+            # Every value but a credential depends on `EVERYTHING` too.
             self._pending = dict.fromkeys((CREDENTIALS, EVERYTHING), until)
         if self._sending is None:
             self._settled.clear()
@@ -173,7 +173,7 @@ class RedisBackend(CacheBackend):
             async with asyncio.timeout(INVALIDATE_SECONDS):
                 await self._settled.wait()
         if self._pending and self._patient:
-            # A long import does not wait at each of its steps.
+            # From now on no writer waits, or a long import would wait at each of its steps.
             self._patient = False
             _log.warning(
                 "redis invalidation failed, other processes may serve old data",
@@ -191,7 +191,7 @@ class RedisBackend(CacheBackend):
                         self._remove_pending(pending)
                         continue
                 elif self._redis.is_refused:
-                    # A new connection has shown it: waiting is no use.
+                    # A new connection was refused as well: waiting does not help.
                     self._settled.set()
                 now = time.monotonic()
                 self._remove_pending({each: end for each, end in pending.items() if end <= now})
@@ -204,7 +204,7 @@ class RedisBackend(CacheBackend):
 
     def _remove_pending(self, done: Mapping[str, float]) -> None:
         for name, until in done.items():
-            # A namespace that changed again in the meantime stays pending: its time is another.
+            # A namespace that changed again in the meantime stays pending: its time differs.
             if self._pending.get(name) == until:
                 del self._pending[name]
 
@@ -220,7 +220,7 @@ class RedisBackend(CacheBackend):
         return {name: version for name, version in held if _is_version(version)}
 
     def _drop_versions(self, names: Iterable[str]) -> Command:
-        # The next reader makes a new one. Unlike SET, DEL also works when Redis is full.
+        # The next reader makes a new version. Unlike SET, DEL also works when Redis is full.
         return ("DEL", *map(self._namespace_key, names))
 
     def _set_version(self, name: str, *condition: str) -> Command:
@@ -242,14 +242,14 @@ class RedisBackend(CacheBackend):
         return keys
 
     def _namespace_key(self, name: str) -> bytes:
-        # Processes of older releases use this word too.
+        # Processes of older releases use the same keys, so the old word for version stays.
         return f"{self._prefix}generation:{name}".encode()
 
     def _value_key(self, name: str) -> bytes:
         return self._value_name(name).encode()
 
     def _value_name(self, name: str) -> str:
-        # With the store in it: several stores may share a secret.
+        # The store is part of the signed name: several stores may share a secret.
         return f"{self._prefix}value:{name}"
 
 

@@ -1,10 +1,10 @@
 """The one connection of a process to Redis. Any failure is a cache miss.
 
 All look-ups of one iteration of the event loop go out as one MGET; those that arrive meanwhile go
-out as the next one. Nobody waits longer than `LIMIT_SECONDS`, and nobody waits for a connection to
-be made: without one, every look-up is a miss. A connection that failed in any way is closed. A
-server that refuses a command has failed too: it may have become a replica, and a new connection may
-find the new primary.
+out as the next one. No look-up takes longer than `LIMIT_SECONDS`, and none waits for a new
+connection: without a connection, every look-up is a miss. A connection that failed in any way is
+closed. A server that refuses a command has failed too: it may have become a replica, and a new
+connection may find the new primary.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from service.cache.redis_connector import (
 )
 from service.cache.redis_failures import Reason, explain, find_reason, is_refusal
 
-# After a second failure in a row it waits before it tries again, each time for longer.
+# Exponential back-off: how long to wait after two failures in a row, and at most.
 FIRST_REST_SECONDS: Final = 0.2
 LONGEST_REST_SECONDS: Final = 2.0
 
-# After so long without a failure, the next one is logged as a warning again.
+# After this long without a failure, the next one is logged as a warning again.
 WARN_AGAIN_SECONDS: Final = 60.0
 
-# What one exchange may hold: as much as fits into the time limit.
+# The most that one exchange contains: as much as fits into the time limit.
 MAX_KEYS: Final = 500
 MAX_WRITES: Final = 50
-# Writes beyond this are dropped: they would only fill the cache.
+# More waiting writes are dropped: they only fill the cache.
 MAX_WAITING_WRITES: Final = 1_000
 MAX_WAITING_BYTES: Final = 16 * 1024 * 1024
 
@@ -51,10 +51,10 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class _Asked:
-    """A look-up with its waiters. Each has a future, so that cancelling one cancels no other."""
+class _Request:
+    """A request that several waiters share; cancelling one leaves the rest."""
 
-    asked_at: float
+    requested_at: float
     waiters: list[asyncio.Future[Any]]
 
     def resolve(self, outcome: object) -> None:
@@ -65,10 +65,10 @@ class _Asked:
 
 
 class RedisConnection:
-    """Used on one event loop, from `open` to `close`. Its URL is in no message and no `repr`."""
+    """A connection for one event loop. Its URL appears in no message and no `repr`."""
 
     def __init__(self, url: str, probe_key: bytes = b"mergewatch:probe") -> None:
-        """`probe_key` begins the names of keys that every new connection is tried with."""
+        """`probe_key` is the prefix of the keys that each new connection is tested with."""
         self._connector = RedisConnector(url, probe_key)
         self._client: RedisClient | None = None
         self._connecting: asyncio.Task[None] | None = None
@@ -80,9 +80,9 @@ class RedisConnection:
         self._counts: Counter[Reason] = Counter()
         self._warned: set[Reason] = set()
         self._failed_at = 0.0
-        # In the order of requests; all who ask for the same keys wait for the same values.
-        self._gets: dict[Keys, _Asked] = {}
-        self._orders: deque[tuple[Sequence[Command], _Asked]] = deque()
+        # In the order of arrival; look-ups of the same keys share one entry.
+        self._gets: dict[Keys, _Request] = {}
+        self._orders: deque[tuple[Sequence[Command], _Request]] = deque()
         self._writes: deque[tuple[Command, int]] = deque()
         self._waiting_bytes = 0
         self._wanted = asyncio.Event()
@@ -96,7 +96,7 @@ class RedisConnection:
 
     @property
     def is_refused(self) -> bool:
-        """Whether a server is there that refuses what the cache needs: waiting is no use."""
+        """Whether a server answers but refuses what the cache needs: waiting does not help."""
         return self._client is None and self._reason is not None and is_refusal(self._reason)
 
     @property
@@ -105,16 +105,16 @@ class RedisConnection:
         return self._counts
 
     def time_exchanges(self, observe: Callable[[float], None]) -> None:
-        """Tell how many seconds each exchange takes, from its first look-up to the replies."""
+        """Call `observe` with the seconds of each exchange, from first look-up to replies."""
         self._observe = observe
 
     async def open(self) -> None:
-        """Begin; a Redis that is not there yet is looked for again later."""
+        """Start, and try to connect; a Redis that cannot be reached is tried again later."""
         self._worker = asyncio.create_task(self._work())
         await self.connect()
 
     async def close(self) -> None:
-        """Give up what is under way and let go of the connection."""
+        """Cancel what is in progress and close the connection."""
         self._closed = True
         for task in (self._worker, self._connecting):
             if task is not None:
@@ -124,7 +124,7 @@ class RedisConnection:
         self._refuse_all()
 
     async def connect(self) -> bool:
-        """Try to have a connection, once, whatever rest is due; tells whether there is one."""
+        """Try once to connect, even during back-off; return whether there is a connection."""
         if self._client is None and not self._closed:
             if self._connecting is None:
                 self._connecting = asyncio.create_task(self._connect())
@@ -132,31 +132,31 @@ class RedisConnection:
         return self._client is not None
 
     async def get(self, keys: Keys) -> Values | None:
-        """The values of these keys; nothing when Redis does not tell in time."""
+        """Return the values of these keys; `None` if Redis does not reply in time."""
         if self._client is None:
             self._look_for_redis()
             return None
         waiter: asyncio.Future[Values | None] = asyncio.get_running_loop().create_future()
-        asked = self._gets.get(keys)
-        if asked is None:
-            self._gets[keys] = _Asked(time.monotonic(), [waiter])
+        request = self._gets.get(keys)
+        if request is None:
+            self._gets[keys] = _Request(time.monotonic(), [waiter])
             self._wanted.set()
         else:
-            asked.waiters.append(waiter)
+            request.waiters.append(waiter)
         return await waiter
 
     async def order(self, commands: Sequence[Command]) -> Replies | None:
-        """The replies to these commands, `None` for a refused one; nothing when none came."""
+        """Return the replies to these commands, `None` for a refused one; `None` if none came."""
         if self._client is None:
             self._look_for_redis()
             return None
         waiter: asyncio.Future[Replies | None] = asyncio.get_running_loop().create_future()
-        self._orders.append((commands, _Asked(time.monotonic(), [waiter])))
+        self._orders.append((commands, _Request(time.monotonic(), [waiter])))
         self._wanted.set()
         return await waiter
 
     def write(self, command: Command, size: int) -> None:
-        """Send a command of about that size when there is room, and do not wait for its reply."""
+        """Queue a command of about `size` bytes if there is room; do not wait for its reply."""
         if (
             self._client is not None
             and len(self._writes) < MAX_WAITING_WRITES
@@ -168,7 +168,7 @@ class RedisConnection:
 
     async def _work(self) -> None:
         while True:
-            # Woken one iteration after the first look-up: the rest of that iteration are here too.
+            # This wakes an iteration after the first look-up: all look-ups of that one are queued.
             await self._wanted.wait()
             self._wanted.clear()
             while self._gets or self._orders or self._writes:
@@ -188,15 +188,15 @@ class RedisConnection:
         keys = list(dict.fromkeys(key for wanted in gets for key in wanted))
         if keys:
             commands.append(("MGET", *keys))
-        asked = [*gets.values(), *(order[1] for order in orders)]
-        began = min((each.asked_at for each in asked), default=time.monotonic())
+        requests = [*gets.values(), *(order[1] for order in orders)]
+        began = min((each.requested_at for each in requests), default=time.monotonic())
         try:
             replies = await self._converse(commands, began)
         except asyncio.CancelledError:
-            _refuse(asked)
+            _refuse(requests)
             raise
         if replies is None:
-            _refuse(asked)
+            _refuse(requests)
             self._refuse_all()
             return
         values = replies.pop() if keys else None
@@ -207,7 +207,7 @@ class RedisConnection:
         for wanted, waiting in gets.items():
             waiting.resolve(None if found is None else tuple([found[key] for key in wanted]))
 
-    def _take_gets(self) -> dict[Keys, _Asked]:
+    def _take_gets(self) -> dict[Keys, _Request]:
         if sum(map(len, self._gets)) <= MAX_KEYS:
             taken, self._gets = self._gets, {}
             return taken
@@ -221,14 +221,14 @@ class RedisConnection:
         return taken
 
     async def _converse(self, commands: Sequence[Command], began: float) -> Replies | None:
-        """Send the commands and read their replies; nothing, and no connection, if that fails."""
+        """Send the commands, return the replies; on failure, disconnect and return `None`."""
         client = self._client
         if client is None:
             return None
         try:
             async with TimeLimit(LIMIT_SECONDS - (time.monotonic() - began)):
                 replies = await client.execute(commands)
-        except Exception as error:  # noqa: BLE001 - whatever it was, it is a miss
+        except Exception as error:  # noqa: BLE001 - any failure is a cache miss
             await self._fail(error)
             return None
         if self._observe is not None:
@@ -239,14 +239,14 @@ class RedisConnection:
         return self._note_full(replies)
 
     def _look_for_redis(self) -> None:
-        """Try to connect in the background, unless it has to wait."""
+        """Try to connect in the background, unless the back-off forbids it."""
         if self._connecting is None and not self._closed and time.monotonic() >= self._rest_until:
             self._connecting = asyncio.create_task(self._connect())
 
     async def _connect(self) -> None:
         try:
             client, replies = await self._connector.connect()
-        except Exception as error:  # noqa: BLE001 - whatever it was, there is no connection
+        except Exception as error:  # noqa: BLE001 - any failure means no connection
             self._note_failure(error)
         else:
             self._client = client
@@ -271,13 +271,13 @@ class RedisConnection:
         self._warn(self._reason)
         if self._failures > 1:
             rest = min(FIRST_REST_SECONDS * 2 ** min(self._failures - 2, 10), LONGEST_REST_SECONDS)
-            # Jitter: processes that lost it together do not reconnect together.
+            # Jitter: processes that lost Redis together do not reconnect together.
             self._rest_until = time.monotonic() + rest * (1 + secrets.randbelow(100) / 400)
 
     def _note_full(self, replies: Replies) -> Replies:
-        """Notice whether there is room; what was refused for want of it has no reply.
+        """Note whether Redis is full. The reply to a write that it refused becomes `None`.
 
-        The connection stays: a full server still gives what it has and deletes what is void.
+        The connection stays open: a full Redis still serves reads and deletions.
         """
         if FULL in replies:
             self._is_full = True
@@ -288,12 +288,12 @@ class RedisConnection:
         return replies
 
     def _warn(self, reason: Reason) -> None:
-        """Count a failure, and say so once."""
+        """Count a failure, and log it as a warning the first time."""
         self._counts[reason] += 1
         self._failed_at = time.monotonic()
         level = logging.DEBUG if reason in self._warned else logging.WARNING
         self._warned.add(reason)
-        # Never the error's own text: it may hold what is in the URL.
+        # Not the text of the error: it may contain parts of the URL.
         about = {"reason": reason.value, "failures": self._failures}
         _log.log(level, explain(reason, self._connector.address), extra=about)
 
@@ -310,6 +310,6 @@ class RedisConnection:
         self._waiting_bytes = 0
 
 
-def _refuse(asked: Iterable[_Asked]) -> None:
-    for each in asked:
+def _refuse(requests: Iterable[_Request]) -> None:
+    for each in requests:
         each.resolve(None)

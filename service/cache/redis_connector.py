@@ -1,7 +1,7 @@
-"""Makes connections to Redis, and tries each with what the cache will ask of it.
+"""Connects to Redis, and tests each connection with the commands that the cache needs.
 
-A replica, a user with too few rights and a node of a cluster all accept connections: what they
-refuse shows only when it is asked for.
+A replica, a user with too few rights and a node of a cluster all accept connections: only a command
+shows what they refuse.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from redis.exceptions import ResponseError
 from service.cache.redis_failures import Reason, find_new_node, find_reason, is_about_one_key
 
 LIMIT_SECONDS: Final = 0.05
-# The end of that limit, in a later iteration of the event loop: a reply that arrived while the loop
-# was held up is read first.
+# The last part of that limit begins in a later iteration of the event loop, so that a reply that
+# arrived while the loop was blocked is read before the limit ends.
 GRACE_SECONDS: Final = 0.01
-# In the background, where TLS and a name server take their time.
+# Connecting takes longer (TLS, DNS), but happens in the background.
 CONNECT_SECONDS: Final = 1.0
 
 # From the node in the URL to the one that has the slot, and once more if it moved just then.
 MAX_REDIRECTS: Final = 3
 
-# A probe leaves nothing behind, even where it is broken off.
+# The probe's key expires, so that even an interrupted probe leaves nothing behind.
 _PROBE_MILLISECONDS: Final = 1_000
 
-# The reply to a command that needs memory, where there is none left.
+# Stands for the reply to a command that Redis refused because its memory is full.
 FULL: Final = object()
 
 Command = tuple[bytes | str | int, ...]
 
 
 class _OneConnection(ConnectionPool):
-    """The one connection of a client, which is never replaced in passing.
+    """A pool of one connection, which never reconnects by itself.
 
-    Another pool would connect again within a request, to a server that nobody has tried, and look
-    for data on the socket before each command, which costs as much as a look-up.
+    The library's pool would reconnect within a request, to a server that was not tested. It would
+    also check the socket for data before each command, which costs as much as a look-up.
     """
 
     def __init__(self, **arguments: Any) -> None:
@@ -60,14 +60,14 @@ class _OneConnection(ConnectionPool):
         return self._one
 
     async def release(self, connection: AbstractConnection) -> None:
-        """Keep it: there is one user at a time."""
+        """Keep the connection: there is one user at a time."""
 
     async def aclose(self) -> None:
         await self._one.disconnect(nowait=True)
 
 
 class RedisClient:
-    """A client with one connection, which gives replies as they are."""
+    """A client with one connection, which returns raw replies."""
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self._pool = _OneConnection(**arguments)
@@ -87,7 +87,7 @@ class RedisClient:
         no memory left.
 
         Raises:
-            Exception: the connection is of no use any more.
+            Exception: the connection cannot be used any more.
         """
         if len(commands) == 1:
             # A pipeline costs twice as much, and most look-ups are one MGET.
@@ -102,10 +102,10 @@ class RedisClient:
 
 
 class RedisConnector:
-    """Finds the server behind a URL. The URL is in no message and no `repr`."""
+    """Finds the server behind a URL. The URL appears in no message and no `repr`."""
 
     def __init__(self, url: str, probe_key: bytes) -> None:
-        # Without these: two answers that nobody reads, and a minute of retries on a silent host.
+        # The defaults send two commands that we do not need, and retry a silent host for a minute.
         self._arguments: dict[str, Any] = parse_url(url) | {
             "driver_info": None,
             "decode_responses": False,
@@ -114,14 +114,14 @@ class RedisConnector:
             "socket_timeout": None,
             "socket_connect_timeout": None,
         }
-        # Several processes may probe at once.
+        # A random name: several processes may probe at once.
         self._probe_key = b"%s:%s" % (probe_key, secrets.token_hex(8).encode())
-        # The node of a cluster that has the slot of the cache, once another node pointed to it.
+        # The cluster node that has the slot of the cache, once another node has redirected to it.
         self._node: dict[str, Any] = {}
 
     @property
     def address(self) -> str:
-        """Where the server is, without credentials."""
+        """The address of the server, without credentials."""
         arguments = self._arguments | self._node
         if "path" in arguments:
             return str(arguments["path"])
@@ -129,7 +129,7 @@ class RedisConnector:
         return f"{f'[{host}]' if ':' in host else host}:{arguments.get('port', 6379)}"
 
     def follow(self, error: Exception) -> bool:
-        """Turn to the node that the error points to, if it does."""
+        """Switch to the node that the error redirects to; return whether it does redirect."""
         arguments = self._arguments | self._node
         if "path" in arguments:
             return False
@@ -139,10 +139,10 @@ class RedisConnector:
         return node is not None
 
     async def connect(self) -> tuple[RedisClient, list[Any]]:
-        """A client that may use all commands of the cache, and the replies to the probe.
+        """Return a client that may use all commands of the cache, and the replies to the probe.
 
         Raises:
-            Exception: there is none; the next attempt begins at the URL.
+            Exception: no server is usable; the next attempt begins at the URL.
         """
         redirects = 0
         while True:
@@ -186,7 +186,7 @@ def _reply_of(reply: Any) -> Any:
 
 
 class TimeLimit:
-    """Limits the time of what is within. A generator in its place would cost more."""
+    """A time limit on the body of an `async with`. A generator would cost more."""
 
     __slots__ = ("_limit", "_seconds", "_timer")
 

@@ -23,7 +23,7 @@ _BAD_VALUE: Final = ("value is not an integer", "increment or decrement would ov
 
 
 class Reason(Enum):
-    """Why Redis could not be used: the label of a metric, so there are only these."""
+    """Why Redis could not be used. The values are labels of a metric, so their number is fixed."""
 
     TIMEOUT = "timeout"
     CONNECTION = "connection"
@@ -49,11 +49,11 @@ class Reason(Enum):
 _BY_CODE: Final = {
     reason.name: reason
     for reason in Reason
-    # These are not codes of replies.
+    # These reasons have no reply code.
     if reason.name not in ("TIMEOUT", "CONNECTION", "CLIENTS", "DATABASE", "OTHER")
 }
 
-# What follows "the Redis at HOST:PORT ".
+# The rest of a sentence that begins with "the Redis at HOST:PORT ".
 _MEANING: Final = {
     Reason.TIMEOUT: "does not answer in time",
     Reason.CONNECTION: "cannot be reached",
@@ -82,7 +82,7 @@ _MEANING: Final = {
 
 
 def find_reason(error: BaseException) -> Reason:
-    """The reason why an exchange with Redis failed."""
+    """Return the reason why an exchange with Redis failed."""
     if isinstance(error, RedisError):
         code = error.status_code or str(error).partition(" ")[0]
         if code in _BY_CODE:
@@ -101,20 +101,20 @@ def find_reason(error: BaseException) -> Reason:
 
 
 def is_refusal(reason: Reason) -> bool:
-    """Whether the server answered, and said no."""
+    """Whether the server answered with a refusal."""
     return reason not in (Reason.TIMEOUT, Reason.CONNECTION)
 
 
 def is_about_one_key(error: RedisError) -> bool:
-    """Whether the error is about what one key holds, while Redis itself works."""
+    """Whether the error is about the value of one key, while Redis itself works."""
     text = str(error)
     return text.startswith("WRONGTYPE") or any(part in text for part in _BAD_VALUE)
 
 
 def find_new_node(error: BaseException, host: str) -> tuple[str, int] | None:
-    """Where a node of a cluster says that the slot is, if it says so; `host` is that node's.
+    """Return the host and port that a MOVED error redirects to, if it is one.
 
-    An empty host or `?` means the same host at another port.
+    `host` is the node that replied: an empty host or `?` means the same host at another port.
     """
     if not isinstance(error, AskError) or find_reason(error) is not Reason.MOVED:
         return None
@@ -122,5 +122,5 @@ def find_new_node(error: BaseException, host: str) -> tuple[str, int] | None:
 
 
 def explain(reason: Reason, address: str) -> str:
-    """One sentence for the operator, with no credential in it."""
+    """Return one sentence for the operator, without credentials."""
     return f"the Redis at {address} {_MEANING[reason]}"

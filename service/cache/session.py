@@ -1,6 +1,6 @@
-"""The cache of a process, over its own copies and shared values, with a session for each request.
+"""The cache of a process: its own copies, the shared values, and a session for each request.
 
-One read of the store serves all who wait for the same value.
+Concurrent requests for the same value share one read of the store (single flight).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from service.cache.lru import Lru
 
 V = TypeVar("V")
 
-# Some 20,000 test details: more than a CI run of a large repository asks about.
+# Some 20,000 test details: more than a CI run of a large repository reads.
 COPIES_MAX_BYTES: Final = 64 * 1024 * 1024
 
 # A larger value takes long to sign and to send, which blocks the event loop.
@@ -39,9 +39,9 @@ class _Flight(Generic[V]):
 
 
 class SingleFlight:
-    """Calls in progress by name. All who wait for one get the same value or error.
+    """Calls in progress by name. All waiters of a call get the same value or error.
 
-    When one of them is cancelled, the others go on waiting; when all are, so is the call.
+    Cancelling one waiter leaves the others waiting; once all are cancelled, so is the call.
     """
 
     def __init__(self) -> None:
@@ -53,14 +53,14 @@ class SingleFlight:
         work: Callable[[], Coroutine[Any, Any, V]],
         holds: Callable[[V], bool] = lambda _: True,
     ) -> V:
-        """The result of the call of that name: the one in progress, or a new one.
+        """Return the result of the call of that name: the one in progress, or a new one.
 
-        The result of a call that began earlier counts only if it `holds`; else the next one does.
+        If the call in progress ends with a result that `holds` rejects, wait for the next call.
         """
         had_begun = self._find(name) is not None
         found = await self._join(name, work)
         if had_begun and not holds(found):
-            # That call has just ended: whatever is in progress by now began after this one.
+            # The earlier call has just ended: a call in progress now began after this request.
             return await self._join(name, work)
         return found
 
@@ -91,7 +91,7 @@ class SingleFlight:
 
 @dataclass(slots=True)
 class CacheReads:
-    """How many values were asked for, by where they were found; the only thing here that counts."""
+    """The number of values read, by where they were found."""
 
     process: int = 0
     redis: int = 0
@@ -116,19 +116,19 @@ class Cache:
     async def open_session(
         self, namespaces: Sequence[str], keys: Sequence[CacheKey]
     ) -> CacheSession:
-        """Look up the versions of these namespaces, and these keys, in one call."""
+        """Open a session that has looked up these namespaces and keys in one call."""
         names = [key.name for key in keys if self._copies.find(key.name) is None]
         return CacheSession(self, await self.backend.snapshot(namespaces, names), names)
 
     def find_copy(self, key: CacheKey, versions: Versions) -> object | None:
-        """The copy of this process, if it was made under these versions."""
+        """Return the copy of this process if it was made under these versions."""
         copy = self._copies.find(key.name)
         return copy.value if copy is not None and copy.versions == versions else None
 
     def verify_shared(
         self, key: CacheKey, versions: Versions, signed: bytes | None, codec: Codec[V]
     ) -> V | None:
-        """The shared value, if its signature is ours and it was made under these versions."""
+        """Return the shared value if its signature is valid for these versions."""
         if signed is None:
             return None
         payload = self.backend.verify(key.name, versions, signed)
@@ -145,13 +145,13 @@ class Cache:
         read: Callable[[], Coroutine[Any, Any, V | None]],
         codec: Codec[V],
     ) -> V | None:
-        """Read the store once for all who ask for this key now, and cache what it gives."""
+        """Read the store once for all concurrent requests for this key, and cache the result."""
 
         async def run() -> V | None:
             began = time.monotonic()
             value = await read()
             if value is not None:
-                # The time that the read took counts: a write may have come right after it began.
+                # Less the time that the read took: a write may have come right after it began.
                 seconds = _lifetime_of(key) - (time.monotonic() - began)
                 if seconds > 0:
                     self._keep_copy(key, versions, value, codec, seconds)
@@ -166,9 +166,9 @@ class Cache:
     async def read(
         self, key: CacheKey, read: Callable[[], Coroutine[Any, Any, V | None]]
     ) -> V | None:
-        """Read the store once for all who wait for the next read to begin, and cache nothing.
+        """Read the store once for all requests that wait for the next read; cache nothing.
 
-        Without versions nothing tells whether the result of a read that has begun is still valid.
+        Without versions, the result of a read in progress may be outdated, so it is not shared.
         """
         return await self._single_flight.share((key.name, None), read, lambda _: False)
 
@@ -189,7 +189,7 @@ def _always(_value: object) -> bool:
 
 
 class CacheSession:
-    """The cache as one request sees it, under the versions as they were when it began."""
+    """The cache as one request sees it, with the versions from the start of the request."""
 
     __slots__ = ("_cache", "_looked_up", "_used", "_values", "_versions")
 
@@ -202,16 +202,16 @@ class CacheSession:
 
     @property
     def sees_all_writes(self) -> bool:
-        """Whether the versions tell of the writes of all processes."""
+        """Whether the writes of all processes change the versions."""
         return self._cache.backend.sees_all_writes
 
     @property
     def used_namespaces(self) -> tuple[str, ...]:
-        """The namespaces of all values that the request has asked for."""
+        """The namespaces of all values that the request has read."""
         return tuple(self._used)
 
     def versions_of(self, namespaces: Sequence[str]) -> Versions | None:
-        """The versions as they were when the request began; `None` where one is not known."""
+        """Return the versions from the start of the request; `None` if one is unknown."""
         try:
             return tuple([self._versions[namespace] for namespace in namespaces])
         except KeyError:
@@ -224,12 +224,12 @@ class CacheSession:
         codec: Codec[V],
         holds: Callable[[V], bool] = _always,
     ) -> V | None:
-        """The cached value if it still `holds`, or what `read` gives, which is then cached.
+        """Return the cached value if it still `holds`, else the result of `read`, which is cached.
 
         `None` is never cached.
 
         Raises:
-            Whatever `read` raises, for all who wait for it.
+            Whatever `read` raises, in all requests that share the read.
         """
         self._used.update(dict.fromkeys(key.namespaces))
         versions = self.versions_of(key.namespaces)
@@ -264,6 +264,6 @@ class CacheSession:
 
 
 def _lifetime_of(key: CacheKey) -> float:
-    """The lifetime of its kind, less up to a fifth that depends on its name."""
+    """Return the lifetime of the key's kind, less up to a fifth that depends on its name."""
     step = zlib.crc32(key.name.encode()) % _JITTER_STEPS
     return LIFETIMES[key.kind] * (1 - step / (5 * _JITTER_STEPS))

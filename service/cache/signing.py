@@ -1,7 +1,7 @@
-"""Signatures that tell this service's own values in a shared cache from all others. Pure.
+"""Signs the values in a shared cache, so that values of any other origin are rejected. Pure.
 
-A signature covers the name of a value and the versions that it was cached under, so a
-value that was altered, moved to another name or outlived by a writer is none.
+A signature covers the value, its name and the versions that it was cached under. So it does not
+match a value that was altered, moved to another name, or invalidated by a write.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SIGNATURE_SIZE: Final = 16
 
 
 class CacheSigner:
-    """Signs values with a key that is derived from the secret of the cursors."""
+    """Signs values with a key that is derived from the cursor secret."""
 
     __slots__ = ("_key",)
 
@@ -24,11 +24,11 @@ class CacheSigner:
         self._key = hashlib.blake2b(secret, person=b"cache seal").digest()
 
     def sign(self, name: str, versions: Sequence[bytes], payload: bytes) -> bytes:
-        """The payload with its signature before it."""
+        """Return the payload, preceded by its signature."""
         return self._mac(name, versions, payload) + payload
 
     def verify(self, name: str, versions: Sequence[bytes], signed: bytes) -> bytes | None:
-        """The payload; `None` where `sign` did not give this for the same name and versions."""
+        """Return the payload; `None` if `sign` did not make it for the same name and versions."""
         payload = signed[SIGNATURE_SIZE:]
         if hmac.compare_digest(signed[:SIGNATURE_SIZE], self._mac(name, versions, payload)):
             return payload

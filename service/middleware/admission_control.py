@@ -59,7 +59,7 @@ class AdmissionControl:
     def __init__(self) -> None:
         self.queue = FairQueue()
         self._verified: Lru[int] = Lru(_VERIFIED_MAX_BYTES)
-        # Most of these are sent when there is the least time for them, so it is encoded once.
+        # Encoded once: refusals are sent when the process has the least time.
         problem = problems.unavailable("server overloaded, retry later", OVERLOAD_WAIT_SECONDS)
         self._overload = problem
         self._body = problems.body(problem)
@@ -76,7 +76,7 @@ class AdmissionControl:
             # Before the target is decoded, parsed or hashed.
             if len(target) > SHORT_TARGET and is_too_long(target):
                 return problems.response(problems.target_too_long())
-            # Always answered. An allow-list: the same target can be written in many ways.
+            # Monitoring is always answered. An allow-list: a target can be written in many ways.
             if target in MONITORING:
                 return await handler(request)
             tenant = self._find_tenant(request)
@@ -88,7 +88,7 @@ class AdmissionControl:
             # Queues further inside are per tenant too.
             current_tenant.set(tenant)
             if request.method in READS:
-                # The most frequent: no object is made for it.
+                # Reads are the most frequent, so no slot object is made for them.
                 try:
                     return await handler(request)
                 finally:
@@ -115,13 +115,13 @@ class AdmissionControl:
     def add_verified(self, request: BaseRequest) -> None:
         """Give a queue of its own to a credential that was verified."""
         if not _read_credential(request):
-            # Asked within the process: the page that asks has its queue already.
+            # A dashboard page sent it within the process; the page has its queue already.
             return
         tenant = _hash_credential(request)
         self._verified.keep(tenant, tenant, 0, time.monotonic() + VERIFIED_SECONDS)
 
     def _find_tenant(self, request: BaseRequest) -> Hashable:
-        """The tenant whose queue the request waits in."""
+        """Return the tenant in whose queue the request waits."""
         tenant = _hash_credential(request)
         return _UNVERIFIED if self._verified.find(tenant) is None else tenant
 
@@ -135,9 +135,9 @@ ADMISSION_CONTROL: Final = web.AppKey("admission_control", AdmissionControl)
 
 
 def _hash_credential(request: BaseRequest) -> int:
-    """A number that tells credentials apart in this process, valid or not.
+    """Return a hash that identifies the credential within this process, valid or not.
 
-    Nothing of the credential can be made of it.
+    The credential cannot be recovered from it.
     """
     return hash(_read_credential(request))
 

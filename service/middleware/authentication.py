@@ -1,4 +1,4 @@
-"""The authentication layer: who sends a request, by an application key or a token of the code host.
+"""The authentication layer: identifies the sender by an application key or a code host's token.
 
 It looks up in one call of the cache all that the request is going to read. No credential is kept,
 logged or put into an error.
@@ -42,10 +42,10 @@ _NO_OWNER: Final = ""
 
 
 def authenticate(route: Route, *, counted: bool = True) -> RouteLayer:
-    """A layer that refuses a request to that route unless its credential is valid.
+    """Return a layer that refuses a request to that route unless its credential is valid.
 
-    Path errors are reported later, but nothing is looked up for a path that has some. Unless it is
-    `counted`, a request spends nothing of the rate limit.
+    Path errors are reported later, but nothing is looked up for a path that has some. Only
+    `counted` requests count against the rate limit.
     """
 
     def around(handler: RouteHandler) -> RouteHandler:
@@ -64,7 +64,7 @@ def authenticate(route: Route, *, counted: bool = True) -> RouteLayer:
                         rate_limit,
                         code_host,
                         bearer,
-                        repository or _read_asked(request, requested.owner),
+                        repository or _read_query(request, requested.owner),
                     )
             reader = await context.readers.open(
                 route.operation, digest, None if errors else repository, item
@@ -83,7 +83,7 @@ def authenticate(route: Route, *, counted: bool = True) -> RouteLayer:
 
 
 async def admit(request: web.Request, route: Route, principal: Principal) -> None:
-    """Put on a request what `authenticate` does, for a principal that was verified already."""
+    """Set on a request what `authenticate` sets, for a principal that is already verified."""
     requested, item = _read_path(request, route)
     request[PRINCIPAL] = principal
     request[READER] = await request.app[CONTEXT].readers.open(
@@ -92,7 +92,7 @@ async def admit(request: web.Request, route: Route, principal: Principal) -> Non
 
 
 def _read_path(request: web.Request, route: Route) -> tuple[Requested, str | None]:
-    """Read what the path names: put the repository on the request; give it, and the item in it."""
+    """Set the path's owner and repository on the request; return them, and the path's item."""
     errors = _find_path_errors(route.path, request.match_info)
     owner, *rest = [request.match_info[parameter.name] for parameter in route.path]
     repository = RepositoryName(owner, rest.pop(0)) if rest else None
@@ -100,12 +100,12 @@ def _read_path(request: web.Request, route: Route) -> tuple[Requested, str | Non
     return requested, rest[0] if rest else None
 
 
-def _read_asked(request: web.Request, owner: str) -> RepositoryName:
-    """The repository that the query of an operation on an owner names.
+def _read_query(request: web.Request, owner: str) -> RepositoryName:
+    """Return the repository that the query string of an operation on an owner names.
 
     Raises:
-        Problem: 403 where it names none: the code host says of a token what it may read only for
-            one repository at a time.
+        Problem: 403 if it names none: the code host confirms the access of a token only to one
+            repository at a time.
     """
     names = request.query.getall(REPOSITORY.name, ())
     try:
@@ -117,7 +117,7 @@ def _read_asked(request: web.Request, owner: str) -> RepositoryName:
 def _find_path_errors(
     parameters: tuple[PathParameter, ...], values: Mapping[str, str]
 ) -> tuple[FieldError, ...]:
-    """What is wrong with the parameters in a path, each of them."""
+    """Return the errors of all parameters in a path."""
     errors = []
     for parameter in parameters:
         try:
@@ -128,25 +128,25 @@ def _find_path_errors(
 
 
 def _read_bearer(headers: CIMultiDictProxy[str]) -> str:
-    """The one credential that a request carries.
+    """Return the one credential of a request.
 
     Raises:
-        Problem: 403 when it carries none, or more than one, or a mistyped application key.
+        Problem: 403 if it has none, or more than one, or a mistyped application key.
     """
     values = headers.getall("Authorization", ())
     match = _BEARER.fullmatch(values[0]) if len(values) == 1 else None
-    # A mistyped key is recognised by its checksum: the store is not asked, and no other host is
-    # shown what is almost a key.
+    # A mistyped key has a wrong checksum. It is neither looked up in the store nor sent to the code
+    # host, which must not see what is almost a key.
     if match is None or (match[1].startswith(KEY_PREFIX) and not is_key(match[1])):
         raise problems.forbidden()
     return match[1]
 
 
 def identify(key: ApplicationKey | None, digest: bytes, now: datetime) -> Principal:
-    """The principal whose key has that digest.
+    """Return the principal of the key that was found by that digest.
 
     Raises:
-        Problem: 403 when the key is not valid, the same for every reason.
+        Problem: 403 if the key is not valid, the same for every reason.
     """
     if key is None or not hmac.compare_digest(key.digest, digest):
         raise problems.forbidden()
@@ -154,10 +154,10 @@ def identify(key: ApplicationKey | None, digest: bytes, now: datetime) -> Princi
 
 
 def make_principal(key: ApplicationKey, now: datetime) -> Principal:
-    """The principal of a key.
+    """Return the principal of a key.
 
     Raises:
-        Problem: 403 when it was revoked or has expired.
+        Problem: 403 if it was revoked or has expired.
     """
     if key.revoked_at is not None or (key.expires_at is not None and key.expires_at <= now):
         raise problems.forbidden()
@@ -172,10 +172,10 @@ def make_principal(key: ApplicationKey, now: datetime) -> Principal:
 
 
 def _require_code_host(code_host: CodeHost | None, token: str) -> CodeHost:
-    """The code host that may have issued the token.
+    """Return the code host that may have issued the token.
 
     Raises:
-        Problem: 403 where none is configured, or it issues no such token.
+        Problem: 403 if none is configured, or its tokens look different.
     """
     if code_host is None or not is_token(token):
         raise problems.forbidden()
@@ -189,24 +189,24 @@ async def _verify_token(
     token: str,
     repository: RepositoryName,
 ) -> Principal:
-    """The principal that holds the token. A token that the host does not know is not counted."""
+    """Return the principal of the token. A token that the code host rejects is not counted."""
     name = f"token {code_host.identify(token)}"
     if rate_limit is None:
-        return await _ask_code_host(code_host, token, repository, name)
-    # Before the host is asked: that costs more than a response.
+        return await _check_access(code_host, token, repository, name)
+    # Before the code host is called: a call costs more than a response.
     await rate_limit.require_some(request, name)
-    principal = await _ask_code_host(code_host, token, repository, name)
+    principal = await _check_access(code_host, token, repository, name)
     await rate_limit.spend(request, principal.name)
     return principal
 
 
-async def _ask_code_host(
+async def _check_access(
     code_host: CodeHost, token: str, repository: RepositoryName, name: str
 ) -> Principal:
-    """The principal of that name, for that repository alone.
+    """Return the principal of that name, with access to that repository at most.
 
     Raises:
-        Problem: 403 where the host does not know the token, 503 where it cannot say.
+        Problem: 403 if the code host rejects the token, 503 if it is unavailable.
     """
     decision = await code_host.check(token, repository)
     if isinstance(decision, HostUnavailable):

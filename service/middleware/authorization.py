@@ -25,7 +25,7 @@ _INGESTS: Final = frozenset({Operation.SEND_EVENTS, Operation.SEND_TRACES})
 _QUARANTINES: Final = frozenset({Operation.ADD_QUARANTINE, Operation.REMOVE_QUARANTINE})
 _READS: Final = frozenset(Operation) - _INGESTS - _QUARANTINES
 
-# A CI plugin uses one key to send results and to ask what is quarantined.
+# A CI plugin uses one key to send results and to read quarantines.
 OPERATIONS: Final[Mapping[Scope, frozenset[Operation]]] = {
     Scope.READ: _READS,
     Scope.INGEST: frozenset({Operation.QUARANTINES, Operation.QUARANTINE}) | _INGESTS,
@@ -36,7 +36,7 @@ OPERATIONS: Final[Mapping[Scope, frozenset[Operation]]] = {
 
 
 def authorize(route: Route) -> RouteLayer:
-    """A layer that refuses a request to that route unless the principal may make it.
+    """Return a layer that refuses a request to that route unless the principal may make it.
 
     It raises a `Problem`: 422 for the path, 404 for the repository or owner, 403 for the scope.
     """
@@ -44,7 +44,7 @@ def authorize(route: Route) -> RouteLayer:
 
 
 def _authorize_for_one(route: Route) -> RouteLayer:
-    """The layer for an operation on one repository."""
+    """Return the layer for an operation on one repository."""
     creates = route.operation in _INGESTS
     takes_body = bool(route.media_types)
 
@@ -58,8 +58,8 @@ def _authorize_for_one(route: Route) -> RouteLayer:
             if requested.errors or principal is None:
                 raise problems.invalid(requested.errors)
             allowed = route.operation in OPERATIONS[principal.scope]
-            # A repository of somebody else is never looked up, so that not even the time taken
-            # tells whether it exists.
+            # A repository of somebody else is never looked up, so that not even the response time
+            # reveals whether it exists.
             found = None
             if covered:
                 found = await request[READER].find_repository(repository)
@@ -81,7 +81,7 @@ def _authorize_for_one(route: Route) -> RouteLayer:
 
 
 def _authorize_for_owner(route: Route) -> RouteLayer:
-    """The layer for an operation on an owner: no look-up tells whether somebody else's exists."""
+    """Return the layer for an operation on an owner; nothing reveals whether others exist."""
 
     def around(handler: RouteHandler) -> RouteHandler:
         async def answer(request: web.Request) -> StreamResponse:
@@ -103,14 +103,14 @@ def _authorize_for_owner(route: Route) -> RouteLayer:
 
 
 def _require_repository(requested: Requested) -> RepositoryName:
-    """The repository of a path that names one."""
+    """Return the repository of a path that names one."""
     if requested.repository is None:
         raise LookupError("the path of this operation names no repository")
     return requested.repository
 
 
 def covers(principal: Principal, name: RepositoryName) -> bool:
-    """Whether the credential opens that repository, if it exists."""
+    """Whether the principal has access to that repository, if it exists."""
     if principal.repository is None:
         return principal.owner.lower() == name.owner.lower()
     return RepositoryName(principal.owner, principal.repository).key == name.key

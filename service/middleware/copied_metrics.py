@@ -1,6 +1,6 @@
-"""Numbers that a worker counts itself, copied to where every other worker can read them.
+"""Copies a worker's own counts into metrics that every other worker can read.
 
-The parts that count them do so as plain numbers, on the path of every request. A copy is made every
+On the path of a request they are plain numbers, as these are cheap to count. They are copied every
 second, and before this worker itself answers a scrape.
 """
 
@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
 COPY_SECONDS: Final = 1.0
-# How many copies back a maximum reaches, about a minute: workers do not see each other's scrapes.
+# A maximum covers this many copies, about a minute: workers do not see each other's scrapes.
 MAXIMUM_OF_COPIES: Final = 60
 
 # How the gauges of all workers become one.
@@ -30,7 +30,7 @@ _MODES: Final[Mapping[str, _Mode]] = {
 
 
 class CopiedMetrics:
-    """Copies what collectors give into metrics that all workers share."""
+    """Copies the samples of collectors into metrics that all workers share."""
 
     def __init__(self, collectors: Sequence[Collector]) -> None:
         self._collectors = collectors

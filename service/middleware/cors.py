@@ -1,4 +1,4 @@
-"""Cross-origin reads by pages in a browser, where the operator names their origins.
+"""Cross-origin reads by pages in a browser, from the origins that the operator names.
 
 https://fetch.spec.whatwg.org/#http-cors-protocol
 """
@@ -37,7 +37,7 @@ _PREFLIGHT: Final = {
 
 
 class Cors:
-    """Tells browsers which pages may read. Cookies are no credentials here, so none are allowed."""
+    """Tells browsers which origins may read. Requests with cookies are not allowed."""
 
     def __init__(self, origins: Collection[str]) -> None:
         self._origins = frozenset(origins)
@@ -48,8 +48,8 @@ class Cors:
         async def answer(request: BaseRequest) -> StreamResponse:
             origin = request.headers.get("Origin")
             allowed = origin if origin in self._origins or ANY in self._origins else None
-            asks = "Access-Control-Request-Method" in request.headers
-            if request.method == "OPTIONS" and allowed is not None and asks:
+            is_preflight = "Access-Control-Request-Method" in request.headers
+            if request.method == "OPTIONS" and allowed is not None and is_preflight:
                 response: StreamResponse = web.Response(status=204, headers=_PREFLIGHT)
             else:
                 response = await handler(request)

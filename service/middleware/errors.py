@@ -1,7 +1,8 @@
-"""The request id, and the two layers that turn errors into problems.
+"""The request id, and the two layers that turn errors into problem responses.
 
-The outermost layer gives each request an id and stamps it on the response, and is the last resort.
-The inner layer answers what handlers raise, so that metrics and CORS in between see a response.
+The outermost layer gives each request an id, sets it on the response, and catches the errors of all
+other layers. The inner layer turns what handlers raise into a response, so that metrics and CORS in
+between see one.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ _LENGTH: Final = 32
 _MADE_AT_ONCE: Final = 256
 
 _INGEST_IS_OFF: Final = "ingest over HTTP is off: the operator can set MERGEWATCH_INGEST=true"
-# Of a path that no operation has, and of one whose operations have other methods.
+# The statuses of an unknown path, and of a known path without this method.
 _UNROUTED: Final = frozenset({404, 405})
 
-# Finishes work even if the caller is cancelled.
+# Runs a coroutine to its end even if the caller is cancelled.
 Attend: TypeAlias = Callable[[Coroutine[Any, Any, StreamResponse]], Awaitable[StreamResponse]]
 
 _log = structlog.get_logger(__name__)
@@ -51,12 +52,12 @@ def _make_ids() -> Iterator[str]:
             yield text[start : start + _LENGTH]
 
 
-# A worker that is forked before it answers anything begins with random bytes of its own.
+# Lazy: workers that are forked before the first id is made draw random bytes of their own.
 _ids: Final = _make_ids()
 
 
 def make_request_id() -> str:
-    """A new id."""
+    """Return a new request id."""
     return next(_ids)
 
 
@@ -68,7 +69,7 @@ def add_request_id(handler: Handler) -> Handler:
         logs.request_id.set(current)
         try:
             response = await handler(request)
-        except Exception:  # noqa: BLE001 - whatever it was, the client gets a problem
+        except Exception:  # noqa: BLE001 - any error becomes a problem response
             _log.exception("unhandled error", method=request.method)
             response = problems.response(problems.generic(500))
         response.headers[REQUEST_ID_HEADER] = current
@@ -78,9 +79,9 @@ def add_request_id(handler: Handler) -> Handler:
 
 
 def handle_errors(attend: Attend, *, ingest: bool) -> Layer:
-    """A layer that answers with the handler's response, or with the problem that it raised.
+    """Return a layer that responds with the handler's response, or the problem that it raised.
 
-    `attend` runs an upload to its end. With `ingest`, results and events are taken over HTTP.
+    `attend` runs an upload to its end. `ingest`: whether results are accepted over HTTP.
     """
 
     def around(handler: Handler) -> Handler:
@@ -103,7 +104,7 @@ def handle_errors(attend: Attend, *, ingest: bool) -> Layer:
                 return problems.response(problems.unavailable(detail))
             except web.HTTPException as error:
                 return problems.response(_explain(request, error, ingest=ingest))
-            except Exception:  # noqa: BLE001 - whatever it was, the client gets a problem
+            except Exception:  # noqa: BLE001 - any error becomes a problem response
                 # Not the path itself: it may hold a key that somebody pasted.
                 _log.exception("unhandled error", method=request.method, route=_find_route(request))
                 return problems.response(problems.generic(500))
@@ -114,13 +115,13 @@ def handle_errors(attend: Attend, *, ingest: bool) -> Layer:
 
 
 def _find_route(request: BaseRequest) -> str | None:
-    """The path of the request's route, with its parameters unfilled."""
+    """Return the path template of the request's route."""
     resource = request.match_info.route.resource if isinstance(request, web.Request) else None
     return None if resource is None else resource.canonical
 
 
 def _explain(request: BaseRequest, error: web.HTTPException, *, ingest: bool) -> Problem:
-    """The problem of a request that no route accepts."""
+    """Return the problem for a request that no route accepts."""
     problem = problems.from_http_exception(error)
     if (
         not ingest
@@ -133,11 +134,11 @@ def _explain(request: BaseRequest, error: web.HTTPException, *, ingest: bool) ->
 
 
 def choose_request_id(headers: Mapping[str, str]) -> str:
-    """The client's own id if it is well-formed, otherwise a new one."""
+    """Return the client's own id if it is well-formed, otherwise a new one."""
     given = headers.get(REQUEST_ID_HEADER)
     if given is None or not _REQUEST_ID.fullmatch(given):
         return next(_ids)
-    # Ids are logged: one that is the credential itself, whatever form that has, is none.
+    # Ids are logged, so an id that equals the credential is replaced.
     if headers.get("Authorization", "").strip().rpartition(" ")[2] == given:
         return next(_ids)
     return given

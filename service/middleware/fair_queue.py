@@ -2,8 +2,8 @@
 
 A process answers in time slices, between which it reads what else has arrived. A request that does
 not fit into a slice waits in the queue of its tenant, and the queues are served round robin, so a
-flood waits behind itself. A request that would wait too long is refused on arrival. One event loop
-only.
+flood waits behind itself. A request that would wait too long is refused on arrival. A queue belongs
+to one event loop.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from collections import OrderedDict, deque
 from collections.abc import Hashable
 from typing import Final
 
-# Requests in progress at a time, most of them waiting for a store; and those of one tenant, so that
+# The most requests in progress, of which most wait for a store; and the most of one tenant, so that
 # its slow requests leave room for others.
 MAX_RUNNING: Final = 128
 MAX_RUNNING_OF_ONE: Final = 96
 
 # Long enough for 64 cached requests that arrive at once.
 SLICE_SECONDS: Final = 0.01
-# Refusals are sent at each of these ticks, so many at a time. One costs about 0.04 milliseconds, so
-# refusing takes at most a fifth of a process, even when clients retry at once.
+# Refusals are sent in batches: at most `REFUSED_AT_ONCE` every `REFUSAL_SECONDS`. One costs about
+# 0.04 milliseconds, so refusing takes at most a fifth of the time, even if clients retry at once.
 REFUSAL_SECONDS: Final = 0.02
 REFUSED_AT_ONCE: Final = 100
 
@@ -31,7 +31,8 @@ REFUSED_AT_ONCE: Final = 100
 MAX_WAIT_SECONDS: Final = 0.5
 MIN_QUEUE: Final = 100
 MAX_QUEUE: Final = 2_000
-# The time from one request to the next: a first guess, and how it is measured while some wait.
+# The time from one request to the next: a first guess, over how long it is measured while requests
+# wait, and the weight of a measurement.
 _FIRST_GUESS_SECONDS: Final = 0.001
 _MEASURED_SECONDS: Final = 0.1
 _WEIGHT: Final = 0.3
@@ -42,7 +43,7 @@ class OverloadedError(Exception):
 
 
 class FairQueue:
-    """The queue of one process."""
+    """The fair queue of one process."""
 
     def __init__(self) -> None:
         self._running: dict[Hashable, int] = {}
@@ -64,7 +65,7 @@ class FairQueue:
         return self._waiting
 
     def try_acquire(self, tenant: Hashable) -> bool:
-        """Take a slot if that needs no waiting."""
+        """Take a slot if that needs no waiting; return whether it was taken."""
         if self._waiting or self._count >= MAX_RUNNING:
             return False
         if not self._in_slice:
@@ -136,12 +137,12 @@ class FairQueue:
             asyncio.get_running_loop().call_later(REFUSAL_SECONDS, self._refuse_some)
 
     def _is_full(self, own: int) -> bool:
-        """Whether a tenant with so many waiting requests has no room for another."""
+        """Whether a tenant with `own` waiting requests has no room for another."""
         fits = min(max(MIN_QUEUE, int(MAX_WAIT_SECONDS / self._interval)), MAX_QUEUE)
-        # Round robin: before the next request of this tenant, every other tenant has as many as
-        # this one has waiting, and one more. Requests beyond that come later, however long the
-        # other queues are. A tenant without waiting requests may wait twice as long; only when
-        # there are many such tenants is everybody refused.
+        # Round robin: before the next request of this tenant, every other tenant is served once for
+        # each request that this one has waiting, and once more. All their other requests come
+        # later. A tenant without waiting requests may wait twice as long; only when there are many
+        # such tenants is everybody refused.
         tenants = len(self._queues) + (own == 0)
         before = min(self._waiting, (own + 1) * tenants - 1)
         return before >= (fits if own else 2 * fits) or self._waiting >= 2 * MAX_QUEUE
@@ -149,7 +150,7 @@ class FairQueue:
     def _begin_slice(self) -> None:
         self._in_slice = True
         self._slice_began = time.monotonic()
-        # After the loop has read what arrived.
+        # It runs after the loop has read what arrived.
         asyncio.get_running_loop().call_soon(self._end_slice)
 
     def _end_slice(self) -> None:
@@ -161,7 +162,7 @@ class FairQueue:
             self._begin_slice()
 
     def _begin_some(self, most: int) -> int:
-        """Serve the tenants round robin, as far as there are slots."""
+        """Start at most `most` waiting requests, round robin, and return how many."""
         began = 0
         passed_over = 0
         while self._waiting and began < most and self._count < MAX_RUNNING:

@@ -1,4 +1,4 @@
-"""How many tests the named repositories have by health, and how many tests wait for a refresh."""
+"""Gauges of the tests in the named repositories by health, and of tests that wait for a refresh."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from indexing.names import RepositoryName
 from indexing.store.interface import Reader
 
 KEPT_SECONDS: Final = 60.0
-# Counting is a scan: it takes at most this part of the time, however many tests there are.
+# Counting scans all tests. It takes at most this share of the time, however many there are.
 SHARE: Final = 0.01
-# A scrape does not wait longer for it; the next one has the numbers.
+# How long a scrape waits for a count; a later scrape has the numbers.
 WAIT_SECONDS: Final = 2.0
-# Of one count.
+# The timeout of one count.
 COUNT_SECONDS: Final = 10.0
 
 
 class HealthGauges(Collector):
-    """Counted in the background at a scrape; what cannot be counted is left out."""
+    """Gauges that a scrape refreshes in the background; what cannot be counted is left out."""
 
     def __init__(self, reader: Reader, repositories: Sequence[RepositoryName]) -> None:
         self._reader = reader
@@ -37,7 +37,7 @@ class HealthGauges(Collector):
         self._counting: asyncio.Task[None] | None = None
 
     async def refresh(self) -> None:
-        """Count, unless that was done a moment ago; return before the end if it takes long."""
+        """Count, unless the numbers are recent; return before the end if it takes long."""
         if self._counting is None:
             if time.monotonic() < self._due:
                 return
@@ -65,7 +65,7 @@ class HealthGauges(Collector):
         with suppress(StoreError, TimeoutError):
             async with asyncio.timeout(COUNT_SECONDS):
                 stale = await self._reader.count_stale_tests()
-        # A thread may be reading the numbers before these.
+        # Replaced, not changed: a thread may be reading the old numbers.
         self._tests, self._stale = tests, stale
         ended = time.monotonic()
         self._due = ended + max(KEPT_SECONDS, (ended - began) / SHARE)

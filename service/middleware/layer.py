@@ -1,4 +1,4 @@
-"""The types of a layer and of the handler that it wraps, and what puts layers around a handler."""
+"""The types of layers and handlers, and the function that puts layers around a handler."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeAlias, TypeVar
 from aiohttp import web
 from aiohttp.web import BaseRequest, StreamResponse
 
-# What answers any request, and what answers a request of one route.
+# A handler of any request, and a handler of the requests of one route.
 Handler: TypeAlias = Callable[[BaseRequest], Awaitable[StreamResponse]]
 RouteHandler: TypeAlias = Callable[[web.Request], Awaitable[StreamResponse]]
 
@@ -20,7 +20,7 @@ H = TypeVar("H")
 
 
 def wrap(handler: H, layers: Sequence[Callable[[H], H]]) -> H:
-    """Put layers around a handler, of which the first is the outermost."""
+    """Put layers around a handler; the first layer is the outermost."""
     for layer in reversed(layers):
         handler = layer(handler)
     return handler

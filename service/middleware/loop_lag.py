@@ -1,4 +1,4 @@
-"""The lag of the event loop: how late it runs what is due. Every request waits as long."""
+"""Event loop lag: how late the loop runs a callback that is due. Every request waits as long."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-# How often it is measured: a delay is measured short by at most this.
+# The time between measurements: a delay is underestimated by at most this.
 INTERVAL_SECONDS: Final = 0.01
 
 
@@ -37,6 +37,6 @@ class LoopLag:
             self._timer.cancel()
 
     def take_longest(self) -> float:
-        """The longest lag since the last call."""
+        """Return the longest lag since the last call, in seconds."""
         longest, self._longest = self._longest, 0.0
         return longest

@@ -1,4 +1,4 @@
-"""A store whose calls are timed and whose failures are counted, where metrics are turned on."""
+"""Times the calls of a store and counts its failures, if metrics are turned on."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class StoreMetrics:
         )
 
     def measure(self, store: Store) -> Store:
-        """The same store, measured."""
+        """Return the same store, measured."""
         return wrap_calls(store, self._wrap)
 
     def _wrap(self, name: str, call: Call) -> Call:

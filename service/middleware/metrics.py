@@ -1,4 +1,4 @@
-"""The metrics of a process for Prometheus, where the operator turns them on.
+"""The metrics of a process for Prometheus, if the operator turns them on.
 
 Labels are operations, statuses and reasons, and repositories that the operator names: never a
 credential, an id, or any other owner or repository.
@@ -40,7 +40,7 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 _ATTEMPTS: Final = 3
 
-# A connection that takes longer than 50 milliseconds is given up.
+# An exchange that takes longer than 50 milliseconds fails.
 _REDIS_BUCKETS: Final = (0.0002, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05)
 
 # No input may hold the event loop for more than 50 milliseconds.
@@ -48,13 +48,13 @@ _LAG_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 
 
 
 class CountsHits(Protocol):
-    """The response cache."""
+    """The count that metrics read from the response cache."""
 
     hits: int
 
 
 class CountsRequests(Protocol):
-    """The queue of admission control."""
+    """The counts that metrics read from the queue of admission control."""
 
     refused: int
 
@@ -64,7 +64,7 @@ class CountsRequests(Protocol):
 
 
 class Metrics:
-    """The metrics of one process, or, where there is a `folder`, of all workers that share it."""
+    """The metrics of one process or, with a `folder`, of all workers that share it."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class Metrics:
     def measure(
         self, store: Store, repositories: Sequence[RepositoryName], clock: Callable[[], datetime]
     ) -> Store:
-        """The same store, measured; the metrics of these repositories are added."""
+        """Return the same store, measured, and add the metrics of these repositories."""
         self._gauges.append(HealthGauges(store, repositories))
         if repositories:
             self._gauges.append(QuarantineGauges(store, repositories, clock))
@@ -160,7 +160,7 @@ class Metrics:
         self._seconds.labels(operation).observe(seconds)
 
     async def render(self) -> bytes:
-        """All metrics in the text format of Prometheus."""
+        """Return all metrics in the text format of Prometheus."""
         await asyncio.gather(*(gauges.refresh() for gauges in self._gauges))
         if self._folder is None:
             return generate_latest(self._registry)
@@ -170,13 +170,13 @@ class Metrics:
 
 
 def _render_all(folder: Path, gauges: Sequence[Collector]) -> bytes:
-    """The metrics of all workers that keep theirs in the folder, and those gauges."""
+    """Return the metrics of all workers that share the folder, and those gauges."""
     registry = CollectorRegistry()
     for each in gauges:
         registry.register(each)
     MultiProcessCollector(registry, str(folder))
     for _ in range(_ATTEMPTS - 1):
-        # A file that a new worker makes in this moment is still empty.
+        # A file that a new worker is just creating is still empty.
         with suppress(struct.error):
             return generate_latest(registry)
     return generate_latest(registry)
@@ -219,7 +219,7 @@ class _Process(Collector):
 
 
 class _CacheReads(Collector):
-    """Where the values were found that requests asked the cache for."""
+    """The number of values that requests read, by where they were found."""
 
     def __init__(self, reads: CacheReads) -> None:
         self._reads = reads
@@ -237,7 +237,7 @@ class _CacheReads(Collector):
 
 
 class _Redis(Collector):
-    """The state of the shared cache, where there is one."""
+    """The state of the shared cache, if there is one."""
 
     def __init__(self, backend: CacheBackend) -> None:
         self._backend = backend

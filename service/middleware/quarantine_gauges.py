@@ -1,4 +1,4 @@
-"""How many tests are quarantined in the repositories that the operator names."""
+"""Gauges of the quarantined tests in the repositories that the operator names."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from indexing.models.quarantines import QuarantineQuery
 from indexing.names import RepositoryName
 from indexing.store.interface import Reader
 
-# Anybody who reaches the metrics may scrape them as often as they like.
+# How long a count is reused: any client may scrape as often as it likes.
 KEPT_SECONDS: Final = 30.0
-# Prometheus waits for ten seconds.
+# Prometheus gives up a scrape after ten seconds.
 READ_SECONDS: Final = 5.0
 
 
 class QuarantineGauges(Collector):
-    """Read from the store at a scrape; a repository that cannot be read is left out."""
+    """Gauges that a scrape reads from the store; a repository that cannot be read is left out."""
 
     def __init__(
         self, reader: Reader, repositories: Sequence[RepositoryName], clock: Callable[[], datetime]
@@ -38,11 +38,11 @@ class QuarantineGauges(Collector):
         self._lock = asyncio.Lock()
 
     async def refresh(self) -> None:
-        """Read the store, unless it was read a moment ago."""
+        """Read the store, unless the counts are recent."""
         async with self._lock:
             if time.monotonic() - self._read_at < KEPT_SECONDS:
                 return
-            # A thread may be reading the counts before these.
+            # Replaced, not changed: a thread may be reading the old counts.
             counts: dict[str, int] = {}
             with suppress(TimeoutError):
                 async with asyncio.timeout(READ_SECONDS):

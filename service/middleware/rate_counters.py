@@ -1,4 +1,4 @@
-"""The counters of the rate limit: in Redis where there is one, else in each process.
+"""The counters of the rate limit: in Redis if it is configured, else in each process.
 
 While Redis does not answer, each process counts for itself.
 """
@@ -26,9 +26,9 @@ def open_rate_limit(limit: str, backend: CacheBackend) -> RateLimit:
 
 
 class _Counts(Storage):
-    """Counters that processes share, and counters of this process while they cannot.
+    """The counters that processes share, and this process's own for when Redis fails.
 
-    When there are too many principals, those that asked longest ago start again at zero.
+    When there are too many principals, the least recently active ones start again at zero.
     """
 
     STORAGE_SCHEME = None
@@ -47,7 +47,7 @@ class _Counts(Storage):
         found = await self._backend.count(key, expiry, amount)
         now = time.monotonic()
         if found is not None:
-            # The caller asks next what is left: a second request to Redis is not needed for that.
+            # The caller reads the count next; the copy saves a second request to Redis.
             counted = _Count(found[0], now + found[1])
             self._shared.keep(key, counted, len(key), counted.ends)
             return counted.number
@@ -82,5 +82,5 @@ class _Counts(Storage):
 
 class _Count(NamedTuple):
     number: int
-    # On the monotonic clock.
+    # When the counter expires, on the monotonic clock.
     ends: float

@@ -1,7 +1,7 @@
-"""The rate limit of each principal, and the headers that tell it. Off unless the operator sets one.
+"""The rate limit of each principal, and its response headers. Off unless the operator sets one.
 
-`service/middleware/rate_counters.py` counts. Every process loads this module, so it does not load
-the library that counts.
+The counters are in `service/middleware/rate_counters.py`. Every process loads this module, so it
+does not load the library that counts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ _POLICY: Final = '"credential"'
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """The requests that a principal has left in the current window, of its quota."""
+    """How many requests of its quota a principal has left in the current window.
+
+    The length of the `window`, and the `seconds` that are left of it, are in seconds.
+    """
 
     quota: int
     window: int
@@ -39,7 +42,7 @@ class Allowance:
 
     @property
     def headers(self) -> tuple[tuple[str, str], tuple[str, str]]:
-        """The two header fields that say so."""
+        """The two header fields that report it."""
         return (
             (POLICY_HEADER, f"{_POLICY};q={self.quota};w={self.window}"),
             (LIMIT_HEADER, f"{_POLICY};r={self.left};t={self.seconds}"),
@@ -50,14 +53,14 @@ ALLOWANCE: Final = web.RequestKey("allowance", Allowance)
 
 
 class RateLimit:
-    """One limit, such as `600/minute`, and what counts the requests."""
+    """A limit, such as `600/minute`, and its counters."""
 
     def __init__(self, item: RateLimitItem, limiter: RateLimiter) -> None:
         self._item = item
         self._limiter = limiter
 
     def wrap(self, handler: Handler) -> Handler:
-        """Wrap the handler: each response says what the principal has left, if that was counted."""
+        """Wrap the handler: report in each response what the principal has left, if known."""
 
         async def answer(request: BaseRequest) -> StreamResponse:
             response = await handler(request)
@@ -69,10 +72,10 @@ class RateLimit:
         return answer
 
     async def spend(self, request: BaseRequest, principal: str) -> None:
-        """Count a request of that principal, and note on the request what is left.
+        """Count a request of that principal, and set on the request what is left.
 
         Raises:
-            Problem: 429 when there is nothing left.
+            Problem: 429 if nothing is left.
         """
         allowed = await self._limiter.hit(self._item, principal)
         allowance = await self._note(request, principal)

@@ -1,12 +1,12 @@
 """The response cache: repeats a response to the same request of the same credential.
 
 A cached response belongs to one credential, host and target, and is sent again only while nothing
-that it depends on has changed: the key, the repository, and the time where that matters. So every
-check would give the same result. Only responses with status 200 are cached.
+that it depends on has changed: the key, the repository, and the time where that matters. So all
+other checks would still have the same result. Only responses with status 200 are cached.
 
 A client that polls sends the same head again and again. `RepeatedRequests` recognises it before it
-is parsed, so that the cached response is written at once, under the same checks. Everything else
-takes the usual way.
+is parsed, so that the cached response is written at once, under the same checks. All other requests
+are parsed and pass through the layers.
 """
 
 from __future__ import annotations
@@ -59,16 +59,16 @@ PRIVATE: Final[Mapping[str, str]] = {
     "Vary": "Authorization",
 }
 
-# What a 304 repeats of the 200: RFC 9110, section 15.4.5, and the links between pages.
+# The headers of a 200 that a 304 repeats: RFC 9110, section 15.4.5, and the links between pages.
 _OF_NOT_MODIFIED: Final = frozenset({*PRIVATE, "ETag", "Link", IGNORED_HEADER, *RESPONSE_HEADERS})
 
 _SECRET_SIZE: Final = 16
 
-# A head that is longer is seldom that of a client that polls.
+# A longer request head is seldom that of a client that polls.
 HEAD_MAX_BYTES: Final = 2_048
 _END: Final = b"\r\n\r\n"
 
-# Some two thousand heads. One that is not repeated for so long is forgotten.
+# Some two thousand heads. A head that is not repeated for so many seconds is dropped.
 HEADS_MAX_BYTES: Final = 4 * 1024 * 1024
 HEAD_SECONDS: Final = 60.0
 _MAX_SEEN_HEADS: Final = 10_000
@@ -89,7 +89,7 @@ class Cacheable:
     headers: CIMultiDict[str]
 
 
-# What a handler learns for this layer.
+# Set by a handler, for this layer.
 _CACHEABLE: Final = web.RequestKey("cacheable", Cacheable)
 
 # The name of the cached response that answered the request.
@@ -98,7 +98,7 @@ CACHED_NAME: Final = web.RequestKey("cached_name", bytes)
 
 @dataclass(slots=True)
 class CachedResponse:
-    """A response with what it depends on."""
+    """A cached response with what it depends on."""
 
     answer: Answer
     headers: CIMultiDict[str]
@@ -111,7 +111,7 @@ class CachedResponse:
 
     @property
     def is_timeless(self) -> bool:
-        """Whether it is valid as long as nothing that it depends on changes."""
+        """Whether no passing of time makes it invalid."""
         answer, until = self.answer, self.principal.until
         return until is None and answer.until is None and answer.since is None
 
@@ -121,13 +121,13 @@ class CachedResponse:
         return self.answer.holds_at(now) and (until is None or now < until)
 
     def make_response(self, request: BaseRequest) -> StreamResponse:
-        """The response to this request."""
+        """Return the response to this request."""
         if not takes_raw_response(request):
             return _make_response(request, self.answer, self.headers)
         return RawResponse(*self.write(request.headers.getall("If-None-Match", ())))
 
     def write(self, if_none_match: Sequence[str]) -> tuple[bytes, bytes, HTTPStatus]:
-        """The head, the body and the status for a request with these fields."""
+        """Return the head, the body and the status for a request with these header fields."""
         if if_none_match and is_known(if_none_match, self.headers["ETag"]):
             if self.not_modified is None:
                 kept = _headers_of_not_modified(self.headers)
@@ -153,11 +153,11 @@ class ResponseCache:
         self.hits = 0
         self._clock = clock
         self._responses: Lru[CachedResponse] = Lru(RESPONSES_MAX_BYTES)
-        # The names hold no credential, nor anything that a guess could be checked against.
+        # With a secret in the names, a guessed credential cannot be checked against them.
         self._secret = secrets.token_hex(_SECRET_SIZE)
 
     def wrap(self, handler: Handler) -> Handler:
-        """Wrap the handler, so that it is asked only for what is not cached."""
+        """Wrap the handler, so that it is called only for what is not cached."""
 
         async def answer(request: BaseRequest) -> StreamResponse:
             name = self._name_of(request)
@@ -185,7 +185,7 @@ class ResponseCache:
         return answer
 
     def find_valid(self, name: bytes) -> CachedResponse | None:
-        """The response of that name, if it takes no waiting to tell that it is valid."""
+        """Return the response of that name, if it can be found valid without waiting."""
         cached = self._responses.find(name)
         if (
             cached is None
@@ -206,7 +206,7 @@ class ResponseCache:
         self._responses.keep(name, cached, made.answer.size + fields, deadline)
 
     def _name_of(self, request: BaseRequest) -> bytes | None:
-        """The name of a cached response: all of a request that its answer depends on."""
+        """Return a digest of all that the response depends on; `None` if it is not cacheable."""
         headers = request.headers
         credentials = headers.getall("Authorization", ())
         hosts = headers.getall("Host", ())
@@ -219,14 +219,14 @@ class ResponseCache:
             or find_row_format(request) is not None
         ):
             return None
-        # None of these can hold a line break.
+        # None of these can contain a line break.
         text = f"{self._secret}\n{request.raw_path}\n{hosts[0]}\n{credentials[0]}"
         return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
 
 
 @dataclass(frozen=True, slots=True)
 class _Repeated:
-    """What the usual way has read in a head."""
+    """What was read from a head when it was parsed."""
 
     name: bytes
     tenant: Hashable
@@ -235,7 +235,7 @@ class _Repeated:
 
 
 class RepeatedRequests:
-    """The heads that one process knows. They are kept as digests: they hold credentials."""
+    """The request heads that a process knows, as digests: heads contain credentials."""
 
     def __init__(
         self,
@@ -253,13 +253,13 @@ class RepeatedRequests:
         self._secret = secrets.token_bytes(_SECRET_SIZE)
 
     def name(self, data: bytes) -> bytes | None:
-        """The name of these bytes, if they may be the head of one request and nothing else."""
+        """Return the name of these bytes, if they may be the head of one request and no more."""
         if len(data) > HEAD_MAX_BYTES or data.find(_END) != len(data) - len(_END):
             return None
         return hashlib.blake2b(data, key=self._secret, digest_size=_HEAD_DIGEST_SIZE).digest()
 
     def answer(self, head: bytes) -> bytes | None:
-        """The whole response to a known head, if the usual way would give it without waiting."""
+        """Return the whole response to a known head, if it can be sent without waiting."""
         known = self._known.find(head)
         if known is None:
             return None
@@ -294,7 +294,7 @@ class RepeatedRequests:
             or response.keep_alive is False
             or request.body_exists
             or "Upgrade" in request.headers
-            # Its own id, or what another layer has added, belongs to that one response.
+            # The client's own id, or what another layer has added, belongs to that one response.
             or REQUEST_ID_HEADER in request.headers
             or {*response.headers} != {REQUEST_ID_HEADER}
         ):
@@ -321,7 +321,7 @@ def respond(
     negotiated: bool = False,
     tagged: Iterable[str] | None = None,
 ) -> StreamResponse:
-    """The last step of a handler: the response of its answer, which this layer then caches.
+    """Return the response of a handler with its answer, which this layer then caches.
 
     `ignored` names parameters without effect. With `negotiated`, the operation has other media
     types too. The entity tag covers the links, or `tagged` in their place.
@@ -342,7 +342,7 @@ def respond_uncached(
     ignored: str | None,
     negotiated: bool = False,
 ) -> StreamResponse:
-    """The last step of a handler whose answer depends on more than what is invalidated."""
+    """Return the response of a handler whose answer cannot be cached."""
     etag = tag_of(answer, () if links is None else links.values())
     headers = headers_of(links, etag=etag, ignored=ignored, negotiated=negotiated)
     return _make_response(request, answer, headers)
@@ -351,7 +351,7 @@ def respond_uncached(
 def _make_response(
     request: BaseRequest, answer: Answer, headers: CIMultiDict[str]
 ) -> StreamResponse:
-    """The response of an answer with its headers, or 304 where the client already has it."""
+    """Return the response of an answer with its headers, or 304 if the client has it."""
     if _is_known(request, headers):
         return web.Response(status=304, headers=_headers_of_not_modified(headers))
     return respond_whole(request, headers, answer.body)
@@ -367,7 +367,7 @@ def _headers_of_not_modified(headers: CIMultiDict[str]) -> CIMultiDict[str]:
 
 
 def find_row_format(request: BaseRequest) -> str | None:
-    """The media type for a stream of rows that the client prefers to JSON, if it does."""
+    """Return the media type for a stream of rows, if the client prefers one to JSON."""
     fields = request.headers.getall("Accept", ())
     return None if _TAKES_JSON.issuperset(fields) else choose_row_format(fields)
 
@@ -379,7 +379,7 @@ def headers_of(
     ignored: str | None = None,
     negotiated: bool = False,
 ) -> CIMultiDict[str]:
-    """The headers of a response with a body; its media type may be `negotiated`."""
+    """Return the headers of a response with a body; its media type may be `negotiated`."""
     headers = CIMultiDict({"Content-Type": "application/json", **PRIVATE})
     if negotiated:
         headers.add("Vary", "Accept")

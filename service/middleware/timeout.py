@@ -1,4 +1,4 @@
-"""The timeout of reads that ask another machine several times."""
+"""The timeout of reads that call a store on another machine several times."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from service.http.methods import READS
 from service.middleware.layer import Handler
 
 # A client gets a 503 within two seconds, however the time was spent: a slow store may answer each
-# request within its own limit, and all of them together too late.
+# call within its own limit, but all of them together too late.
 READ_SECONDS: Final = 1.8
-# For a page of the dashboard, which then still has to say so to a person.
+# Shorter for a page of the dashboard, which still has to render the error.
 PAGE_SECONDS: Final = READ_SECONDS - 0.2
 
 
 def limit_time(handler: Handler) -> Handler:
-    """Cancel a read that takes too long; it raises `StoreUnavailableError` then."""
+    """Cancel a read that takes too long, and raise `StoreUnavailableError`."""
 
     async def answer(request: BaseRequest) -> StreamResponse:
         if request.method not in READS:

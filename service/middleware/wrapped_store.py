@@ -1,4 +1,4 @@
-"""A store each of whose calls is wrapped: timed, counted or traced, where that is turned on."""
+"""Wraps each call of a store, to time, count or trace it if that is turned on."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from indexing.store.interface import Store
 
 Call: TypeAlias = Callable[..., Awaitable[Any]]
 
-# The names of the calls that ask a store for something.
+# The names of all calls of a store but `close`.
 CALLS: Final = tuple(
     name for name, _ in inspect.getmembers(Store, inspect.iscoroutinefunction) if name != "close"
 )
 
-# A caller asks for these: nothing is wrong with the store.
+# Errors that the caller causes: nothing is wrong with the store.
 ANSWERS: Final = (StaleKeyError, TooManyQuarantinesError, UnknownRepositoryError)
 
 
 def wrap_calls(store: Store, wrap: Callable[[str, Call], Call]) -> Store:
-    """The same store, with `wrap` around each of its calls, which it is given by name."""
+    """Return the same store, with each call replaced by `wrap` of its name and the call."""
     calls = {name: wrap(name, getattr(store, name)) for name in CALLS}
     # The revision is read for each cached response, and costs less than a wrapper would.
     return cast(Store, SimpleNamespace(**calls, revision=store.revision, close=store.close))

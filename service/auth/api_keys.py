@@ -13,7 +13,7 @@ from indexing.models.keys import ApplicationKey, Scope
 
 KEY_PREFIX: Final = "mw_"
 KEY_RANDOM_BYTES: Final = 32
-# Short enough to type, and never met twice among the keys of one store.
+# Short enough to type, and long enough to be unique among the keys of one store.
 KEY_ID_BYTES: Final = 6
 _ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 # The lengths that the largest values take in base 62.
@@ -25,7 +25,7 @@ _KEY: Final = re.compile(
 
 
 def make_key_id() -> str:
-    """A new name for a key in commands; it opens nothing."""
+    """Return a new id for a key, which names it in commands and is no secret."""
     return secrets.token_hex(KEY_ID_BYTES)
 
 
@@ -57,7 +57,7 @@ def make_key(
 
 
 def digest_key(text: str) -> bytes:
-    """What a key is stored and found by."""
+    """Return the digest by which a key is stored and found."""
     return hashlib.sha256(text.encode()).digest()
 
 

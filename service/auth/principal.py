@@ -1,4 +1,4 @@
-"""Who sends a request, as far as an answer depends on it. Pure."""
+"""The principal of a request: all of its sender that a response may depend on. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from indexing.models.keys import Scope
 
 
 class KeyName(NamedTuple):
-    """The application key of a principal, as lists of changes name it."""
+    """The id and name of an application key, as lists of changes show them."""
 
     id: str
     name: str
@@ -18,10 +18,10 @@ class KeyName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """What a credential opens: all repositories of an owner, or one repository.
+    """The sender of a request, with access to all repositories of an owner, or to one repository.
 
-    `name` tells principals apart and opens nothing. After `until` the credential has to be checked
-    again. `key` is None for a token of the code host.
+    `name` identifies the principal and is no secret. After `until` the credential has to be checked
+    again. `key` is `None` for a token of the code host.
     """
 
     name: str

@@ -1,1 +1,1 @@
-"""Tokens of the source-hosting platform: what its API says of them, and how long that counts."""
+"""Access by tokens of the code host: decisions from its API, and how long they are valid."""

@@ -1,4 +1,4 @@
-"""Whether a token of the code host opens a repository: the cached decision, or a new one."""
+"""Decides whether a token of the code host may read a repository: from the cache, or anew."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from service.cache.backend import CacheBackend
 from service.cache.lru import Lru
 from service.cache.session import SingleFlight
 
-# After so many timeouts in a row the host is not asked for a moment.
+# Circuit breaker: after this many timeouts in a row, no request is sent for `REST_SECONDS`.
 MAX_SILENCES: Final = 3
 REST_SECONDS: Final = 1.0
-# Concurrent requests to the host: hosts ask their clients not to send many at once. Some are
+# Concurrent requests to the host: hosts want clients not to send many at once. Some slots are
 # reserved for tokens that were valid the last time, so that made-up tokens do not block those.
 MAX_ASKED: Final = 16
 MAX_ASKED_OF_UNKNOWN: Final = 12
 # How long a request may wait for a slot. This does not count as a timeout of the host.
 SLOT_SECONDS: Final = 0.5
-# Requests that are sent or wait for a slot: a third of those that may be in progress
+# Requests in progress or waiting for a slot: a third of all that may be in progress
 # (`service.middleware.fair_queue`), so that a slow host does not block clients with a key.
 MAX_WAITING: Final = 48
 MAX_WAITING_OF_UNKNOWN: Final = 36
@@ -40,7 +40,7 @@ _LIMITED_BYTES: Final = 4 * 1024 * 1024
 
 
 class CodeHost:
-    """The access checks of one process, one at a time for each token and repository."""
+    """The access checks of one process. Concurrent checks of one token and repository share one."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class CodeHost:
     def open(
         cls, base_url: str, secret: bytes, backend: CacheBackend, clock: Callable[[], datetime]
     ) -> CodeHost:
-        """Open it for the API at that URL; has to be closed."""
+        """Open a client for the API at that URL; the caller has to close it."""
         return cls(CodeHostClient.open(base_url, clock), Names(secret, base_url), backend, clock)
 
     async def close(self) -> None:
@@ -73,15 +73,15 @@ class CodeHost:
         await self._client.close()
 
     def identify(self, token: str) -> str:
-        """A name for the token that does not reveal it."""
+        """Return a name for the token that does not reveal it."""
         return self._names.of_token(token)
 
     async def check(
         self, token: str, repository: RepositoryName
     ) -> AccessDecision | HostUnavailable:
-        """The decision of the host about this token and repository, cached or new.
+        """Return the decision of the host about this token and repository, cached or new.
 
-        Gives `HostUnavailable` where it does not answer and no cached decision is still valid.
+        Return `HostUnavailable` if the host does not answer and no cached decision is valid.
         """
         name = self._names.of_pair(token, repository)
         here = self._cache.find_here(name)
@@ -119,7 +119,7 @@ class CodeHost:
     def _find_unavailability(
         self, of_token: str, now: datetime, *, known: bool
     ) -> HostUnavailable | None:
-        """Why the host is not asked: the token met its rate limit, or the host does not answer."""
+        """Return why no request may be sent to the host now; `None` if one may."""
         until = self._limited.find(of_token)
         if until is not None and until > now:
             return HostUnavailable(max(1, round((until - now).total_seconds())))

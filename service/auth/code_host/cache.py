@@ -1,4 +1,4 @@
-"""Cached access decisions, under names that reveal nothing of the tokens."""
+"""Cached access decisions, under names that do not reveal the tokens."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ _DECISION_SIZE: Final = 100
 
 
 class Names:
-    """Keyed hashes of tokens. Without the secret no guess can be checked against them."""
+    """Names that are keyed hashes: without the secret, a guessed token cannot be checked."""
 
     def __init__(self, secret: bytes, base_url: str) -> None:
-        # Different for each host, and from all other uses of the secret.
+        # A key of its own for each host, apart from all other uses of the secret.
         self._key = hmac.digest(secret, b"host tokens\0" + base_url.encode(), hashlib.sha256)
 
     def of_token(self, token: str) -> str:
-        """The name of a token."""
+        """Return the name of a token."""
         return hmac.new(self._key, token.encode(), hashlib.sha256).hexdigest()
 
     def of_pair(self, token: str, repository: RepositoryName) -> str:
-        """The name of a token and a repository. Neither can hold a NUL."""
+        """Return the name of a token and a repository. Neither can contain a NUL."""
         text = f"{token}\0{repository.key}"
         return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()
 
 
 class AccessCache:
-    """Decisions by name, of this process and of those that share its cache.
+    """Decisions by name, made by this process or by others that share its cache.
 
     Refusals are kept as long as grants, though they are valid for less: while the host is down, a
     grant must not outlive a later refusal.
@@ -50,16 +50,16 @@ class AccessCache:
 
     def __init__(self, backend: CacheBackend) -> None:
         self._backend = backend
-        # Apart, so that a flood of made-up tokens does not evict grants.
+        # Two tables, so that a flood of made-up tokens does not evict grants.
         self._grants: Lru[AccessDecision] = Lru(MAX_BYTES)
         self._refusals: Lru[AccessDecision] = Lru(MAX_BYTES)
 
     def find_here(self, name: str) -> AccessDecision | None:
-        """The newest decision in this process, however old it is."""
+        """Return the newest decision in this process, however old it is."""
         return _newest(self._grants.find(name), self._refusals.find(name))
 
     async def find(self, name: str, now: datetime) -> AccessDecision | None:
-        """The newest decision: of this process if it is fresh, else of any process."""
+        """Return the newest decision: of this process if it is fresh, else of any process."""
         here = self.find_here(name)
         if here is not None and here.is_fresh(now):
             return here
@@ -74,7 +74,7 @@ class AccessCache:
         return self.find_here(name)
 
     def keep(self, name: str, decision: AccessDecision) -> None:
-        """Cache a decision, here and for the other processes."""
+        """Cache a decision, in this process and for the others."""
         self._keep_here(name, decision)
         seconds = OUTAGE_LIFETIME.total_seconds()
         self._backend.put(_cache_name(name), (), pack_decision(decision), seconds)

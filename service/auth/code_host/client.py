@@ -1,4 +1,4 @@
-"""The client of the code host's API: one request, and one bounded response or none."""
+"""The client of the code host's API: one small request, with a bounded response and time."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from service.auth.code_host.decisions import (
     judge,
 )
 
-# The time for one request, a redirect included: a client of this service gets its answer within two
-# seconds.
+# The time for one request, including a redirect: a client of this service gets its response within
+# two seconds.
 TOTAL_SECONDS: Final = 1.5
 CONNECT_SECONDS: Final = 0.5
 # The description of a repository takes about 20 KB.
@@ -41,7 +41,7 @@ _log = structlog.get_logger(__name__)
 
 
 class CodeHostClient:
-    """The client of one host. A token goes to its base URL only, and into no message."""
+    """The client of one host. It sends tokens to the base URL only, and puts them in no message."""
 
     def __init__(
         self, base_url: str, session: aiohttp.ClientSession, clock: Callable[[], datetime]
@@ -53,9 +53,9 @@ class CodeHostClient:
 
     @classmethod
     def open(cls, base_url: str, clock: Callable[[], datetime]) -> CodeHostClient:
-        """A client that has to be closed; ignores proxies and credentials of the environment."""
+        """Open a client, to be closed. It ignores proxies and credentials of the environment."""
         session = aiohttp.ClientSession(
-            # Callers hold a slot already, so nobody waits here.
+            # Callers hold a slot already, so no request waits for a connection.
             connector=aiohttp.TCPConnector(limit=0),
             # Cookies of one principal would be sent with the token of another.
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -73,7 +73,7 @@ class CodeHostClient:
     async def find(
         self, token: str, repository: RepositoryName
     ) -> Finding | HostUnavailable | None:
-        """What the host says about the repository to this token; `None` if it does not answer."""
+        """Find out whether this token may read the repository; `None` without an answer."""
         if not can_be_asked(repository):
             return Finding.HIDDEN
         try:
@@ -84,14 +84,14 @@ class CodeHostClient:
                     answer = await self._ask(token, f"/repositories/{found.repository_id}")
                     found = judge(answer, found, self._clock())
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-            # Its text may hold what was sent.
+            # Not the error's text, which may contain what was sent.
             _log.warning("code host unavailable", reason=type(error).__name__)
             return None
-        # A redirect that leads elsewhere, or to another one, shows nothing of the repository.
+        # A redirect to another host, or a second redirect, proves no access.
         return Finding.HIDDEN if isinstance(found, Moved) else found
 
     async def _ask(self, token: str, path: str) -> CodeHostResponse:
-        # Its parts were checked: nothing is normalised on the way.
+        # The parts were checked, so the URL is not normalised.
         url = URL(self._base_url + path, encoded=True)
         async with self._session.get(
             url, headers={"Authorization": f"Bearer {token}"}, allow_redirects=False
@@ -105,7 +105,7 @@ class CodeHostClient:
             return CodeHostResponse(response.status, headers, bytes(body))
 
     def _is_own(self, answer: CodeHostResponse, moved: Moved) -> bool:
-        """Whether a redirect leads to that repository of this very API."""
+        """Whether a redirect leads to that repository on this same API."""
         found = urlsplit(answer.headers.get("location", ""))
         origin = (self._base.scheme, self._base.netloc)
         here = (found.scheme, found.netloc) in {origin, ("", "")}

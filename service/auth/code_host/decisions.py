@@ -1,4 +1,4 @@
-"""What a response of the code host's API means for the holder of a token. Pure.
+"""Access decisions from responses of the code host's API. Pure.
 
 The API is GitHub's `GET /repos/{owner}/{repository}`, or one that is compatible with it.
 https://docs.github.com/en/rest/repos/repos#get-a-repository
@@ -28,15 +28,15 @@ OUTAGE_LIFETIME: Final = timedelta(minutes=10)
 # Between the clocks of two machines that share decisions.
 _CLOCK_SLACK: Final = timedelta(seconds=5)
 
-# How long a client is told to wait, and the host is not asked: an hour, as hosts may ask for, would
-# outlast the reason for it.
+# Bounds of the wait before the next request, for clients and for this service. A host may demand an
+# hour, which would outlast the reason for it.
 MIN_WAIT_SECONDS: Final = 1
 MAX_WAIT_SECONDS: Final = 300
-# Where the host names no time: GitHub's own advice for limits that have none.
+# If the host gives no time: GitHub's own advice for rate limits without one.
 LIMITED_WAIT_SECONDS: Final = 60
 UNAVAILABLE_WAIT_SECONDS: Final = 5
 
-# No host has longer names; those are not asked about.
+# No host has longer names, so these are not sent.
 NAME_MAX_LENGTH: Final = 255
 
 _GONE: Final = frozenset({403, 404, 410, 451})
@@ -46,7 +46,7 @@ _PACKED: Final = struct.Struct(">Bq")
 
 
 class Finding(Enum):
-    """What the host says: readable, not visible to this token, or not a valid token."""
+    """The finding of the host: readable, not visible to this token, or not a valid token."""
 
     READABLE = 1
     HIDDEN = 2
@@ -55,14 +55,14 @@ class Finding(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """The host knows the repository by another name, and by this number."""
+    """The repository has been renamed; the host redirects to it by this number."""
 
     repository_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class HostUnavailable:
-    """The host gives no decision; ask again after `seconds`. `limited`: the token met its limit."""
+    """There is no decision; retry after `seconds`. `limited`: the token's rate limit is used up."""
 
     seconds: int
     limited: bool = False
@@ -79,23 +79,23 @@ class CodeHostResponse:
 
 @dataclass(frozen=True, slots=True)
 class AccessDecision:
-    """A finding, and the moment just before the host was asked."""
+    """A finding, and the moment just before the request to the host."""
 
     finding: Finding
     asked_at: datetime
 
     @property
     def until(self) -> datetime:
-        """When it has to be checked again."""
+        """When access has to be checked again."""
         granted = self.finding is Finding.READABLE
         return self.asked_at + (GRANT_LIFETIME if granted else REFUSAL_LIFETIME)
 
     def is_fresh(self, now: datetime) -> bool:
-        """Whether the host need not be asked again."""
+        """Whether the decision can be used without another request to the host."""
         return self._began(now) and now < self.until
 
     def outlasts(self, now: datetime) -> bool:
-        """Whether it is valid while the host does not answer: only a grant is, for a while."""
+        """Whether it stays valid while the host does not answer: a grant does, for some minutes."""
         return (
             self.finding is Finding.READABLE
             and self._began(now)
@@ -108,16 +108,16 @@ class AccessDecision:
 
 def can_be_asked(name: RepositoryName) -> bool:
     """Whether the name can be part of the path of a request."""
-    # `.` and `..` fit the interface's pattern, and would make another path of it.
+    # `.` and `..` match the pattern of repository names, and would change the path.
     return name.name.strip(".") != "" and len(name.name) <= NAME_MAX_LENGTH
 
 
 def judge(
     answer: CodeHostResponse, asked: RepositoryName | Moved, now: datetime
 ) -> Finding | Moved | HostUnavailable:
-    """What the response to a request about that repository means.
+    """Return the finding in the response to a request about that repository.
 
-    `Moved` is given for a redirect that names a number; the caller that asks for that number has to
+    Return `Moved` for a redirect to a repository's number. Before the caller follows it, it has to
     check that the redirect stays with the host.
     """
     if answer.status == 200:
@@ -134,18 +134,18 @@ def judge(
 
 
 def pack_decision(decision: AccessDecision) -> bytes:
-    """A decision as bytes."""
+    """Return a decision as bytes."""
     return _PACKED.pack(decision.finding.value, to_microseconds(decision.asked_at))
 
 
 def unpack_decision(data: bytes) -> AccessDecision:
-    """The decision that `pack_decision` encoded."""
+    """Return the decision that `pack_decision` encoded."""
     finding, asked_at = _PACKED.unpack(data)
     return AccessDecision(Finding(finding), from_microseconds(asked_at))
 
 
 def _judge_repository(body: bytes, asked: RepositoryName | Moved) -> Finding | HostUnavailable:
-    """A proxy in between may answer 200 to anything: only the repository itself opens it."""
+    """Check that a 200 shows that repository: a proxy in between may answer 200 to anything."""
     try:
         shown: Any = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -156,20 +156,20 @@ def _judge_repository(body: bytes, asked: RepositoryName | Moved) -> Finding | H
         same = shown.get("id") == asked.repository_id
     else:
         same = shown["full_name"].lower() == asked.key
-    # What it says of `permissions` is a user's: to the token of an installation, all of them are
-    # false of a repository that it reads. To be shown the repository is to read it.
+    # `permissions` is about users: for the token of an installation, all are false even if it may
+    # read the repository. A token that is shown the repository may read it.
     return Finding.READABLE if same else Finding.HIDDEN
 
 
 def _judge_redirect(location: str) -> Finding | Moved:
-    # A number stays with a repository for ever. A name may be given to another one, so a redirect
-    # to a name does not show that it is the repository that was asked for.
+    # A number belongs to one repository for ever. A name may pass to another repository, so a
+    # redirect to a name does not prove that it is the requested repository.
     match = re.search(r"/repositories/([0-9]{1,18})\Z", location)
     return Finding.HIDDEN if match is None else Moved(int(match[1]))
 
 
 def _is_limit(answer: CodeHostResponse) -> bool:
-    # GitHub answers 403 to a limit that was met and to what a token may not see.
+    # GitHub responds 403 both to a used-up rate limit and to what a token may not see.
     # https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
     return (
         answer.headers.get("x-ratelimit-remaining") == "0"

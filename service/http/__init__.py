@@ -1,1 +1,1 @@
-"""HTTP itself: what a request says, and how a response is written."""
+"""HTTP itself: how requests are read and responses written. Knows no operation's rules."""

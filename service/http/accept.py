@@ -1,4 +1,4 @@
-"""Which media type a client asks for (RFC 9110, section 12.5.1). Pure."""
+"""Choose a media type by the client's `Accept` fields (RFC 9110, section 12.5.1). Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ CSV: Final = "text/csv"
 ANY: Final = "*/*"
 
 _QUALITY: Final = re.compile(r"\s*q\s*=\s*(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)\s*", re.IGNORECASE)
-# What a client that takes JSON may name instead of it, and how specific that is.
+# The media ranges that include JSON, and how specific each is.
 _JSON_RANGES: Final = {JSON: 2, "application/*": 1, ANY: 0}
 
 
 def choose_row_format(accept: Iterable[str]) -> str | None:
-    """The media type for a stream of rows that the fields `Accept` prefer to JSON, if they do.
+    """Return the media type of a row stream, if the `Accept` fields prefer one to JSON.
 
-    It has to be named itself: a range such as `*/*` means JSON, which most clients expect.
+    They have to name it in full: a range such as `*/*` means JSON, which most clients expect.
     """
     asked: dict[str, float] = {}
     for field in accept:
@@ -33,7 +33,7 @@ def choose_row_format(accept: Iterable[str]) -> str | None:
     ranges = [(_JSON_RANGES[each], asked[each]) for each in asked if each in _JSON_RANGES]
     specific, json_quality = max(ranges, default=(0, 0.0))
     if quality == json_quality:
-        # Of what is wanted alike, JSON comes first if it is named as well.
+        # At equal quality, JSON wins if it is named in full as well.
         return None if specific == _JSON_RANGES[JSON] else name
     return name if quality > json_quality else None
 

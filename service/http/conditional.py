@@ -1,7 +1,7 @@
 """Conditional requests (RFC 9110, section 13.1.2): does the client have the response? Pure.
 
-`Request.if_none_match` of aiohttp reads less: only the first of several fields, and no tag after
-what is none. It cannot tell `*` from the tag `"*"` either.
+`Request.if_none_match` of aiohttp reads less: only the first of several fields, and no tag after a
+malformed one. Nor does it distinguish `*` from the tag `"*"`.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-# RFC 9110, section 8.8.3. What is no entity tag between two commas matches nothing.
+# RFC 9110, section 8.8.3. A malformed tag between two commas matches nothing.
 _TAG: Final = re.compile(r'\s*(?:W/)?("[\x21\x23-\x7e\x80-\xff]*")\s*(?:,|$)|[^,]*(?:,|$)')
 
 
 def is_known(if_none_match: Iterable[str], etag: str) -> bool:
-    """Whether the fields `If-None-Match` name the strong tag of the answer, or any at all.
+    """Whether the `If-None-Match` fields contain `etag`, or `*`, which matches any response.
 
-    Tags are compared weakly, as the RFC asks for here.
+    The comparison is weak (it ignores `W/`), as the RFC requires here.
     """
     for field in if_none_match:
         if field == etag or field.strip() == "*":

@@ -1,4 +1,4 @@
-"""One wrong field of a request, as a value. Pure."""
+"""The error of one field of a request, as a value. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Where = Literal["path", "query", "body"]
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """Where the field is, its name, and what is wrong with it."""
+    """Where the field is in the request, its name, and what is wrong with it."""
 
     where: Where
     field: str

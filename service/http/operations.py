@@ -1,4 +1,4 @@
-"""The operations of the API, as scopes, cursors and metrics name them. Pure."""
+"""The operations of the API, by the names that scopes, cursors and metrics use. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class Operation(Enum):
-    """The reads, then the writes."""
+    """An operation of the API: first the reads, then the writes."""
 
     EVENTS = "events"
     EVENT_AGGREGATE = "event-aggregate"

@@ -1,4 +1,4 @@
-"""The parameters in a path: their forms, checked by hand because every request pays for it."""
+"""The parameters in a path, checked by hand because the checks are part of every request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from indexing.names import (
     check_repository,
 )
 
-# Of a UUID that is made from a name with SHA-1 (RFC 9562, section 5.5): its version and variant.
+# Test ids are UUIDs made from a name with SHA-1: version 5 (RFC 9562, section 5.5).
 _VERSION_5: Final = 5
 TEST_ID_PATTERN: Final = (
     r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-5[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}"
@@ -27,7 +27,7 @@ TEST_ID_PATTERN: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PathParameter:
-    """One parameter: `check` raises `InvalidValueError`; `schema` says the same in JSON Schema."""
+    """A parameter. `check` raises `InvalidValueError`; `schema` is the same rule in JSON Schema."""
 
     name: str
     check: Callable[[str], object]

@@ -52,7 +52,7 @@ DETAILS: Final[Mapping[int, str]] = {
 
 
 class Problem(Exception):  # noqa: N818 - RFC 9457 calls it a problem, not an error
-    """An answer that is not 200. `detail` is shown to the client as it is."""
+    """An error response. The client sees `detail` as it is."""
 
     def __init__(
         self,
@@ -70,22 +70,22 @@ class Problem(Exception):  # noqa: N818 - RFC 9457 calls it a problem, not an er
 
     @property
     def type(self) -> str:
-        """RFC 9457: nothing is said beyond what the status says."""
+        """The type of the problem; by RFC 9457, this one adds nothing to the status."""
         return "about:blank"
 
     @property
     def title(self) -> str:
-        """What the status is called."""
+        """The title of the status."""
         return TITLES.get(self.status, "Error")
 
 
 def forbidden() -> Problem:
-    """Refuse a credential; the same whatever is wrong with it."""
+    """Refuse a credential, with the same problem for every reason."""
     return Problem(403, "a valid credential is needed: Authorization: Bearer <key>")
 
 
 def missing_repository() -> Problem:
-    """Refuse a token of the code host where the request names no repository."""
+    """Refuse a token of the code host because the request names no repository."""
     return Problem(
         403,
         "a token of the code host covers one repository at a time: name it in the parameter"
@@ -94,12 +94,12 @@ def missing_repository() -> Problem:
 
 
 def missing_scope() -> Problem:
-    """Refuse a key that sees the repository but may not do this."""
+    """Refuse a key that covers the repository, but whose scope does not cover the operation."""
     return Problem(403, "the scope of this key does not cover this operation")
 
 
 def not_found(what: str) -> Problem:
-    """Say that `what` does not exist, or is not visible to this principal."""
+    """Report that `what` does not exist, or is not visible to this principal."""
     return Problem(404, f"there is no such {what}, or it is not visible to this key")
 
 
@@ -117,7 +117,7 @@ def invalid(errors: Sequence[FieldError]) -> Problem:
 
 
 def conflict(detail: str) -> Problem:
-    """Refuse a change that the present state does not allow."""
+    """Refuse a change that the current state does not allow."""
     return Problem(409, detail)
 
 
@@ -127,22 +127,22 @@ def malformed(detail: str) -> Problem:
 
 
 def too_large(detail: str) -> Problem:
-    """Refuse a body that is larger, or holds more, than is taken."""
+    """Refuse a body that is too large, or contains too many items."""
     return Problem(413, detail)
 
 
 def target_too_long() -> Problem:
-    """Refuse a request target that is longer than is taken."""
+    """Refuse a request target that is too long."""
     return generic(414)
 
 
 def unsupported(detail: str, headers: Mapping[str, str] | None = None) -> Problem:
-    """Refuse a body that is of another kind, or packed in another way, than those taken."""
+    """Refuse a body with an unsupported media type or content encoding."""
     return Problem(415, detail, headers=headers)
 
 
 def too_many(seconds: int) -> Problem:
-    """Refuse a principal that has used up its requests, for so many seconds."""
+    """Refuse a principal that has used up its requests; it may retry after `seconds`."""
     return Problem(
         429,
         "rate limit exceeded; Retry-After says how long to wait",
@@ -151,33 +151,33 @@ def too_many(seconds: int) -> Problem:
 
 
 def unavailable(detail: str, seconds: int = RETRY_AFTER) -> Problem:
-    """Say that asking again after so many seconds may succeed."""
+    """Report that the service is unavailable, and that a retry after `seconds` may succeed."""
     return Problem(503, detail, headers={"Retry-After": str(seconds)})
 
 
 def generic(status: int) -> Problem:
-    """The problem of a status that HTTP itself explains."""
+    """Return the problem for a status that needs no detail of its own."""
     return Problem(status, DETAILS.get(status, "the request cannot be processed"))
 
 
 def body(problem: Problem) -> bytes:
-    """The JSON text of a problem."""
+    """Return the JSON text of a problem."""
     return _encode_invalid(problem) if problem.errors else _encode(problem)
 
 
 def response(problem: Problem) -> web.Response:
-    """The HTTP response of a problem."""
+    """Return the HTTP response of a problem."""
     return web.Response(
         status=problem.status,
         body=body(problem),
         content_type=PROBLEM_TYPE,
-        # Neither a refusal nor a fault is true for longer than it takes to send it.
+        # The next request may succeed.
         headers={"Cache-Control": "no-store", **problem.headers},
     )
 
 
 def from_http_exception(error: web.HTTPException) -> Problem:
-    """The problem that says what an aiohttp error says; keeps the `Allow` header."""
+    """Return the problem of an aiohttp error, with its `Allow` header."""
     problem = generic(error.status)
     allow = error.headers.get("Allow")
     if allow is not None:

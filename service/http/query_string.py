@@ -1,6 +1,6 @@
-"""From a raw query string to checked values. Pure: knows no operation, no request and no store.
+"""Reads checked values from a raw query string. Pure: knows no operation, request or store.
 
-webargs is left out on purpose: all that would be left of it here is a loader.
+webargs is not used on purpose: it would only add a loader.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from service.http.field_errors import FieldError
 
 CURSOR_FIELD: Final = "cursor"
 PER_PAGE_FIELD: Final = "per_page"
-# What an answer has besides; it changes no list.
+# Names optional parts of a response; it does not change which rows a list has.
 INCLUDE_FIELD: Final = "include"
 
 # Parameters that an operation does not have are listed in a header, never refused.
 IGNORED_HEADER: Final = "X-Ignored-Parameters"
-# Enough to find a mistake; the header must not exceed what clients accept.
+# Limits of that header: enough to find a mistake, and no more than clients accept.
 MAX_NAMES: Final = 16
 MAX_NAME_LENGTH: Final = 64
-# In place of the names that are left out. No name looks like this: `*` is percent-encoded.
+# Stands for the names that are left out. It is not a name: `*` is percent-encoded in those.
 MORE: Final = "*"
 
 _NOT_URI: Final = re.compile(r"[^!$&'()*+,\-./0-9:;=?@A-Z_a-z~%]")
@@ -41,9 +41,9 @@ class Piece(NamedTuple):
 
 
 def split(raw_query: str, known: Collection[str]) -> tuple[list[Piece], set[str]]:
-    """Take a raw query string apart: the known parameters in their order, and other raw names.
+    """Split a raw query string into its known parameters, in their order, and other raw names.
 
-    A client may repeat an unknown parameter thousands of times: each costs a look-up, no more.
+    A client may repeat an unknown parameter thousands of times: each repeat costs one look-up.
     """
     pieces: list[Piece] = []
     unknown: set[str] = set()
@@ -52,7 +52,7 @@ def split(raw_query: str, known: Collection[str]) -> tuple[list[Piece], set[str]
         if name in unknown:
             continue
         if name not in known:
-            # No known name has a replacement character in it.
+            # No known name contains the replacement character.
             decoded = unquote(name).decode("utf-8", "replace")
             if decoded not in known:
                 unknown.add(name)
@@ -65,9 +65,8 @@ def split(raw_query: str, known: Collection[str]) -> tuple[list[Piece], set[str]
 def load(schema: Schema, pieces: Iterable[Piece]) -> tuple[dict[str, Any], list[FieldError]]:
     """Read the parameters of a schema.
 
-    A list takes every value of its name, any other field exactly one. Gives the values of the
-    fields that are right, with the defaults of those that are absent, and what is wrong in the
-    others, by name.
+    A list field takes every value of its name, any other field exactly one. Return the values of
+    the valid fields, with defaults for absent ones, and the errors of all others, sorted by name.
     """
     values: dict[str, list[str]] = {}
     errors: dict[str, FieldError] = {}
@@ -98,7 +97,7 @@ def decode(raw_value: str) -> str:
     """Decode one value of a query string.
 
     Raises:
-        InvalidValueError: it is not UTF-8, or holds what no store takes.
+        InvalidValueError: it is not UTF-8, or contains characters that no store accepts.
     """
     try:
         return check_text(unquote(raw_value).decode())
@@ -107,12 +106,12 @@ def decode(raw_value: str) -> str:
 
 
 def encode_raw(raw: str) -> str:
-    """Make what was sent safe to be sent back within a URL; what is encoded stays as it is."""
+    """Percent-encode the characters that no URL may contain; keep what is encoded already."""
     return _NOT_URI.sub(lambda found: "".join(f"%{byte:02X}" for byte in _raw_bytes(found[0])), raw)
 
 
 def name_ignored(raw_names: Collection[str]) -> str | None:
-    """The value of the header for these raw names; `None` where there is nothing to tell.
+    """Return the value of the header for these raw names; `None` if it would be empty.
 
     Clients send newer parameters to older services. The header tells them which ones had no effect.
     Sorted and without repeats. All but letters, digits and `-._~` is percent-encoded.
@@ -134,7 +133,7 @@ def name_ignored(raw_names: Collection[str]) -> str | None:
 
 
 def unquote(raw: str) -> bytes:
-    """The bytes of a raw name or value."""
+    """Return the bytes of a raw name or value."""
     return unquote_to_bytes(_raw_bytes(raw.replace("+", " ")))
 
 

@@ -1,7 +1,7 @@
-"""Responses whose head is bytes that were encoded before: encoding it costs most of a response.
+"""Responses with a head that is encoded in advance, as encoding it costs most of a response.
 
-A head is the status line and the header fields. Fields of one request alone, such as its id, are
-added when it is sent.
+A head is the status line and the header fields. Fields that belong to one request, such as its id,
+are added when the response is sent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from multidict import CIMultiDict
 
 
 def respond_whole(request: BaseRequest, headers: CIMultiDict[str], body: bytes) -> StreamResponse:
-    """A 200 with this body and these fields."""
+    """Return a 200 with this body and these header fields."""
     if takes_raw_response(request):
         return RawResponse(write_head(headers, len(body)), body)
     return Response(body=body, headers=headers)
@@ -27,9 +27,9 @@ def respond_whole(request: BaseRequest, headers: CIMultiDict[str], body: bytes) 
 def write_head(
     headers: CIMultiDict[str], size: int | None, status: HTTPStatus = HTTPStatus.OK
 ) -> bytes:
-    """The head of a response with these fields, without the empty line at its end.
+    """Return the head of a response with these fields, without the empty line at its end.
 
-    `size` is that of its body in bytes; `None` where the status says that there is none.
+    `size` is that of its body in bytes; `None` for a status without a body.
     """
     line = f"HTTP/1.1 {status.value} {status.phrase}\r\n"
     length = "" if size is None else f"Content-Length: {size}\r\n"
@@ -53,12 +53,12 @@ class RawResponse(StreamResponse):
 
     @property
     def content(self) -> bytes:
-        """Its body."""
+        """The body of the response."""
         return self._content
 
     @property
     def fields(self) -> CIMultiDict[str]:
-        """The fields of its head; those that layers add later are in `headers`."""
+        """The header fields in the head; those that layers add later are in `headers`."""
         lines = self._head.decode().split("\r\n")[1:-1]
         pairs = (line.partition(": ") for line in lines)
         return CIMultiDict((name, value) for name, _, value in pairs)
@@ -85,7 +85,7 @@ class RawResponse(StreamResponse):
 
 
 def write_whole(head: bytes, fields: str, body: bytes) -> bytes:
-    """A whole response: a head by `write_head`, fields of this response alone, and its body.
+    """Return a whole response: a head by `write_head`, fields of its own, and the body.
 
     Each of the `fields` ends with CRLF.
     """
@@ -96,7 +96,7 @@ def _fields(headers: CIMultiDict[str]) -> str:
     text = ""
     for name, value in headers.items():
         text += f"{name}: {value}\r\n"
-    # A value with a line break in it would be a field of its own.
+    # A value that contains a line break would add a header field.
     if text.count("\r") + text.count("\n") != 2 * len(headers):
         raise ValueError("a header field holds a line break")
     return text

@@ -1,4 +1,4 @@
-"""The headers that every response has, whatever it answers."""
+"""The headers that every response has."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ REQUEST_ID_HEADER: Final = "X-Request-Id"
 # A response that has this header has all of them.
 SENTINEL_HEADER: Final = "X-Content-Type-Options"
 
-# For the few who look at an answer in a browser: it is shown as what it is, runs nothing, is put
-# into no other page, and tells nobody where it came from.
+# For a response that is opened in a browser: the media type is not guessed, no script runs, no page
+# can embed it, and no referrer is sent.
 RESPONSE_HEADERS: Final = CIMultiDict(
     {
         "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
         "Referrer-Policy": "no-referrer",
-        # In place of the names and versions of what this is built on.
+        # Hides the names and versions of the libraries.
         "Server": "mergewatch",
         SENTINEL_HEADER: "nosniff",
     }

@@ -1,4 +1,4 @@
-"""Which fair queue a request waits in, before its credential is verified."""
+"""Identifies the sender of an upload, so that the limits on bodies are fair between senders."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from typing import Final
 
 from aiohttp import web
 
-# A number that tells the credentials of uploads apart in this process. Set by admission control.
+# A hash of the credential, unique to this process. Set by admission control.
 SENDER: Final = web.RequestKey("sender", int)

@@ -1,7 +1,7 @@
 """Automatic retention: one process of all replicas prunes the store once a day.
 
 The work is done by a child process with a low priority, so that no request waits for it. Every
-process reads the record of the last run. The one that replaces it begins the next run.
+process reads the record of the last run. The process that replaces it starts the next run.
 `indexing.pruning` has the rules.
 """
 
@@ -25,9 +25,9 @@ from indexing.store import recorded_prune
 from indexing.store.interface import Store
 from service.context import Clock, utc_now
 
-# How often a process looks whether a run is due.
+# How often a process checks whether a run is due.
 LOOK_SECONDS: Final = 60.0
-# A child process that was told to end may commit a transaction first.
+# How long a child process has to end: it may commit a transaction first.
 STOP_SECONDS: Final = 3.0
 RECORD_SECONDS: Final = 2.0
 
@@ -38,7 +38,7 @@ _log = structlog.get_logger(__name__)
 
 
 class DailyPrune:
-    """Starts the runs of one process; `command` is the command line of the program."""
+    """Starts the runs from one process; `command` is the command line of the program."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class DailyPrune:
         self._rested: datetime | None = None
 
     async def run(self) -> None:
-        """Prune daily until cancelled; then end the run that goes on, if it is of this process."""
+        """Prune daily until cancelled; then end the run that this process has in progress."""
         while True:
             try:
                 await self.look()
@@ -65,7 +65,7 @@ class DailyPrune:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def look(self) -> None:
-        """Prune if it is time and no other process does."""
+        """Prune if a run is due and no other process has taken it."""
         now = self._clock()
         due = find_due(self._at, now)
         if due == self._rested:
@@ -92,7 +92,7 @@ class DailyPrune:
             await _end(process)
             raise
         if process.returncode:
-            # The record stays as that of a killed run, so it is repeated, but not at once.
+            # The record stays as if the run had been killed: it is repeated later, not at once.
             _log.error("prune failed", exit_code=process.returncode, reason=complaint)
         else:
             _log.info("prune ended")
@@ -115,14 +115,14 @@ class DailyPrune:
         )
 
     async def _give_up(self, run: PruneRun) -> None:
-        """Let another process take the run up at once, unless it has ended or is of another."""
+        """Record that the run stopped, so that another process can take it over at once."""
         with suppress(MergewatchError, TimeoutError):
             async with asyncio.timeout(RECORD_SECONDS):
                 await recorded_prune.change_run(self._store, run.id, PruneRun.stopped)
 
 
 async def _wait_for_end(process: Process) -> str:
-    """Wait until the process ends; return the end of what it wrote about its errors."""
+    """Wait until the process ends; return the last part of its standard error."""
     written = b""
     while process.stderr is not None and (chunk := await process.stderr.read(_LOGGED_BYTES)):
         written = (written + chunk)[-_LOGGED_BYTES:]
@@ -131,7 +131,7 @@ async def _wait_for_end(process: Process) -> str:
 
 
 async def _end(process: Process) -> None:
-    """End a process that may be killed at any time."""
+    """End a process, which may be killed at any time."""
     with suppress(ProcessLookupError):
         process.terminate()
     try:

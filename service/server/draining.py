@@ -1,4 +1,4 @@
-"""How a listening socket is closed without resetting connections that were just made."""
+"""Closes a listening socket without resetting connections that were just made."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
-# Of the classic packet filter, see socket(7) and bpf(4): each an operation, how many of the next
-# to leave out where a comparison holds and where it does not, and a number.
+# A program for the classic packet filter, see socket(7) and bpf(4). Each instruction is an
+# operation, how many instructions to skip if a comparison is true and if not, and a number.
 _SO_ATTACH_FILTER: Final = 26
 _DROP_FIRST_PACKETS: Final = (
-    # The flags of the TCP header; of these SYN and ACK; are they SYN alone?
+    # Load the flags of the TCP header, mask SYN and ACK, and compare them with SYN alone.
     struct.pack("HBBI", 0x30, 0, 0, 13),
     struct.pack("HBBI", 0x54, 0, 0, 0x12),
     struct.pack("HBBI", 0x15, 0, 1, 0x02),
-    # Keep no byte of it; or else keep all.
+    # If they are equal, keep no byte of the packet, or else keep all.
     struct.pack("HBBI", 0x06, 0, 0, 0),
     struct.pack("HBBI", 0x06, 0, 0, 0xFFFF_FFFF),
 )
@@ -35,13 +35,13 @@ def refuse_new_connections(sock: socket.socket) -> None:
     if sys.platform != "linux":
         return
     program = ctypes.create_string_buffer(b"".join(_DROP_FIRST_PACKETS))
-    told = struct.pack("HP", len(_DROP_FIRST_PACKETS), ctypes.addressof(program))
+    attached = struct.pack("HP", len(_DROP_FIRST_PACKETS), ctypes.addressof(program))
     with suppress(OSError):
-        sock.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, told)
+        sock.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, attached)
 
 
 def accept_all(sock: socket.socket) -> Iterator[socket.socket]:
-    """Connections that wait to be accepted: closing the socket would reset them."""
+    """Accept the connections that wait for it: closing the socket would reset them."""
     while True:
         try:
             accepted, _ = sock.accept()

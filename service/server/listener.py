@@ -14,7 +14,7 @@ from service.middleware.response_cache import RepeatedRequests
 from service.server.draining import accept_all, refuse_new_connections
 from service.server.protocol import Connection
 
-# How many connections wait to be accepted: a burst of CI jobs that start together.
+# How many connections may wait to be accepted: a burst of CI jobs that start together.
 BACKLOG: Final = 1024
 # How many are accepted in one iteration of the event loop. libuv takes one at a time from a socket,
 # too few for a busy process; so it is given the same socket several times.
@@ -28,7 +28,7 @@ ARRIVING_SECONDS: Final = 0.2
 
 
 class Listener(web.BaseSite):
-    """A bound socket whose connections are `Connection`s, made with the keywords in `limits`."""
+    """A bound socket that makes a `Connection` of each connection, with the keywords `limits`."""
 
     __slots__ = ("_lifecycle", "_limits", "_others", "_repeated", "_socket")
 
@@ -62,9 +62,9 @@ class Listener(web.BaseSite):
             self._others.append(await listen(self._socket.dup()))
 
     async def drain(self, seconds: float, is_last: Callable[[], bool]) -> None:
-        """Refuse new connections, and wait until all others are answered and closed, or so long.
+        """Refuse new connections, and wait at most `seconds` until all others are closed.
 
-        `is_last` tells whether no other process still accepts connections on the same socket.
+        `is_last` returns whether no other process still accepts connections on the same socket.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
@@ -102,6 +102,6 @@ class Listener(web.BaseSite):
 
 
 def http_url(sock: socket.socket) -> str:
-    """The address of a bound socket, as a client would write it."""
+    """Return the URL of a bound socket."""
     host, port = sock.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -37,16 +37,16 @@ if TYPE_CHECKING:
 # The longest header in use is `Authorization` with an application key or a token of the code host.
 MAX_HEADER_SIZE: Final = 8_190
 # Longer than the 60 seconds after which common load balancers close their side, so that a
-# connection is never closed just as they send a request; no longer, for idle ones cost memory.
+# connection is never closed just as they send a request. Idle connections cost memory.
 KEEPALIVE_SECONDS: Final = 75.0
-# How long connections stay open once the process was told to stop: the next response on each says
-# that it is the last, so that a client that asks at least this often is not cut off.
+# How long connections stay open after the process is told to stop. The next response on each is
+# marked as the last, so a client that sends requests at least this often is not cut off.
 DRAIN_SECONDS: Final = 2.0
-# How long requests in progress may take after that: ten seconds in all, the time that orchestrators
-# give.
+# How long requests in progress may take after that. In all, this is less than the ten seconds that
+# orchestrators give.
 SHUTDOWN_SECONDS: Final = 7.0
 
-# How many more objects are created than freed before Python looks for cycles among the new ones.
+# The cycle collector runs once this many more objects were created than freed.
 COLLECTED_AFTER: Final = 20_000
 # How long one thread may keep the others waiting; Python's default is five times as long.
 SWITCH_SECONDS: Final = 0.001
@@ -58,8 +58,8 @@ _log = structlog.get_logger(__name__)
 class Worker:
     """One process of several.
 
-    `parent` is a file descriptor that closes with the supervisor. `number` is that of no other
-    process at the time. All of them keep their metrics in one folder, if any.
+    `parent` is a file descriptor that becomes readable when the supervisor ends. No other running
+    worker has the same `number`. All workers keep their metrics in one folder, if they keep any.
     """
 
     parent: int
@@ -92,7 +92,7 @@ def serve(settings: Settings) -> None:
 
 
 def _configure_traced_logging(settings: Settings) -> None:
-    """Log lines with their spans, if what makes spans is there."""
+    """Configure log lines with the ids of their spans, which needs OpenTelemetry."""
     try:
         from service.tracing.log_lines import FewLines, add_span
         from service.tracing.opening import check_exporters
@@ -126,21 +126,21 @@ def _run_workers(settings: Settings, sock: socket.socket) -> None:
         def run(lifeline: int, number: int) -> None:
             _run(settings, sock, Worker(lifeline, number, folder))
 
-        def mourn(number: int) -> None:
+        def on_death(number: int) -> None:
             if folder is not None:
                 from service.server.shared_metrics import drop_gauges
 
                 drop_gauges(folder, number)
 
         # The workers keep their copies of the socket, and accept all connections.
-        supervise(settings.workers, run, sock.close, mourn)
+        supervise(settings.workers, run, sock.close, on_death)
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket that listens on that address.
+    """Return a socket that listens on that address.
 
     Raises:
-        ServeError: it cannot.
+        ServeError: the address cannot be used.
     """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
@@ -191,7 +191,7 @@ async def start(app: web.Application, sock: socket.socket) -> web.AppRunner:
 
 
 def _find_repeated(app: web.Application) -> RepeatedRequests | None:
-    # The access log has a line of every request, which is written where it is parsed.
+    # The access log has a line for every request, but only parsed requests are logged.
     is_logged = logging.getLogger(ACCESS_LOGGER).isEnabledFor(logging.DEBUG)
     return None if is_logged else app[REPEATED_REQUESTS]
 
@@ -210,8 +210,8 @@ def _tune_interpreter() -> None:
 
     A read in a thread takes the interpreter's lock a few times, and a busy event loop keeps it for
     a whole interval each time. The cache holds many small objects, none of them in a cycle: to
-    look at all of them takes tens of milliseconds, in which no request is served. What exists now,
-    all that was imported, is never looked at again.
+    scan all of them takes tens of milliseconds, in which no request is served. Objects that exist
+    now, such as imported modules, are never scanned again.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
     gc.freeze()
@@ -220,12 +220,12 @@ def _tune_interpreter() -> None:
 
 
 def _is_readable(descriptor: int) -> bool:
-    """Whether there is something to read, or nobody left to write."""
+    """Whether the descriptor has data, or has no writer any more."""
     return bool(select.select([descriptor], [], [], 0)[0])
 
 
 def _start_tasks(settings: Settings, store: Store) -> set[asyncio.Task[None]]:
-    """What this process does beside serving, until it is cancelled."""
+    """Start the background tasks of this process, which run until they are cancelled."""
     tasks = set()
     if settings.prune_at is not None:
         from service.server.daily_prune import DailyPrune
@@ -248,7 +248,7 @@ async def _serve_until_stopped(
     parent = None if worker is None else worker.parent
     stop = asyncio.Event()
     tracing = _open_tracing()
-    # An upgrade of the store may take long, and may be interrupted: SIGTERM ends the process then.
+    # An upgrade of the store may take long, and may be interrupted: SIGTERM still ends the process.
     store = await open_store(settings.store)
     for number in stop_signals():
         loop.add_signal_handler(number, stop.set)
@@ -260,7 +260,7 @@ async def _serve_until_stopped(
     if settings.ingest:
         await app[LIMITER].start()
     tasks = _start_tasks(settings, store)
-    # The application stays too.
+    # The objects of the application stay, too: exclude them from collection.
     gc.freeze()
     _log.info("listening", address=http_url(sock), pid=os.getpid())
     try:
@@ -272,7 +272,7 @@ async def _serve_until_stopped(
             loop.remove_reader(parent)
         for listener in runner.sites:
             if isinstance(listener, Listener):
-                # A worker whose supervisor goes on leaves the socket to the others.
+                # If the supervisor is still running, other workers still use the socket.
                 await listener.drain(DRAIN_SECONDS, lambda: parent is None or _is_readable(parent))
         if tasks:
             await asyncio.wait(tasks)

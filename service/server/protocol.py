@@ -66,15 +66,15 @@ class Connection(RequestHandler):
         super().__init__(manager, loop=loop, **options)
         self._lifecycle = lifecycle
         self._repeated = repeated
-        # The name of the head of the request in progress, if its bytes were one whole head.
+        # The name of the current request's head, if it arrived whole and alone.
         self._head: bytes | None = None
-        # Whether the parser has taken whole heads and bodies alone.
+        # Whether the next data may begin a new head.
         self._is_between = True
         self._limit: asyncio.TimerHandle | None = None
         # aiohttp drops its own reference when it begins to close, which a slow client can delay.
         self._wire: asyncio.Transport | None = None
         self._unsent = 0
-        # How much arrived after a request that could not be read.
+        # How many bytes arrived after a request that could not be parsed.
         self._refused_bytes: int | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -97,7 +97,8 @@ class Connection(RequestHandler):
             self._head = self._repeated.name(data) if self._is_between else None
             if self._head is not None and self._answer_repeated(self._repeated, self._head):
                 return
-            # While it waits for a request, it is in no body: then this is the end of a head.
+            # A body may end like this, too. But `_answer_repeated` answers only while the
+            # connection waits for a request, so the last data was no part of a body.
             self._is_between = data.endswith(b"\r\n\r\n")
         super().data_received(data)
         waiter = self._waiter
@@ -154,12 +155,12 @@ class Connection(RequestHandler):
                 self._unsent = left
                 self._limit_to(SEND_SECONDS)
                 return
-        # Not closed: that would wait for the client to read the rest.
+        # Aborted, not closed: closing would wait for the client to read the rest.
         if self._wire is not None:
             self._wire.abort()
 
     def _make_error_handler(self, err_info: Any) -> Handler:
-        """What answers a request that could not be read: no other layer sees it."""
+        """Return the handler of a request that could not be parsed, which no other layer sees."""
         return add_request_id(super()._make_error_handler(err_info))
 
     def handle_error(
@@ -167,12 +168,12 @@ class Connection(RequestHandler):
         request: BaseRequest,
         status: int = 500,
         exc: BaseException | None = None,
-        message: str | None = None,  # noqa: ARG002 - it quotes what was sent
+        message: str | None = None,  # noqa: ARG002 - it quotes the request
     ) -> StreamResponse:
-        """Answer a request that could not be read, or whose handler failed; then close."""
+        """Answer a request that could not be parsed, or whose handler failed; then close."""
         if status < 500:
             self._refused_bytes = 0
-            # The parser's error names the limit: that of a header field is another one.
+            # The error contains the limit that was exceeded; header fields have a different one.
             if isinstance(exc, LineTooLong) and exc.args[1] == MAX_PARSED_BYTES:
                 status = HTTPStatus.REQUEST_URI_TOO_LONG
             # Anybody can cause these: no log line at the usual levels.

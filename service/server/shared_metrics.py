@@ -1,6 +1,6 @@
 """Metrics of several workers: files in a folder that each worker maps into its memory.
 
-A worker has to join before it makes its first metric. One that replaces a dead worker goes on with
+A worker has to join before it makes its first metric. A worker that replaces a dead one continues
 its files: no counter ever goes down, and the number of files does not grow.
 """
 
@@ -25,10 +25,10 @@ class NoFolderError(MergewatchError):
 
 @contextmanager
 def metrics_folder() -> Iterator[Path]:
-    """A folder for the metrics of the workers, removed at the end.
+    """Make a folder for the metrics of the workers, and remove it at the end.
 
     Raises:
-        NoFolderError: there is no place for it.
+        NoFolderError: it cannot be made.
     """
     try:
         made = tempfile.TemporaryDirectory(prefix="mergewatch-metrics-", ignore_cleanup_errors=True)
@@ -48,7 +48,7 @@ def metrics_folder() -> Iterator[Path]:
 
 
 def join(folder: Path, number: int) -> None:
-    """Keep the metrics of this process in the folder, as those of the worker of that number."""
+    """Keep the metrics of this process in the folder, under the number of the worker."""
     os.environ[_VARIABLE] = str(folder)
     from prometheus_client import values
 

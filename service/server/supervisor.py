@@ -18,14 +18,14 @@ import structlog
 
 from indexing.errors import MergewatchError
 
-# So many deaths in so many seconds are no accident: starting again would not help.
+# After this many deaths in this many seconds, starting again would not help.
 MAX_DEATHS: Final = 5
 DEATHS_WINDOW_SECONDS: Final = 30.0
 
 # A worker gives its requests 9 seconds to finish, and those that were cancelled 7 more.
 STOP_SECONDS: Final = 25.0
 
-# What a process does until it is told to end, by its lifeline and its number.
+# The main function of a worker; its arguments are the lifeline and the worker's number.
 Run: TypeAlias = Callable[[int, int], None]
 
 _log = structlog.get_logger(__name__)
@@ -50,15 +50,15 @@ def supervise(
     count: int,
     run: Run,
     release: Callable[[], None] = lambda: None,
-    mourn: Callable[[int], None] = lambda _: None,
+    on_death: Callable[[int], None] = lambda _: None,
 ) -> None:
     """Keep `count` processes running until one of `stop_signals`, then end them and return.
 
-    `release` gives up what this process holds of theirs, before they are told to end.
+    `release` closes this process's copies of their resources before they are told to end.
 
-    Each of them calls `run` with a file descriptor that becomes readable when the supervisor is
-    gone, however it went, and with a number below `count` that no other one has at the time.
-    `mourn` is called with the number of one that died, before another gets it.
+    Each process calls `run` with a file descriptor that becomes readable when the supervisor ends,
+    for whatever reason, and with a number below `count` that no other running process has.
+    `on_death` is called with the number of a worker that died, before another one gets it.
 
     Raises:
         WorkersDieError: too many died in a short time; the others are ended first.
@@ -79,7 +79,7 @@ def supervise(
                 for pid, number, status in _reap(workers):
                     code = os.waitstatus_to_exitcode(status)
                     _log.error("worker died", pid=pid, exit_code=code)
-                    mourn(number)
+                    on_death(number)
                     deaths.append(time.monotonic())
                 if len(deaths) == MAX_DEATHS and deaths[-1] - deaths[0] < DEATHS_WINDOW_SECONDS:
                     raise WorkersDieError(
@@ -95,14 +95,14 @@ def supervise(
 
 @contextlib.contextmanager
 def _signals_wait(watched: frozenset[signal.Signals]) -> Iterator[None]:
-    """Hold signals back until they are asked for, so that none is missed between two looks."""
-    # A child's end is not announced to a process that leaves SIGCHLD at its default.
+    """Block signals until `sigwait` takes them, so that none is missed in between."""
+    # A process that leaves SIGCHLD at its default is not told of a child's end.
     previous = signal.signal(signal.SIGCHLD, lambda *_: None)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
     try:
         yield
     finally:
-        # Told to end twice, as by a terminal that closes: the second time must not kill it.
+        # A second stop signal, as a closing terminal may send, must not kill the process.
         while signal.sigtimedwait(watched, 0) is not None:
             pass
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
@@ -128,7 +128,7 @@ def _fork(
         _log.exception("worker failed")
     finally:
         sys.stderr.flush()
-        # Not `sys.exit`: what the parent would do at its end is not the child's to do.
+        # Not `sys.exit`: the clean-up of the parent must not run in the child.
         os._exit(code)
 
 
@@ -140,7 +140,7 @@ def _reap(workers: dict[int, int]) -> Iterator[tuple[int, int, int]]:
 
 
 def _end(workers: dict[int, int]) -> None:
-    """Tell the workers to finish, and end those that do not in time."""
+    """Tell the workers to finish, and kill those that do not in time."""
     for pid in workers:
         os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + STOP_SECONDS

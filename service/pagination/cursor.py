@@ -1,7 +1,7 @@
 """Cursors: a place in a list as opaque, authenticated text. Pure: values in, values out.
 
-A cursor is `payload + MAC` in base64url. The MAC covers the list that it is for (operation,
-repository and filters) as well, none of which the cursor has to carry.
+A cursor is `payload + MAC` in base64url. The MAC also covers the list that the cursor belongs to
+(operation, repository and filters), so the cursor need not contain these.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ _HAS_WINDOW: Final = 4
 
 _WINDOW: Final = struct.Struct(">qq")
 
-# What base64, the flags, the store and the code leave for the key of a row; a cursor that carries
-# a key carries a window only in the event log, whose keys are short.
+# The bytes that base64, the flags, the store and the MAC leave for the key of a row. Only cursors
+# of the event log contain a window as well, and its keys are short.
 KEY_MAX_SIZE: Final = CURSOR_MAX_LENGTH * 3 // 4 - (1 + _STORE_SIZE + _MAC_SIZE)
 
 
 class InvalidCursorError(MergewatchError):
-    """The text is no cursor of this list: forged, altered, or of another one."""
+    """The text is not a cursor of this list: forged, altered, or of another list."""
 
 
 class OtherStoreError(MergewatchError):
-    """The cursor is authentic, and of another store."""
+    """The cursor is authentic, but belongs to another store."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyCodec(Generic[K]):
-    """How the sort keys of one list become bytes and come back.
+    """Encodes the sort keys of one list as bytes, and decodes them.
 
-    `shorten` gives the shortest bytes that stand for the same row of that repository.
+    `shorten` returns the shortest bytes that identify the same row of that repository.
     """
 
     pack: Callable[[K], bytes]
@@ -69,7 +69,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Position(Generic[K]):
-    """Where a page lies: next to `key`, or at an end of the list where there is none."""
+    """Where a page lies: next to `key`, or at an end of the list if `key` is `None`."""
 
     key: K | None = None
     backward: bool = False
@@ -86,7 +86,7 @@ class Ends(Generic[K]):
     has_next: bool = False
 
 
-# Of an answer that is not a page of a list.
+# The ends of an answer that is not a page of a list.
 NO_ENDS: Final[Ends[bytes]] = Ends()
 
 
@@ -98,26 +98,26 @@ class CursorSigner:
     store_id: str
 
     def mac(self, scope: bytes, payload: bytes) -> bytes:
-        """The code of one payload within one list."""
-        # The scope's length is fixed, so it cannot flow over into the payload.
+        """Return the MAC of a payload within one list."""
+        # The scope has a fixed length, so scope and payload cannot be confused.
         return hmac.digest(self.secret, scope + payload, "sha256")[:_MAC_SIZE]
 
     @cached_property
     def store(self) -> bytes:
-        """The store, in few bytes."""
+        """A short digest of the store's id."""
         return hashlib.blake2b(self.store_id.encode(), digest_size=_STORE_SIZE).digest()
 
 
 def scope_of(operation: str, repository_key: str, filters: bytes) -> bytes:
-    """What a cursor is for, as 32 bytes. `filters` is canonical."""
-    # Neither an operation nor a repository can hold a NUL.
+    """Return 32 bytes that identify the list of a cursor. `filters` is canonical."""
+    # Neither an operation nor a repository can contain a NUL.
     return hashlib.sha256(f"{operation}\0{repository_key}\0".encode() + filters).digest()
 
 
 def write_cursor(signer: CursorSigner, scope: bytes, position: Position[bytes]) -> str:
     """Turn a position into a cursor of at most `CURSOR_MAX_LENGTH` characters.
 
-    Its key is packed already, by the `KeyCodec` that the cursor is to be read with.
+    Its key is already packed, by the `KeyCodec` that will read the cursor.
     """
     flags = _BACKWARD if position.backward else 0
     parts = [signer.store]
@@ -134,11 +134,11 @@ def write_cursor(signer: CursorSigner, scope: bytes, position: Position[bytes]) 
 
 
 def read_cursor(signer: CursorSigner, scope: bytes, codec: KeyCodec[K], text: str) -> Position[K]:
-    """Give back the position of a cursor.
+    """Return the position of a cursor.
 
     Raises:
-        InvalidCursorError: it was not made by `write_cursor` with this secret and scope.
-        OtherStoreError: it was, over another store.
+        InvalidCursorError: `write_cursor` did not make it with this secret and scope.
+        OtherStoreError: `write_cursor` made it for another store.
     """
     data = _decode(text)
     payload, mac = data[:-_MAC_SIZE], data[-_MAC_SIZE:]
@@ -164,7 +164,7 @@ def _decode(text: str) -> bytes:
         data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError) as error:
         raise InvalidCursorError("is not a well-formed cursor") from error
-    # Several texts decode to the same bytes: padding, and bits behind the last byte.
+    # Several texts decode to the same bytes (padding, unused bits); only one is accepted.
     if base64.urlsafe_b64encode(data).rstrip(b"=").decode() != text:
         raise InvalidCursorError("is not a well-formed cursor")
     return data

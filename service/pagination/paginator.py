@@ -1,4 +1,4 @@
-"""From the query string of a list to the place of a page, and from a page to its links."""
+"""Reads the position of a page from a list's query string, and makes the links of a page."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ K = TypeVar("K")
 _READ_QUERIES: Final = 2_048
 _SHORT_QUERY: Final = 1_024
 
-# A cursor as links spell it, and what stands for it in a cached query.
+# A cursor as it appears in links, and its placeholder in a cached query.
 _CURSOR: Final = re.compile(
     rf"(?:^|&){CURSOR_FIELD}=([A-Za-z0-9_\-]{{1,{CURSOR_MAX_LENGTH}}})(?=&|\Z)"
 )
@@ -58,7 +58,7 @@ _ANY_CURSOR: Final = "_"
 
 # The longest `Link` field: aiohttp's client stops at 8,190 bytes with the name.
 MAX_FIELD_BYTES: Final = 8_180
-# All of them together: Node stops at 16 KiB for all headers, of which the others have 2 KiB.
+# All `Link` fields: Node accepts 16 KiB of headers, of which the others take up to 2 KiB.
 MAX_LINK_BYTES: Final = 14_000
 
 # RFC 3986, section 3.2.2, without the characters that no host name has.
@@ -75,15 +75,15 @@ class Paginator(Generic[K]):
     codec: KeyCodec[K]
 
     def locate(self, cursor: str) -> Position[K]:
-        """The position in a cursor; raises what `read_cursor` does."""
+        """Return the position in a cursor; raises what `read_cursor` raises."""
         return read_cursor(self.signer, self.scope, self.codec, cursor)
 
     def cursor(self, position: Position[bytes]) -> str:
-        """The cursor of a position whose key is packed."""
+        """Return the cursor of a position whose key is packed."""
         return write_cursor(self.signer, self.scope, position)
 
     def short_cursor(self, position: Position[bytes]) -> str:
-        """The shortest cursor of that position, for where there is little room."""
+        """Return the shortest cursor of that position, for a URL with little room left."""
         if position.key is not None:
             key = self.codec.shorten(self.repository, position.key)
             position = replace(position, key=key)
@@ -92,10 +92,10 @@ class Paginator(Generic[K]):
 
 @dataclass(frozen=True, slots=True)
 class ListQuery:
-    """The query of a list: its parameters, and what of it is given back.
+    """The query of a list: its parameters, and the parts of it that the response repeats.
 
     `before` and `after` are the parameters around the cursor, percent-encoded; `ignored` names
-    the others. Another text may stand for the cursor.
+    unknown parameters. The cursor in `parameters` may be a placeholder.
     """
 
     parameters: Mapping[str, Any]
@@ -115,10 +115,10 @@ def start_paginator(
     codec: KeyCodec[K],
     within: str = "",
 ) -> tuple[ListQuery, Paginator[K], Position[K]]:
-    """Read the parameters of a list: gives them, their paginator, and the position of the page.
+    """Read the parameters of a list; return them, their paginator, and the position of the page.
 
-    Page size and `include` are not bound to the cursor: they may change between pages. `within` is
-    what the list is about, if that is not the whole repository: it binds the cursor too.
+    Page size and `include` are not bound to the cursor: they may change between pages. `within`
+    names the part of the repository that the list is about; the cursor is bound to it, too.
 
     Raises:
         Problem: 422 that names every wrong parameter, the cursor too; 409 for a cursor of another
@@ -148,9 +148,9 @@ def start_paginator(
 
 
 def _take_cursor(raw_query: str) -> tuple[str, str | None]:
-    """The query with a placeholder for its cursor, and the cursor if it looks like one of ours.
+    """Return the query with a placeholder for its cursor, and the cursor if it is well-formed.
 
-    The pages of a list differ in it alone. The placeholder is read as such a cursor would be.
+    The pages of a list differ only in the cursor. The placeholder is read like a cursor.
     """
     found = _CURSOR.search(raw_query)
     if found is None:
@@ -177,7 +177,7 @@ def _read(schema: Schema, raw_query: str) -> ListQuery:
     )
 
 
-# Clients that poll or walk repeat their query, and parsing it is a fifth of the work.
+# Clients that poll or read all pages repeat their query; parsing it is a fifth of the work.
 _read_again: Final = lru_cache(_READ_QUERIES)(_read)
 
 
@@ -203,20 +203,20 @@ def links(
     backward: bool,
     window: Window | None = None,
 ) -> CIMultiDict[str]:
-    """The `Link` header (RFC 8288) of a page that ends there, in packed keys.
+    """Return the `Link` header (RFC 8288) of a page with these ends, which are packed keys.
 
-    All links in one field, or one field a link if that would be too long for clients. If all fields
-    together are too long, some links are left out, last those of the reading direction.
+    All links are in one field, or in one field each if that would be too long for clients. If all
+    fields together are too long, links are left out; those in the reading direction are kept first.
 
     Raises:
-        Problem: 400 where links have to be made from a `Host` header that is none; 414 where a
-            link would be too long.
+        Problem: 400 if links need the `Host` header and it is malformed; 414 if a link would be
+            too long.
     """
     base = public_url if public_url is not None else f"http://{_host(request)}"
     path = encode_raw(request.rel_url.raw_path)
     lasting = len(path) + 1 + len(query.before) + len(query.after)
     if lasting > MAX_TARGET_BYTES + 1:
-        # What was sent without being percent-encoded grows.
+        # Characters that were not percent-encoded in the request now take more bytes.
         raise problems.target_too_long()
 
     def write(relation: str, position: Position[bytes]) -> str:
@@ -242,7 +242,7 @@ def links(
 
 
 def _relations(ends: Ends[bytes]) -> Iterator[tuple[str, bytes | None, bool]]:
-    """Each link's relation, the key that its page lies beside, and whether it is read backward."""
+    """Yield each link's relation, the key beside its page, and whether it is read backward."""
     yield "first", None, False
     if ends.has_previous:
         # A page may be empty because its rows are gone: what lies before it is the list's end.
@@ -253,7 +253,7 @@ def _relations(ends: Ends[bytes]) -> Iterator[tuple[str, bytes | None, bool]]:
 
 
 def _fitting(values: Mapping[str, str], *, backward: bool) -> Iterator[str]:
-    """The links that fit into the headers of an answer, in their order."""
+    """Return the links that fit into the headers of a response, in their order."""
     order = ("prev", "next", "last", "first") if backward else ("next", "prev", "first", "last")
     room = MAX_LINK_BYTES
     kept = set()
@@ -266,7 +266,7 @@ def _fitting(values: Mapping[str, str], *, backward: bool) -> Iterator[str]:
 
 def _host(request: web.Request) -> str:
     hosts = request.headers.getall("Host", ())
-    # RFC 9112, section 3.2, asks for a 400 here.
+    # RFC 9112, section 3.2, requires a 400 here.
     if len(hosts) != 1 or not _HOST.fullmatch(hosts[0]):
         raise Problem(400, "exactly one well-formed Host header is required")
     return hosts[0]

@@ -1,4 +1,4 @@
-"""The sort keys of the rows of each list as bytes, in a cursor or at the ends of a page. Pure."""
+"""Encodes the sort keys of each list as bytes, for cursors and for the ends of pages. Pure."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _MOMENT: Final = struct.Struct(">q16s")
 _REFERENCE: Final = struct.Struct(">BQ16s")
 _IDENTITY: Final = struct.Struct(">BQHHH")
 
-# Broken and flaky tests; more than four billion do not fit into a store.
+# The numbers of broken and of flaky tests; no store can hold more than four billion tests.
 _REPOSITORY: Final = struct.Struct(">II")
-# A host allows 100 characters. This character is greater than all in a name.
+# Code hosts allow 100 characters. `_AFTER_NAMES` sorts after every character of a name.
 _MAX_REPOSITORY_NAME: Final = 600
 _AFTER_NAMES: Final = "\x7f"
 
@@ -49,7 +49,7 @@ _HAS_NUMBER: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class IdentityReference:
-    """A row of the test search whose names are too long for a cursor: they are looked up."""
+    """A row of the test search by its id, because its names are too long for a cursor."""
 
     executions_count: int
     identity_id: bytes
@@ -60,7 +60,7 @@ IdentityPlace = IdentityKey | IdentityReference
 
 
 def place_identity(key: IdentityKey, identity_id: bytes) -> IdentityPlace:
-    """What a cursor can carry of a row of the test search."""
+    """Return the names of a row of the test search if a cursor has room for them, else its id."""
     size = _IDENTITY.size + len(_pack_value(key.value)[1])
     if size + sum(len(name) for name in _names(key)) <= KEY_MAX_SIZE:
         return key
@@ -93,7 +93,7 @@ def _unpack_identity(data: bytes) -> IdentityPlace:
 
 
 def _pack_value(value: float | None) -> tuple[int, bytes]:
-    """The flag and the bytes of a value that rows are sorted by."""
+    """Return the flag and the bytes of a value that rows are sorted by."""
     if value is None:
         return 0, b""
     if isinstance(value, int):
@@ -136,7 +136,7 @@ def _unpack_event(data: bytes) -> EventKey:
 def _moment_keys(
     make: Callable[[datetime, bytes], K], split: Callable[[K], tuple[datetime, bytes]]
 ) -> KeyCodec[K]:
-    """The codec of a key that is a moment and an id of 16 bytes."""
+    """Return the codec of a key that consists of a moment and an id of 16 bytes."""
 
     def pack(key: K) -> bytes:
         moment, row_id = split(key)
@@ -159,7 +159,7 @@ def _unpack_repository(data: bytes) -> RepositoryKey:
 
 
 def pass_cut_name(key: RepositoryKey, *, backward: bool) -> RepositoryKey:
-    """The place beyond all names that begin as one does that is too long for a cursor."""
+    """Return a key after all names with the same start, if the name was cut for its cursor."""
     if backward or len(key.name) < _MAX_REPOSITORY_NAME:
         return key
     return replace(key, name=key.name + _AFTER_NAMES)
@@ -186,7 +186,7 @@ TRANSITION_KEYS: Final = _moment_keys(TransitionKey, lambda key: (key.at, key.id
 
 
 def pack_ends(page: Page[R], place_of: Callable[[R], K], codec: KeyCodec[K]) -> Ends[bytes]:
-    """The ends of a page, with packed sort keys."""
+    """Return the ends of a page, with packed sort keys."""
     if not page.rows:
         return Ends(None, None, page.has_previous, page.has_next)
     first, last = codec.pack(place_of(page.rows[0])), codec.pack(place_of(page.rows[-1]))

@@ -1,4 +1,4 @@
-"""Compares what the API shows of a test before and after a refresh."""
+"""Compares the stored values that the API shows of a test before and after a refresh."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DETAIL: Final = ", ".join(f"t.{column}" for column in (*HEALTH_COLUMNS, *METADA
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """The rows behind the detail of a test, its rows of the search and its quarantines."""
+    """The stored values behind the detail, the search rows and the quarantines of one test."""
 
     repository: RepositoryName
     test_id: uuid.UUID
@@ -34,7 +34,7 @@ class _Shown:
 def noted(
     connection: sqlite3.Connection, test: int, changes: list[AnswerChanges]
 ) -> Iterator[None]:
-    """Append to `changes` what the work inside the context changes of the test in that row."""
+    """Append to `changes` how the work inside the context changes the test with that row id."""
     before = _read(connection, test)
     yield
     after = _read(connection, test)

@@ -1,4 +1,7 @@
-"""Events in the order of arrival: that of their row ids, since one process at a time writes."""
+"""Reads events in the order of arrival.
+
+This is the order of their row ids, because only one process writes at a time.
+"""
 
 from __future__ import annotations
 
@@ -10,24 +13,24 @@ from indexing.models.arrivals import Arrival, ArrivalKey, Arrivals
 from indexing.names import RepositoryName
 from indexing.store.sqlite.repositories import find_repository_id
 
-# SQLite gives the row id after the greatest one that is left. Where retention has dropped that,
-# `meta` has the greatest that was ever given, so that none is given twice.
+# SQLite assigns the row id after the greatest one that is stored. Retention may have deleted the
+# greatest, so `meta` keeps the greatest that was ever assigned, and no row id is used twice.
 _GIVEN: Final = "event_row_ids_given"
 
 
 def find_newest(connection: sqlite3.Connection) -> ArrivalKey:
-    """Return the place after everything that has arrived."""
+    """Return the position after every event that has arrived so far."""
     return ArrivalKey(max(_find_greatest(connection), _find_given(connection)))
 
 
 def find_next_row_id(connection: sqlite3.Connection) -> int | None:
-    """Return the row id for the next event; `None` if SQLite gives the right one itself."""
+    """Return the row id for the next event; `None` if SQLite assigns the right one itself."""
     given = _find_given(connection)
     return given + 1 if given > _find_greatest(connection) else None
 
 
 def note_given(connection: sqlite3.Connection) -> None:
-    """Note the row ids that were given, before any of their events is dropped."""
+    """Record the greatest assigned row id; call this before events are deleted."""
     connection.execute(
         "INSERT INTO meta (name, value) VALUES (?1, ?2)"
         " ON CONFLICT (name) DO UPDATE SET value = ?2",

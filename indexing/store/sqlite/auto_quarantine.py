@@ -1,6 +1,6 @@
-"""Applies the rules to the quarantines of one test; the decision itself is made elsewhere.
+"""Applies the rules to the quarantines of one test; `indexing.quarantine` makes the decision.
 
-It handles only quarantines of every branch: the rules make no others.
+It handles only quarantines that cover every branch, because the rules make no others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from indexing.quarantine.ruling import Conditions, Standings, conclude, rule
 from indexing.store.sqlite.quarantine_changes import add_change, add_expiry
 from indexing.timestamps import from_microseconds, moment_or_none, to_microseconds
 
-# Every branch, as the unique index over quarantines spells it.
+# A quarantine in force that covers every branch, written as in the unique index of quarantines.
 _EVERY_BRANCH: Final = "ifnull(branch, char(0)) = char(0) AND removed_at IS NULL"
 
 
@@ -44,9 +44,10 @@ def apply_rules(
 ) -> None:
     """Apply the ruling of `indexing.quarantine.ruling` to the test.
 
-    `newest` is when its newest execution on the default branch finished. `standing_until` returns
-    the test's standing by the executions that had finished by then. Nothing that finished before
-    `unchanged_until` has changed since the last call, if it is given.
+    All times are in microseconds. `newest` is when the test's newest execution on the default
+    branch finished. `standing_until(t)` returns the test's standing by the executions that had
+    finished by `t`. If `unchanged_until` is set, no execution that finished before it has changed
+    since the last call.
     """
     repository_id, test_id, test_name = connection.execute(
         "SELECT repository_id, test_id, test_name FROM tests WHERE id = ?", (test,)
@@ -69,7 +70,8 @@ def apply_rules(
         standing_id, judged_until, created_at = stands
     if (
         judged_until is not None
-        # A decision by results dated in the future takes in later ones.
+        # A decision based on results dated in the future must also consider results that came in
+        # later.
         and judged_until <= created_at
         and unchanged_until is not None
         and unchanged_until > judged_until

@@ -21,13 +21,13 @@ from indexing.errors import StoreError
 from indexing.store.sqlite.connections import translated_errors
 from indexing.store.sqlite.schema import require_known
 
-# Pages in one step: 4 MiB, between two reports of progress.
+# Pages copied in one step, which is 4 MiB. Progress is reported after each step.
 _PAGES_PER_STEP: Final = 1_024
 # Steps of SQLite's virtual machine between two progress reports of a check.
 _STEPS_PER_REPORT: Final = 10_000_000
 
-# SQLite's own locks: in WAL mode, each process with the database open locks some byte of this
-# range. https://www.sqlite.org/src/file/src/os.h
+# The bytes that SQLite locks: in WAL mode, each process with the database open locks one or more
+# of this range. https://www.sqlite.org/src/file/src/os.h
 _SHARED_FIRST: Final = 0x40000002
 _SHARED_SIZE: Final = 510
 
@@ -82,8 +82,8 @@ def restore(backup: Path, store: Path, *, overwrite: bool, progress: Progress) -
     with translated_errors(store):
         store.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _beside(store) as partial:
-        # A plain copy of a folder has its newest transactions in the write-ahead log beside the
-        # file.
+        # If the backup is a plain copy of a folder, its newest transactions are in the write-ahead
+        # log beside the file.
         mode = "rw" if backup.with_name(f"{backup.name}-wal").exists() else "ro&immutable=1"
         with translated_errors(backup), closing(_open(backup, mode)) as source:
             require_known(source)
@@ -96,7 +96,7 @@ def restore(backup: Path, store: Path, *, overwrite: bool, progress: Progress) -
 
 
 def check(path: Path, progress: Progress) -> Copy:
-    """Check the whole file, which no process may write to meanwhile.
+    """Check the integrity of the whole file; no process may write to it meanwhile.
 
     Raises:
         StoreError: it is damaged, not a store, or of a newer version.
@@ -106,7 +106,7 @@ def check(path: Path, progress: Progress) -> Copy:
         version = require_known(connection)
         if version == 0:
             raise StoreError(f"{path} is empty")
-        # SQLite does not report how far a check is; the callback can only show that it goes on.
+        # SQLite does not report the progress of a check; the callback only shows that it runs.
         connection.set_progress_handler(lambda: progress("checking", size, None), _STEPS_PER_REPORT)
         (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
         if found != "ok":
@@ -180,7 +180,7 @@ def _sync(path: Path) -> None:
 
 @contextmanager
 def _held_alone(store: Path) -> Iterator[None]:
-    """Hold the lock that keeps all other processes from the file, damaged or not.
+    """Hold the lock that keeps all other processes from the file, even if it is damaged.
 
     Raises:
         StoreError: another process has it open.

@@ -1,4 +1,4 @@
-"""The CODEOWNERS file of each repository, as it was given."""
+"""Rows of CODEOWNERS files: one unchanged text for each repository."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import orjson
 from indexing.models.events import Outcome
 from indexing.models.executions import Conclusion, PullRequest
 
-# An index over every execution contains the conclusion: small numbers keep it narrow.
+# An index over all executions contains the conclusion; small numbers keep that index small.
 CONCLUSION_NUMBERS: Final = {
     Conclusion.PASSED: 0,
     Conclusion.FAILED: 1,
@@ -25,13 +25,14 @@ OUTCOME_NUMBERS: Final = {
 }
 OUTCOMES: Final = {number: outcome for outcome, number in OUTCOME_NUMBERS.items()}
 
-# The values in `runs` for a run without a pull request or URL: both are part of a unique key.
+# The values in `runs` for a run without a pull request or URL. Both columns are part of a unique
+# key, in which nulls would never be equal.
 NO_PULL_NUMBER: Final = -1
 NO_URL: Final = ""
 
 
 def text_of_pull(pull: PullRequest | None) -> str:
-    """Write a pull request as JSON text, the same for equal ones; empty for none."""
+    """Return a pull request as canonical JSON; empty if there is none."""
     if pull is None:
         return ""
     return orjson.dumps(pull, option=orjson.OPT_SORT_KEYS).decode()

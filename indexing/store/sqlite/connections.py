@@ -35,26 +35,27 @@ C = TypeVar("C", bound=sqlite3.Connection)
 T = TypeVar("T")
 R = TypeVar("R")
 
-# The budget of a read on the event loop. It counts steps of SQLite's virtual machine, some 10
-# million a second, so the outcome is the same on a busy machine; a page of 100 events takes some
-# 3,000. Each statement counts as 100 more. The limit in seconds is for expensive steps: a single
-# one may match a name against a glob.
+# The budget of a read on the event loop. It counts steps of SQLite's virtual machine, so a busy
+# machine does not change the outcome. SQLite runs about 10 million steps a second; a page of 100
+# events takes about 3,000. Each statement counts as 100 more. The limit in seconds is for expensive
+# steps: a single one may match a name against a glob.
 INLINE_STEPS: Final = 20_000
 INLINE_SECONDS: Final = 0.01
-# The budget of a first attempt that is only worth a short try.
+# The budget of a first attempt with `briefly`: it either finishes soon or is not worth going on.
 BRIEF_STEPS: Final = 2_000
 _STEPS_PER_CHECK: Final = 100
 
-# The client of a longer read has gone; the read would only delay the next one. A full scan of a
-# million names takes a tenth of this.
+# The time limit of a slow read. After it, the client has probably given up, and the read would only
+# delay the next one. A full scan of a million names takes a tenth of this.
 SLOW_READ_SECONDS: Final = 5.0
 
-# The smallest machine has two cores; a slow read uses one core.
+# The threads for slow reads. The smallest supported machine has two cores; a slow read uses one.
 SLOW_READERS: Final = 2
-# The slow reads that run or wait for a thread, so that none is idle while the event loop is busy.
-# All others take turns by tenant: a new read waits for these, and for one of each other tenant.
+# How many slow reads may run or wait for a thread. Some wait, so that no thread is idle while the
+# event loop is busy. All further reads wait in a fair queue of tenants: a new read waits for these,
+# and for one of each other tenant.
 SLOW_READS_AT_ONCE: Final = 2 * SLOW_READERS
-# This gives slow reads a tenth of the event loop's share of a core that both use.
+# The niceness of slow reads: on a shared core, they get a tenth of the event loop's share.
 SLOW_NICENESS: Final = 10
 
 # A connection's page cache: it holds the upper pages of the indexes of a store of a million tests,
@@ -94,7 +95,7 @@ class Connections:
         self._quick: ReadingConnection = _connect(path, READER_BUSY_SECONDS, ReadingConnection)
         self._quick.execute("PRAGMA query_only = ON")
         self._own_writes = OwnWrites(self._quick, partial(translated_errors, path))
-        # Returns a value that changes when another process commits.
+        # A function: see `OwnWrites.revision`. Bound here because every cached read calls it.
         self.revision = self._own_writes.revision
         self._loop_slots = FairQueue(1)
         self._slow_slots = FairQueue(SLOW_READS_AT_ONCE)
@@ -124,7 +125,7 @@ class Connections:
             return cls(path)
 
     async def read(self, work: Work[T]) -> T:
-        """Run a read on the event loop; one that takes too long there runs in a thread."""
+        """Run a read on the event loop; repeat it in a thread if it exceeds the budget."""
         with translated_errors(self._path):
             try:
                 return self._within_budget(work, INLINE_STEPS)
@@ -137,8 +138,8 @@ class Connections:
     ) -> T:
         """Try each plan for the same result on the event loop, then run the last one in a thread.
 
-        A plan that does not apply returns None. Use `briefly` if the first plan is best when it is
-        short, and useless otherwise.
+        A plan that does not apply returns None. With `briefly`, the first plan gets a small budget:
+        use it for a plan that is either fast or useless.
         """
         first, *others = (*plans, last)
         with translated_errors(self._path):
@@ -146,8 +147,8 @@ class Connections:
             if result is not None:
                 return result
             for plan in others:
-                # Slow attempts run one at a time, with quick reads in between, so many searches at
-                # once do not delay other requests.
+                # These attempts run one at a time, with quick reads in between, so that many
+                # searches at once do not delay other requests.
                 async with self._loop_slots.take(current_tenant.get()):
                     result = self._try(plan, INLINE_STEPS)
                     if result is not None:
@@ -156,7 +157,7 @@ class Connections:
         return await self.read_slowly(last)
 
     async def read_slowly(self, work: Work[T]) -> T:
-        """Run a read that is known to be long in a thread, for as long as a caller waits for it."""
+        """Run a read that is known to be long in a thread, until the caller stops waiting."""
         read = SlowRead(work)
         self._slow_reads.add(read)
         timer = asyncio.get_running_loop().call_later(SLOW_READ_SECONDS, read.interrupt)
@@ -204,7 +205,8 @@ class Connections:
                 try:
                     return await self._in_thread(self._writing, transaction, WRITER_BUSY_SECONDS)
                 except asyncio.CancelledError:
-                    # The transaction goes on, and the caller no longer knows how it ends.
+                    # The transaction goes on in its thread, but the caller cannot report any more
+                    # what it changed.
                     abandoned.set()
                     self._own_writes.disown()
                     raise
@@ -259,10 +261,11 @@ class Connections:
             if spent():
                 raise ReadInterruptedError
 
-        # SQLite counts the steps of each statement by itself, so it checks none of a few steps.
+        # SQLite counts the steps of each statement anew, so its handler never sees a short
+        # statement. `check` counts the statements instead.
         self._quick.set_progress_handler(spent, _STEPS_PER_CHECK)
         try:
-            # One snapshot and one file lock for all queries of the work.
+            # All queries of the work see one snapshot, and the file is locked only once.
             self._quick.execute("BEGIN")
             self._quick.check = check
             return work(self._quick)
@@ -304,7 +307,7 @@ def _give_way() -> None:
     """Lower this thread's priority below the event loop's, in case they share a core."""
     if sys.platform == "linux":
         with suppress(OSError):
-            # On Linux a thread has a priority of its own.
+            # On Linux, this call sets the priority of one thread, not of the whole process.
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), SLOW_NICENESS)
 
 

@@ -1,6 +1,7 @@
-"""Counts the event log: by the hour and the day from kept counts, the rest from the events.
+"""Counts the events of a log, in bars of a histogram and by facets.
 
-Triggers of the tables keep the counts (`migrations/version_7.py`), so they are always exact.
+Whole hours and days are read from stored counts, the rest from the events. Database triggers keep
+the stored counts (`migrations/version_7.py`), so they are always exact.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from indexing.timestamps import to_microseconds
 _HOUR: Final = 3_600_000_000
 _DAY: Final = 24 * _HOUR
 
-# In place of null in the key of the kept counts; no text has it.
+# The stored counts have this in place of null, because it is part of a key. No text contains it.
 _NONE: Final = "\0"
 _FACETS: Final = (TYPE, OUTCOME, TRIGGER)
 
@@ -45,7 +46,7 @@ Span = tuple[int, int]
 
 @dataclass(slots=True)
 class _Counts:
-    """Counts by bar, and by the value of each facet but the pull requests."""
+    """Counts by bar, and by the values of each facet except pull requests."""
 
     bars: Counter[int] = field(default_factory=Counter)
     facets: dict[str, Counter[Any]] = field(
@@ -69,7 +70,7 @@ def aggregate_events(
         if query.pull_requests:
             counts = log.count_rows(query)
         elif query.pull_requests_excluded:
-            # What is left out is little: it is counted and taken off.
+            # Excluded pull requests have few events: count all, then subtract theirs.
             counts = log.count(replace(query, pull_requests_excluded=()))
             left_out = replace(
                 query, pull_requests=query.pull_requests_excluded, pull_requests_excluded=()
@@ -99,7 +100,7 @@ class _Log:
     bars: Bars
 
     def count(self, query: EventQuery) -> _Counts:
-        """Count what matches a query without a restriction of pull requests."""
+        """Count the events of a query that does not filter by pull request."""
         counts = _Counts()
         whole = _whole(query)
         restrictions = restrictions_of(query)
@@ -117,7 +118,7 @@ class _Log:
         return counts
 
     def count_rows(self, query: EventQuery) -> _Counts:
-        """Count what matches any query, from the events alone."""
+        """Count the events of any query without using the stored counts."""
         counts = _Counts()
         whole = _whole(query)
         self._add_rows(counts.facets, query, whole)
@@ -125,7 +126,7 @@ class _Log:
         return counts
 
     def rank_pull_requests(self, query: EventQuery) -> tuple[FacetValue[int], ...]:
-        """The facet of the pull requests: their counts are kept for whole days."""
+        """Return the facet of pull requests; their counts are stored for whole days only."""
         pieces: list[_Piece] = []
         rest = self._complement(query)
         if rest is None:
@@ -146,9 +147,10 @@ class _Log:
         return tuple(FacetValue(value, count) for value, count in rows)
 
     def _complement(self, query: EventQuery) -> list[EventQuery] | None:
-        """The queries for what to subtract from the kept counts; `None` if that is most of them.
+        """Return queries for the events to subtract from the stored counts by pull request.
 
-        Counts by pull request are kept for all events together, whatever a query filters by.
+        Those counts cover all events, without any filter. Returns `None` if the events to subtract
+        are most of them; then it is faster to count the matching events.
         """
         restrictions = restrictions_of(query)
         others = [each for each in restrictions if each.column != PULL_REQUEST]
@@ -176,7 +178,8 @@ class _Log:
         return [left_out] if self.count(uncounted).bars.total() * 2 < most else None
 
     def _kept_pulls(self, query: EventQuery) -> Iterator[_Piece]:
-        # The index of the outcomes has the pull requests, that of the times does not.
+        # Naming all outcomes selects the index by outcome: it contains the pull request, and the
+        # index by time does not.
         every = replace(_every(query), outcomes=tuple(Outcome))
         restrictions = restrictions_of(_every(query))
         conditions = "".join(each.condition for each in restrictions)
@@ -265,7 +268,7 @@ class _Log:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A part of a query."""
+    """One SELECT of a UNION, with its parameters."""
 
     sql: str
     parameters: tuple[Any, ...]
@@ -280,7 +283,7 @@ def _each(plan: EventPlan) -> list[tuple[Any, ...]]:
 
 
 def _every(query: EventQuery) -> EventQuery:
-    """The query without its filters but that of excluded pull requests."""
+    """Return the query without its filters, except for the excluded pull requests."""
     return EventQuery(
         query.repository,
         query.received_from,
@@ -290,7 +293,10 @@ def _every(query: EventQuery) -> EventQuery:
 
 
 def _split(whole: Span, spans: Sequence[int]) -> Iterator[tuple[int | None, Span]]:
-    """Cut a range into whole spans, the longest first, and what is left at its ends."""
+    """Yield the parts of a range: whole multiples of each span, and what is left at the ends.
+
+    `spans` are lengths in microseconds, the longest first. A part at the ends has the span `None`.
+    """
     start, end = whole
     if start >= end:
         return
@@ -308,5 +314,5 @@ def _split(whole: Span, spans: Sequence[int]) -> Iterator[tuple[int | None, Span
 
 
 def _floor(column: str, size: int) -> str:
-    """SQL for the number of the bar of a moment, which may be before 1970."""
+    """Return SQL for the number of the bar of a time; the time may be before 1970."""
     return f"({column} / {size} - ({column} % {size} < 0))"

@@ -17,8 +17,9 @@ TRIGGER: Final = "triggered_by"
 BASE_REF: Final = "base_ref"
 OUTCOME: Final = "outcome"
 
-# Each index goes on in the order of the log. Those with few rows a value come first: a pull request
-# has few events, a type some, a branch and an outcome many.
+# Each index has its column first and then the order of the log. The columns with the fewest rows
+# for each value come first: a pull request has few events, a type some, a branch and an outcome
+# many.
 INDEXES: Final = {
     PULL_REQUEST: "events_by_pull_request",
     TYPE: "events_by_type",
@@ -28,13 +29,13 @@ INDEXES: Final = {
 }
 BY_TIME: Final = "events_by_time"
 
-# A page reads from the index once for each value.
+# A page reads the index once for each value; this limits the number of values.
 _MOST_READS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Restriction:
-    """What a query says about one column: the only values, or the values that are left out."""
+    """A filter of one column: the only allowed values, or the excluded ones."""
 
     column: str
     values: tuple[Any, ...]
@@ -56,7 +57,11 @@ class Restriction:
 
 @dataclass(frozen=True, slots=True)
 class EventPlan:
-    """Reads `index` once for each of `values` of `column`, or once, and checks the `rest`."""
+    """A plan: which index to read, and which filters to check on each row.
+
+    Without a `column`, `index` is read once, in the order of time. Otherwise it is read once for
+    each of `values` of the column. `rest` are the filters that the index does not apply.
+    """
 
     index: str
     column: str | None = None
@@ -65,7 +70,7 @@ class EventPlan:
 
     @property
     def sign(self) -> str:
-        """The operator that finds a value: a trigger may be null, and null equals nothing."""
+        """The operator that compares with a value: a trigger may be null, which `=` never finds."""
         return "IS" if self.column == TRIGGER else "="
 
     @property
@@ -80,7 +85,7 @@ class EventPlan:
 
     @property
     def excluded_column(self) -> str | None:
-        """A column with few values, most of whose rows may be left out by this plan."""
+        """A column with few values whose exclusion may drop most of the rows that are read."""
         if self.column is None:
             for each in self.rest:
                 if each.excluded and each.column in (TYPE, TRIGGER):
@@ -88,9 +93,9 @@ class EventPlan:
         return None
 
     def by_complement(self, values: Sequence[Any]) -> EventPlan | None:
-        """Return the plan that reads all other values; `values` are all that the log has.
+        """Return the plan that reads the values that are not excluded, one by one.
 
-        `None` if they are too many.
+        `values` are all values of the column in the log. Returns `None` if they are too many.
         """
         column = self.excluded_column
         if column is None or len(values) > _MOST_READS:
@@ -117,7 +122,7 @@ def make_plan(query: EventQuery) -> EventPlan:
 
 
 def restrictions_of(query: EventQuery) -> tuple[Restriction, ...]:
-    """What a query says about each column."""
+    """Return the filters of a query."""
     base_refs = () if query.base_ref is None else (query.base_ref,)
     found = [
         *_restrict(PULL_REQUEST, query.pull_requests, query.pull_requests_excluded),
@@ -126,7 +131,7 @@ def restrictions_of(query: EventQuery) -> tuple[Restriction, ...]:
         *_restrict(BASE_REF, base_refs, ()),
     ]
     if query.outcomes or query.outcomes_excluded:
-        # There are four: what is left out is what the others are.
+        # There are only four outcomes, so excluding some is the same as allowing the others.
         some = query.outcomes or tuple(Outcome)
         kept = [OUTCOME_NUMBERS[each] for each in some if each not in query.outcomes_excluded]
         found.append(Restriction(OUTCOME, tuple(dict.fromkeys(kept))))

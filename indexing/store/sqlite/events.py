@@ -17,11 +17,11 @@ from indexing.store.sqlite.keyset import Slice, read_page
 from indexing.store.sqlite.repositories import find_repository_id, require_repository_id
 from indexing.timestamps import to_microseconds
 
-# Where `prune` records how far it went.
+# The row of `meta` in which `prune` records the time before which it deletes events.
 PRUNED_BEFORE: Final = "events_pruned_before"
 
 _ORDER: Final = ("received_at", "id")
-# One more than a plan takes.
+# One more than a plan accepts, and the null at the end.
 _MOST_VALUES: Final = 102
 # Read as bytes: the driver would decode text only for it to be encoded again.
 _ROW: Final = "received_at, id, CAST(body AS BLOB)"
@@ -41,7 +41,7 @@ def write_events(
             repository_ids[name.key] = repository_id
         outcomes.append(_write_event(connection, repository_id, event, row_id))
         if outcomes[-1] is EventOutcome.WRITTEN:
-            # From here on SQLite gives the next one.
+            # From now on, the row id that SQLite assigns is the right one.
             row_id = None
     return outcomes
 
@@ -84,8 +84,8 @@ def list_events(
 ) -> Page[EventRow]:
     """Read one page.
 
-    With `by_complement`, a filter that leaves values out reads all others, one by one: this is best
-    where most rows are left out.
+    With `by_complement`, a filter that excludes values is read as all other values, one by one.
+    This is best if most rows are excluded.
     """
     repository_id = find_repository_id(connection, query.repository)
     if repository_id is None:
@@ -109,7 +109,7 @@ def _complement(connection: sqlite3.Connection, repository_id: int, plan: EventP
     column = plan.excluded_column
     if column is None:
         return plan
-    # One look-up for each value that there is.
+    # This takes one index look-up for each distinct value.
     index = INDEXES[column]
     of_repository = f"FROM events INDEXED BY {index} WHERE repository_id = ?1"
     values = connection.execute(
@@ -119,7 +119,8 @@ def _complement(connection: sqlite3.Connection, repository_id: int, plan: EventP
         " SELECT value FROM found",
         (repository_id,),
     )
-    # The last one is null, and so are the triggers that are too long.
+    # The last value is null: it ends the recursion, and finds the events without a trigger or with
+    # one that is too long to index.
     return plan.by_complement([value for (value,) in values]) or plan
 
 
@@ -128,9 +129,9 @@ def _select(
 ) -> tuple[str, list[Any]]:
     """Build one ordered index read for each value of the plan, merged.
 
-    An index gives the right order for a single value only. So several values take one read each,
-    and SQLite merges what is already in order; no read goes further than the page. Bodies are
-    joined last, because a merge copies its rows.
+    An index has the right order for a single value only. So each value takes one read, and SQLite
+    merges the sorted results; no read goes further than the page. Bodies are joined last, because a
+    merge copies its rows.
     """
     within, within_values = _range(query, rows)
     one = (
@@ -158,10 +159,10 @@ def _select(
 
 
 def _range(query: EventQuery, rows: Slice) -> tuple[str, list[Any]]:
-    """Build the conditions for the time range and the key, with one bound on either end.
+    """Build the conditions for the time range and the key, with one bound at each end.
 
-    SQLite uses one bound on each side of an index. If the range and the key both had a bound on one
-    side, it might use the farther one: a deep page would then cost as much as all rows before it.
+    SQLite uses one bound at each end of an index. If the range and the key both had a bound at one
+    end, it might use the farther one: a deep page would then cost as much as all rows before it.
     """
     start, end = to_microseconds(query.received_from), to_microseconds(query.received_to)
     beyond_key = f" AND {rows.condition}"
@@ -178,7 +179,7 @@ def _range(query: EventQuery, rows: Slice) -> tuple[str, list[Any]]:
 
 
 def _check_not_pruned(connection: sqlite3.Connection, repository_id: int, key: EventKey) -> None:
-    """Refuse to continue from a row that retention removed, because its neighbours went with it."""
+    """Raise `StaleKeyError` if retention deleted the row of the key, and so its neighbours."""
     received_at, event_id = _key_columns(key)
     row = connection.execute(
         "SELECT 1 FROM meta WHERE name = ? AND CAST(CAST(value AS TEXT) AS INTEGER) > ?"

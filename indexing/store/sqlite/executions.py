@@ -1,4 +1,4 @@
-"""Rows of executions, with the tests, identities, branches and runs that they name."""
+"""Writes executions, and the rows of the tests, identities, branches and runs that they name."""
 
 from __future__ import annotations
 
@@ -51,12 +51,13 @@ def write_results(
     connection.executemany(
         "INSERT INTO unmerged (test, execution) VALUES (?, ?) ON CONFLICT DO NOTHING", unmerged
     )
-    # A merge of the new executions is enough, unless a test is stale for another reason.
+    # `recompute` is 0 because a merge of the new executions is enough. A test that is stale already
+    # keeps its value.
     connection.executemany(
         "INSERT INTO stale_tests (test, recompute) VALUES (?, 0) ON CONFLICT DO NOTHING",
         [(test,) for test in touched],
     )
-    # Once for each job, however many commits it has.
+    # One update for each job, even if its results name several commits.
     for job, gained in written.items():
         add_results(connection, job, gained[Conclusion.PASSED], gained[Conclusion.FAILED])
     new = sum(gained.total() for gained in written.values())
@@ -64,7 +65,7 @@ def write_results(
 
 
 def mark_stale(connection: sqlite3.Connection, tests: Iterable[int]) -> None:
-    """Mark these tests (the dirty marker): `refresh_tests` computes them from executions."""
+    """Mark tests as stale, so that `refresh_tests` computes them again from all executions."""
     connection.executemany(
         "INSERT INTO stale_tests (test) VALUES (?) ON CONFLICT DO UPDATE SET recompute = 1",
         [(test,) for test in tests],
@@ -119,7 +120,10 @@ def _ensure_identity(
     run: Run,
     execution: Execution,
 ) -> tuple[int, int]:
-    """Return the rows of the test and of its identity in the run's pipeline and job."""
+    """Return the row ids of the test and of its identity in the run's pipeline and job.
+
+    Rows that do not exist are added.
+    """
     name = execution.test_name
     identity_id = derive_identity_id(repository, name, run.pipeline_name, run.job_name)
     row = connection.execute(
@@ -161,7 +165,7 @@ def _insert_execution(
     branch: int,
     execution: Execution,
 ) -> int | None:
-    """Return the row of a new execution; None if it is stored already."""
+    """Insert an execution and return its row id; `None` if it is stored already."""
     failure_id = identify_failure(derive_test_id(repository, execution.test_name), execution)
     inserted = connection.execute(
         "INSERT INTO executions (execution_id, identity, run, branch, conclusion, needed_retries,"

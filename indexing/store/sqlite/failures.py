@@ -1,7 +1,7 @@
-"""The failures of one test, grouped over the index of its failed executions.
+"""Groups the failed executions of one test into failures.
 
-The index holds all that grouping and sorting need, so the executions themselves are read for the
-rows of a page only.
+An index contains everything that grouping and sorting need, so the executions themselves are read
+only for the rows of a page.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _GROUPS: Final = (
 def list_failures(
     connection: sqlite3.Connection, query: FailureQuery, anchor: Anchor[FailureKey], limit: int
 ) -> Page[Failure] | None:
-    """Group all failures of the test; the cost is their number, wherever the page lies."""
+    """Read one page; the cost grows with the failed executions of the test, not with the page."""
     test = find_test(connection, query.repository, query.test_id)
     if test is None:
         return None
@@ -111,7 +111,7 @@ def _failure_of(
 def _newest(
     connection: sqlite3.Connection, query: FailureQuery, test: int, failure_id: bytes, limit: int
 ) -> list[tuple[Any, ...]]:
-    """Return the newest executions that failed so."""
+    """Return the newest executions with this failure."""
     where, values = _conditions(query, test)
     order = "ORDER BY finished_at DESC, execution_id DESC"
     return connection.execute(

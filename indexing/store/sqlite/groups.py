@@ -1,7 +1,8 @@
-"""Counts tests in groups, by the rows of the search.
+"""Counts the tests of a repository in groups: by pipeline, job or file.
 
-SQLite adds up, in the order of its indexes and so in little memory. Few rows leave it: for each
-one, a thread waits for the interpreter's lock, which a busy event loop is slow to release.
+SQLite adds up in the order of its indexes, which takes little memory. The queries return few, large
+rows: for each row, a thread waits for the interpreter's lock, which a busy event loop is slow to
+release.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from indexing.models.groups import Grouping, TestGroup
 from indexing.names import RepositoryName
 from indexing.store.sqlite.repositories import find_repository_id
 
-# Tests whose files or names leave SQLite together.
+# The tests whose files or names are returned in one row.
 _TESTS_AT_ONCE: Final = 1_000
 
-# Of the rows of a test in one group.
+# The worst health of a test in one group, and the sums of its executions.
 _OF_TEST: Final = (
     f"max(CASE i.health_status {' '.join(f'WHEN {n} THEN {bad}' for n, bad in BADNESS.items())}"
     " END) AS badness, sum(i.executions_count) AS executions,"
@@ -31,7 +32,7 @@ _COUNTS: Final = ", ".join(
     for each in [*(f"badness = {bad}" for bad in sorted(BADNESS.values())), "executions", "failed"]
 )
 
-# Each name is found by one look into the index.
+# Each recursion finds the next name with one index look-up.
 _BY_NAME: Final = """
 WITH RECURSIVE names (name) AS (
     SELECT min({name}) FROM identities INDEXED BY {index}
@@ -56,7 +57,8 @@ _NAMES: Final = {
     for by, name in ((Grouping.PIPELINE, "pipeline_name"), (Grouping.JOB, "job_name"))
 }
 
-# The ranges [low, high) of files; any text is below a blob.
+# Reads the files in ranges [low, high). The last range has the empty blob as its upper bound,
+# because any text is less than a blob.
 _BY_FILE: Final = f"""
 WITH RECURSIVE ranges (low, high) AS (
     SELECT '', (
@@ -83,7 +85,8 @@ SELECT (
 ) FROM ranges
 """
 
-# The same of names. Names without a slash tell nothing: a range has one row of them.
+# The same for tests without a file: a name with a slash may be a path. All names without a slash
+# are counted as one, because no file follows from them.
 _WITHOUT_FILE: Final = f"""
 WITH RECURSIVE ranges (low, high) AS (
     SELECT '', (

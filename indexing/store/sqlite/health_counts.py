@@ -1,4 +1,4 @@
-"""Counts tests: by health, and those that wait for a refresh."""
+"""Counts tests by health, and tests that wait for a refresh."""
 
 from __future__ import annotations
 

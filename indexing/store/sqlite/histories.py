@@ -1,6 +1,6 @@
-"""The histories of tests: as text beside each test, and as rows of its changes, which lists read.
+"""Stores the health history of each test: as one text, and as rows for lists and counts.
 
-Both are written in one transaction, and only what differs.
+Both are written in one transaction, and only the rows that differ.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from indexing.health.history import (
 )
 from indexing.health.rollups import DailyRollup
 
-# The place of an identity in rows about the test as a whole; row ids begin at 1.
+# The value of the column `identity` in rows about the test as a whole; row ids begin at 1.
 WHOLE_TEST: Final = 0
-# Before every day that a store can hold.
+# A day number before every day that a store can hold.
 _NEVER: Final = -(2**40)
 
 _COLUMNS: Final = ", ".join(f"d.{name}" for name in DailyRollup._fields)
 
 
 class StoredHistory(NamedTuple):
-    """The history of a test, and its text; without a text, rows of it were never written."""
+    """The history of a test and its stored text; without a text, no rows of it are stored."""
 
     text: bytes | None
     history: History
@@ -36,9 +36,10 @@ class StoredHistory(NamedTuple):
 def read_stored_history(
     connection: sqlite3.Connection, test: int, *, has_days: bool
 ) -> StoredHistory:
-    """Return the history of a test; that of its daily rows if an earlier release stored it.
+    """Return the history of a test.
 
-    A new test has no daily rows.
+    For a test of an earlier release, it is computed from the daily rows. `has_days` is false for a
+    new test, which has no daily rows.
     """
     (text,) = connection.execute("SELECT history FROM tests WHERE id = ?", (test,)).fetchone()
     if text is not None:
@@ -58,7 +59,7 @@ def read_stored_history(
 def store_history(
     connection: sqlite3.Connection, test: int, stored: StoredHistory, history: History
 ) -> None:
-    """Store the history of a test, and the rows that differ."""
+    """Store the history of a test if it differs from the stored one, and the rows that differ."""
     new = write_history(history)
     if stored.text == new:
         return
@@ -109,6 +110,6 @@ def store_history(
 
 
 def forget_history(connection: sqlite3.Connection, test: int) -> None:
-    """Delete the rows of a test that is about to be deleted."""
+    """Delete the history rows of a test that is about to be deleted."""
     for table in ("health_changes", "flaky_days"):
         connection.execute(f"DELETE FROM {table} WHERE test = ?", (test,))

@@ -1,4 +1,4 @@
-"""The reads of the insights over one file; each method delegates to its module."""
+"""The part of the embedded store that reads insights; each method delegates to its module."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from indexing.store.sqlite.search.strategy import choose_counts
 
 
 class SqliteInsights(InsightReader):
-    """The part of the embedded store that answers the insights."""
+    """Implements `InsightReader` over one SQLite file."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections

@@ -18,7 +18,7 @@ SAME_JOB: Final = (
 
 
 class JobRun(NamedTuple):
-    """One attempt of one job of a run, the unit that can fail as a whole; in key order."""
+    """One attempt of one job of a run, which can fail as a whole; the fields are in key order."""
 
     repository_id: int
     run_id: str
@@ -28,9 +28,9 @@ class JobRun(NamedTuple):
 
 
 def add_results(connection: sqlite3.Connection, job: JobRun, passed: int, failed: int) -> None:
-    """Add to the counts (or subtract) and judge the job again.
+    """Add to the counts of a job and check again whether it is an infrastructure failure.
 
-    If it becomes an infrastructure failure, or stops being one, its tests become stale.
+    Negative numbers subtract. If the result of the check changes, the job's tests become stale.
     """
     passed, failed, before = connection.execute(
         "INSERT INTO job_runs (repository_id, run_id, attempt, pipeline_name, job_name,"
@@ -56,7 +56,7 @@ def add_results(connection: sqlite3.Connection, job: JobRun, passed: int, failed
 
 
 def drop_results(connection: sqlite3.Connection, job: JobRun, passed: int, failed: int) -> None:
-    """Subtract from the counts and leave the job's judgement unchanged."""
+    """Subtract from the counts without checking again for an infrastructure failure."""
     connection.execute(
         f"UPDATE job_runs SET passed = passed - ?, failed = failed - ? WHERE {SAME_JOB}",
         (passed, failed, *job),
@@ -64,7 +64,7 @@ def drop_results(connection: sqlite3.Connection, job: JobRun, passed: int, faile
 
 
 def drop_without_runs(connection: sqlite3.Connection, job: JobRun) -> None:
-    """Delete the row of a job that has no runs left."""
+    """Delete the row of a job if it has no runs left."""
     connection.execute(
         f"DELETE FROM job_runs WHERE {SAME_JOB}"
         f" AND NOT EXISTS (SELECT 1 FROM runs WHERE {SAME_JOB})",

@@ -14,11 +14,11 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A range of one index to read: from a key on, in one direction.
+    """A range of one index to read: from a key onwards, in one direction.
 
-    `key` has a value for each of `columns`. `inclusive` includes the row of the key itself.
-    `ascending` is the direction of reading, which is opposite to that of the list when paging
-    backward. `limit` is the number of rows, `None` for all.
+    `key` has a value for each of `columns`; `None` reads from the beginning. `inclusive` includes
+    the row of the key itself. `ascending` is the direction of reading, which is opposite to that of
+    the list when paging backward. `limit` is the number of rows, `None` for all.
     """
 
     columns: tuple[str, ...]

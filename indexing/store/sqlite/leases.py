@@ -1,4 +1,4 @@
-"""Leases: rows of `meta`."""
+"""Leases, stored as rows of `meta`."""
 
 from __future__ import annotations
 

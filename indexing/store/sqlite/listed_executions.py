@@ -1,4 +1,4 @@
-"""The executions of one test, newest first, over the indexes of its identities."""
+"""Lists the executions of one test, newest first."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ def list_executions(
     anchor: Anchor[ExecutionKey],
     limit: int,
 ) -> Page[ListedExecution] | None:
-    """Merge the executions of all identities; the cost is the rows of the page, and the identities.
+    """Read one page, merged from one index read for each identity of the test.
 
-    Rows that a filter drops cost too: none of the indexes has branches or commits.
+    The cost grows with the identities, the rows of the page, and the rows that the filters drop:
+    the index contains neither branches nor commits.
     """
     test = find_test(connection, query.repository, query.test_id)
     if test is None:
@@ -60,7 +61,7 @@ def list_executions(
 def find_test(
     connection: sqlite3.Connection, repository: RepositoryName, test_id: uuid.UUID
 ) -> int | None:
-    """Return the row of a test if it belongs to the repository."""
+    """Return the row id of a test; `None` if the repository has no such test."""
     row = connection.execute(
         "SELECT t.id FROM tests t JOIN repositories r ON r.id = t.repository_id"
         " WHERE t.test_id = ? AND r.key = ?",
@@ -75,14 +76,14 @@ def find_identities(
     pipelines: Sequence[str] = (),
     jobs: Sequence[str] = (),
 ) -> list[int]:
-    """Return the rows of the test's identities in these pipelines and jobs, or in all."""
+    """Return the row ids of the test's identities in these pipelines and jobs; empty means all."""
     text, values = any_of({"pipeline_name": pipelines, "job_name": jobs})
     rows = connection.execute(f"SELECT id FROM identities WHERE test = ?{text}", (test, *values))
     return [row[0] for row in rows]
 
 
 def any_of(columns: dict[str, Sequence[Any]]) -> tuple[str, list[Any]]:
-    """Build the condition that each column has one of its values, if it has any."""
+    """Build the condition that each column has one of its values; without values, any will do."""
     text = ""
     given: list[Any] = []
     for column, values in columns.items():
@@ -103,7 +104,7 @@ def _read(
         }
     )
     bounds, ends = _bounds(query, rows)
-    # A cursor for each identity; merging reads from each no further than the page needs.
+    # A database cursor for each identity; the merge reads from each no further than needed.
     return iter(
         connection.execute(
             f"SELECT {COLUMNS} FROM executions e INDEXED BY executions_of_identity"
@@ -115,9 +116,9 @@ def _read(
 
 
 def _bounds(query: ExecutionQuery, rows: Slice) -> tuple[str, list[int]]:
-    """Bound the range of time on the sides that the key does not bound.
+    """Build the bounds of the time range, except at the end that the key bounds.
 
-    SQLite uses one bound on each side of an index, and the key is the nearer one.
+    SQLite uses one bound at each end of an index, and the key is the nearer one.
     """
     text, ends = "", []
     if rows.key is None or not rows.ascending:

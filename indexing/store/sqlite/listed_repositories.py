@@ -1,4 +1,7 @@
-"""The repositories of an owner, with figures that indexes and `health_counts` have ready."""
+"""Lists the repositories of an owner with figures of each.
+
+The figures are read from indexes and from the stored counts in `health_counts`.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ from indexing.store.sqlite.keyset import Slice, read_page
 from indexing.store.sqlite.repositories import REPOSITORY_COLUMNS, repository_of
 from indexing.timestamps import moment_or_none, to_microseconds
 
-# The shown counts, and the order by them: what is worse comes first.
+# The counts to show, and negated ones to sort by, so that the worst come first. If flaky detection
+# is off, flaky tests count as healthy.
 _OWNED: Final = f"""
 SELECT r.id, r.key, {REPOSITORY_COLUMNS},
     ifnull(h.healthy, 0) + iif(flaky_detection, 0, ifnull(h.flaky, 0)) AS healthy,
@@ -39,7 +43,8 @@ _ORDERS: Final = {
     RepositorySort.NAME: ("key",),
     RepositorySort.WORST: ("by_broken", "by_flaky", "key"),
 }
-# The character that follows the slash: no key of the owner is greater.
+# The character after the slash in the code table: every key of the owner is less than the owner's
+# name with this character.
 _AFTER_SLASH: Final = "0"
 
 
@@ -50,7 +55,7 @@ def list_owned(
     limit: int,
 ) -> Page[ListedRepository]:
     if query.name is None:
-        # Both bounds are of the index of keys, which has their order.
+        # Both bounds apply to the index of keys, so only the owner's rows are read.
         where, bounds = "r.key > ? AND r.key < ?", [query.prefix, query.prefix[:-1] + _AFTER_SLASH]
     else:
         where, bounds = "r.key = ?", [query.prefix + query.name.lower()]

@@ -1,6 +1,6 @@
-"""The runs whose results are stored: rows of `runs`, each with the number of its results.
+"""Lists the runs that have stored results, each with the number of its results.
 
-Every change of a run's executions updates its row in the same transaction.
+Every change of a run's executions updates its row in `runs` in the same transaction.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _INDEXES: Final = {
 def list_runs(
     connection: sqlite3.Connection, query: RunQuery, anchor: Anchor[RunKey], limit: int
 ) -> Page[ListedRun]:
-    """Walk the index of one filter; the cost is the rows that the other filters drop."""
+    """Read one page from the index of one filter; rows that other filters drop cost time too."""
     repository_id = find_repository_id(connection, query.repository)
     if repository_id is None:
         return Page((), has_previous=False, has_next=False)
@@ -52,7 +52,7 @@ def list_runs(
         "pipeline_name": query.pipelines,
         "job_name": query.jobs,
     }
-    # With several values, rows of one index would have to be sorted.
+    # An index has the right order only for a single value of its column.
     index = next((_INDEXES[c] for c in _INDEXES if len(given[c]) == 1), "arrivals_by_time")
     where, values = _equals(given)
 
@@ -75,7 +75,7 @@ def list_runs(
 
 
 def add_to_run(connection: sqlite3.Connection, run: int, executions: Sequence[Execution]) -> None:
-    """Add executions that were just stored to the row of their run."""
+    """Add executions that were just stored to the counts of their run."""
     if not executions:
         return
     passed, failed, skipped = (
@@ -91,7 +91,7 @@ def add_to_run(connection: sqlite3.Connection, run: int, executions: Sequence[Ex
 
 
 def count_again(connection: sqlite3.Connection, runs: Sequence[int]) -> None:
-    """Count the executions that are left of these runs."""
+    """Recompute the counts of these runs from their remaining executions."""
     count_days_again(connection, runs)
     connection.executemany(
         f"UPDATE runs SET {_COUNTS}, last_finished_at = (SELECT max(finished_at) FROM executions"
@@ -109,12 +109,12 @@ def _find_branches(
     rows = connection.execute(
         f"SELECT id FROM branches WHERE repository_id = ?{text}", (repository_id, *values)
     )
-    # No row has this id: nothing ran on an unknown branch.
+    # No row has the id -1. An empty list would mean that there is no filter.
     return [row[0] for row in rows] or [-1]
 
 
 def _equals(given: dict[str, Sequence[Any]]) -> tuple[str, list[Any]]:
-    """Build the condition; one value is compared by `=`, which keeps the order of an index."""
+    """Build the condition; a single value is compared with `=`, which keeps the index order."""
     single = {column: values for column, values in given.items() if len(values) == 1}
     text, several = any_of({c: v for c, v in given.items() if c not in single})
     equal = "".join(f" AND {column} = ?" for column in single)

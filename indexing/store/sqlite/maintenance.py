@@ -1,4 +1,4 @@
-"""Work on the whole file: counts, retention, and rebuilding the derived data."""
+"""Counts, retention, and rebuilding the derived data of the whole store."""
 
 from __future__ import annotations
 
@@ -48,7 +48,11 @@ def get_status(connection: sqlite3.Connection) -> StoreStatus:
 
 
 def prune_events(connection: sqlite3.Connection, before: datetime, limit: int) -> int:
-    """Delete up to `limit` events; the progress mark is written before the first deletion."""
+    """Delete up to `limit` events before that moment; return their number.
+
+    `meta` records the moment before the first deletion, so that no cursor continues from a deleted
+    event.
+    """
     number = to_microseconds(before)
     note_given(connection)
     connection.execute(
@@ -68,7 +72,10 @@ def prune_events(connection: sqlite3.Connection, before: datetime, limit: int) -
 
 
 def prune_executions(connection: sqlite3.Connection, before: datetime, limit: int) -> int:
-    """Delete up to `limit` executions, and the runs that are left with none."""
+    """Delete up to `limit` executions before that moment, and runs without any; return the number.
+
+    The number is that of executions.
+    """
     finish_days(connection, before)
     old = connection.execute(
         "SELECT id FROM executions WHERE finished_at < ? ORDER BY finished_at LIMIT ?",
@@ -96,7 +103,7 @@ def prune_executions(connection: sqlite3.Connection, before: datetime, limit: in
 
 
 def rebuild_derived(connection: sqlite3.Connection) -> int:
-    """Rebuild the n-gram indexes and mark every test as stale."""
+    """Rebuild the n-gram indexes and mark every test as stale; return the number of tests."""
     rebuild_names(connection)
     connection.execute(
         "INSERT INTO stale_tests (test) SELECT id FROM tests WHERE true"

@@ -1,4 +1,4 @@
-"""Writes the metrics of rows of the search, which are columns of their identities."""
+"""Writes the metrics that the search shows; they are columns of `identities`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from indexing.store.row_values import RowValues
 
 METRICS_COLUMNS: Final = RowValues._fields
 
-# Of an identity that is not in the search.
+# The values of an identity that the search does not show.
 _NO_METRICS: Final[tuple[Any, ...]] = (None,) * len(METRICS_COLUMNS)
 
 
@@ -21,9 +21,10 @@ def store_metrics(
     after: Mapping[int, TestMetrics | None],
     columns: Sequence[str] = METRICS_COLUMNS,
 ) -> None:
-    """Write what differs of these columns; `before` has the values of `METRICS_COLUMNS`.
+    """Write those of these columns whose values differ, for each identity.
 
-    An index is changed only for a column that is written.
+    `before` has the stored values of `METRICS_COLUMNS`. Unchanged columns are left out, because
+    writing a column also updates its indexes.
     """
     for identity, metrics in after.items():
         now: tuple[Any, ...] = _NO_METRICS if metrics is None else RowValues.of(metrics)

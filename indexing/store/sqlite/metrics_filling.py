@@ -1,4 +1,4 @@
-"""Fills the metrics of rows that an earlier release has stored, from what is stored of them."""
+"""Computes the metrics of identities that an earlier release stored without them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from indexing.health.rules import judge_rollups
 from indexing.store.sqlite.metrics import METRICS_COLUMNS, store_metrics
 from indexing.store.sqlite.rollups import find_default_branch, read_rollups
 
-# In `meta`, until all rows are filled: the last test that is.
+# The row of `meta` with the last test that was filled; it is deleted once all are.
 _FILLED_UNTIL: Final = "metrics_filled_until"
-# What an earlier release showed stays until the test is refreshed.
+# An earlier release already stored `executions_count`; it stays until the test is refreshed.
 _NEW_COLUMNS: Final = tuple(name for name in METRICS_COLUMNS if name != "executions_count")
 
 

@@ -1,4 +1,4 @@
-"""Writes into the outbox what the webhooks of a repository are to be told, in its transaction."""
+"""Adds notifications to the outboxes of webhooks, in the transaction of the change itself."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def tell_health(
     after: HealthStatus,
     now: datetime,
 ) -> None:
-    """Tell the webhooks, if any, how the health of a test has changed since they were told."""
+    """Notify the repository's webhooks if a test's health differs from what they last received."""
     row = connection.execute(
         "SELECT t.repository_id, t.test_id, t.test_name FROM tests t WHERE t.id = ?"
         " AND EXISTS (SELECT 1 FROM webhooks w WHERE w.repository_id = t.repository_id)",
@@ -67,7 +67,7 @@ def tell_quarantined(
     quarantine: Quarantine,
     at: datetime,
 ) -> None:
-    """Tell the webhooks, if any, that a test was quarantined, unless they were told so lately."""
+    """Notify the repository's webhooks of a quarantine, unless they were notified recently."""
     subscription = find_subscription(connection, repository_id)
     if subscription is None:
         return
@@ -84,7 +84,7 @@ def tell_quarantined(
 
 
 def tell_expiring(connection: sqlite3.Connection, now: datetime, limit: int) -> int:
-    """Tell of up to `limit` quarantines that they expire soon; return their number."""
+    """Notify webhooks of up to `limit` quarantines that expire soon; return their number."""
     told = 0
     for repository_id, test_id, quarantine in _find_expiring(connection, now):
         if told == limit:
@@ -104,7 +104,7 @@ def tell_expiring(connection: sqlite3.Connection, now: datetime, limit: int) -> 
 
 
 def forget(connection: sqlite3.Connection, test_id: bytes) -> None:
-    """Forget what was told of a test."""
+    """Delete the record of what webhooks were notified about a test."""
     connection.execute("DELETE FROM notices WHERE test_id = ?", (test_id,))
 
 

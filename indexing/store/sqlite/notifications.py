@@ -1,4 +1,7 @@
-"""Webhooks and outboxes over one file; each method delegates to its module."""
+"""The part of the embedded store for webhooks and their outboxes.
+
+Each method delegates to its module.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,12 @@ from indexing.store.notifications import NotificationStore
 from indexing.store.sqlite import leases, notices, outbox, webhooks
 from indexing.store.sqlite.connections import Connections
 
-# Notifications of one transaction.
+# The number of notifications that one transaction adds.
 _EXPIRING_A_STEP: Final = 500
 
 
 class SqliteNotifications(NotificationStore):
-    """The part of the embedded store that notifies."""
+    """Implements `NotificationStore` over one SQLite file."""
 
     _connections: Connections
 

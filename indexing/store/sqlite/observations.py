@@ -26,7 +26,7 @@ _WITH_BRANCH: Final = (
 
 
 class OnBranch(NamedTuple):
-    """An observation with its identity, and the branch that it ran on."""
+    """An observation with the row ids of its identity and branch, and the branch's name."""
 
     observation: Observation
     identity: int
@@ -37,7 +37,7 @@ class OnBranch(NamedTuple):
 def read_identity(
     connection: sqlite3.Connection, identity: int, job: Job, branch: int | None
 ) -> list[Observation]:
-    """Return all executions of one identity, which is of this job, on one branch."""
+    """Return all executions of one identity on one branch; `job` is the identity's job."""
     rows = connection.execute(
         f"SELECT ?, ?, {_OF_EXECUTION} FROM executions e JOIN runs r ON r.id = e.run"
         " WHERE e.identity = ? AND e.branch = ?",
@@ -49,7 +49,7 @@ def read_identity(
 def read_until(
     connection: sqlite3.Connection, test: int, branch: int | None, until: int
 ) -> list[Observation]:
-    """Return the executions of a test on one branch that had finished by then."""
+    """Return the executions of a test on one branch that finished at `until` or before."""
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM executions e {_JOINED}"
         " WHERE e.identity IN (SELECT id FROM identities WHERE test = ?) AND e.branch = ?"
@@ -60,7 +60,7 @@ def read_until(
 
 
 def read_since(connection: sqlite3.Connection, test: int, since: int) -> Iterator[OnBranch]:
-    """Yield the executions of a test on every branch from that moment on."""
+    """Yield the executions of a test on every branch that finished at `since` or later."""
     rows = connection.execute(
         f"{_WITH_BRANCH} WHERE e.identity IN (SELECT id FROM identities WHERE test = ?)"
         " AND e.finished_at >= ?",
@@ -86,7 +86,7 @@ def _on_branch(row: tuple[Any, ...]) -> OnBranch:
 
 
 def _observations_of(rows: Iterable[Sequence[Any]]) -> list[Observation]:
-    """Return the executions; those with equal metadata share it, and so with pull requests."""
+    """Return the observations; equal metadata and pull requests are shared to save memory."""
     found: list[Observation] = []
     metadata: dict[tuple[Any, ...], TestMetadata] = {}
     pulls: dict[str | None, PullRequest | None] = {}

@@ -1,4 +1,4 @@
-"""Rows of the outboxes of webhooks."""
+"""Rows of the outbox: notifications that wait for delivery to a webhook, and dead letters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from indexing.timestamps import moment_or_none, to_microseconds
 def enqueue(
     connection: sqlite3.Connection, subscription: Subscription, notification: Notification
 ) -> None:
-    """Let the notification wait for each webhook; once, however often this is called."""
+    """Add the notification to the outbox of each webhook; repeated calls add it only once."""
     body = orjson.dumps(to_record(notification))
     connection.executemany(
         "INSERT INTO outbox (webhook_id, notification_id, created_at, body) VALUES (?, ?, ?, ?)"
@@ -83,7 +83,10 @@ def retry_dead(connection: sqlite3.Connection, webhook_id: uuid.UUID) -> int:
 
 
 def prune_outbox(connection: sqlite3.Connection, before: datetime, limit: int) -> int:
-    """Delete the oldest notifications before that moment, sent or not; return their number."""
+    """Delete up to `limit` notifications from before that moment, sent or not; return the number.
+
+    The oldest are deleted first.
+    """
     return connection.execute(
         "DELETE FROM outbox WHERE number IN"
         " (SELECT number FROM outbox WHERE created_at < ? ORDER BY created_at LIMIT ?)",

@@ -1,9 +1,12 @@
-"""Tells the commits of other processes from those of this one.
+"""Distinguishes the commits of other processes from those of this one.
 
-A writer of this process says what it changed. Of another process it is only known that it has
-committed. `PRAGMA data_version` of a connection changes when any other connection commits. So on
-the writing connection it changes for other processes only. While that connection is at work, the
-value from the beginning of its transaction holds: nobody else can commit before it ends.
+A writer in this process reports what it changed, so caches drop only that. A commit of another
+process does not say what it changed.
+
+`PRAGMA data_version` of a connection changes when any other connection commits. So on the only
+writing connection of this process, it changes for other processes only. While that connection is in
+a transaction, the value from the beginning of the transaction is valid, because nobody else can
+commit before it ends.
 """
 
 from __future__ import annotations
@@ -15,12 +18,12 @@ from contextlib import AbstractContextManager, contextmanager
 
 
 class OwnWrites:
-    """The commits of one process; `quick` is a reading connection of the event loop."""
+    """The commits of this process; `quick` is the reading connection of the event loop."""
 
     def __init__(
         self, quick: sqlite3.Connection, translated: Callable[[], AbstractContextManager[None]]
     ) -> None:
-        """`translated` is a context in which the errors of SQLite become those of the package."""
+        """`translated` returns a context manager that translates errors of SQLite."""
         self._quick = quick
         self._translated = translated
         self._seen: int | None = None
@@ -33,11 +36,11 @@ class OwnWrites:
         self._at_begin: int | None = None
 
     def revision(self) -> tuple[int, object]:
-        """Return a value that changes when another process commits; may change without reason.
+        """Return a value that changes when another process commits; call it on the event loop.
 
-        Call it on the event loop.
+        It may also change without such a commit.
         """
-        # Every cached read asks for it, and entering a context manager takes as long as the query.
+        # Every cached read calls this, and entering a context manager takes as long as the query.
         try:
             version = _version_of(self._quick)
         except sqlite3.Error:
@@ -45,7 +48,7 @@ class OwnWrites:
                 raise
         if version != self._seen:
             self._seen = version
-            # Read after the version above, so it includes every commit that the version includes.
+            # This is read after `version`, so it covers every commit that `version` covers.
             of_others = self._version_of_others()
             if of_others is None or of_others != self._seen_of_others:
                 self._revision += 1
@@ -54,7 +57,7 @@ class OwnWrites:
 
     @contextmanager
     def transaction(self, connection: sqlite3.Connection) -> Iterator[None]:
-        """Run a transaction of the writing connection, in its thread."""
+        """Run a transaction on the writing connection; call it in that connection's thread."""
         with self._in_use:
             self._writing = connection
             connection.execute("BEGIN IMMEDIATE")
@@ -70,12 +73,12 @@ class OwnWrites:
                 self._at_begin = None
 
     def disown(self) -> None:
-        """Count a commit of this process as one of others, because nobody says what it changed."""
-        # Called from two threads: an increment could be lost.
+        """Treat a commit of this process like one of others: nobody reports what it changed."""
+        # This is called from two threads, so an increment could be lost.
         self._disowned = object()
 
     def _version_of_others(self) -> int | None:
-        """Return the version that changes with commits of other processes; None if not known."""
+        """Return a version that changes with commits of other processes; `None` if unknown."""
         if not self._in_use.acquire(blocking=False):
             return self._at_begin
         try:
@@ -85,7 +88,7 @@ class OwnWrites:
 
 
 def _version_of(connection: sqlite3.Connection) -> int:
-    # Every cached read asks: the `execute` of a reading connection costs more.
+    # Every cached read calls this, and the `execute` of `ReadingConnection` takes longer.
     cursor = sqlite3.Connection.execute(connection, "PRAGMA data_version")
     version: int = cursor.fetchone()[0]
     return version

@@ -1,4 +1,4 @@
-"""The record of the last run of retention: one row of `meta`."""
+"""The record of the last retention run, stored as one row of `meta`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Rows of changes of quarantines. An expiry has no row until something ends the quarantine."""
+"""The log of changes of quarantines.
+
+An expired quarantine gets its row in the log only once a later write ends it. Until then, lists
+derive the expiry from the quarantine.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +43,7 @@ def add_change(
     at: int,
     actor: Actor,
 ) -> None:
-    """Record a change of a quarantine, whose row has its values already."""
+    """Record a change of a quarantine; its row must already have the new values."""
     quarantine, repository_id, test_id = _read(connection, quarantine_id)
     moment = from_microseconds(at)
     _insert(connection, repository_id, record_change(quarantine, action, moment, actor))
@@ -122,7 +126,7 @@ def _insert(connection: sqlite3.Connection, repository_id: int, change: Quaranti
 def _read_expired(
     connection: sqlite3.Connection, repository_id: int | None, now: int, rows: Slice
 ) -> list[QuarantineChange]:
-    """Return the expiries within the slice that have no row yet."""
+    """Return the expiries within the slice that have no row in the log yet."""
     rows = replace(rows, columns=("q.expires_at", "q.id"))
     expired = connection.execute(
         f"SELECT {QUARANTINE_COLUMNS} FROM quarantines q WHERE q.repository_id = ?"

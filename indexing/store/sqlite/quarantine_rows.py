@@ -1,4 +1,4 @@
-"""A quarantine as its row has it."""
+"""Converts a row of `quarantines` to a `Quarantine`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 from indexing.models.quarantines import Quarantine, QuarantineKey, QuarantineSource
 from indexing.timestamps import from_microseconds, moment_or_none
 
-# As `quarantine_of` reads them, from the table `q`.
+# The columns in the order that `quarantine_of` expects; `q` is the table.
 QUARANTINE_COLUMNS: Final = (
     "q.id, q.test_name, q.reason, q.branch, q.source, q.owner, q.created_at, q.expires_at,"
     " q.is_recovered"

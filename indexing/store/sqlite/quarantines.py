@@ -1,4 +1,4 @@
-"""Rows of quarantines. A repository has few, so patterns are matched row by row."""
+"""Rows of quarantines. A repository has few, so branch patterns are matched row by row."""
 
 from __future__ import annotations
 

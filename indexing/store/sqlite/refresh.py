@@ -1,4 +1,4 @@
-"""Brings the derived data of stale tests up to date, from their roll-ups."""
+"""Refreshes stale tests: updates their roll-ups, and what is derived from these."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def refresh_some(
 ) -> tuple[int, bool, list[AnswerChanges]]:
     """Refresh the first `limit` stale tests, of one repository or of all.
 
-    Returns the number of tests, whether more may be stale, and, if `noting`, what changed in
-    answers. Starts no further test once the time limit in seconds is over.
+    Returns the number of tests, whether more may be stale, and, if `noting`, what changed in the
+    answers of the API. Starts no further test after `seconds`.
     """
     changes: list[AnswerChanges] = []
     deadline = time.monotonic() + seconds
@@ -78,7 +78,10 @@ def refresh_some(
 
 
 def find_last_evidence(connection: sqlite3.Connection, test_id: bytes) -> int | None:
-    """Return when the newest evidence against a test on the default branch finished, if any."""
+    """Return when the newest evidence against a test on the default branch finished.
+
+    `None` if there is no evidence.
+    """
     row = connection.execute(
         "SELECT t.id, s.recompute FROM tests t LEFT JOIN stale_tests s ON s.test = t.id"
         " WHERE t.test_id = ?",
@@ -143,7 +146,7 @@ def _refresh(
 def _store_judgement(connection: sqlite3.Connection, test: int, judgement: Judgement) -> None:
     health = judgement.health
     metadata = judgement.metadata
-    # A rebuild leaves most tests as they are.
+    # A rebuild changes few tests; the condition avoids writing the others.
     connection.execute(
         f"UPDATE tests SET {_JUDGED_PUT} WHERE id = ?{len(_JUDGED) + 1} AND NOT ({_JUDGED_SAME})",
         (
@@ -175,7 +178,7 @@ def refresh_quarantines(connection: sqlite3.Connection, test: int) -> None:
 def _update_recovery(
     connection: sqlite3.Connection, test: int, new: Sequence[OnBranch] | None
 ) -> None:
-    """Add new executions to what the recovery is judged by; None computes it from all."""
+    """Update the recovery under each quarantine with new executions; `None` recomputes it."""
     quarantines = connection.execute(
         "SELECT q.id, q.branch, q.created_at, q.recovery FROM quarantines q"
         " JOIN tests t ON t.test_id = q.test_id WHERE t.id = ? AND q.removed_at IS NULL",

@@ -1,7 +1,8 @@
 """Removes executions for an operator and corrects the derived data of their tests.
 
-First and last failure and success outlive the executions behind them. So a bound that may come from
-a removed execution is dropped in the same transaction and recomputed from the rest.
+The bounds of a test (first failure, last failure, last success) outlive the executions that they
+come from. So a bound that may come from a removed execution is cleared in the same transaction and
+recomputed from the remaining executions.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ _SOURCE: Final = (
     "executions e JOIN identities i ON i.id = e.identity JOIN runs r ON r.id = e.run"
     " JOIN repositories p ON p.id = r.repository_id"
 )
-# Bounds of a test, each with the columns that are dropped together with it.
+# The bounds of a test, each with the columns that are cleared together with it.
 _BOUNDS: Final = {
     "first_failure_at": ("first_failure_at", "first_failure_commit", "first_failure_pull"),
     "last_failure_at": ("last_failure_at",),
     "last_success_at": ("last_success_at",),
 }
 
-# Called with a job and its numbers of removed passed and failed results.
+# Called with a job and how many passed and failed results of it were removed.
 Recount = Callable[[sqlite3.Connection, JobRun, int, int], None]
 
 
@@ -79,9 +80,9 @@ def drop_misdated(
     accepted: AcceptedTimes,
     now: datetime,
 ) -> None:
-    """Drop first and last failures and successes outside the range, whatever their executions.
+    """Clear bounds of tests outside the accepted times, even if no execution has that time.
 
-    Quarantine decisions based on such dates count as made at `now`.
+    Quarantine decisions based on later times count as made at `now`.
     """
     _drop_bounds(connection, _find_misdated_bounds(connection, repository, accepted))
     within, values = _of_repository("q.repository_id", repository)
@@ -101,7 +102,7 @@ def drop_misdated(
 def forget_test(
     connection: sqlite3.Connection, repository: RepositoryName, test_name: str
 ) -> ForgetCount:
-    """Remove a test and everything left of it."""
+    """Remove a test and everything that is stored of it."""
     test_id = derive_test_id(repository, test_name).bytes
     found = connection.execute(
         "SELECT id, repository_id FROM tests WHERE test_id = ?", (test_id,)
@@ -141,7 +142,7 @@ def forget_test(
 def delete_executions(
     connection: sqlite3.Connection, executions: Sequence[int], recount: Recount
 ) -> None:
-    """Delete these rows, and the runs and jobs that are left with none."""
+    """Delete these executions, and the runs and jobs that have none left."""
     given = orjson.dumps(executions).decode()
     groups = connection.execute(
         "SELECT r.id, r.repository_id, r.run_id, r.attempt, r.pipeline_name, r.job_name,"
@@ -170,7 +171,7 @@ def _evaluate_again(connection: sqlite3.Connection, job: JobRun, passed: int, fa
 
 
 def _drop_bounds(connection: sqlite3.Connection, moments: Iterable[tuple[int, int]]) -> None:
-    """Drop the bounds at these moments, each given as (test, microseconds)."""
+    """Clear the bounds with these values; each is given as (test, microseconds)."""
     moments = list(moments)
     for bound, columns in _BOUNDS.items():
         dropped = ", ".join(f"{column} = NULL" for column in columns)
@@ -200,7 +201,7 @@ def _of_repository(column: str, repository: RepositoryName | None) -> tuple[str,
 
 
 def _conditions(selection: ExecutionSelection) -> tuple[str, list[Any]]:
-    """Build the selection in SQL so that SQLite uses the narrowest index."""
+    """Build the SQL conditions of the selection, such that SQLite uses the narrowest index."""
     columns = {
         "r.run_id": selection.run_id,
         "r.attempt": selection.attempt,
@@ -218,8 +219,7 @@ def _conditions(selection: ExecutionSelection) -> tuple[str, list[Any]]:
         given["i.test_name = ?"] = selection.test_name
     if repository is not None:
         # The `+` keeps SQLite from using this column's index. With a run id that index is useful:
-        # it leads on to the index of runs.
-        # runs.
+        # it leads to the index of runs, which begins with the repository.
         column = "p.key" if selection.run_id is not None else "+p.key"
         given[f"{column} = ?"] = repository.key
     conditions, values = list(given), list(given.values())

@@ -1,4 +1,4 @@
-"""Rows of repositories: found by key, stored in the first spelling."""
+"""Rows of repositories: found by lower-case key, stored as first written."""
 
 from __future__ import annotations
 
@@ -32,12 +32,13 @@ def list_repositories(connection: sqlite3.Connection) -> list[Repository]:
 class InterruptibleConnection(sqlite3.Connection):
     """A connection whose reads can be interrupted between two statements too.
 
-    SQLite interrupts what runs at that moment, so it never stops a read of many short statements.
+    SQLite interrupts only the statement that runs at that moment. It might never stop a read of
+    many short statements.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        # Raises an error if the read in progress is to end.
+        # Called before each statement; it raises an error if the read must end.
         self.check: Callable[[], None] | None = None
 
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
@@ -47,7 +48,7 @@ class InterruptibleConnection(sqlite3.Connection):
 
 
 class ReadingConnection(InterruptibleConnection):
-    """A read-only connection, which can cache values that never change."""
+    """A read-only connection that caches the ids of repositories, which never change."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -95,7 +96,7 @@ def ensure_repository(connection: sqlite3.Connection, name: RepositoryName) -> R
 
 
 def repository_of(row: tuple[Any, ...]) -> Repository:
-    """Return the repository of a row of these columns."""
+    """Return the repository from the values of `REPOSITORY_COLUMNS`."""
     (
         owner,
         name,

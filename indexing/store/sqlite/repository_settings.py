@@ -1,4 +1,4 @@
-"""Changes a repository's settings and everything they affect: tests, decisions, the log."""
+"""Changes a repository's settings, and what depends on them: tests, quarantines, the event log."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def set_repository(
     )
     after = ensure_repository(connection, name)
     if after.default_branch != before.default_branch:
-        # First and last belong to the default branch; do not merge those of another branch in.
+        # These columns describe the default branch; a refresh must not merge values of the old one.
         connection.execute(
             "UPDATE tests SET first_failure_at = NULL, first_failure_commit = NULL,"
             " first_failure_pull = NULL, last_failure_at = NULL, last_success_at = NULL"

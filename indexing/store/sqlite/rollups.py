@@ -1,7 +1,10 @@
-"""Roll-ups of the identities of a test: merged where that is exact, else computed from executions.
+"""Reads and stores the roll-ups of the identities of a test.
 
-Daily rows outlive the executions behind them. Those of days that retention has reached are final;
-so is the health of days whose window reaches back to such a day, except for the newest day.
+New executions are merged into a stored roll-up where that is exact; else the roll-up is computed
+from all executions.
+
+Daily rows outlive the executions that they count. Rows of days that retention has reached are
+final. So is the health of a day whose window reaches back to such a day, except for the newest day.
 """
 
 from __future__ import annotations
@@ -26,13 +29,13 @@ from indexing.store.sqlite.metrics import METRICS_COLUMNS
 from indexing.store.sqlite.observations import OnBranch, read_identity, read_unmerged
 from indexing.store.sqlite.run_days import keep_days
 
-# In `meta`: the newest day that retention has removed executions of.
+# The row of `meta` with the newest day of which retention has removed executions.
 _FINAL_UNTIL: Final = "rollups_final_until"
-# Before every day that a store can hold.
+# A day number before every day that a store can hold.
 _NEVER: Final = -(2**40)
 _FOREVER: Final = 2**63 - 1
 
-# The row of the default branch of the repository `r`.
+# A query for the row id of the default branch of the repository `r`.
 BRANCH_OF_REPOSITORY: Final = (
     "SELECT b.id FROM branches b WHERE b.repository_id = r.id AND b.name = r.default_branch"
 )
@@ -48,8 +51,9 @@ _PUT_DAY: Final = (
 class IdentityRollup(NamedTuple):
     """The roll-up of one identity after a merge or a computation.
 
-    `row` are its stored `METRICS_COLUMNS`. `days` are those to write; with `is_whole`, they are all
-    that the executions give. `is_new` if it never had a roll-up.
+    `row` has the stored values of `METRICS_COLUMNS`. `days` are the daily rows to write; with
+    `is_whole`, they are all days of the identity's executions. With `is_of_other_branch`, the
+    stored roll-up is of an earlier default branch. With `is_new`, there was no stored roll-up.
     """
 
     identity: int
@@ -63,7 +67,7 @@ class IdentityRollup(NamedTuple):
     is_new: bool = False
 
     def list_days(self) -> list[DailyRollup]:
-        """Return the days of the window, and those to write, oldest first."""
+        """Return the days in the roll-up and the days to write, oldest first."""
         days = {} if self.rollup is None else {day.day: day for day in self.rollup.days}
         days |= {day.day: day for day in self.days}
         return [days[day] for day in sorted(days)]
@@ -71,11 +75,11 @@ class IdentityRollup(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RollupsOfTest:
-    """All identities of one test.
+    """The roll-ups of all identities of one test.
 
-    `fresh` are the executions on the default branch whose failures and successes may be the first
-    or last ones; `unmerged` are all new ones, on any branch. `history` is that of the test, which
-    is not stored yet.
+    `fresh` are the executions on the default branch that may be the first or last failure or
+    success. `unmerged` are all new executions, on any branch. `history` is the new history of the
+    test; `stored_history` is the stored one.
     """
 
     branch: int | None
@@ -99,7 +103,10 @@ class RollupsOfTest:
 
 
 def find_default_branch(connection: sqlite3.Connection, test: int) -> int | None:
-    """Return the row of the default branch of a test's repository, if anything ever ran on it."""
+    """Return the row id of the default branch of a test's repository.
+
+    `None` if nothing ever ran on that branch.
+    """
     row = connection.execute(
         f"SELECT ({BRANCH_OF_REPOSITORY}) FROM tests t"
         " JOIN repositories r ON r.id = t.repository_id WHERE t.id = ?",
@@ -116,9 +123,9 @@ def read_rollups(
     recompute: bool,
     final_until: int = _NEVER,
 ) -> RollupsOfTest:
-    """Return the roll-ups of a test with all of its executions, without storing anything.
+    """Return the up-to-date roll-ups of a test, without storing anything.
 
-    `branch` is the row of the default branch.
+    `branch` is the row id of the default branch. `recompute` computes them from all executions.
     """
     unmerged = read_unmerged(connection, test)
     new: dict[int, list[Observation]] = {}
@@ -212,7 +219,7 @@ def read_final_until(connection: sqlite3.Connection) -> int:
 
 
 def finish_days(connection: sqlite3.Connection, before: datetime) -> None:
-    """Make the daily rows final that lose executions when retention reaches that moment."""
+    """Mark the daily rows as final that lose executions when retention reaches that moment."""
     final_until = read_final_until(connection)
     day = max(day_of(before), final_until)
     if day == final_until:
@@ -226,7 +233,7 @@ def finish_days(connection: sqlite3.Connection, before: datetime) -> None:
 
 
 def prune_days(connection: sqlite3.Connection, before: datetime, limit: int) -> int:
-    """Delete up to `limit` daily rows of days before that moment."""
+    """Delete up to `limit` daily rows of days before that moment; return their number."""
     done = connection.execute(
         "DELETE FROM daily_rollups WHERE (identity, day) IN"
         " (SELECT identity, day FROM daily_rollups WHERE day < ? ORDER BY day LIMIT ?)",
@@ -245,7 +252,7 @@ def _merge(
     """Merge new executions into the roll-up of an identity.
 
     Raises:
-        InexactMergeError: it has to be computed from all executions.
+        InexactMergeError: the roll-up has to be computed from all executions.
     """
     if before.rollup is None:
         observations = read_identity(connection, before.identity, before.job, branch)
@@ -279,7 +286,7 @@ def _replace_days(
     days: Sequence[DailyRollup],
     final_until: int,
 ) -> list[DailyRollup]:
-    """Delete the rows of days that are no more, and return the days that need to be written."""
+    """Delete the rows of days without executions, and return the days that have to be written."""
     if each.is_of_other_branch:
         connection.execute("DELETE FROM daily_rollups WHERE identity = ?", (each.identity,))
     stored: dict[int, tuple[Any, ...]] = {

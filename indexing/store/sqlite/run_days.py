@@ -1,8 +1,9 @@
-"""What each run holds of a UTC day, and what is left of days that retention has reached.
+"""Counts the executions of each run by UTC day, and keeps the sums of days beyond retention.
 
-A row of a run changes in the transaction that changes its executions. Retention adds up the days
-that it makes final, on the default branch, so that they outlive the executions. Durations are in
-microseconds, as REAL, because the sum of many may not fit into 64 bits.
+The rows of a run change in the transaction that changes its executions. Before retention deletes
+executions, the days on the default branch that become final are added up, so their sums outlive the
+executions. Durations are in microseconds, as REAL, because the sum of many may not fit into 64
+bits.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from indexing.store.sqlite.columns import CONCLUSION_NUMBERS
 
 _DAY: Final = 86_400_000_000
 _NUMBERS: Final = {each: CONCLUSION_NUMBERS[each] for each in Conclusion}
-# A division of whole numbers rounds towards zero, and days before 1970 are negative.
+# Counts one run's executions by day. SQLite rounds a division of integers towards zero, and times
+# before 1970 are negative, so the remainder is made positive first.
 _COUNTED: Final = (
     f"SELECT r.repository_id, r.branch,"
     f" (e.finished_at - ((e.finished_at % {_DAY} + {_DAY}) % {_DAY})) / {_DAY} AS day, r.id,"
@@ -66,14 +68,14 @@ def add_days(connection: sqlite3.Connection, run: int, executions: Sequence[Exec
 
 
 def count_days_again(connection: sqlite3.Connection, runs: Sequence[int]) -> None:
-    """Count the executions that are left of these runs; the runs may be gone."""
+    """Recompute the rows of these runs from their remaining executions; a run may be deleted."""
     for run in runs:
         connection.execute("DELETE FROM run_days WHERE run = ?", (run,))
         connection.execute(f"INSERT INTO run_days {_COUNTED}", (run,))
 
 
 def keep_days(connection: sqlite3.Connection, after: int, until: int) -> None:
-    """Add up the days after the first one until the last one, which become final."""
+    """Store the sums of the days that become final: after `after`, up to and including `until`."""
     connection.execute(
         "INSERT OR REPLACE INTO past_days (repository_id, branch, day, pipeline_name, job_name,"
         " passed, failed, skipped, durations, total_duration)"
@@ -88,7 +90,7 @@ def keep_days(connection: sqlite3.Connection, after: int, until: int) -> None:
 
 
 def prune_past_days(connection: sqlite3.Connection, before: datetime, limit: int) -> int:
-    """Delete up to `limit` sums of days before that moment."""
+    """Delete up to `limit` sums of days before that moment; return their number."""
     done = connection.execute(
         "DELETE FROM past_days WHERE rowid IN (SELECT rowid FROM past_days WHERE day < ? LIMIT ?)",
         (day_of(before), limit),

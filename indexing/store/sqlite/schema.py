@@ -1,6 +1,6 @@
-"""The schema version of a file, and how a file gets the newest one.
+"""Reads the schema version of a file and migrates it to the newest one.
 
-`PRAGMA user_version` is the version. The migrations are in `migrations`.
+The version is stored in `PRAGMA user_version`. The migrations are in `migrations`.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def ensure_schema(
 ) -> None:
     """Migrate the file to the newest version; several processes may call this at once.
 
-    One of them migrates, the others wait for it. A killed process leaves the file unchanged. Do not
-    use the connection afterwards: it no longer enforces foreign keys.
+    One of them migrates, the others wait for it. If the process is killed, the file is unchanged.
+    Do not use the connection afterwards: it no longer enforces foreign keys.
 
     Raises:
         StoreVersionError: the file has a newer version, or belongs to another application.
@@ -60,7 +60,8 @@ def read_version(connection: sqlite3.Connection) -> int:
     Raises:
         StoreVersionError: the file belongs to another application.
     """
-    # Another process may create the tables between two of these reads, which happens only once.
+    # Another process may create the tables between the two reads. That happens only once, so one
+    # repetition is enough.
     for _ in range(2):
         version = _pragma(connection, "user_version")
         application = _pragma(connection, "application_id")

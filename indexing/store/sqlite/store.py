@@ -1,4 +1,4 @@
-"""The embedded store: both interfaces over one file; each method delegates to its module."""
+"""The embedded store: implements `Store` over one file; each method delegates to its module."""
 
 from __future__ import annotations
 
@@ -73,14 +73,15 @@ from indexing.store.sqlite.pace import TRANSACTION_SECONDS, Pace
 from indexing.store.sqlite.search import identities
 from indexing.store.sqlite.search.strategy import choose_strategy
 
-# Rows in one transaction of long work: some tenths of a second, so that other writers can run.
+# The number of rows in one transaction of long work. It takes a few tenths of a second, so that
+# other writers get their turn.
 _TESTS_A_STEP: Final = 200
 _PRUNED_A_STEP: Final = 10_000
 _REMOVED_A_STEP: Final = 5_000
 
 
 class SqliteStore(SqliteInsights, SqliteNotifications, Store):
-    """One SQLite file. Any number of processes may open it; one at a time writes."""
+    """A store in one SQLite file. Several processes may open it; only one writes at a time."""
 
     def __init__(self, connections: Connections) -> None:
         super().__init__(connections)
@@ -92,7 +93,7 @@ class SqliteStore(SqliteInsights, SqliteNotifications, Store):
         """Open the file, creating it if needed; raise `StoreError` if it cannot be used."""
         connections = Connections.open(path)
         if not await connections.read(metrics_filling.is_filled):
-            # An earlier release has stored rows without them.
+            # An earlier release stored rows without metrics.
             fill = partial(metrics_filling.fill_some, limit=_TESTS_A_STEP)
             while await connections.write(fill):
                 pass
@@ -128,7 +129,7 @@ class SqliteStore(SqliteInsights, SqliteNotifications, Store):
         return await self._connections.read(repositories.list_repositories)
 
     async def ensure_repository(self, name: RepositoryName) -> Repository:
-        # The repository is mostly known already, and a write would have to wait its turn.
+        # Usually the repository exists already, and a write would have to wait for its turn.
         found = await self.find_repository(name)
         if found is not None:
             return found
@@ -356,7 +357,7 @@ class SqliteStore(SqliteInsights, SqliteNotifications, Store):
         progress: Steps | None = None,
         rollups_before: datetime | None = None,
     ) -> PruneCount:
-        # The days whose executions go are final afterwards, so they must be complete.
+        # Days that lose executions become final, so they must be up to date first.
         await self.refresh_tests(now, progress)
         dropped_events = await self._repeat(
             partial(maintenance.prune_events, before=before, limit=_PRUNED_A_STEP)
@@ -386,7 +387,7 @@ class SqliteStore(SqliteInsights, SqliteNotifications, Store):
     async def _repeat(
         self, step: Callable[[sqlite3.Connection], int], progress: Steps | None = None
     ) -> int:
-        """Run the step, each time in its own transaction, until it finds nothing to do."""
+        """Run the step in one transaction after the other until it has nothing to do."""
         total = 0
         while done := await self._connections.write(step):
             total += done

@@ -1,4 +1,4 @@
-"""Transitions of health, newest first, each with the execution that shows it."""
+"""Lists transitions of health, newest first, each with the execution that caused it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ def list_transitions(
     anchor: Anchor[TransitionKey],
     limit: int,
 ) -> Page[Transition]:
-    """Walk the index of the repository's transitions; of one test, sort all of them."""
+    """Read one page from the index of the repository's transitions.
+
+    With a test in the query, all transitions of that test are read and sorted instead.
+    """
     found = connection.execute(
         "SELECT id, flaky_detection FROM repositories WHERE key = ?", (query.repository.key,)
     ).fetchone()

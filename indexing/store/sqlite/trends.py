@@ -1,4 +1,4 @@
-"""Series of a repository by day, from what runs hold of days and from changes of health."""
+"""Daily series of a repository: results from the counts of runs, health from its changes."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _ON_DEFAULT_BRANCH: Final = (
 
 
 def sum_days(connection: sqlite3.Connection, query: DayQuery) -> dict[int, DaySums]:
-    """Add up the executions of each day that has some."""
+    """Add up the executions of each day; days without executions are left out."""
     repository_id = find_repository_id(connection, query.repository)
     if repository_id is None:
         return {}
     final_until = read_final_until(connection)
     sums: dict[int, DaySums] = {}
-    # Only the rows of runs need a look at the run for its pipeline and job.
+    # The sums of final days have their pipeline and job; the rows of runs need a join for them.
     for source, named_in, first, last in (
         ("past_days d", "d", query.first_day, min(query.last_day, final_until)),
         ("run_days d", "r", max(query.first_day, final_until + 1), query.last_day),
@@ -49,7 +49,10 @@ def sum_days(connection: sqlite3.Connection, query: DayQuery) -> dict[int, DaySu
 def sum_days_of_test(
     connection: sqlite3.Connection, query: DayQuery, test_id: uuid.UUID
 ) -> dict[int, DaySumsOfTest] | None:
-    """Add up what a test did on each day that retention has not reached."""
+    """Add up the results of a test on each day that retention has not reached.
+
+    Returns `None` if the repository has no such test.
+    """
     test = find_test(connection, query.repository, test_id)
     if test is None:
         return None
@@ -65,7 +68,7 @@ def sum_days_of_test(
 
 
 def count_flaky_verdicts(connection: sqlite3.Connection, query: DayQuery) -> dict[int, int]:
-    """Count the flaky verdicts that began on each day, where there are some."""
+    """Count the flaky verdicts that began on each day; days without any are left out."""
     repository_id = find_repository_id(connection, query.repository)
     if repository_id is None:
         return {}
@@ -80,7 +83,7 @@ def count_flaky_verdicts(connection: sqlite3.Connection, query: DayQuery) -> dic
 
 
 def count_health(connection: sqlite3.Connection, query: DayQuery) -> HealthCounts:
-    """Count how the tests of a repository changed until the last day."""
+    """Count the tests of each health before the first day, and the changes on each day after."""
     repository_id = find_repository_id(connection, query.repository)
     before: dict[str, int] = {}
     changes: dict[int, dict[str, int]] = {}

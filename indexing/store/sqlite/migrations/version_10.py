@@ -1,7 +1,7 @@
 """Version 10: the metrics of each row of the search, to show, filter and sort by.
 
-They are computed from roll-ups when the file is opened: `meta` says from which test on. Roll-ups
-get the time of the newest failure.
+They are computed from roll-ups when the file is opened; `meta` stores the last test that is done.
+Roll-ups get the time of the newest failure.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Final
 
 from indexing.store.sqlite.migrations.statements import execute_all
 
-# health_status is 0 to 3: healthy, unknown, flaky, broken. Durations and times are in microseconds,
-# and -2^62 if there is none, so that rows can be sorted by them. latest_verdicts has a letter each.
-# All of them are null where executions_count is.
+# health_status is 0 to 3: healthy, unknown, flaky, broken. Durations and times are in microseconds;
+# a missing one is -2^62, so that rows can be sorted by them. latest_verdicts has one letter for
+# each verdict. All new columns are null where executions_count is null.
 _TABLES: Final = """
 ALTER TABLE identities ADD COLUMN health_status INTEGER;
 ALTER TABLE identities ADD COLUMN failed_executions_count INTEGER;

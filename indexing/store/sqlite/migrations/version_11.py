@@ -1,4 +1,4 @@
-"""Version 11: webhooks, their outboxes, and what their repositories were told."""
+"""Version 11: webhooks, their outboxes, and what webhooks were last notified of."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Final
 
 from indexing.store.sqlite.migrations.statements import execute_all
 
-# outbox.number is the order. A dead letter has a dead_at. notices.about is the health, or a
-# quarantine with its branch; expiry_told is the end of the quarantine that was told of as near.
+# outbox.number is the order of delivery; is_dead marks a dead letter. notices.about names what was
+# notified: the health, or a quarantine with its branch. expiry_told is the expiry of a quarantine
+# that webhooks were already notified of.
 _TABLES: Final = """
 CREATE TABLE webhooks (
     id BLOB PRIMARY KEY,

@@ -1,7 +1,7 @@
-"""Version 12: trends, which outlive executions: what runs hold of a day, and changes of health.
+"""Version 12: trends that outlive executions: counts of runs by day, and changes of health.
 
-Every test becomes stale without being computed again: the refresh that follows makes its history
-from its daily roll-ups.
+Every test becomes stale, without `recompute`: the next refresh computes its history from its daily
+roll-ups.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ CREATE INDEX quarantines_of_tests ON quarantines (repository_id, test_id, expire
 
 
 def _turned(row: str) -> list[str]:
-    """How many more tests a change makes of each state."""
+    """Return SQL for how a change of health alters the count of each state."""
     return [f"({row}health = '{state}') - ({row}previous IS '{state}')" for state in _STATES]
 
 

@@ -14,9 +14,9 @@ from indexing.store.sqlite.migrations.statements import execute_all
 _ENDING_LENGTH: Final = 16
 _ENDING: Final = " || ".join(f"substr(test_name, -{n}, 1)" for n in range(1, _ENDING_LENGTH + 1))
 
-# The end of a name, reversed: names with a common suffix are a range. Unlike a column, an
-# expression costs nothing where a row is updated. test_bigrams holds two bytes each, see
-# `search/grams.py`.
+# The index holds the end of each name, reversed, so names with a common suffix are a range. It is
+# over an expression: unlike a column, this costs nothing when a row is updated. The terms of
+# test_bigrams are two bytes each; see `search/grams.py`.
 _TABLES: Final = f"""
 CREATE INDEX identities_by_ending ON identities (repository_id, ({_ENDING}))
     WHERE health_status IS NOT NULL;
@@ -35,8 +35,8 @@ _TEST_BITS: Final = 36
 
 def migrate(connection: sqlite3.Connection) -> None:
     execute_all(connection, _TABLES)
-    # In the order of its rows, an index is written in large pieces. Without a limit, SQLite leaves
-    # out the order of a subquery.
+    # The full-text index is written faster in the order of its row ids. Without a LIMIT, SQLite
+    # ignores the order of a subquery.
     names = connection.execute(
         "SELECT t.repository_id, t.id, t.test_name"
         " FROM (SELECT id FROM tests ORDER BY repository_id, id LIMIT -1) ordered"

@@ -1,6 +1,6 @@
-"""Version 4: what a failure says beyond its message, and where its job is shown.
+"""Version 4: the trace and the id of each failure, and the URL of each job.
 
-Nothing of it was kept before, so it is null for everything that is stored already.
+Earlier versions did not store them, so existing rows have none.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ _COLUMNS: Final = (
     " pull, infrastructure_failure"
 )
 
-# The URL is part of what tells runs apart: results keep the one that they came with. A unique
-# constraint cannot be extended, so the table is built anew.
+# The URL is part of the unique key of runs, so results keep the URL that they came with. A unique
+# constraint cannot be extended, so the table is rebuilt.
 _TABLES: Final = f"""
 CREATE TABLE runs_with_urls (
     id INTEGER PRIMARY KEY,

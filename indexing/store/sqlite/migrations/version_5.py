@@ -1,4 +1,4 @@
-"""Version 5: for how many days a test must be flaky or broken before automatic quarantine."""
+"""Version 5: the number of days a test must be flaky or broken before automatic quarantine."""
 
 from __future__ import annotations
 

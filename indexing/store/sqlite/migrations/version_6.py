@@ -1,6 +1,6 @@
 """Version 6: every change of a quarantine, with who made it.
 
-What was changed before is not known, except that each quarantine was added and some were removed.
+Earlier changes are unknown, except that each quarantine was added and some were removed.
 """
 
 from __future__ import annotations

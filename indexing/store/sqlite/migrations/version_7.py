@@ -1,8 +1,8 @@
 """Version 7: the trigger and the outcome of each event, to filter by, and counts of the events.
 
-Both are worked out of the events that are stored. Outcomes are 0 to 3: success, failure, pending,
-neutral. The counts are by hour and by day, in microseconds; database triggers keep them, so that
-whatever adds or drops events changes them in the same transaction.
+Both are computed from the stored events. Outcomes are 0 to 3: success, failure, pending, neutral.
+The counts are by hour and by day, with times in microseconds. Database triggers update them in the
+same transaction as the events.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ _DAY: Final = 24 * _HOUR
 
 
 def _start(row: str, span: int) -> str:
-    """The beginning of the span that the event lies in, which may be before 1970."""
+    """Return SQL for the beginning of the span that contains the event; it may be before 1970."""
     return f"{row}received_at - ({row}received_at % {span} + {span}) % {span}"
 
 

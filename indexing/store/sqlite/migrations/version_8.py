@@ -1,7 +1,7 @@
 """Version 8: roll-ups, so that the cost of a load does not grow with the history of its tests.
 
-Every test becomes stale, and the refresh that follows computes the roll-ups from executions. Also
-an index for the order in which the events of a repository arrived.
+Every test becomes stale, and the next refresh computes the roll-ups from executions. Also an index
+for the order in which the events of a repository arrived.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Version 9: what arrived of each run, and a wider index of failures.
+"""Version 9: the number of results of each run, and a wider index of failures.
 
-The index holds the id of an execution too, which breaks ties.
+The index contains the id of the execution too, which breaks ties.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Final
 
 from indexing.store.sqlite.migrations.statements import execute_all
 
-# last_finished_at is that of the newest execution. arrival_id breaks ties in the order of the list,
-# so that any value will do for the runs that are stored.
+# last_finished_at is when the newest execution of the run finished. arrival_id only breaks ties in
+# the order of the list, so the stored runs may get any unique value.
 _TABLES: Final = """
 ALTER TABLE runs ADD COLUMN arrival_id BLOB;
 ALTER TABLE runs ADD COLUMN last_finished_at INTEGER;

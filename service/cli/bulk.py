@@ -1,4 +1,4 @@
-"""What commands that change several tests at once share: the glob, the question, the user."""
+"""Shared steps of commands that change several tests: read the glob, confirm, find the user."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SHOWN_NAMES: Final = 20
 
 
 def find_user() -> Actor:
-    """The user of this machine who runs the command."""
+    """Return the local user who runs the command."""
     try:
         return Actor(ActorKind.USER, getpass.getuser())
     except (KeyError, OSError):
@@ -39,7 +39,7 @@ def read_glob(text: str) -> str:
 
 
 async def find_tests(store: Store, *, repository: RepositoryName, glob: str) -> list[str]:
-    """The names of all tests that match, each once, in order."""
+    """Return the names of all tests that match the glob, sorted and without duplicates."""
     query = TestQuery(repository, (read_glob(glob),), sort=TestSort.TEST_NAME, descending=False)
     names: dict[str, None] = {}
     anchor: Anchor[IdentityKey] = Anchor()
@@ -52,10 +52,11 @@ async def find_tests(store: Store, *, repository: RepositoryName, glob: str) -> 
 
 
 def confirm_names(action: str, names: Sequence[str], *, yes: bool) -> None:
-    """Show the tests, and ask whether to go on; ends the command if the answer is no.
+    """Show the tests and ask for confirmation; `yes` skips the question.
 
     Raises:
-        click.ClickException: there are none.
+        click.ClickException: there are no tests.
+        click.Abort: the user declines.
     """
     if not names:
         raise click.ClickException("no test matches")

@@ -1,4 +1,4 @@
-"""The run that `mergewatch ingest junit` loads: from the options, else from the CI environment."""
+"""Finds the run that `mergewatch ingest junit` loads, in the options or the CI environment."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from indexing.names import RepositoryName
 from service.cli.output import visible
 from service.cli.parameters import read_event
 
-# Required for a run, by option or from the environment.
+# A run requires these values, each from an option or from the CI environment.
 _NEEDED: Final = ("repository", "branch", "commit", "pipeline", "job", "run_id")
 
 
 def option_of(name: str) -> str:
-    """The option of a parameter."""
+    """Return the command-line option of a parameter."""
     return "--" + name.replace("_", "-")
 
 
 def find_ci_job(environment: Mapping[str, str] | None = None) -> JobFacts | None:
-    """Read the CI job from the environment, and from the event file that it names."""
+    """Read the CI job from the environment and its event file; return None outside of a CI."""
     environment = os.environ if environment is None else environment
     path = find_event_file(environment)
     event, note = None, None
@@ -46,7 +46,11 @@ def find_ci_job(environment: Mapping[str, str] | None = None) -> JobFacts | None
 
 
 def choose_repository(given: RepositoryName | None, facts: JobFacts | None) -> RepositoryName:
-    """The repository from the options, else from the CI."""
+    """Return the repository from the options, else from the CI.
+
+    Raises:
+        click.UsageError: neither names a repository.
+    """
     found = given or (facts.repository if facts else None)
     if found is None:
         raise _missing([option_of("repository")], facts)
@@ -94,12 +98,12 @@ def make_run(
     except InvalidValueError as error:
         raise click.UsageError(str(error)) from error
     if facts is not None:
-        _say_found(facts, known, run)
+        _print_found(facts, known, run)
     return known["repository"], run
 
 
 def _is_same_run(known: Mapping[str, Any], facts: JobFacts) -> bool:
-    """Whether this is the CI's own run. Another run has its own attempts."""
+    """Whether this is the CI's own run; attempt and pull request of the CI belong to it only."""
     return (
         facts.repository is not None
         and known["repository"].key == facts.repository.key
@@ -107,17 +111,17 @@ def _is_same_run(known: Mapping[str, Any], facts: JobFacts) -> bool:
     )
 
 
-def _say_found(facts: JobFacts, known: Mapping[str, Any], run: Run) -> None:
-    told = [
+def _print_found(facts: JobFacts, known: Mapping[str, Any], run: Run) -> None:
+    found = [
         f"{name.replace('_id', '')} {known[name]}"
         for name in _NEEDED
         if known[name] == getattr(facts, name)
     ]
     if _is_same_run(known, facts):
-        told.append(f"attempt {run.attempt}")
+        found.append(f"attempt {run.attempt}")
         if run.pull_number is not None:
-            told.append(f"pull request {run.pull_number}")
-    click.echo(visible(f"from {facts.ci}: {', '.join(told) or 'nothing'}"), err=True)
+            found.append(f"pull request {run.pull_number}")
+    click.echo(visible(f"from {facts.ci}: {', '.join(found) or 'nothing'}"), err=True)
     for note in facts.notes:
         click.echo(visible(f"from {facts.ci}: ignored: {note}"), err=True)
 

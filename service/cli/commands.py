@@ -16,7 +16,8 @@ from indexing.errors import MergewatchError, StoreUnavailableError
 # The exit status that a shell reports for a process killed by SIGINT.
 INTERRUPTED: Final = 128 + signal.SIGINT
 
-# Module `service.cli.NAME` holds command NAME. A test checks that each text equals its docstring.
+# Module `service.cli.NAME` holds command NAME. A test checks that each text is the first line of
+# the command's docstring.
 COMMANDS: Final = {
     "ci": "Decide in a CI job whether failed tests block it.",
     "demo": "Load the examples into an empty store; print a key and curl commands to try.",
@@ -30,7 +31,7 @@ COMMANDS: Final = {
     "tests": "Search and count tests, show one and its failures; remove one from the store.",
     "webhook": "Add, list, remove and try the webhooks that are notified of a repository.",
 }
-# Commands whose module has another name.
+# The modules of commands that are not in `service.cli.NAME`.
 _MODULES: Final = {"events": "remote.events", "tests": "remote.tests"}
 
 

@@ -42,13 +42,13 @@ _EVENTS: Final = RepositoryName(OWNER, "mergewatch")
 _TESTS: Final = RepositoryName(OWNER, "lammps")
 
 
-# In an installed package, and in a checkout.
+# Where the examples are in an installed package, and in a checkout.
 _FOLDERS: Final = (Path(__file__).parents[1] / "examples", Path(__file__).parents[2] / "examples")
 
 
 @dataclass(frozen=True, slots=True)
 class _Example:
-    """A repository whose reports the manifest in the folder lists."""
+    """A repository, and the examples folder whose manifest lists its reports."""
 
     repository: RepositoryName
     folder: str
@@ -61,7 +61,7 @@ _REPORTS: Final = (
     _Example(_EVENTS, "mergewatch", "main"),
 )
 
-# The default time range of the event log.
+# The time range that the event log shows by default.
 _DEFAULT_RANGE: Final = timedelta(days=1)
 
 # A flaky test of the examples.
@@ -106,7 +106,7 @@ async def _prepare(store: Store, examples: Path, settings: Settings) -> list[str
     text, key = make_key(
         key_id=make_key_id(),
         name=KEY_NAME,
-        # With it a person can try to quarantine a test.
+        # This scope lets users try to quarantine a test.
         scope=Scope.QUARANTINE,
         owner=OWNER,
         repository=None,
@@ -117,7 +117,7 @@ async def _prepare(store: Store, examples: Path, settings: Settings) -> list[str
         _TESTS, QuarantineRequest(_QUARANTINED, "passes and fails without a code change"), moment
     )
     await store.add_key(key)
-    base = settings.public_url or f"http://{_host_to_ask(settings.bind)}:{settings.port}"
+    base = settings.public_url or f"http://{_local_host(settings.bind)}:{settings.port}"
     newest = await _find_newest(store)
     since = None
     if newest is not None and moment - newest.received_at >= _DEFAULT_RANGE:
@@ -148,7 +148,7 @@ async def _load(store: Store, examples: Path) -> None:
 
 
 async def _choose_end(store: Store, events: ExampleEvents) -> datetime:
-    """The date of the newest example: now, or the date that an interrupted load used."""
+    """Return the date of the newest example: now, or the date that an interrupted load used."""
     loaded = await _find_newest(store)
     if loaded is not None and loaded.id in events.received:
         return events.find_end(loaded.id, loaded.received_at)
@@ -156,7 +156,7 @@ async def _choose_end(store: Store, events: ExampleEvents) -> datetime:
 
 
 async def _find_newest(store: Store) -> EventKey | None:
-    """The newest of the example events in the store."""
+    """Return the key of the newest example event in the store."""
     query = EventQuery(_EVENTS, datetime.min.replace(tzinfo=UTC), now() + _DEFAULT_RANGE)
     rows = (await store.list_events(query, Anchor(), 1)).rows
     return EventKey(from_microseconds(rows[0].received_microseconds), rows[0].id) if rows else None
@@ -188,7 +188,10 @@ def _fail(reason: str) -> None:
 
 
 def _lines(base: str, key: str, quarantine_id: str, since: datetime | None) -> list[str]:
-    """A curl command for each of the five operations; `since` is set if all events are old."""
+    """Return a curl command for each of the five operations.
+
+    `since` is set if all events are older than the default time range.
+    """
     received_from = "" if since is None else f"received_from={quote(format_timestamp(since))}&"
     test_id = derive_test_id(_TESTS, _QUARANTINED)
     urls = {
@@ -208,7 +211,7 @@ def _lines(base: str, key: str, quarantine_id: str, since: datetime | None) -> l
 
 
 def _ui_lines(base: str, link: str) -> list[str]:
-    """A link that opens the dashboard, signed in with the key."""
+    """Return lines with a link that opens the dashboard, signed in with the key."""
     minutes = int(LIFETIME.total_seconds()) // 60
     return [
         f"The dashboard; this link signs in, once, within {minutes} minutes:",
@@ -218,8 +221,8 @@ def _ui_lines(base: str, link: str) -> list[str]:
     ]
 
 
-def _host_to_ask(bind: str) -> str:
-    """The host for a URL that reaches a listener on that address from this machine."""
+def _local_host(bind: str) -> str:
+    """Return the URL host that reaches, from this machine, a listener on the address `bind`."""
     if bind in ("0.0.0.0", "::"):  # noqa: S104 - compared, not bound
         return "127.0.0.1"
     return f"[{bind}]" if ":" in bind else bind

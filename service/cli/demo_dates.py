@@ -1,6 +1,6 @@
 """Moves the dates of the examples to the present, so that default time ranges include them.
 
-Pure: everything follows from the date of the newest example.
+Pure: the date of the newest example determines all others.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class ExampleEvents:
         return max(self.received.values())
 
     def moved_to(self, end: datetime) -> Iterator[Line]:
-        """The lines with all dates moved, so that the newest event is at `end`."""
+        """Yield the lines with all dates moved so that the newest event is at `end`."""
         by = end - self.newest
         for line in self.lines:
             yield replace(line, data=_TIMESTAMP.sub(lambda found: _moved(found, by), line.data))
 
     def find_end(self, event_id: int, received_at: datetime) -> datetime:
-        """The `end` of an earlier load, derived from one event that it stored.
+        """Return the `end` of an earlier load, derived from one event that it stored.
 
         Raises:
             KeyError: no example has that id.
@@ -61,7 +61,7 @@ def move_reports(
 ) -> Iterator[ReportRequest | Refusal]:
     """Move the reports by whole days, so that the newest is at most one day before `end`.
 
-    Whole days keep daily results the same, whatever the hour of loading.
+    Moving by whole days keeps the results of each day together at any hour of loading.
     """
     kept = list(requests)
     times = [

@@ -19,7 +19,7 @@ from service.cli.running import now, with_store
 from service.cli.status import print_status
 from service.config.settings import Settings, load_settings
 
-# The system limits it to the lowest that there is.
+# The increment of the niceness. The system limits the sum to its maximum, the lowest priority.
 LOWEST_PRIORITY: Final = 19
 
 
@@ -49,12 +49,12 @@ def rebuild() -> None:
 
 
 @index.command()
-@click.option("--run", "run_id", hidden=True, help="Do the recorded run of that id, in silence.")
+@click.option("--run", "run_id", hidden=True, help="Do the recorded run with this id, silently.")
 def prune(run_id: str | None) -> None:
     """Delete old events and executions.
 
-    That are those older than MERGEWATCH_RETENTION_DAYS. The daily figures of tests are deleted
-    after MERGEWATCH_ROLLUP_DAYS.
+    They are deleted after MERGEWATCH_RETENTION_DAYS. The daily roll-ups of tests are deleted after
+    MERGEWATCH_ROLLUP_DAYS.
     """
     settings = load_settings()
     if run_id is not None:
@@ -104,7 +104,7 @@ def status(ctx: click.Context, *, as_json: bool) -> None:
         counts, run = with_store(_read_status, settings)
         print_status({**asdict(counts), "last_prune": run}, as_json=as_json)
         return
-    # Counting would open the store, and opening it would upgrade it.
+    # Show no counts: reading them would open the store, which would upgrade it.
     backend = "elasticsearch" if settings.elasticsearch_url else "sqlite"
     print_status({"backend": backend, **_named(versions)}, as_json=as_json)
     if versions.stored < versions.known:

@@ -29,13 +29,13 @@ def ingest() -> None:
 @click.option(
     "--dead-letter",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write refused lines to this file, with a reason each.",
+    help="Write each refused line to this file, with the reason.",
 )
 @click.pass_context
 def events(ctx: click.Context, files: tuple[str, ...], dead_letter: Path | None) -> None:
     """Load events from NDJSON files.
 
-    The files are plain, .gz or .zst; - reads standard input.
+    A FILE is plain, .gz or .zst; - reads standard input.
     """
     count = with_store(lambda store: _load_events(store, files, dead_letter))
     finish_ingest(ctx, count)

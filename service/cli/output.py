@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from indexing.ingest.counts import IngestCount
 from indexing.timestamps import format_timestamp
 
-# The interval of progress lines when there is no terminal.
+# The interval of progress lines if standard error is not a terminal.
 _SECONDS_BETWEEN_LINES: Final = 2.0
 
 # Most refusals of a file have one reason, so a screenful is enough.
@@ -57,9 +57,9 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 @contextmanager
 def progress_meters() -> Iterator[Callable[[str, str], Meter]]:
-    """Give a function that makes a meter for a label and a unit.
+    """Yield a function that makes a meter from a label and a unit.
 
-    On a terminal, a meter is a progress bar; elsewhere it prints a line every few seconds.
+    On a terminal, a meter is a progress bar; otherwise it prints a line every few seconds.
     """
     console = Console(stderr=True)
     if not console.is_terminal:
@@ -86,7 +86,7 @@ def progress_meters() -> Iterator[Callable[[str, str], Meter]]:
 
 
 def judging_steps(make_meter: Callable[[str, str], Meter]) -> Callable[[int], None]:
-    """Show how many tests were recomputed; the total is not known in advance."""
+    """Return a function that shows the number of recomputed tests; their total is not known."""
     meter = make_meter("judging", "tests")
     return lambda done: meter(done, None)
 

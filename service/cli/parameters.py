@@ -1,4 +1,4 @@
-"""Types of options and arguments: they turn text into values of `indexing`, or a usage error."""
+"""Types of options and arguments: they parse text into values, or raise a usage error."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class _Parsed(click.ParamType[T], Generic[T]):
 
 
 def _parse_moment(text: str) -> datetime:
-    """A timestamp, or a date, which means midnight UTC."""
+    """Parse a timestamp, or a date, which means midnight UTC."""
     try:
         return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
     except ValueError:
@@ -56,7 +56,7 @@ def _parse_moment(text: str) -> datetime:
 
 
 def _parse_pull_request(text: str) -> tuple[int | None, PullRequest | None]:
-    """A number, or the path of the CI's event file."""
+    """Parse the number of a pull request, or read it from the CI's event file at this path."""
     if text.isascii() and text.lstrip("#").isdigit():
         return parse_pull_request(text)
     try:

@@ -34,7 +34,7 @@ def quarantine() -> None:
 @quarantine.command()
 @repository_option
 @click.option("--test", type=STORED_NAME, help="The full name of the test.")
-@click.option("--test-glob", metavar="GLOB", help="All tests that match, with * and ?.")
+@click.option("--test-glob", metavar="GLOB", help="All tests whose name matches; * and ?.")
 @click.option("--reason", type=TEXT, required=True)
 @click.option(
     "--branch", type=STORED_NAME, help="A branch or a glob pattern; default: every branch."
@@ -54,7 +54,7 @@ def add(
 ) -> None:
     """Quarantine a test, or all tests that match.
 
-    Standard output has only the ids of the quarantines.
+    The ids of the quarantines are printed on standard output, and nothing else.
     """
     if (test is None) == (test_glob is None):
         raise click.UsageError("Give either --test or --test-glob.")

@@ -59,7 +59,7 @@ def undo(
     async def measure(store: Store) -> SelectionExtent:
         extent = await store.measure_executions(selection)
         if extent == SelectionExtent(0, 0, None, None):
-            # An earlier call may have been killed before it finished: finish it.
+            # An earlier removal may have been killed; removing again finishes it.
             await store.remove_executions(selection, moment)
         return extent
 
@@ -86,8 +86,8 @@ def undo(
 def forget(repository: RepositoryName, test: str, yes: bool) -> None:
     """Remove a test and all its results.
 
-    Results of every branch, pipeline and job go, and so does its automatic quarantine. Manual
-    quarantines stay. If its results are loaded again, the test is a new one.
+    The results of every branch, pipeline and job are removed, and so is the automatic quarantine.
+    Manual quarantines stay. If results are loaded again, the test starts as a new one.
     """
     moment = now()
     selection = ExecutionSelection(repository, test_name=test)
@@ -120,12 +120,12 @@ def forget(repository: RepositoryName, test: str, yes: bool) -> None:
 
 
 def _describe(extent: SelectionExtent) -> str:
-    told = f"to be removed: {extent.executions} results of {extent.tests} tests"
+    text = f"to be removed: {extent.executions} results of {extent.tests} tests"
     if extent.executions:
-        told += f", from {format_moment(extent.oldest)} to {format_moment(extent.newest)}"
+        text += f", from {format_moment(extent.oldest)} to {format_moment(extent.newest)}"
     if extent.bounds:
-        told += f"; first or last failures or successes to be recomputed: {extent.bounds}"
-    return told
+        text += f"; first or last failures or successes to be recomputed: {extent.bounds}"
+    return text
 
 
 def _ask(yes: bool) -> None:

@@ -1,4 +1,4 @@
-"""What commands that read JUnit reports share: the options of a run, and the requests from them."""
+"""The options of a run, shared by the commands that read JUnit reports."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _OPTIONS: Final = (
 
 
 class FactsOfTests(TypedDict):
-    """What the options say about the tests themselves."""
+    """The options that describe the tests rather than the run."""
 
     framework: str | None
     framework_version: str | None
@@ -61,7 +61,7 @@ def run_options(command: _Command) -> _Command:
 
 
 def take_facts_of_tests(options: dict[str, Any]) -> FactsOfTests:
-    """Remove the facts of the tests from the options of a run, and return them."""
+    """Remove the options that describe the tests from `options`, and return them."""
     return FactsOfTests(
         framework=options.pop("framework"),
         framework_version=options.pop("framework_version"),
@@ -91,7 +91,10 @@ def make_requests(
 
 
 def refuse_half_of_an_upload(settings: Settings) -> None:
-    """Reject one setting without the other: results would go to a local store that nobody reads."""
+    """Raise `SettingsError` if only one of MERGEWATCH_URL and MERGEWATCH_TOKEN is set.
+
+    Otherwise the results would be written to a local store that nobody reads.
+    """
     if (settings.url is None) != (settings.token is None):
         alone, other = ("URL", "TOKEN") if settings.token is None else ("TOKEN", "URL")
         raise SettingsError(f"MERGEWATCH_{alone} is set without MERGEWATCH_{other}")

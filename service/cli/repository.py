@@ -42,12 +42,12 @@ repository.add_command(health)
     "--codeowners",
     type=click.File("rb"),
     metavar="FILE",
-    help="The CODEOWNERS file that says whose the tests are; an empty one: nobody's.",
+    help="The CODEOWNERS file that assigns tests to owners; an empty file removes all owners.",
 )
 @click.option(
     "--flaky-detection",
     type=_SWITCH,
-    help="Whether tests can be flaky; off: they count as healthy.",
+    help="Whether flaky tests are detected; if off, they count as healthy.",
 )
 @click.option(
     "--auto-quarantine",
@@ -63,7 +63,7 @@ repository.add_command(health)
     "--quarantine-after",
     type=click.IntRange(0, MAX_QUARANTINE_AFTER),
     metavar="DAYS",
-    help="Auto-quarantine only tests that have been flaky or broken for so many days (default 0).",
+    help="Auto-quarantine only tests that have been flaky or broken for DAYS days (default 0).",
 )
 def set_repository(
     name: RepositoryName,
@@ -76,7 +76,7 @@ def set_repository(
 ) -> None:
     """Register the repository or change its settings.
 
-    Settings that are not given stay. The tests of the repository are judged again.
+    Omitted settings stay as they are. The health of all tests of the repository is recomputed.
     """
     change = RepositoryChange(
         default_branch=default_branch,

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def with_store(work: Callable[[Store], Awaitable[T]], settings: Settings | None = None) -> T:
-    """Open the store, do the work, close the store.
+    """Open the store, run `work` on it, and close the store.
 
     Raises:
         SettingsError: a setting is invalid.
@@ -28,7 +28,7 @@ def with_store(work: Callable[[Store], Awaitable[T]], settings: Settings | None 
     chosen = settings or load_settings()
 
     async def run() -> T:
-        # asyncio's handler waits for the event loop, which a blocking read can hold forever.
+        # asyncio's SIGINT handler needs the event loop, which a blocking read can hold forever.
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, signal.default_int_handler)
         store = await open_store(chosen.store)
@@ -44,5 +44,5 @@ def with_store(work: Callable[[Store], Awaitable[T]], settings: Settings | None 
 
 
 def now() -> datetime:
-    """The current time in UTC."""
+    """Return the current time in UTC."""
     return datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""`mergewatch serve`."""
+"""`mergewatch serve`: runs the HTTP service."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from service.config.settings import MAX_PORT, MAX_WORKERS, load_settings
 )
 def serve(bind: str | None, port: int | None, workers: int | None) -> None:
     """Run the service until SIGTERM, SIGINT or SIGHUP; options override settings."""
-    # Imports leave no garbage worth looking for: the collector would take a tenth of the time until
-    # the service is ready. `run` enables it again.
+    # Imports leave little garbage, yet collecting it would take a tenth of the start-up time. `run`
+    # enables the collector again.
     gc.disable()
     # Only this command needs the HTTP server, which is slow to import.
     from service.server.process import serve as run

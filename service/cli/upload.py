@@ -26,7 +26,7 @@ _REFUSED_STATUSES: Final = frozenset({400, 413, 422})
 
 
 class UploadError(MergewatchError):
-    """The service did not accept a batch. The text says where and why, without credentials."""
+    """The service did not accept a batch. The message has the URL and reason, no credentials."""
 
 
 @asynccontextmanager
@@ -41,8 +41,8 @@ async def open_upload(
 class Uploader:
     """A sink of executions: each call of `write_executions` is one or more requests.
 
-    Batches sent before an error stay stored; uploads are idempotent. `refuse` receives what the
-    service rejected, in its own words, and results that no span can represent.
+    Batches sent before an error stay stored; uploads are idempotent. `refuse` receives a message
+    for results that the service rejects, and for results that no span can represent.
     """
 
     def __init__(self, client: AsyncClient, url: str, refuse: Callable[[str], None]) -> None:

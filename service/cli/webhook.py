@@ -1,4 +1,4 @@
-"""`mergewatch webhook`: who is notified of a repository. URLs and secrets are never shown."""
+"""`mergewatch webhook`: the webhooks of a repository. URLs and secrets are never shown."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def webhook() -> None:
 @webhook.command()
 @repository_option
 @click.option("--url-file", type=_FILE, required=True, help="A file with the URL of the receiver.")
-@click.option("--secret-file", type=_FILE, help="A file with the secret that signs, in base64.")
+@click.option("--secret-file", type=_FILE, help="A file with the signing secret, in base64.")
 @click.option("--slack", is_flag=True, help="Send messages for Slack, without a signature.")
 @click.pass_context
 def add(
@@ -62,7 +62,7 @@ def add(
 @webhook.command("list")
 @click.option("--repository", type=REPOSITORY, metavar="OWNER/REPOSITORY", help="Only of this one.")
 def list_webhooks(repository: RepositoryName | None) -> None:
-    """List the webhooks, with what waits for them and what was given up."""
+    """List the webhooks, with the numbers of waiting and dead notifications."""
 
     async def read(store: Store) -> list[tuple[Webhook, OutboxCount]]:
         found = await store.list_webhooks(repository)
@@ -90,7 +90,7 @@ def list_webhooks(repository: RepositoryName | None) -> None:
 @repository_option
 @_id_argument
 def remove(repository: RepositoryName, webhook_id: uuid.UUID) -> None:
-    """Remove a webhook, with all that waits for it."""
+    """Remove a webhook and its notifications."""
     if not with_store(lambda store: store.remove_webhook(repository, webhook_id)):
         raise _unknown(repository, webhook_id)
 
@@ -99,7 +99,7 @@ def remove(repository: RepositoryName, webhook_id: uuid.UUID) -> None:
 @repository_option
 @_id_argument
 def retry(repository: RepositoryName, webhook_id: uuid.UUID) -> None:
-    """Let the notifications that were given up wait again."""
+    """Queue the dead letters of a webhook again."""
 
     async def revive(store: Store) -> int:
         await _find(store, repository, webhook_id)
@@ -112,8 +112,8 @@ def retry(repository: RepositoryName, webhook_id: uuid.UUID) -> None:
 @repository_option
 @_id_argument
 def test(repository: RepositoryName, webhook_id: uuid.UUID) -> None:
-    """Send a message by which you see that it arrives."""
-    # It loads the HTTP client.
+    """Send a test message at once and report the result."""
+    # Imported here, because it loads the HTTP client.
     from service.notifications.delivery import Attempt, Delivery, Result
     from service.notifications.messages import make_test
 

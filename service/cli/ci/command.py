@@ -34,7 +34,7 @@ from service.cli.running import now, with_store
 from service.cli.upload import Uploader, UploadError
 from service.config.settings import load_settings
 
-# Reads the quarantines of a branch: test name to reason.
+# Reads the quarantines of a branch, as a map from test name to reason.
 Quarantines = Callable[[], Awaitable[Mapping[str, str]]]
 
 _MAX_EXIT_STATUS = 255
@@ -53,7 +53,7 @@ def ci() -> None:
     "--target-branch",
     type=STORED_NAME,
     metavar="BRANCH",
-    help="Whose quarantines count. Default: the base of the pull request, else the branch.",
+    help="The branch whose quarantines count. Default: the pull request's base, else the branch.",
 )
 @click.option(
     "--test-exit-code",
@@ -67,7 +67,7 @@ def ci() -> None:
     default=_SECONDS,
     show_default=True,
     metavar="SECONDS",
-    help="How long the service may take in all.",
+    help="How long all requests to the service may take together.",
 )
 @run_options
 @click.pass_context
@@ -88,7 +88,7 @@ def ci_junit(
     The exit status is 0 if no test failed or every failed test is quarantined on the target branch.
     It is 1 if another test failed, if there is no result, if a report cannot be read, or if the
     test command failed although no test did. If the service cannot be reached, the job keeps the
-    result of its tests, with a warning.
+    result of its tests, and a warning is printed.
     """
     settings = load_settings()
     refuse_half_of_an_upload(settings)

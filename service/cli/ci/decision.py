@@ -8,13 +8,13 @@ from typing import Final
 
 from indexing.models.executions import Conclusion, Execution
 
-# Failures beyond this are counted and decided on, but their messages are not kept.
+# Failures beyond this number count in the decision, but their messages are not kept.
 _MAX_MESSAGES: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class FailedTest:
-    """A test that failed at least once, with what its first failure says."""
+    """A test that failed at least once, with the details of its first failure."""
 
     test_name: str
     failure_type: str | None = None
@@ -24,7 +24,7 @@ class FailedTest:
 
 @dataclass(slots=True)
 class TestResults:
-    """What the reports of a job say. `unreadable` counts reports and results that are refused."""
+    """The results in the reports of a job. `unreadable` counts refused reports and results."""
 
     __test__ = False
 
@@ -33,7 +33,7 @@ class TestResults:
     failures: dict[str, FailedTest] = field(default_factory=dict)
 
     def add(self, executions: Sequence[Execution]) -> None:
-        """Take in results."""
+        """Count the executions, and keep the first failure of each test."""
         self.count += len(executions)
         for each in executions:
             if each.conclusion is Conclusion.FAILED and each.test_name not in self.failures:
@@ -48,7 +48,7 @@ class TestResults:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The exit status, why, and the failures behind it, in the order of the reports."""
+    """An exit status, its reason, and the failures behind it in the order of the reports."""
 
     exit_status: int
     reason: str
@@ -59,10 +59,10 @@ class Decision:
 def decide(
     results: TestResults, quarantined: Mapping[str, str], test_exit_code: int | None
 ) -> Decision:
-    """Decide by the quarantines of the target branch: test name to reason.
+    """Decide by the quarantines of the target branch, a map from test name to reason.
 
     `test_exit_code` is the exit status of the test command, if it is known. A job without results,
-    or with some that cannot be read, is blocked.
+    or with results that cannot be read, is blocked.
     """
     failures = results.failures.values()
     blocking = [each for each in failures if each.test_name not in quarantined]

@@ -26,7 +26,7 @@ _MAX_SUMMARY_BYTES: Final = 256 * 1024
 
 @contextmanager
 def commands_stopped(*, enabled: bool) -> Iterator[None]:
-    """Keep the runner from obeying commands in what is printed: test output may contain some."""
+    """Stop the runner from interpreting workflow commands that printed test output contains."""
     if not enabled:
         yield
         return
@@ -39,7 +39,7 @@ def commands_stopped(*, enabled: bool) -> Iterator[None]:
 
 
 def annotate(decision: Decision, target: str) -> None:
-    """Print an annotation for each of the first failures: errors block, warnings do not."""
+    """Print annotations of the first failures: errors if they block, warnings if quarantined."""
     for failure in decision.blocking[:_MAX_ANNOTATIONS]:
         _print_command("error", failure, failure.test_name)
     for failure in decision.quarantined[:_MAX_ANNOTATIONS]:
@@ -49,7 +49,7 @@ def annotate(decision: Decision, target: str) -> None:
 
 
 def write_summary(decision: Decision, target: str, path: str | None) -> None:
-    """Append the decision to the summary of the step; a file that cannot be written is skipped."""
+    """Append the decision to the step summary; warn if the file cannot be written."""
     if not path:
         return
     verdict = "Blocked" if decision.exit_status else "Not blocked"
@@ -81,7 +81,7 @@ def _escape(text: str, *, of_property: bool = False) -> str:
 
 
 def _make_table(heading: str, failures: Sequence[FailedTest]) -> str:
-    """An HTML table: in Markdown, the name of a test could contain markup, mentions and links."""
+    """Return an HTML table; in Markdown, test names could add markup, mentions and links."""
     if not failures:
         return ""
     rows = ""

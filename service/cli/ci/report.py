@@ -1,4 +1,4 @@
-"""Prints a decision for people: what blocks, and what is quarantined, with the messages."""
+"""Prints a decision for people: blocking and quarantined failures, with their messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 from service.cli.ci.decision import Decision, FailedTest
 from service.cli.output import visible
 
-# A job log is read from its end; more would push the reason out of sight.
+# The maximum number of failures in one list, so that a job log stays readable.
 MAX_SHOWN: Final = 50
 _MAX_MESSAGE_LINES: Final = 12
 _MAX_LINE_LENGTH: Final = 300
@@ -25,7 +25,7 @@ def print_decision(decision: Decision, target: str) -> None:
 
 
 def summarize(failure: FailedTest) -> list[str]:
-    """Return type and message of a failure as printable lines, shortened."""
+    """Return the type and message of a failure as printable lines, shortened."""
     text = ": ".join(part for part in (failure.failure_type, failure.failure_message) if part)
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]
     shown = [visible(line)[:_MAX_LINE_LENGTH] for line in lines[:_MAX_MESSAGE_LINES]]

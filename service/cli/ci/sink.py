@@ -1,4 +1,4 @@
-"""Collects the results of reports while they are uploaded, and goes on when the upload fails."""
+"""Collects test results while they are uploaded, and keeps collecting if the upload fails."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ T = TypeVar("T")
 
 
 class CollectingSink:
-    """An `ExecutionSink` in front of another one.
+    """An `ExecutionSink` that collects test results and passes them on to another sink.
 
-    After its first failure, or once it has taken `seconds` in all, the other one gets nothing more;
-    `failure` says why.
+    It stops passing results on after the first failure of the other sink, or once the calls have
+    taken `seconds` in total. `failure` then holds the reason.
     """
 
     def __init__(self, sink: ExecutionSink, seconds: float) -> None:
@@ -56,7 +56,7 @@ class CollectingSink:
         return await self.attempt(self._sink.refresh_tests(now, progress, repository)) or 0
 
     async def attempt(self, work: Awaitable[T]) -> T | None:
-        """Wait for the work within the time that is left; None if it failed."""
+        """Await the work within the remaining time; return None and set `failure` if it fails."""
         began = time.monotonic()
         try:
             async with asyncio.timeout(max(self._seconds_left, 0)):

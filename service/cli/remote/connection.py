@@ -1,4 +1,4 @@
-"""Opens the client of the configured service, and turns its errors into those of a command."""
+"""Opens a client of the configured service, and turns its errors into command-line errors."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ T = TypeVar("T")
 def with_service(
     work: Callable[[AsyncClient], Awaitable[T]], options: Mapping[str, str] | None = None
 ) -> T:
-    """Do the work with the client of the service that MERGEWATCH_URL and MERGEWATCH_TOKEN name.
+    """Run `work` with a client of the service at MERGEWATCH_URL.
 
-    `options` names the options of the command by the parameters of the API.
+    `options` maps parameters of the API to the options of the command, for error messages.
 
     Raises:
         click.UsageError: a setting is missing, or the service refuses the value of an option.

@@ -51,7 +51,7 @@ _OPTIONS: Final = {
 @click.option("--from", "start", type=MOMENT, help="Default: a day before the end.")
 @click.option("--to", "end", type=MOMENT, help="Default: now.")
 @click.option("--follow", is_flag=True, help="Wait for events and print them as they arrive.")
-@click.option("--after", metavar="ID", help="With --follow: go on after the id that it printed.")
+@click.option("--after", metavar="ID", help="With --follow: resume after the id it printed last.")
 @limit_option
 @json_option
 def events(
@@ -119,7 +119,7 @@ def _cells_of(event: Event) -> tuple[str, ...]:
 
 
 def _write_line(event: Event) -> str:
-    # As wide as most events are: what follows cannot be known.
+    # These widths fit most events. Later events are not known yet, so widths cannot adapt.
     received, number, kind, base, trigger = map(visible, _cells_of(event))
     return f"{received:<27}  {number:<6}  {kind:<30}  {base:<10}  {trigger}"
 
@@ -152,7 +152,7 @@ def _follow(
 
 
 def _matches(event: Event, filters: EventSelection) -> bool:
-    """Whether the event log would list it with these filters, each of which may be empty."""
+    """Whether the event passes the filters; an empty filter passes every event."""
     wanted: dict[str, Any] = {
         "pull_request": filters["pull_request"],
         "type": filters["event_type"],

@@ -1,4 +1,4 @@
-"""`mergewatch tests groups` and `stats`: counts of tests of a running service."""
+"""`mergewatch tests groups` and `stats`: counts of tests, read from a running service."""
 
 from __future__ import annotations
 

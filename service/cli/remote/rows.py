@@ -1,7 +1,6 @@
-"""Prints rows of the API: a table for people, the whole of it for a pipe, or a JSON object a line.
+"""Prints rows of the API as a table, or as one JSON object per line.
 
-Text from the service cannot control a terminal: what is not printable is escaped, in JSON by its
-own escapes.
+Unprintable characters are escaped, so that text from the service cannot control a terminal.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from service.cli.output import print_table, visible
 T = TypeVar("T")
 
 DEFAULT_LIMIT: Final = 50
-# A table is in memory as a whole.
+# A table is held in memory as a whole, so its rows are limited.
 MAX_LIMIT: Final = 10_000
 _MIN_WIDTH: Final = 20
 _MIN_TABLE_WIDTH: Final = 80
@@ -31,17 +30,17 @@ _MIN_TABLE_WIDTH: Final = 80
 _STYLES: Final = {"healthy": "green", "flaky": "yellow", "broken": "red"}
 
 json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print a JSON object a line, as the API has them."
+    "--json", "as_json", is_flag=True, help="Print one JSON object per line, as the API returns it."
 )
 limit_option = click.option(
     "--limit",
     type=click.IntRange(1, MAX_LIMIT),
-    help=f"How many rows at most; default: {DEFAULT_LIMIT}, with --json all.",
+    help=f"The maximum number of rows; default: {DEFAULT_LIMIT}, or all with --json.",
 )
 
 
 def write_json(row: Mapping[str, Any]) -> str:
-    """One line of JSON without any character that a terminal could take for a command."""
+    """Return one line of JSON, with unprintable characters as JSON escapes."""
     line = orjson.dumps(row).decode()
     if line.isprintable():
         return line
@@ -54,7 +53,7 @@ def _escape(character: str) -> str:
 
 
 async def take(rows: Rows[T], limit: int) -> tuple[list[T], bool]:
-    """The first rows, and whether there are more."""
+    """Return at most `limit` rows, and whether there are more."""
     found: list[T] = []
     async with aclosing(rows.pages()) as pages:
         async for page in pages:
@@ -69,13 +68,16 @@ async def print_rows(
     write: Callable[[T], str | None],
     limit: int | None = None,
 ) -> None:
-    """Print a line for each row as it comes; `None` is no line and does not count."""
+    """Print a line for each row as it arrives; rows for which `write` returns None are skipped.
+
+    Skipped rows do not count towards `limit`.
+    """
     left = limit
     async with aclosing(rows) as pages:
         async for page in pages:
             lines = [line for line in map(write, page) if line is not None][:left]
             if lines:
-                # A pipe is told at once, and a reader that went away ends the command.
+                # `echo` flushes: a pipe gets the rows at once, and a closed pipe ends the command.
                 click.echo("\n".join(lines))
             if left is not None:
                 left -= len(lines)
@@ -84,9 +86,9 @@ async def print_rows(
 
 
 def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, wide: str = "") -> None:
-    """Print a table: fitted to a terminal, or complete for a pipe.
+    """Print a table, fitted to the width of a terminal, or at full width for a pipe.
 
-    On a terminal, cells that do not fit are folded; the column `wide` keeps some room.
+    On a terminal, cells that do not fit are folded; the column `wide` keeps a minimum width.
     """
     if not _is_terminal():
         print_table(columns, rows)
@@ -96,7 +98,7 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, wide: s
         width = _MIN_WIDTH if name == wide else len(name)
         table.add_column(name, overflow="fold", min_width=width)
     for row in rows:
-        # `Text` takes no markup from a name.
+        # `Text` does not interpret markup in a name.
         table.add_row(*(Text(visible(cell), style=_STYLES.get(cell, "")) for cell in row))
     console = Console()
     # Below this a table would lose columns; the terminal wraps its lines instead.
@@ -108,6 +110,6 @@ def _is_terminal() -> bool:
 
 
 def say_if_more(*, has_more: bool, count: int) -> None:
-    """Tell that the table is cut off."""
+    """Print a note on standard error if the table is cut off."""
     if has_more:
         click.echo(f"the first {count:,} rows; --limit shows more", err=True)

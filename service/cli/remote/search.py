@@ -24,7 +24,7 @@ from service.cli.remote.rows import (
 )
 
 _NAMES: Final = ("TEST", "PIPELINE", "JOB")
-# As many as fit beside the names on a terminal of 80 columns; JSON has all.
+# These columns fit beside the names on a terminal of 80 columns; --json prints all metrics.
 _METRICS: Final = ("HEALTH", "RUNS", "FAILED", "FLAKY", "FAILED ON")
 _DATE: Final = len("2026-01-31")
 _OPTIONS: Final = {
@@ -55,7 +55,7 @@ _HEALTH: Final = click.Choice(get_args(HealthStatus))
 @click.option("--health", type=_HEALTH, multiple=True, help="Only with this health.")
 @click.option("--exclude-health", type=_HEALTH, multiple=True, help="Not with this health.")
 @click.option(
-    "--quarantined/--not-quarantined", default=None, help="Only what is quarantined, or is not."
+    "--quarantined/--not-quarantined", default=None, help="Only quarantined tests, or no such test."
 )
 @click.option(
     "--sort",
@@ -67,7 +67,7 @@ _HEALTH: Final = click.Choice(get_args(HealthStatus))
     "--direction", type=click.Choice(get_args(Direction)), default="desc", show_default=True
 )
 @click.option("--metrics", is_flag=True, help="Show health, runs and failures of each row.")
-@click.option("--total", is_flag=True, help="Tell on standard error how many rows match.")
+@click.option("--total", is_flag=True, help="Print on standard error how many rows match.")
 @limit_option
 @json_option
 def search(
@@ -123,7 +123,7 @@ def search(
             show_table(columns, [_cells_of(row) for row in rows], wide="TEST")
             say_if_more(has_more=has_more, count=shown)
         if total:
-            _say_total(await client.count_tests(str(repository), names, **filters))
+            _print_total(await client.count_tests(str(repository), names, **filters))
 
     with_service(work, _OPTIONS)
 
@@ -143,6 +143,6 @@ def _cells_of(row: TestIdentity) -> tuple[str, ...]:
     )
 
 
-def _say_total(found: TestTotal) -> None:
+def _print_total(found: TestTotal) -> None:
     more = "" if found["total_is_exact"] else "more than "
     click.echo(f"{more}{found['total']:,} rows match", err=True)

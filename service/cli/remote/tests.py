@@ -95,7 +95,7 @@ def failures(
 ) -> None:
     """List the failures of a test, latest first.
 
-    Failures that say the same are one. TEST is its full name or its id.
+    Failures with the same type and message are listed once. TEST is the test's full name or id.
     """
     test_id = _find_id(repository, test)
     if failure is not None:
@@ -135,7 +135,7 @@ def failures(
 
 
 def _find_id(repository: RepositoryName, test: str) -> uuid.UUID:
-    """The id of a test, which follows from its name."""
+    """Return the id of a test, given as it is or derived from the name."""
     try:
         return uuid.UUID(test)
     except ValueError:
@@ -188,7 +188,7 @@ def _show_failure(detail: FailureDetail) -> None:
 
 
 def _show_text(text: str) -> None:
-    """Print a text of several lines, whose line breaks are all that is taken as such."""
+    """Print a text of several lines; control characters other than tabs are escaped."""
     click.echo()
     for line in text.splitlines():
         click.echo(visible(line.expandtabs()))

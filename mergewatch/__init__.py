@@ -1,1 +1,1 @@
-"""What programs import of mergewatch: the client. The service itself is in `service`."""
+"""The package that other programs import: the API client. The service itself is in `service`."""

@@ -1,4 +1,4 @@
-"""A typed client of the API, for asyncio and for plain programs.
+"""A typed client of the API, for asyncio and for synchronous programs.
 
     from mergewatch.client import Client
 
@@ -6,9 +6,10 @@
         for row in client.search_tests("acme/widgets", test_name=["*login*"]):
             print(row["test_name"])
 
-Lists are walked through all their pages. A response 429, 502, 503 or 504 and a broken connection
-are retried as `Retry-After` says. Any other refusal raises `ProblemError`. Responses are plain
-dictionaries, whose types are in `mergewatch.client.bodies`. A newer service may send more fields.
+Iterating over a list fetches all its pages. The client retries broken connections and responses
+with status 429, 502, 503 or 504, and waits as `Retry-After` says. Any other refusal raises
+`ProblemError`. Responses are plain dictionaries, whose types are in `mergewatch.client.bodies`.
+A newer service may send more fields.
 """
 
 from __future__ import annotations

@@ -72,13 +72,13 @@ from mergewatch.client.retries import RETRIED_STATUSES
 from mergewatch.client.rows import Rows
 from mergewatch.client.transport import Response, Sleep, Transport
 
-# The largest page: the fewest requests for a walk.
+# The largest page size, so that reading a list takes the fewest requests.
 _PER_PAGE: Final = 100
 _GZIP_LEVEL: Final = 6
 
 _ROWS_TYPE: Final = "application/x-ndjson"
 _EVENTS_TYPE: Final = "text/event-stream"
-# How long to wait before a stream of events is opened again; the service says what it prefers.
+# How long to wait before a stream of events is opened again, unless the service sends `retry`.
 _RECONNECT_SECONDS: Final = 2.0
 _MAX_RECONNECT_SECONDS: Final = 30.0
 
@@ -90,7 +90,7 @@ class AsyncClient:
     """
 
     def __init__(self, url: str, token: str, *, sleep: Sleep = asyncio.sleep) -> None:
-        """Create it on the event loop that it is used on; sends nothing yet."""
+        """Create the client on the event loop that will use it; sends nothing yet."""
         self._transport = Transport(url, token, sleep=sleep)
         self._sleep = sleep
 
@@ -107,73 +107,73 @@ class AsyncClient:
     def list_repositories(
         self, owner: str, **filters: Unpack[RepositoryFilters]
     ) -> Rows[Repository]:
-        """Walk the repositories of an owner that the key sees, with the health of their tests."""
+        """List the repositories of an owner that the key can read, with their test health."""
         return self._rows(repositories_path(owner), "repositories", filters)
 
     def list_events(self, repository: str, **filters: Unpack[EventFilters]) -> Rows[Event]:
-        """Walk the event log, newest first; by default that of the last day."""
+        """List events, newest first; by default those of the last day."""
         return self._rows(events_path(repository), "events", filters)
 
     def export_events(self, repository: str, **filters: Unpack[EventSelection]) -> Rows[Event]:
         """Stream the event log in one request.
 
-        Raises `BrokenStreamError` as well: a stream that ends without an error has all rows.
+        Also raises `BrokenStreamError`. If the stream ends without an error, no row is missing.
         """
         return self._stream(events_path(repository), filters)
 
     def follow_events(
         self, repository: str, last_event_id: str | None = None
     ) -> Rows[StreamedEvent]:
-        """Wait for events as they arrive; goes on after a lost connection, without an end.
+        """Stream events as they arrive, and reconnect after a lost connection; never ends.
 
-        Begins after the event of that `StreamedEvent.id`, or now. An event can come twice. Once the
-        stream was open, it waits for a service that is away, however long that takes. Raises
-        `ProblemError` for an unknown id, and if the key is no longer accepted.
+        Starts after the event with the `StreamedEvent.id` `last_event_id`, or now. An event can be
+        returned twice. If the service goes away after the stream was open, retries without limit.
+        Raises `ProblemError` if the id is unknown or the key is no longer accepted.
         """
         return Rows(partial(self._follow, events_path(repository, "stream"), last_event_id))
 
     async def aggregate_events(
         self, repository: str, **filters: Unpack[EventSelection]
     ) -> EventAggregate:
-        """Count the event log: in all, over time, and by value."""
+        """Count events: in total, over time, and by value."""
         path = events_path(repository, "aggregate")
         return cast("EventAggregate", await self._get(path, encode_query(filters)))
 
     def search_tests(
         self, repository: str, test_name: str | list[str] = "*", **filters: Unpack[TestFilters]
     ) -> Rows[TestIdentity]:
-        """Walk the tests whose names match one of the globs."""
+        """List the tests whose names match one of the globs."""
         path = tests_path(repository, "search", "tests")
         return self._rows(path, "tests", {"test_name": test_name, **filters})
 
     def export_tests(
         self, repository: str, test_name: str | list[str] = "*", **filters: Unpack[TestSelection]
     ) -> Rows[TestIdentity]:
-        """Stream the tests whose names match in one request; see `export_events`."""
+        """Stream the tests whose names match, in one request; see `export_events`."""
         path = tests_path(repository, "search", "tests")
         return self._stream(path, {"test_name": test_name, **filters})
 
     async def count_tests(
         self, repository: str, test_name: str | list[str] = "*", **filters: Unpack[TestSelection]
     ) -> TestTotal:
-        """Return how many rows the search has, counted up to 10,000."""
-        asked = {"test_name": test_name, **filters, "include": "total", "per_page": 1}
+        """Return the number of rows that match, counted up to 10,000."""
+        values = {"test_name": test_name, **filters, "include": "total", "per_page": 1}
         path = tests_path(repository, "search", "tests")
-        return cast("TestTotal", await self._get(path, encode_query(asked)))
+        return cast("TestTotal", await self._get(path, encode_query(values)))
 
     async def get_test(self, repository: str, test_id: UUID | str) -> TestDetail:
-        """Return one test over all its pipelines and jobs."""
+        """Return one test, summed up over all its pipelines and jobs."""
         return cast("TestDetail", await self._get(tests_path(repository, "tests", test_id)))
 
     async def get_test_health(self, repository: str, test_id: UUID | str) -> HealthReport:
-        """Return why a test is healthy, flaky or broken."""
+        """Return the health of a test in each job, with the reasons."""
         path = tests_path(repository, "tests", test_id, "health")
         return cast("HealthReport", await self._get(path))
 
     def list_executions(
         self, repository: str, test_id: UUID | str, **filters: Unpack[ExecutionFilters]
     ) -> Rows[Execution]:
-        """Walk the executions of a test, newest first; by default those of the last 30 days."""
+        """List the executions of a test, newest first; by default those of the last 30 days."""
         path = tests_path(repository, "tests", test_id, "executions")
         return self._rows(path, "executions", filters)
 
@@ -186,29 +186,29 @@ class AsyncClient:
     def list_failures(
         self, repository: str, test_id: UUID | str, **filters: Unpack[FailureFilters]
     ) -> Rows[Failure]:
-        """Walk the failures of a test, latest first; those that say the same are one."""
+        """List the failures of a test, latest first; executions that failed alike are grouped."""
         path = tests_path(repository, "tests", test_id, "failures")
         return self._rows(path, "failures", filters)
 
     async def get_failure(
         self, repository: str, test_id: UUID | str, failure_id: UUID | str
     ) -> FailureDetail:
-        """Return one failure of a test with its newest events and their stack traces."""
+        """Return one failure of a test, with its newest executions and their stack traces."""
         path = tests_path(repository, "tests", test_id, "failures", failure_id)
         return cast("FailureDetail", await self._get(path))
 
     def list_runs(self, repository: str, **filters: Unpack[RunFilters]) -> Rows[Run]:
-        """Walk the CI jobs whose results arrived, newest first."""
+        """List the CI jobs with stored results, newest first."""
         return self._rows(tests_path(repository, "runs"), "runs", filters)
 
     def list_health_transitions(
         self, repository: str, **filters: Unpack[TransitionFilters]
     ) -> Rows[Transition]:
-        """Walk the changes of health of all tests, newest first."""
+        """List the health changes of all tests, newest first."""
         return self._rows(tests_path(repository, "health-transitions"), "transitions", filters)
 
     async def get_test_transitions(self, repository: str, test_id: UUID | str) -> TestTransitions:
-        """Return the newest changes of the health of a test."""
+        """Return the newest health changes of a test."""
         path = tests_path(repository, "tests", test_id, "health-transitions")
         return cast("TestTransitions", await self._get(path))
 
@@ -235,18 +235,18 @@ class AsyncClient:
     def list_quarantines(
         self, repository: str, **filters: Unpack[QuarantineFilters]
     ) -> Rows[Quarantine]:
-        """Walk the quarantines in force, oldest first."""
+        """List the active quarantines, oldest first."""
         return self._rows(tests_path(repository, "quarantines"), "quarantined_tests", filters)
 
     async def get_quarantine(self, repository: str, quarantine_id: UUID | str) -> Quarantine:
-        """Return one quarantine in force."""
+        """Return one active quarantine."""
         path = tests_path(repository, "quarantines", quarantine_id)
         return cast("Quarantine", await self._get(path))
 
     async def add_quarantine(
         self, repository: str, test_name: str, reason: str, **options: Unpack[QuarantineOptions]
     ) -> AddedQuarantine:
-        """Quarantine a test; the same test and branch again changes the quarantine in force."""
+        """Quarantine a test, or update its active quarantine for the same branch."""
         wanted = {"test_name": test_name, "reason": reason, **options}
         response = await self._transport.send(
             "POST",
@@ -264,11 +264,11 @@ class AsyncClient:
     def list_quarantine_changes(
         self, repository: str, **filters: Unpack[PageSize]
     ) -> Rows[QuarantineChange]:
-        """Walk the changes of quarantines, newest first."""
+        """List the changes of quarantines, newest first."""
         return self._rows(tests_path(repository, "quarantines", "changes"), "changes", filters)
 
     async def send_events(self, repository: str, lines: bytes) -> EventIntake:
-        """Send events of that repository, one JSON object a line. Sending again changes nothing."""
+        """Send events of the repository as NDJSON. Sending the same events again is idempotent."""
         headers = {"Content-Type": "application/x-ndjson", "Content-Encoding": "gzip"}
         body = await asyncio.to_thread(gzip.compress, lines, _GZIP_LEVEL, mtime=0)
         response = await self._transport.send(
@@ -279,7 +279,7 @@ class AsyncClient:
     async def send_traces(self, repository: str, request: bytes) -> bytes:
         """Send an OTLP `ExportTraceServiceRequest` in protobuf; return the response message.
 
-        Sending the same spans again changes nothing.
+        Sending the same spans again is idempotent.
         """
         kind = "application/x-protobuf"
         body = await asyncio.to_thread(gzip.compress, request, _GZIP_LEVEL, mtime=0)
@@ -330,7 +330,7 @@ class AsyncClient:
                         if events:
                             yield events
             except UnreachableError:
-                # Who has no event yet could not go on from here: only this reader knows the place.
+                # Once the stream was open, only this reader knows the position to resume from.
                 if not was_open:
                     raise
             except ProblemError as problem:

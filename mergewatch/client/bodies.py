@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
 HealthStatus = Literal["healthy", "flaky", "broken", "unknown"]
 
-# The name of a series.
+# The names of the series of one test, and of all tests of a repository.
 TestStat = Literal[
     "success_count",
     "failure_count",
@@ -46,7 +46,7 @@ class Pull(TypedDict):
 
 
 class TestMetrics(TypedDict):
-    """One test in one pipeline and job, by its executions there; times are RFC 3339."""
+    """The metrics of one test in one pipeline and job, over its executions there."""
 
     health_status: Literal["healthy", "flaky", "broken", "unknown"]
     executions_count: int
@@ -61,7 +61,7 @@ class TestMetrics(TypedDict):
 
 
 class TestIdentity(TypedDict):
-    """One test in one pipeline and job; with `metrics` if they were asked for."""
+    """One test in one pipeline and job; has `metrics` if the request includes them."""
 
     test_id: str
     test_name: str
@@ -126,14 +126,14 @@ class Series(TypedDict):
 
 
 class TestTotal(TypedDict):
-    """How many rows a search has; at least so many if it is not exact."""
+    """The number of rows that match a search; if it is not exact, there are more than `total`."""
 
     total: int
     total_is_exact: bool
 
 
 class TestGroup(TypedDict):
-    """The tests of one pipeline, job, directory or owner; null for tests without one."""
+    """Counts for one pipeline, job, directory or owner; `value` is null for tests without one."""
 
     value: str | None
     tests: int
@@ -150,7 +150,7 @@ class TestGroups(TypedDict):
 
 
 class TestSeries(TypedDict):
-    """A figure of one test over UTC days, with every day of the range; null where unknown."""
+    """A statistic of one test, with one bar for each UTC day of the range; null if unknown."""
 
     stat: TestStat
     value: float | None
@@ -168,7 +168,7 @@ class Quarantine(TypedDict):
 
 
 class AddedQuarantine(TypedDict):
-    """`warning` is there if the service knows no result of the test."""
+    """The id of a quarantine; has `warning` if the service knows no result of the test."""
 
     id: str
     warning: NotRequired[str]
@@ -181,7 +181,7 @@ class ChangeActor(TypedDict):
 
 
 class QuarantineChange(TypedDict):
-    """A change of a quarantine, with its values since then; nobody is the actor of an expiry."""
+    """A change of a quarantine, with the values after it; `actor` is null for an expiry."""
 
     at: str
     action: Literal["added", "updated", "removed", "expired", "taken_back"]
@@ -207,7 +207,7 @@ class Event(TypedDict):
 
 
 class LineRefusal(TypedDict):
-    """One line of a sent body that was not stored, by number (from 1) and byte offset."""
+    """One line of a request body that was refused, with its number from 1 and its byte offset."""
 
     line: int
     offset: int
@@ -215,7 +215,7 @@ class LineRefusal(TypedDict):
 
 
 class EventIntake(TypedDict):
-    """How many events of one body were stored; only the first refusals are listed."""
+    """The number of events in a body that were stored or refused; lists the first refusals."""
 
     read: int
     written: int
@@ -225,7 +225,7 @@ class EventIntake(TypedDict):
 
 
 class Bar(TypedDict):
-    """The number of events from `start` on, before `end`."""
+    """The number of events in the half-open range from `start` to `end`."""
 
     start: str
     end: str
@@ -255,7 +255,7 @@ class EventAggregate(TypedDict):
 
 
 class StreamedEvent(NamedTuple):
-    """An event as it arrived; `id` is the place in the stream, not the id of the event."""
+    """An event from the stream; `id` is its position in the stream, not the id of the event."""
 
     id: str
     event: Event
@@ -281,7 +281,7 @@ class Execution(TypedDict):
 
 
 class Failure(TypedDict):
-    """Executions of a test that failed alike, with the type and the message of the newest one."""
+    """A group of executions that failed alike, with the type and message of the newest one."""
 
     id: str
     exception_type: str | None
@@ -292,7 +292,7 @@ class Failure(TypedDict):
 
 
 class FailureEvent(TypedDict):
-    """One execution that failed so."""
+    """One of the executions in a failure."""
 
     id: str
     failed_at: str
@@ -315,7 +315,7 @@ class FailureDetail(Failure):
 
 
 class Run(TypedDict):
-    """One CI job whose results arrived, with the number of its results."""
+    """One CI job with stored results, and how many of them passed, failed or were skipped."""
 
     run_id: str
     attempt: int
@@ -333,7 +333,7 @@ class Run(TypedDict):
 
 
 class TestCounts(TypedDict):
-    """How many tests of a repository have each health."""
+    """The number of tests of a repository by health status."""
 
     healthy: int
     flaky: int
@@ -342,7 +342,7 @@ class TestCounts(TypedDict):
 
 
 class Repository(TypedDict):
-    """A repository with the health of its tests; the times are null where nothing is stored."""
+    """A repository with the health of its tests; a time is null if nothing is stored."""
 
     repository: str
     default_branch: str
@@ -353,7 +353,7 @@ class Repository(TypedDict):
 
 
 class ReportedVerdict(TypedDict):
-    """One commit in one pipeline and job."""
+    """The verdict on one commit in one pipeline and job."""
 
     verdict: Literal["passed", "failed", "flaky"]
     commit: str

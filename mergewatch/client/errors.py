@@ -1,4 +1,4 @@
-"""What a call can raise. No text contains the token."""
+"""The errors that a call can raise. No message contains the token."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 
 class ClientError(Exception):
-    """A call has no result."""
+    """A call failed."""
 
 
 class UnreachableError(ClientError):
-    """No response: the network, the name, the certificate or the time limit is the reason."""
+    """No response, because of the network, the host name, the certificate or a timeout."""
 
 
 class BrokenStreamError(UnreachableError):
-    """A stream was broken off: some of its rows are missing."""
+    """A stream ended early; some of its rows are missing."""
 
 
 class ForeignServiceError(ClientError):
@@ -33,8 +33,8 @@ class FieldError(NamedTuple):
 class ProblemError(ClientError):
     """The service refused the request (RFC 9457).
 
-    `title` and `detail` are empty if the response was no problem body, `request_id` is the one that
-    the log of the service has. `attempts` counts the requests that were sent.
+    `title` and `detail` are empty if the response is not a problem body. `request_id` identifies
+    the request in the log of the service. `attempts` is the number of requests that were sent.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class ProblemError(ClientError):
 
     @property
     def summary(self) -> str:
-        """The status, with title, detail and wrong fields if the response has them."""
+        """Return the status, with title, detail and wrong fields if the response has them."""
         named = "; ".join(f"{error.field}: {error.detail}" for error in self.errors)
         detail = ": ".join(part for part in (self.title, self.detail) if part)
         return f"{self.status} {detail}{f' ({named})' if named else ''}".rstrip()

@@ -28,20 +28,23 @@ TestSort = Literal[
 
 
 class PageSize(TypedDict, total=False):
-    """The parameter of every list: the number of rows that one request returns."""
+    """The parameter of every list: the maximum number of rows per request."""
 
     per_page: int
 
 
 class RepositoryFilters(PageSize, total=False):
-    """All of them by name if left out; a token of the code host has to name one."""
+    """Filter and order of repositories; by default all, sorted by name.
+
+    `repository` is required with a token of the code host.
+    """
 
     repository: str
     sort: Literal["name", "worst"]
 
 
 class TransitionFilters(PageSize, total=False):
-    """Without a range, the newest 30 days; `health_status` is what the health changed into."""
+    """The range is the last 30 days by default; `health_status` is the status after the change."""
 
     health_status: HealthStatus | Sequence[HealthStatus]
     start: datetime | str
@@ -49,7 +52,7 @@ class TransitionFilters(PageSize, total=False):
 
 
 class StatsFilters(TypedDict, total=False):
-    """Without a range, the newest 30 days; pipelines and jobs are for series of executions."""
+    """The range is the last 30 days by default; pipelines and jobs filter series of executions."""
 
     start: datetime | str
     end: datetime | str
@@ -58,13 +61,13 @@ class StatsFilters(TypedDict, total=False):
 
 
 class GroupFilters(TypedDict, total=False):
-    """What the tests are grouped by."""
+    """The field by which tests are grouped."""
 
     by: Required[Grouping]
 
 
 class QuarantineOptions(TypedDict, total=False):
-    """What else a quarantine may have; `branch` may be a glob, and is every branch if left out."""
+    """Optional fields of a quarantine; `branch` may be a glob, and defaults to every branch."""
 
     branch: str
     owner: str
@@ -72,7 +75,7 @@ class QuarantineOptions(TypedDict, total=False):
 
 
 class EventSelection(TypedDict, total=False):
-    """Without a range, the newest day. Several values of one parameter mean any of them."""
+    """The range is the last day by default. Several values of one parameter are joined by OR."""
 
     pull_request: int | Sequence[int]
     base_ref: str
@@ -88,11 +91,11 @@ class EventSelection(TypedDict, total=False):
 
 
 class EventFilters(EventSelection, PageSize, total=False):
-    """Events, page by page."""
+    """Filters of events, with a page size."""
 
 
 class TestSelection(TypedDict, total=False):
-    """Names and files take globs: `*` is any text, `?` one character."""
+    """Test names and files are globs: `*` matches any text, `?` matches one character."""
 
     sort: TestSort
     direction: Direction
@@ -109,11 +112,11 @@ class TestSelection(TypedDict, total=False):
 
 
 class TestFilters(TestSelection, PageSize, total=False):
-    """Tests, page by page."""
+    """Filters of tests, with a page size."""
 
 
 class ExecutionSelection(TypedDict, total=False):
-    """Without a range, the newest 30 days."""
+    """The range is the last 30 days by default."""
 
     branch: str | Sequence[str]
     commit: str | Sequence[str]
@@ -125,17 +128,17 @@ class ExecutionSelection(TypedDict, total=False):
 
 
 class ExecutionFilters(ExecutionSelection, PageSize, total=False):
-    """Executions, page by page."""
+    """Filters of executions, with a page size."""
 
 
 class FailureFilters(PageSize, total=False):
-    """Failures on any of these branches."""
+    """Filters of failures; several branches are joined by OR."""
 
     branch: str | Sequence[str]
 
 
 class RunFilters(PageSize, total=False):
-    """Several values of one parameter mean any of them."""
+    """Filters of CI jobs; several values of one parameter are joined by OR."""
 
     commit: str | Sequence[str]
     branch: str | Sequence[str]
@@ -145,7 +148,11 @@ class RunFilters(PageSize, total=False):
 
 
 class QuarantineFilters(TypedDict, total=False):
-    """`branch` selects what applies to that branch: the branch itself, patterns, all branches."""
+    """Filters of quarantines.
+
+    `branch` selects the quarantines that apply to that branch: its own, those with a matching
+    pattern, and those for every branch.
+    """
 
     branch: str
     test_id: UUID | str

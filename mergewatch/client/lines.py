@@ -1,20 +1,20 @@
-"""Lines and server-sent events out of the chunks of a response. Pure."""
+"""Splits the chunks of a response into lines and server-sent events. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
-# An event that is sent to the service has at most a mebibyte.
+# Well above the longest line: the service accepts events of at most 1 MiB.
 MAX_LINE_BYTES: Final = 8 * 1024 * 1024
 
 
 class LineTooLongError(Exception):
-    """No line of the service is so long."""
+    """A line is longer than any line that the service sends."""
 
 
 class LineBuffer:
-    """Splits chunks into lines, in time linear in what comes."""
+    """Splits chunks into lines, in time linear in the size of the chunks."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
@@ -22,11 +22,11 @@ class LineBuffer:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the last line had its end."""
+        """Whether no incomplete line is buffered."""
         return not self._size
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that this chunk ends, without their ends.
+        """Return the lines that this chunk completes, without their line breaks.
 
         Raises:
             LineTooLongError: a line exceeds `MAX_LINE_BYTES`.
@@ -58,16 +58,16 @@ class MessageReader:
     """
 
     def __init__(self, last_id: str | None = None) -> None:
-        # That of the last complete message, which may have had no data.
+        # The id of the last complete message, which may have had no data.
         self.last_id = last_id
-        # How long to wait before the next connection, if the service said so.
+        # How long to wait before reconnecting, if the service sent `retry`.
         self.retry_seconds: float | None = None
         self._lines = LineBuffer()
         self._id = last_id
         self._data: list[bytes] = []
 
     def feed(self, chunk: bytes) -> list[Message]:
-        """The messages that this chunk completes; raises as `LineBuffer.feed` does."""
+        """Return the messages that this chunk completes; raises as `LineBuffer.feed` does."""
         found = []
         for line in self._lines.feed(chunk):
             field = line.removesuffix(b"\r")
@@ -90,7 +90,7 @@ class MessageReader:
             self.retry_seconds = int(value[:10]) / 1_000
 
     def reconnect(self) -> None:
-        """Forget the incomplete message of a connection that ended."""
+        """Discard the incomplete message of a connection that ended."""
         self._lines = LineBuffer()
         self._id = self.last_id
         self._data = []

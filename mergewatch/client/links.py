@@ -14,8 +14,7 @@ _NEXT: Final = re.compile(r';\s*rel\s*=\s*(?:"next"|next)\s*(?:;|$)', re.IGNOREC
 def next_query(header: str | None) -> str | None:
     """Return the percent-encoded query of the next page, or None on the last page.
 
-    Only the query: a client keeps asking the server that it was given, whatever a response says, so
-    that its token is sent to no other.
+    The rest of the link is ignored, so that a response cannot send the token to another server.
     """
     for link in _LINK.finditer(header or ""):
         if _NEXT.search(link[2]):

@@ -1,4 +1,4 @@
-"""The client for programs without an event loop, and for those whose loop must not be used."""
+"""The client for programs without an event loop, or whose loop the client must not use."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ T = TypeVar("T")
 
 
 class Client:
-    """`AsyncClient`, for threads that wait. It runs an event loop in a thread of its own.
+    """A synchronous `AsyncClient`, which it runs on an event loop in a thread of its own.
 
     Several threads may share a client. Close it, or use it in a `with` statement.
     """
@@ -88,65 +88,66 @@ class Client:
 
     @property
     def is_running(self) -> bool:
-        """Return whether its thread runs: until it is closed."""
+        """Whether the thread of the client runs, which it does until the client is closed."""
         return self._thread.is_alive()
 
     def list_events(self, repository: str, **filters: Unpack[EventFilters]) -> Iterator[Event]:
-        """Walk the event log, newest first; by default that of the last day."""
+        """List events, newest first; by default those of the last day."""
         return self._walk(self._client.list_events(repository, **filters))
 
     def export_events(self, repository: str, **filters: Unpack[EventSelection]) -> Iterator[Event]:
         """Stream the event log in one request.
 
-        Raises `BrokenStreamError` as well: a stream that ends without an error has all rows.
+        Also raises `BrokenStreamError`. If the stream ends without an error, no row is missing.
         """
         return self._walk(self._client.export_events(repository, **filters))
 
     def follow_events(
         self, repository: str, last_event_id: str | None = None
     ) -> Iterator[StreamedEvent]:
-        """Wait for events as they arrive; goes on after a lost connection, without an end.
+        """Stream events as they arrive, and reconnect after a lost connection; never ends.
 
-        Begins after the event of that `StreamedEvent.id`, or now. An event can come twice.
+        Starts after the event with the `StreamedEvent.id` `last_event_id`, or now. An event can be
+        returned twice.
         """
         return self._walk(self._client.follow_events(repository, last_event_id))
 
     def aggregate_events(
         self, repository: str, **filters: Unpack[EventSelection]
     ) -> EventAggregate:
-        """Count the event log: in all, over time, and by value."""
+        """Count events: in total, over time, and by value."""
         return self._run(self._client.aggregate_events(repository, **filters))
 
     def search_tests(
         self, repository: str, test_name: str | list[str] = "*", **filters: Unpack[TestFilters]
     ) -> Iterator[TestIdentity]:
-        """Walk the tests whose names match one of the globs."""
+        """List the tests whose names match one of the globs."""
         return self._walk(self._client.search_tests(repository, test_name, **filters))
 
     def export_tests(
         self, repository: str, test_name: str | list[str] = "*", **filters: Unpack[TestSelection]
     ) -> Iterator[TestIdentity]:
-        """Stream the tests whose names match in one request; see `export_events`."""
+        """Stream the tests whose names match, in one request; see `export_events`."""
         return self._walk(self._client.export_tests(repository, test_name, **filters))
 
     def count_tests(
         self, repository: str, test_name: str | list[str] = "*", **filters: Unpack[TestSelection]
     ) -> TestTotal:
-        """Return how many rows the search has, counted up to 10,000."""
+        """Return the number of rows that match, counted up to 10,000."""
         return self._run(self._client.count_tests(repository, test_name, **filters))
 
     def get_test(self, repository: str, test_id: UUID | str) -> TestDetail:
-        """Return one test over all its pipelines and jobs."""
+        """Return one test, summed up over all its pipelines and jobs."""
         return self._run(self._client.get_test(repository, test_id))
 
     def get_test_health(self, repository: str, test_id: UUID | str) -> HealthReport:
-        """Return why a test is healthy, flaky or broken."""
+        """Return the health of a test in each job, with the reasons."""
         return self._run(self._client.get_test_health(repository, test_id))
 
     def list_executions(
         self, repository: str, test_id: UUID | str, **filters: Unpack[ExecutionFilters]
     ) -> Iterator[Execution]:
-        """Walk the executions of a test, newest first; by default those of the last 30 days."""
+        """List the executions of a test, newest first; by default those of the last 30 days."""
         return self._walk(self._client.list_executions(repository, test_id, **filters))
 
     def export_executions(
@@ -158,33 +159,33 @@ class Client:
     def list_failures(
         self, repository: str, test_id: UUID | str, **filters: Unpack[FailureFilters]
     ) -> Iterator[Failure]:
-        """Walk the failures of a test, latest first; those that say the same are one."""
+        """List the failures of a test, latest first; executions that failed alike are grouped."""
         return self._walk(self._client.list_failures(repository, test_id, **filters))
 
     def get_failure(
         self, repository: str, test_id: UUID | str, failure_id: UUID | str
     ) -> FailureDetail:
-        """Return one failure of a test with its newest events and their stack traces."""
+        """Return one failure of a test, with its newest executions and their stack traces."""
         return self._run(self._client.get_failure(repository, test_id, failure_id))
 
     def list_repositories(
         self, owner: str, **filters: Unpack[RepositoryFilters]
     ) -> Iterator[Repository]:
-        """Walk the repositories of an owner that the key sees, with the health of their tests."""
+        """List the repositories of an owner that the key can read, with their test health."""
         return self._walk(self._client.list_repositories(owner, **filters))
 
     def list_runs(self, repository: str, **filters: Unpack[RunFilters]) -> Iterator[Run]:
-        """Walk the CI jobs whose results arrived, newest first."""
+        """List the CI jobs with stored results, newest first."""
         return self._walk(self._client.list_runs(repository, **filters))
 
     def list_health_transitions(
         self, repository: str, **filters: Unpack[TransitionFilters]
     ) -> Iterator[Transition]:
-        """Walk the changes of health of all tests, newest first."""
+        """List the health changes of all tests, newest first."""
         return self._walk(self._client.list_health_transitions(repository, **filters))
 
     def get_test_transitions(self, repository: str, test_id: UUID | str) -> TestTransitions:
-        """Return the newest changes of the health of a test."""
+        """Return the newest health changes of a test."""
         return self._run(self._client.get_test_transitions(repository, test_id))
 
     def get_stats(self, repository: str, stat: Stat, **filters: Unpack[StatsFilters]) -> Series:
@@ -204,17 +205,17 @@ class Client:
     def list_quarantines(
         self, repository: str, **filters: Unpack[QuarantineFilters]
     ) -> Iterator[Quarantine]:
-        """Walk the quarantines in force, oldest first."""
+        """List the active quarantines, oldest first."""
         return self._walk(self._client.list_quarantines(repository, **filters))
 
     def get_quarantine(self, repository: str, quarantine_id: UUID | str) -> Quarantine:
-        """Return one quarantine in force."""
+        """Return one active quarantine."""
         return self._run(self._client.get_quarantine(repository, quarantine_id))
 
     def add_quarantine(
         self, repository: str, test_name: str, reason: str, **options: Unpack[QuarantineOptions]
     ) -> AddedQuarantine:
-        """Quarantine a test; the same test and branch again changes the quarantine in force."""
+        """Quarantine a test, or update its active quarantine for the same branch."""
         return self._run(self._client.add_quarantine(repository, test_name, reason, **options))
 
     def remove_quarantine(self, repository: str, quarantine_id: UUID | str) -> None:
@@ -224,11 +225,11 @@ class Client:
     def list_quarantine_changes(
         self, repository: str, **filters: Unpack[PageSize]
     ) -> Iterator[QuarantineChange]:
-        """Walk the changes of quarantines, newest first."""
+        """List the changes of quarantines, newest first."""
         return self._walk(self._client.list_quarantine_changes(repository, **filters))
 
     def send_events(self, repository: str, lines: bytes) -> EventIntake:
-        """Send events of that repository, one JSON object a line. Sending again changes nothing."""
+        """Send events of the repository as NDJSON. Sending the same events again is idempotent."""
         return self._run(self._client.send_events(repository, lines))
 
     def send_traces(self, repository: str, request: bytes) -> bytes:
@@ -240,7 +241,7 @@ class Client:
         try:
             return future.result()
         except BaseException:
-            # Ctrl-C ends the wait of this thread; the request ends with it.
+            # Ctrl-C interrupts the wait of this thread; cancel the request too.
             future.cancel()
             raise
 
@@ -253,7 +254,7 @@ class Client:
                     return
                 yield from page
         except GeneratorExit:
-            # The collector may run this in the thread of the loop, so it does not wait.
+            # The garbage collector may run this in the thread of the loop; waiting would deadlock.
             if self.is_running:
                 asyncio.run_coroutine_threadsafe(pages.aclose(), self._loop)
             raise

@@ -15,7 +15,7 @@ def events_path(repository: str, *rest: str) -> str:
 
 
 def tests_path(repository: str, *rest: str | UUID) -> str:
-    """Return a path below what belongs to the tests of `owner/repository`."""
+    """Return a path below the CI resources of `owner/repository`."""
     owner, name = _split(repository)
     return "/".join((f"/v1/ci/{owner}/repositories/{name}", *(_segment(each) for each in rest)))
 
@@ -26,7 +26,7 @@ def repositories_path(owner: str) -> str:
 
 
 def encode_query(values: Mapping[str, object]) -> str:
-    """Return the percent-encoded query; a sequence repeats its parameter, None leaves it out.
+    """Return the percent-encoded query; a sequence repeats its parameter, None omits it.
 
     Raises:
         ValueError: a datetime has no timezone.

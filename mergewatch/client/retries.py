@@ -1,4 +1,4 @@
-"""Retry policy of uploads: which statuses to retry and how long to wait. Sends nothing itself."""
+"""Retry policy: which statuses to retry, and how long to wait. Pure."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ RETRIED_STATUSES: Final = frozenset({429, 502, 503, 504})
 
 MAX_ATTEMPTS: Final = 5
 
-# A waiting CI job costs money, so a longer Retry-After is cut to this.
+# A waiting CI job costs money, so a longer Retry-After is cut to this limit.
 MAX_WAIT_SECONDS: Final = 30.0
 
 
 def seconds_to_wait(retry_after: str | None, attempt: int, now: datetime | None = None) -> float:
-    """Give the seconds to wait after attempt number `attempt`, counted from 1.
+    """Return the seconds to wait after attempt number `attempt`, counted from 1.
 
     `retry_after` is the header: seconds or a date. If it is missing or malformed, the wait
     doubles with each attempt.

@@ -1,4 +1,4 @@
-"""A list of the API that is read piece by piece."""
+"""Lists of the API that are read lazily."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ T = TypeVar("T")
 
 
 class Rows(Generic[T]):
-    """The rows of a list, read while they are walked; each walk starts again at the first page."""
+    """The rows of a list, read lazily; each iteration starts again at the first page."""
 
     def __init__(self, read: Callable[[], AsyncGenerator[list[T], None]]) -> None:
         self._read = read
 
     def pages(self) -> AsyncGenerator[list[T], None]:
-        """Walk the pages, one request each, or the pieces of a stream as they come."""
+        """Yield the rows of each page, or of each chunk of a stream, as they arrive."""
         return self._read()
 
     async def __aiter__(self) -> AsyncIterator[T]:

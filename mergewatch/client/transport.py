@@ -1,6 +1,6 @@
-"""Sends requests and retries them; knows no operation.
+"""Sends requests and retries them; does not know the operations of the API.
 
-The token is sent in one header and appears in no error, not even where a server repeats it.
+The token is sent in one header only. Errors do not contain it, even if a server echoes it.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from mergewatch.client.errors import (
 )
 from mergewatch.client.retries import MAX_ATTEMPTS, RETRIED_STATUSES, seconds_to_wait
 
-# A batch of results is normally stored within two seconds; the largest page takes less.
+# Ample: a batch of results is normally stored within two seconds, and a page takes less to read.
 TIMEOUT: Final = aiohttp.ClientTimeout(total=60, connect=10)
 
-# Where the service has no event to send, it sends a comment every 15 seconds.
+# While the service has no event to send, it sends a comment every 15 seconds.
 STREAM_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, connect=10, sock_read=60)
 
-# A page has at most 100 rows, and a list of all quarantines stays far below this.
+# Ample: a page has at most 100 rows, and a list of all quarantines is far smaller.
 MAX_RESPONSE_BYTES: Final = 64 * 1024 * 1024
-# A problem has a few hundred bytes; the rest of a longer one is ignored.
+# A problem body has a few hundred bytes; the rest of a longer one is ignored.
 _MAX_PROBLEM_BYTES: Final = 64 * 1024
 _MAX_SHOWN_LENGTH: Final = 500
 # A `Link` header repeats the target of the request up to four times.
@@ -57,10 +57,10 @@ class Response:
 
 
 class Transport:
-    """Requests to one service. Opened and closed on one event loop."""
+    """Sends requests to one service. Create and close it on the same event loop."""
 
     def __init__(self, url: str, token: str, *, sleep: Sleep = asyncio.sleep) -> None:
-        """`url` may have a path, under which a proxy serves the API."""
+        """Create the session; `url` may have a path under which a proxy serves the API."""
         self.url = url.rstrip("/")
         self._token = token
         self._sleep = sleep
@@ -85,12 +85,12 @@ class Transport:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Response:
-        """Send a request, and again while that can help. `path` and `query` are percent-encoded.
+        """Send a request, with retries. `path` and `query` are percent-encoded.
 
         Raises:
-            ProblemError: the service refused it.
+            ProblemError: the service refused the request.
             UnreachableError: there is no response.
-            ForeignServiceError: the response is too large to be one of the service.
+            ForeignServiceError: the response is larger than any response of the service.
         """
         target = self._target(path, query)
         return await self._retry(partial(self._send_once, method, target, body, headers))
@@ -104,11 +104,11 @@ class Transport:
         query: str = "",
         headers: Mapping[str, str] | None = None,
     ) -> AsyncIterator[AsyncGenerator[bytes, None]]:
-        """Open a response of that media type that is read piece by piece; gives its pieces.
+        """Open a streamed response of this media type, and yield a generator of its chunks.
 
         Raises:
             ProblemError, UnreachableError, ForeignServiceError: as `send` does.
-            BrokenStreamError: the response was broken off, or no byte came for a minute.
+            BrokenStreamError: the connection broke, or no byte arrived for a minute.
         """
         target = self._target(path, query)
         sent = {**(headers or {}), "Accept": media_type}
@@ -138,7 +138,7 @@ class Transport:
             try:
                 response = await request()
             except (aiohttp.ClientConnectionError, TimeoutError) as error:
-                # The service may be restarting. A bad certificate stays bad.
+                # The service may be restarting, so retry; a bad certificate will not change.
                 if attempt == MAX_ATTEMPTS or isinstance(error, aiohttp.ClientSSLError):
                     raise self._unreachable(error) from None
                 retry_after = None
@@ -152,7 +152,7 @@ class Transport:
             attempt += 1
 
     def shown(self, text: str) -> str:
-        """Shorten text of a stranger, and mask the token in it."""
+        """Shorten untrusted text, and mask the token in it."""
         return text.replace(self._token, "\u2026")[:_MAX_SHOWN_LENGTH]
 
     async def _open_once(
@@ -196,16 +196,16 @@ class Transport:
             raise self._unreachable(error) from None
 
     def _unreachable(self, error: Exception) -> UnreachableError:
-        """An error without its cause, which can contain the headers of the request."""
+        """Return an error without a cause, which could contain the headers of the request."""
         reason = self.shown(str(error) or type(error).__name__)
         return UnreachableError(f"{self.url} cannot be reached: {reason}")
 
     def _problem(self, refusal: _Refusal, attempts: int) -> ProblemError:
         try:
-            said: object = orjson.loads(refusal.body)
+            problem: object = orjson.loads(refusal.body)
         except orjson.JSONDecodeError:
-            said = None
-        fields = said if isinstance(said, dict) else {}
+            problem = None
+        fields = problem if isinstance(problem, dict) else {}
         errors = fields.get("errors")
         return ProblemError(
             self.url,
@@ -234,14 +234,14 @@ class _Refusal:
 
 
 async def _read_refusal(response: aiohttp.ClientResponse) -> tuple[_Refusal, str | None]:
-    """The refusal, and its `Retry-After`."""
+    """Return the refusal and its `Retry-After` header."""
     content = await _read(response, _MAX_PROBLEM_BYTES)
     refusal = _Refusal(response.status, content, response.headers.get("X-Request-Id"))
     return refusal, response.headers.get("Retry-After")
 
 
 async def _read(response: aiohttp.ClientResponse, limit: int) -> bytes:
-    """Read the body, and one chunk more than the limit at most."""
+    """Read the body; stop after the first chunk that exceeds the limit."""
     chunks = []
     size = 0
     async for chunk in response.content.iter_any():

@@ -12,6 +12,7 @@ from typing import Any, Final
 from aiohttp import web
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
+from service.http.response_headers import RESPONSE_HEADERS
 from service.ui import formats
 from service.ui.assets import version_of
 
@@ -31,14 +32,13 @@ _POLICY: Final = "; ".join(
     )
 )
 PAGE_HEADERS: Final[Mapping[str, str]] = {
+    **RESPONSE_HEADERS,
     "Content-Type": "text/html; charset=utf-8",
     "Content-Security-Policy": _POLICY,
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     # With `no-referrer`, browsers would not name the origin of a form either.
     "Referrer-Policy": "same-origin",
-    "Server": "mergewatch",
-    "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     # A page behind a session is shown to nobody else who uses the browser later.
     "Cache-Control": "no-store",

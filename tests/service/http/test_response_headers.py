@@ -47,6 +47,16 @@ async def test_every_response_says_how_a_browser_has_to_treat_it(
         assert "Python" not in str(headers)
 
 
+@pytest.mark.parametrize("target", ["/", "/ui/", "/ui/sign-in", "/ui/_/style.css", "/ui/nowhere"])
+async def test_no_header_of_every_response_is_missing_in_the_dashboard(
+    door: FrontDoor, target: str
+) -> None:
+    headers = (await door.get(target)).headers
+    assert {name: len(headers.getall(name, ())) for name in RESPONSE_HEADERS} == dict.fromkeys(
+        RESPONSE_HEADERS, 1
+    )
+
+
 async def test_what_is_not_http_is_answered_so_too(door: FrontDoor) -> None:
     answer = await door.ask("/", {"X-Long": "a" * 300_000})
     assert answer.status == 400

@@ -1,4 +1,4 @@
-"""Where notifications may be sent: a setting, and which addresses it allows. Pure."""
+"""The setting for where notifications may be sent, and the addresses that it allows. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Reach(StrEnum):
 
 
 def _unwrap(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """The IPv4 address that a translated IPv6 address leads to."""
+    """Return the IPv4 address that a translated IPv6 address leads to."""
     if isinstance(address, IPv4Address):
         return address
     if address in _NAT64:
@@ -42,7 +42,7 @@ def _unwrap(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
 
 
 def read_reach(env: Env, name: str, default: Reach | None) -> Reach | None:
-    """Read the setting; an unknown value is named with all other wrong settings."""
+    """Read the setting; an unknown value is reported with all other wrong settings."""
     allowed = [choice.value for choice in Reach]
     text = env.str(name, None, validate=OneOf(allowed))
     return Reach(text) if text in allowed else default

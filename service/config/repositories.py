@@ -10,14 +10,14 @@ from marshmallow import ValidationError
 from indexing.errors import InvalidValueError
 from indexing.names import RepositoryName, parse_repository
 
-# The quarantines of each are read for a scrape, and each has metrics of its own.
+# A scrape reads the quarantines of each, and each has metrics of its own.
 MAX_METRICS_REPOSITORIES: Final = 20
 
 
 def read_repositories(
     env: Env, name: str, default: tuple[RepositoryName, ...]
 ) -> tuple[RepositoryName, ...]:
-    """Read names separated by commas; a wrong one is named with all other wrong settings."""
+    """Read names separated by commas; a wrong one is reported with all other wrong settings."""
     text = env.str(name, "", validate=_check_repositories)
     return tuple(_split_repositories(text).values()) if text else default
 

@@ -6,8 +6,8 @@ import hashlib
 
 
 def choose_secret(configured: str | None, made_by_store: bytes) -> bytes:
-    """The operator's secret where there is one, otherwise the one that the store made."""
+    """Return a key from the operator's secret if it is set, else the secret that the store made."""
     if configured is None:
         return made_by_store
-    # The name keeps this key apart from any other that the same setting may come to make.
+    # `person` keeps this key apart from others that may be derived from the same setting.
     return hashlib.blake2b(configured.encode(), person=b"cursor").digest()

@@ -1,4 +1,4 @@
-"""What an operator sets: one frozen object out of the environment. No other module reads it."""
+"""The settings of the operator, read from the environment. No other module reads them there."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from service.config.urls import (
 
 PREFIX: Final = "MERGEWATCH_"
 
-# More processes than this on one machine is a slip of the finger, not a plan.
+# More processes than this on one machine are taken for a typing error.
 MAX_WORKERS: Final = 64
 MAX_PORT: Final = 65_535
-# A century: what is older than that is kept by not pruning at all.
+# A century. To keep data for longer, do not prune.
 MAX_RETENTION_DAYS: Final = 36_500
 
-# What Elasticsearch takes as the beginning of an index' name.
+# What Elasticsearch accepts at the start of an index name.
 _INDEX_PREFIX: Final = re.compile(r"[a-z0-9][a-z0-9_.\-]{0,99}")
 
 _TIME_OF_DAY: Final = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]\Z"
@@ -125,7 +125,7 @@ def _text(env: Env, name: str, default: str | None) -> str | None:
 
 def _token(env: Env, name: str, default: str | None) -> str | None:
     text = env.str(name, default, validate=_check_token)
-    # A secret that was read from a file brings the file's last line end with it.
+    # A secret that was read from a file may end with a line break.
     return (text or "").strip() or None
 
 
@@ -201,7 +201,7 @@ def _choice(choices: type[LogLevel | LogFormat]) -> Callable[[Env, str, Any], An
 
     def read(env: Env, name: str, default: StrEnum) -> StrEnum | None:
         text = env.str(name, default.value, validate=OneOf(allowed))
-        # Nothing comes back for a wrong value: the complaint waits for all the others.
+        # `None` for a wrong value, as all errors are reported together.
         return choices(text) if text in allowed else None
 
     return read
@@ -352,10 +352,10 @@ DECLARATIONS: Final = (
 
 
 def load_settings() -> Settings:
-    """Read the environment.
+    """Read the settings from the environment.
 
     Raises:
-        SettingsError: something is wrong; all of it is named at once.
+        SettingsError: some settings are wrong; the error names all of them.
     """
     env = Env(eager=False, prefix=PREFIX)
     defaults = Settings()

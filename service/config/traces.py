@@ -1,4 +1,4 @@
-"""Whether the operator asks for traces, by the variables of OpenTelemetry."""
+"""Decides by the variables of OpenTelemetry whether traces are turned on."""
 
 from __future__ import annotations
 

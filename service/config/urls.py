@@ -1,4 +1,4 @@
-"""The forms that URLs in the settings may have. Pure: nobody is asked whether they answer."""
+"""Checks the form of URLs in the settings. Pure: no URL is contacted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ORIGIN: Final = re.compile(r"https?://[a-z0-9._\-\[\]:]+")
 
 _REDIS_SCHEMES: Final = frozenset({"redis", "rediss", "unix"})
 _REDIS_DATABASE: Final = re.compile("/?[0-9]{0,4}")
-# What an operator may need beside host and password; the rest is for this service to choose.
+# The options that an operator may set; this service chooses the others.
 _REDIS_OPTIONS: Final = frozenset(
     {
         "db",
@@ -76,7 +76,7 @@ def check_redis_url(text: str | None) -> None:
 
 def check_host_api_url(text: str | None) -> None:
     check_public_url(text)
-    # What goes there are other people's tokens.
+    # The tokens of other people are sent there.
     if text is not None and urlsplit(text).scheme != "https" and not _is_loopback(text):
         raise ValidationError("must be an https URL, unless its host is this machine")
 

@@ -1,1 +1,1 @@
-"""The shapes of what comes in by query and goes out as JSON; the OpenAPI document reads them."""
+"""The schemas of queries, request bodies and responses; the OpenAPI document is made of them."""

@@ -1,4 +1,4 @@
-"""The JSON bodies of requests, as their schemas. Pure."""
+"""The schemas of JSON request bodies. Pure."""
 
 from __future__ import annotations
 

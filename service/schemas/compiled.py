@@ -1,8 +1,8 @@
-"""Response schemas compiled into encoders, so that one declaration shapes every body. Pure.
+"""Compiles response schemas into encoders, so that one declaration shapes every body. Pure.
 
 `Schema.dump` looks each field up again for every object, which takes many times as long as reading
 the row. Here the schema becomes the source of one function, as `dataclasses` does it: a dictionary
-display over attributes. Tests hold its bytes to those of `Schema.dump`.
+display over attributes. Tests compare its bytes with those of `Schema.dump`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from marshmallow import Schema, fields
 
 from service.schemas.fields import Figure, Fragment, Moment, Ratio, Spelled
 
-# Gives the JSON text of an object, as UTF-8.
+# Returns the JSON text of an object, as UTF-8.
 Encoder = Callable[[Any], bytes]
 
-# What orjson encodes as marshmallow does: enumerations by value, UUIDs, and moments with `Z`.
-# Their subclasses may dump otherwise, so only these very types count.
+# Fields that orjson encodes as marshmallow does: enumerations by value, UUIDs, moments with `Z`.
+# A subclass may dump differently, so only these exact types count.
 _SAME_ENCODING: Final = frozenset(
     {
         fields.Boolean,
@@ -36,23 +36,23 @@ _GLOBALS: Final = {"Fragment": orjson.Fragment, "dumps": orjson.dumps, "OPTION":
 
 
 def compile_encoder(schema: type[Schema], *, without: Collection[str] = ()) -> Encoder:
-    """The encoder of a schema, for objects that have its fields as attributes.
+    """Return the encoder of a schema, for objects that have its fields as attributes.
 
     `without` names optional fields that the objects do not have; a dot leads into a nested field.
 
     Raises:
-        TypeError: it has a field of a kind that is not known here.
+        TypeError: the schema has a field of an unsupported type.
     """
     source = (
         f"lambda value: dumps({_object(schema(exclude=tuple(without)), 'value', 0)}, option=OPTION)"
     )
-    # Made of names that this project's own schemas declare; no request has a part in it.
+    # The source contains only names from this project's own schemas, and nothing from requests.
     encoder: Encoder = eval(source, dict(_GLOBALS))  # noqa: S307
     return encoder
 
 
 def _object(schema: Schema, owner: str, depth: int) -> str:
-    """The expression that shapes the object of that name."""
+    """Return the expression that shapes the object in the variable `owner`."""
     members = (
         f"{field.data_key or name!r}: {_value(field, f'{owner}.{field.attribute or name}', depth)}"
         for name, field in schema.dump_fields.items()
@@ -61,7 +61,7 @@ def _object(schema: Schema, owner: str, depth: int) -> str:
 
 
 def _value(field: fields.Field[Any], path: str, depth: int) -> str:
-    """The expression of what orjson is given for the value at that path."""
+    """Return the expression that makes the value at that path ready for orjson."""
     inner = f"item{depth}"
     match field:
         case Spelled():

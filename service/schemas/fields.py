@@ -13,7 +13,7 @@ from indexing.timestamps import format_timestamp
 
 
 def text(**options: Any) -> fields.String:
-    """A string that is always there, possibly null."""
+    """Return a string field that is always present, possibly null."""
     return fields.String(required=True, **options)
 
 
@@ -39,7 +39,7 @@ class Ratio(fields.Float):
 
 
 class Figure(fields.Float):
-    """A whole or fractional number, as it is, or null."""
+    """An integer or a float, which keeps its type, or null."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(required=True, allow_none=True, **options)
@@ -49,7 +49,7 @@ class Figure(fields.Float):
 
 
 class Fragment(fields.Field[Any]):
-    """JSON text that the store keeps ready; `component` names its schema in the OpenAPI."""
+    """JSON text as it is stored; `component` names its schema in the OpenAPI document."""
 
     def __init__(self, component: str, **options: Any) -> None:
         super().__init__(required=True, **options)

@@ -1,4 +1,4 @@
-"""What the insights answer, field by field. Knows no request."""
+"""The response schemas of the insights. Knows no request."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ExecutionPageAnswer(PageAnswer):
 
 
 class FailureAnswer(Answer):
-    """Executions of a test that failed alike."""
+    """One failure: executions of a test that failed in the same way."""
 
     id = fields.UUID(required=True, attribute="key.id")
     exception_type = text(allow_none=True)
@@ -57,7 +57,7 @@ class FailurePageAnswer(PageAnswer):
 
 
 class FailureEventAnswer(Answer):
-    """One execution that failed so."""
+    """One execution with that failure."""
 
     id = text(attribute="execution.id")
     failed_at = Moment(attribute="execution.key.finished_at")
@@ -110,7 +110,7 @@ class RunPageAnswer(PageAnswer):
 
 
 class ReportedVerdictAnswer(Answer):
-    """One commit in one (pipeline, job)."""
+    """The verdict of one commit in one (pipeline, job)."""
 
     verdict = text(validate=OneOf([outcome.value for outcome in Outcome]))
     commit = text()
@@ -135,9 +135,9 @@ class JobHealthAnswer(Answer):
 
 
 class HealthReportAnswer(Answer):
-    """Why a test is healthy, flaky or broken: its sequences, worst first.
+    """Why a test is healthy, flaky or broken: its health in each (pipeline, job), worst first.
 
-    `jobs` has the worst of them, `jobs_count` is the number of all.
+    `jobs` contains the worst of them, `jobs_count` is the number of all.
     """
 
     health_status = text(validate=OneOf([status.value for status in HealthStatus]))
@@ -154,7 +154,7 @@ class SeriesBarAnswer(Answer):
 
 
 class SeriesAnswer(Answer):
-    """A figure over a range of days, and that of each day."""
+    """A figure over a range of days, and its value on each day."""
 
     stat = text(validate=OneOf([stat.value for stat in Stat]))
     value = Figure()
@@ -171,7 +171,7 @@ class TestGroupAnswer(Answer):
     healthy = fields.Integer(required=True)
     flaky = fields.Integer(required=True)
     broken = fields.Integer(required=True)
-    # A schema has an attribute of that name.
+    # A schema has an attribute `unknown` itself.
     unknown_tests = fields.Integer(required=True, data_key="unknown", attribute="unknown")
     executions_count = fields.Integer(required=True)
     failed_executions_count = fields.Integer(required=True)
@@ -186,7 +186,7 @@ class TestGroupsAnswer(Answer):
 
 
 class TestSeriesAnswer(Answer):
-    """A figure about a test over a range of days, and that of each day."""
+    """A figure about a test over a range of days, and its value on each day."""
 
     __test__ = False
 
@@ -215,7 +215,7 @@ class TestTransitionAnswer(Answer):
 
 
 class TransitionAnswer(TestTransitionAnswer):
-    """The same with its test."""
+    """A change of the health of a test, with its test."""
 
     test_id = fields.UUID(required=True)
     test_name = text()

@@ -29,7 +29,7 @@ from service.schemas.queries import (
 
 
 class RangeOfTime(Query):
-    """What everything over a range of time takes."""
+    """The parameters of every operation over a range of time."""
 
     start = Moment(
         load_default=absent,
@@ -49,7 +49,7 @@ class RangeOfTime(Query):
 
 
 class RangeQuery(RangeOfTime, PagedQuery):
-    """What every list over a range of time takes."""
+    """The parameters of every list over a range of time."""
 
 
 class StatsQuery(RangeOfTime):
@@ -60,7 +60,7 @@ class StatsQuery(RangeOfTime):
 
 
 class GroupsQuery(Query):
-    """What the tests are grouped by."""
+    """The parameter of the groups of tests."""
 
     by = Choice(
         *(by.value for by in Grouping),
@@ -118,7 +118,7 @@ class TransitionsQuery(RangeQuery):
 
 
 class RepositoriesQuery(PagedQuery):
-    """The order of the repositories of an owner, or which one."""
+    """The order of an owner's repositories, or the name of one of them."""
 
     repository = Name(
         load_default=absent,

@@ -7,24 +7,24 @@ from typing import Final
 from indexing.errors import InvalidValueError
 from indexing.globs import count_cost
 
-# Those of the interface, and our own where it names none.
+# The limits of the interface, and our own where it has none.
 MAX_VALUES: Final = 100
 MAX_VALUE_LENGTH: Final = 2_048
 MAX_STARS: Final = 16
-# Of all patterns of a request together: enough for five wildcards in each of a hundred patterns.
+# The cost of all patterns of a request: enough for five wildcards in each of a hundred patterns.
 # The limits above bound one pattern alone.
 MAX_GLOB_COST: Final = 500
 MAX_REF_LENGTH: Final = 255
 MAX_PER_PAGE: Final = 100
-# Up to here the rows of a list are counted: enough to choose what to look at.
+# The rows of a list are counted up to this number, which is enough to narrow a search down.
 MAX_TOTAL: Final = 10_000
 # A year and a month: a year's range can be compared with the month before it.
 MAX_RANGE_DAYS: Final = 400
 RANGE_DAYS: Final = 30
 DEFAULT_PER_PAGE: Final = 10
 
-# Some proxies stop at 8 KB for all headers, and a page carries up to four cursors. Beside a long
-# query cursors are shorter: see `service.http.targets`.
+# Some proxies accept at most 8 KB of headers, and a page has up to four cursors. With a long query,
+# cursors are shorter: see `service.http.targets`.
 CURSOR_MAX_LENGTH: Final = 1_000
 
 

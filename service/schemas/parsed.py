@@ -1,4 +1,4 @@
-"""A field of requests that the parsers of `indexing` read. Pure."""
+"""A request field whose text a parser of `indexing` reads. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from indexing.errors import InvalidValueError
 
 
 class Parsed(fields.String):
-    """A string that loads as what `parse` returns; `InvalidValueError` of it is the message."""
+    """A string that `parse` loads; the text of its `InvalidValueError` is the error message."""
 
     def __init__(self, parse: Callable[[str], Any], **options: Any) -> None:
         super().__init__(**options)

@@ -1,4 +1,4 @@
-"""The query parameters of the three lists, with all their bounds. Knows no request and no store."""
+"""The query parameters of events, tests and quarantines, with their bounds. Knows no request."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from service.schemas.limits import (
 )
 from service.schemas.parsed import Parsed
 
-# As many digits as the largest integer here; ASCII ones, which `int` is not particular about.
+# As many digits as the largest integer has. ASCII digits only: `int` accepts others, too.
 _DIGITS: Final = re.compile("[0-9]{1,19}")
 
 
-# What an answer may include.
+# The values of `include`, which name optional parts of an answer.
 METRICS: Final = "metrics"
 TOTAL: Final = "total"
 
 
 class Parameter(fields.Field[Any]):
-    """What all parameters share: absent is not null, for a query string knows no null."""
+    """The base of all parameters; none may be null, as a query string has no null."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, allow_none=False, **options)
@@ -73,7 +73,7 @@ class Number(Parameter, fields.Integer):
 
 
 class Choice(Parameter, fields.String):
-    """One of a fixed set of strings; `named` says which where there are too many to list."""
+    """One of a fixed set of strings; `named` describes them if there are too many to list."""
 
     def __init__(self, *choices: str, named: str | None = None, **options: Any) -> None:
         error = f"must be one of {named or ', '.join(choices)}"
@@ -114,7 +114,7 @@ class Flag(Parameter, fields.Boolean):
 
 
 class AnyOf(Parameter, fields.List[Any]):
-    """Up to 100 values; loads as a sorted tuple without repeats, which asks for the same rows."""
+    """Up to 100 values. They load as a sorted tuple without repeats, which has the same meaning."""
 
     def __init__(self, inner: fields.Field[Any], **options: Any) -> None:
         low = 1 if options.get("required") else None
@@ -122,7 +122,7 @@ class AnyOf(Parameter, fields.List[Any]):
         super().__init__(inner, validate=Length(low, MAX_VALUES, error=error), **options)
 
     def _deserialize(self, value: Any, *rest: Any, **options: Any) -> Any:
-        # Too many are refused before each of them is looked at.
+        # Too many values are refused before each of them is parsed.
         if len(value) > MAX_VALUES:
             return value
         return tuple(sorted(set(super()._deserialize(value, *rest, **options))))
@@ -153,7 +153,7 @@ class Patterns(AnyOf):
 
 
 def absent() -> None:
-    """What an absent parameter loads as; a plain `None` would be a documented default."""
+    """Return the `None` of an absent parameter; a plain `None` would be documented as default."""
 
 
 def says(text: str) -> dict[str, str]:
@@ -161,14 +161,14 @@ def says(text: str) -> dict[str, str]:
 
 
 class Query(Schema):
-    """What all queries share: parameters that an operation does not have are left out."""
+    """The base of all queries; parameters that an operation does not have are left out."""
 
     class Meta:
         unknown = EXCLUDE
 
 
 class PagedQuery(Query):
-    """What every list that comes in pages takes."""
+    """The parameters of every list with pages."""
 
     cursor = Text(
         low=1,
@@ -259,14 +259,14 @@ class EventFilters(Query):
 
 
 class EventAggregateQuery(EventFilters):
-    """What is counted of the event log."""
+    """The filters of counts of the event log."""
 
 
 class EventsQuery(PagedQuery, EventFilters):
     """A page of the event log."""
 
 
-# The parameters of the test search that take globs, which together may cost as much as one.
+# The parameters of the test search that take globs; all of them share one limit of cost.
 _GLOBS: Final = ("test_name", "test_name_exclude", "test_filepath")
 
 
@@ -299,8 +299,8 @@ class TestsQuery(PagedQuery):
     job_name_exclude = AnyOf(
         Text(), load_default=tuple, metadata=says("Not of these jobs, even if also included.")
     )
-    # Without a default, the filters of a request that names none of these are those of earlier
-    # releases, and so are its cursors.
+    # These have no defaults: without them, the filters of a request are those of earlier releases,
+    # so that cursors of earlier releases stay valid.
     test_name_exclude = Patterns(
         Pattern(), metadata=says("Not tests whose name matches any of these globs.")
     )
@@ -341,11 +341,11 @@ class TestsQuery(PagedQuery):
 
 
 class QuarantineChangesQuery(PagedQuery):
-    """The changes of quarantines have no filters."""
+    """The parameters of the changes of quarantines, which have no filters."""
 
 
 class QuarantinesQuery(PagedQuery):
-    """The filters of the quarantine list, which comes in pages only when asked to."""
+    """The filters of the quarantine list, which has pages only on request."""
 
     branch = Text(
         low=1,

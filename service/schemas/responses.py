@@ -1,4 +1,4 @@
-"""What the operations answer, field by field in the interface's order. Knows no request."""
+"""The response schemas, with the fields in the interface's order. Knows no request."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LAST_CONCLUSIONS: Final = (*(conclusion.value for conclusion in Conclusion), "un
 
 
 class Answer(Schema):
-    """What all response schemas share: a newer service may add fields."""
+    """The base of all response schemas; a client accepts fields that a newer service adds."""
 
     class Meta:
         unknown = EXCLUDE
@@ -27,9 +27,9 @@ class Answer(Schema):
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What a page is made of: its rows, how many these are, and the page size in effect.
+    """The content of a page: its rows, their number, and the page size in effect.
 
-    `total` is the number of rows of all pages, or a part of it that is not exact, if asked for.
+    `total`, if requested, is the number of rows on all pages, or a lower bound of it.
     """
 
     rows: Sequence[Any]
@@ -40,7 +40,7 @@ class Rows:
 
 
 class PageAnswer(Answer):
-    """What the pages of all lists begin with."""
+    """The fields that a page of any list begins with."""
 
     size = fields.Integer(required=True, validate=Range(min=0))
     per_page = fields.Integer(required=True, validate=Range(min=1))
@@ -106,7 +106,7 @@ class TestMetricsAnswer(Answer):
 
 
 class TestIdentityAnswer(Answer):
-    """One (test, pipeline, job); `metrics` are there if asked for."""
+    """One (test, pipeline, job); `metrics` are present if requested."""
 
     __test__ = False
 
@@ -118,7 +118,7 @@ class TestIdentityAnswer(Answer):
 
 
 class TestPageAnswer(PageAnswer):
-    """One page of the test search; the total is there if asked for."""
+    """One page of the test search; the total is present if requested."""
 
     __test__ = False
 
@@ -128,7 +128,7 @@ class TestPageAnswer(PageAnswer):
 
 
 class PullUserAnswer(Answer):
-    """Who a pull request is of."""
+    """The author of a pull request."""
 
     id = fields.Integer(required=True)
     login = text()
@@ -194,7 +194,7 @@ class QuarantinesAnswer(Answer):
 
 
 class AddedQuarantineAnswer(Answer):
-    """A quarantine that is in force now; `warning` is there if no result of the test is known."""
+    """A quarantine in force; `warning` is present if no result of the test is known."""
 
     id = fields.UUID(required=True)
     warning = fields.String()
@@ -236,7 +236,7 @@ class FieldErrorAnswer(Answer):
 
 
 class ProblemAnswer(Answer):
-    """Why there is no answer (RFC 9457)."""
+    """A problem (RFC 9457)."""
 
     type = text()
     title = text()
@@ -245,19 +245,19 @@ class ProblemAnswer(Answer):
 
 
 class InvalidAnswer(ProblemAnswer):
-    """Which fields of a request are wrong."""
+    """A problem that lists the wrong fields of a request."""
 
     errors = fields.List(fields.Nested(FieldErrorAnswer), required=True)
 
 
 class HealthAnswer(Answer):
-    """That the service is well."""
+    """The health of the service."""
 
     status = text(validate=OneOf(["ok"]))
 
 
 class LineRefusalAnswer(Answer):
-    """One line of a body that was not taken in."""
+    """One refused line of a body."""
 
     line = fields.Integer(
         required=True, metadata={"description": "The line number, counted from 1."}
@@ -270,7 +270,7 @@ class LineRefusalAnswer(Answer):
 
 
 class EventIntakeAnswer(Answer):
-    """What became of the events of a body; the first refusals with their reasons."""
+    """The counts of the events of a body, and the first refusals with their reasons."""
 
     read = fields.Integer(required=True)
     written = fields.Integer(required=True)

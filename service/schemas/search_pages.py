@@ -10,7 +10,7 @@ from service.schemas.responses import TestPageAnswer
 _TOTAL: Final = ("total", "total_is_exact")
 _METRICS: Final = ("tests.metrics",)
 
-# By whether its rows have metrics, and the page a total.
+# The keys are whether the rows include metrics, and whether the page includes a total.
 ENCODERS: Final = {
     (False, False): compile_encoder(TestPageAnswer, without=(*_METRICS, *_TOTAL)),
     (False, True): compile_encoder(TestPageAnswer, without=_METRICS),

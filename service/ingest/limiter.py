@@ -22,30 +22,30 @@ from service.ingest.request_body import QUICK_BODY_BYTES, Body, LargeBody, Small
 
 T = TypeVar("T")
 
-# As sent. A batch of an SDK, 512 spans with a long stack trace each, is half of this unpacked.
+# The size as sent. An SDK's batch, 512 spans with a long stack trace each, is half of it unpacked.
 MAX_BODY_BYTES: Final = 16 * 1024 * 1024
 
-# As sent and unpacked. A small body never waits behind a large one of another tenant.
+# The size as sent and unpacked. A small body never waits behind a large one of another tenant.
 SMALL_BODY_BYTES: Final = 64 * 1024
 
-# All bodies that one process holds, over all connections.
+# The size of all bodies that one process holds, over all connections.
 MAX_HELD_BYTES: Final = 128 * 1024 * 1024
-# Of those, by one credential, so that there is room for others.
+# The part of that for one credential, so that there is room for others.
 MAX_HELD_BYTES_OF_ONE: Final = 64 * 1024 * 1024
-# Of those, reserved for small bodies.
+# The part of that which is reserved for small bodies.
 HELD_FOR_SMALL_BYTES: Final = 16 * 1024 * 1024
 # A body of the largest size takes this long at two megabits a second. Without this limit, senders
 # that stopped would hold their memory for ever.
 BODY_SECONDS: Final = 60.0
 
-# Bodies being read and written: one credential has half of the slots. A large one takes several
-# times its size in a worker process, and there are two cores. Small ones mostly wait for the store,
-# and a cluster writes those that wait together by one request.
+# Slots for bodies that are being read and written; one credential may have half of them. A large
+# body takes several times its size in a worker process, and there are two cores. Small ones mostly
+# wait for the store, and a cluster writes all that wait together in one request.
 LARGE_AT_ONCE: Final = 2
 LARGE_AT_ONCE_OF_ONE: Final = 1
 SMALL_AT_ONCE: Final = 64
 SMALL_AT_ONCE_OF_ONE: Final = 32
-# How long a body that has arrived may wait for a slot: exporters of spans give up after ten.
+# How long a body that has arrived may wait for a slot: span exporters give up after ten seconds.
 SLOT_SECONDS: Final = 5.0
 
 # Large bodies have a lower priority than everything else on the machine.
@@ -59,7 +59,7 @@ _PIECE_BYTES: Final = 64 * 1024
 
 
 class RequestBodyLimiter:
-    """The limits of one process; a request beyond them is told to come again."""
+    """The limits of one process; a request beyond them is refused with a 503."""
 
     def __init__(self) -> None:
         self._held: Counter[Hashable] = Counter()
@@ -91,7 +91,7 @@ class RequestBodyLimiter:
         return await asyncio.shield(task)
 
     async def close(self) -> None:
-        """Wait a moment for work that nobody waits for, then cancel it."""
+        """Wait a moment for work whose callers are gone, then cancel it."""
         if self._attended:
             _, late = await asyncio.wait(self._attended, timeout=FINISH_SECONDS)
             for task in late:
@@ -113,8 +113,8 @@ class RequestBodyLimiter:
         meanwhile are queued fairly among all tenants.
 
         Raises:
-            Problem: 415 for its kind or packing, 413 for its size, 400 when it does not arrive,
-                503 when too much is held already, or waits to be read.
+            Problem: 415 for its media type or encoding, 413 for its size, 400 if it does not
+                arrive, 503 if too much is held already, or if the wait for a slot is too long.
         """
         sender = request[SENDER]
         kind = _check_kind(request, kinds)
@@ -155,7 +155,7 @@ class RequestBodyLimiter:
                 del self._held[sender]
 
     def _check_held(self, sender: Hashable, held: int) -> None:
-        """Refuse a body of which so much has arrived when too much is held already."""
+        """Refuse a body of which `held` bytes have arrived, if too much is held already."""
         limit = MAX_HELD_BYTES
         if held > SMALL_BODY_BYTES:
             limit -= HELD_FOR_SMALL_BYTES
@@ -167,7 +167,7 @@ LIMITER: Final = web.AppKey("request_body_limiter", RequestBodyLimiter)
 
 
 def _find_small_content(pieces: list[bytes], size: int, *, packed: bool) -> bytes | None:
-    """The content of a body that is small as sent and unpacked, None for any other."""
+    """Return the content of a body that is small as sent and unpacked, `None` for any other."""
     if size > SMALL_BODY_BYTES:
         return None
     sent = b"".join(pieces)
@@ -202,7 +202,7 @@ def _check_packing(request: web.Request) -> bool:
         return False
     if packing in _GZIP_NAMES:
         return True
-    # RFC 9110, section 15.5.16: the answer names what would have been taken.
+    # RFC 9110, section 15.5.16: the response names the encodings that are accepted.
     raise problems.unsupported(
         "the Content-Encoding of the request body must be gzip or identity",
         {"Accept-Encoding": "gzip, identity"},

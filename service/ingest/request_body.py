@@ -19,7 +19,7 @@ ItemT = TypeVar("ItemT", covariant=True)
 
 
 class Reader(Protocol[ItemT]):
-    """Reads a body step by step; gives `None` for a step without a result.
+    """Reads a body step by step; yields `None` for a step without a result.
 
     It is sent to worker processes, so it has to be picklable.
     """
@@ -27,8 +27,8 @@ class Reader(Protocol[ItemT]):
     def __call__(self, content: bytes, /) -> Iterator[ItemT | None]: ...
 
 
-# Up to this size a body is read in the serving process: handing it to another one costs more. The
-# most costly event line of this size takes some three milliseconds.
+# Up to this size a body is read in the serving process: sending it to a worker costs more. The most
+# costly event line of this size takes some three milliseconds.
 QUICK_BODY_BYTES: Final = 8 * 1024
 
 
@@ -38,10 +38,10 @@ class Body(Protocol):
     kind: str
 
     def read(self, reader: Reader[T]) -> AsyncGenerator[T, None]:
-        """Unpack the body and give what the reader gives.
+        """Unpack the body and yield what the reader yields, without `None`.
 
         Raises:
-            Problem: 400 or 413 where it cannot be read, 503 where its reading was cut short.
+            Problem: 400 or 413 if it cannot be read, 503 if the reading was interrupted.
         """
 
 
@@ -62,7 +62,7 @@ class SmallBody:
 
     async def read(self, reader: Reader[T]) -> AsyncGenerator[T, None]:
         async with self._slot:
-            # All of it before the first item is used: the next body does not wait for the store.
+            # Read all items before the first is used: the next body does not wait for the store.
             if len(self._content) <= QUICK_BODY_BYTES:
                 items = await _read_here(reader, self._content)
             else:
@@ -73,7 +73,7 @@ class SmallBody:
 
 
 class LargeBody:
-    """A body of any size, gzipped where `packed`; a worker reads as fast as it is written."""
+    """A body of any size, gzipped if `packed`; a worker reads it only as fast as it is written."""
 
     def __init__(
         self, kind: str, pieces: Sequence[bytes], workers: WorkerPool, *, packed: bool

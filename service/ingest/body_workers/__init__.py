@@ -1,1 +1,1 @@
-"""Processes that read large bodies, so that nothing in a body holds up the serving process."""
+"""Processes that read large bodies, so that no body blocks the serving process."""

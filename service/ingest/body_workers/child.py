@@ -1,4 +1,4 @@
-"""The main function of a worker process: reads jobs from standard input, answers on the output.
+"""The main function of a worker process: reads jobs from its input, writes results to its output.
 
 It has no event loop, no store and no settings. It ends when its input does, whatever it is doing,
 so it never outlives the process that started it.
@@ -26,8 +26,8 @@ _OUTPUT: Final = 1
 
 
 def main() -> None:
-    """Work until the input ends; the one argument is by how much to be nicer than the parent."""
-    # The service is told to end, and tells its workers: it may still need them for a while.
+    """Work until the input ends; the only argument is added to the niceness of the parent."""
+    # Ignored: the service ends its workers itself, and may need them for a while after the signal.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     os.nice(int(sys.argv[1]))
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def _receive(jobs: queue.SimpleQueue[tuple[Job, bytes]]) -> None:
-    """Take jobs in until the input ends, then end the process."""
+    """Receive jobs until the input ends, then end the process."""
     source = sys.stdin.buffer
     try:
         while header := source.read(JOB.size):

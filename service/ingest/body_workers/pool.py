@@ -16,7 +16,7 @@ _log: Final = structlog.get_logger(__name__)
 
 
 class WorkerPool:
-    """At most `size` processes, each `niceness` nicer than this one.
+    """A pool of at most `size` processes; `niceness` is added to that of this process.
 
     A caller has to hold one of `size` slots while it reads a body here.
     """
@@ -30,7 +30,7 @@ class WorkerPool:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """The processes that there are."""
+        """The ids of all processes in the pool."""
         return tuple(worker.pid for worker in (*self._idle, *self._busy))
 
     async def start(self) -> None:
@@ -39,14 +39,14 @@ class WorkerPool:
             try:
                 self._idle.append(await Worker.start(self._niceness))
             except WorkerDiedError as error:
-                # It is tried again when there is something to read.
+                # The next body tries again.
                 _log.warning("body worker cannot start", reason=str(error))
                 return
 
     async def read(
         self, reader: Reader, pieces: Sequence[bytes], *, packed: bool
     ) -> AsyncGenerator[list[Any], None]:
-        """Have a body read; gives what the reader gives, in batches.
+        """Let a worker read a body; yield what the reader yields, in batches.
 
         Raises:
             WorkerDiedError: the process died; another one takes its place.
@@ -77,7 +77,7 @@ class WorkerPool:
             if done and not self._closed:
                 self._idle.append(worker)
             else:
-                # It has work that nobody waits for any more.
+                # The worker is busy with a job whose caller is gone.
                 await worker.kill()
 
     async def _take(self) -> Worker:

@@ -1,7 +1,7 @@
-"""What a worker process is sent and what it sends back, as bytes. Pure.
+"""The protocol between the serving process and its workers, as bytes. Pure.
 
-A job is one header and the body. The answer to it is a series of batches, then an end, which says
-what is wrong with the body where it cannot be read.
+A job is one header and the body. The reply is a series of batches and an end frame, which contains
+the failure if the body cannot be read.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any, Final, Literal
 
 Reader = Callable[[bytes], Iterator[Any]]
 
-# What one batch holds: the serving process unpickles it in about a millisecond.
+# The size of one batch: the serving process unpickles it in about a millisecond.
 BATCH_ITEMS: Final = 100
 BATCH_BYTES: Final = 128 * 1024
 
-# The kind of a frame, how many items it has, and how many bytes follow.
+# The header of a frame: its kind, the number of items, and the number of bytes that follow.
 FRAME: Final = struct.Struct("!cII")
 BATCH: Final = b"b"
 END: Final = b"e"
@@ -30,7 +30,7 @@ JOB: Final = struct.Struct("!I")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A body of `size` bytes, packed or not, and what is to read it."""
+    """A body of `size` bytes, gzipped if `packed`, and its reader."""
 
     reader: Reader
     packed: bool
@@ -53,12 +53,12 @@ class BatchEncoder:
 
     def _begin(self) -> None:
         self._buffer = io.BytesIO()
-        # What several items share, such as the run of executions, is in a batch once.
+        # An object that several items share, such as the run of executions, is in a batch once.
         self._pickler = pickle.Pickler(self._buffer, pickle.HIGHEST_PROTOCOL)
         self._count = 0
 
     def add(self, item: Any) -> bytes | None:
-        """Add an item; gives the frame when that fills the batch."""
+        """Add an item; return the frame if that fills the batch."""
         self._pickler.dump(item)
         self._count += 1
         if self._count < BATCH_ITEMS and self._buffer.tell() < BATCH_BYTES:
@@ -66,7 +66,7 @@ class BatchEncoder:
         return self.finish()
 
     def finish(self) -> bytes:
-        """The frame of what was added since the last one."""
+        """Return the frame of the items that were added since the last one."""
         payload = self._buffer.getvalue()
         frame = FRAME.pack(BATCH, self._count, len(payload)) + payload
         self._begin()
@@ -74,31 +74,31 @@ class BatchEncoder:
 
 
 def decode_batch(count: int, payload: bytes) -> list[Any]:
-    """The items of a batch."""
+    """Return the items of a batch."""
     # It comes from a process of this service over a pipe that nobody else can write to.
     unpickler = pickle.Unpickler(io.BytesIO(payload))  # noqa: S301
     return [unpickler.load() for _ in range(count)]
 
 
 def encode_end(failure: Failure | None) -> bytes:
-    """The frame that ends an answer."""
+    """Return the frame that ends a reply."""
     payload = pickle.dumps(failure)
     return FRAME.pack(END, 0, len(payload)) + payload
 
 
 def decode_end(payload: bytes) -> Failure | None:
-    """What the end of an answer says."""
+    """Return the failure in the end frame; `None` if the body was read."""
     failure: Failure | None = pickle.loads(payload)  # noqa: S301 - as above
     return failure
 
 
 def encode_job(job: Job) -> bytes:
-    """The header of a job."""
+    """Return the header of a job."""
     payload = pickle.dumps(job)
     return JOB.pack(len(payload)) + payload
 
 
 def decode_job(payload: bytes) -> Job:
-    """The job of a header, without its length."""
+    """Return the job in a header, which comes without its length."""
     job: Job = pickle.loads(payload)  # noqa: S301 - as above
     return job

@@ -22,8 +22,8 @@ from service.ingest.body_workers.wire import (
     encode_job,
 )
 
-# Reading the largest body takes a few seconds on an idle machine. Whatever gives nothing for so
-# long is broken off.
+# Reading the largest body takes a few seconds on an idle machine. A job that yields nothing for
+# this long has failed.
 FRAME_SECONDS: Final = 120.0
 # An idle worker ends at once.
 END_SECONDS: Final = 5.0
@@ -43,8 +43,8 @@ class Worker:
 
     @classmethod
     async def start(cls, niceness: int) -> Worker:
-        """Start a process; raises `WorkerDiedError` where the system has no room for one."""
-        # It needs no settings, and what it does not have it cannot give away.
+        """Start a process; raises `WorkerDiedError` if the system cannot start one."""
+        # A worker needs no settings, and cannot leak secrets that it does not have.
         environment = {
             name: value for name, value in os.environ.items() if not name.startswith(PREFIX)
         }
@@ -74,7 +74,7 @@ class Worker:
         return self._process.returncode is None
 
     async def work(self, job: Job, body: Iterable[bytes]) -> AsyncGenerator[list[Any], None]:
-        """Have the job done; gives what the reader gives, in batches.
+        """Do the job; yield what the reader yields, in batches.
 
         The last batch may be empty. A caller that stops before the end has to kill the worker.
 
@@ -102,7 +102,7 @@ class Worker:
             raise JobFailedError(failure)
 
     async def kill(self) -> None:
-        """End the process, whatever it does."""
+        """Kill the process, whatever it is doing."""
         with suppress(ProcessLookupError):
             self._process.kill()
         self._close_input()
@@ -118,7 +118,7 @@ class Worker:
             await self.kill()
 
     async def _wait(self) -> None:
-        # asyncio takes a process for ended when its output was read to the end.
+        # asyncio reports the end of a process only after its output was read to the end.
         if self._process.stdout is not None:
             while await self._process.stdout.read(_PIECE_BYTES):
                 pass

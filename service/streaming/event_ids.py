@@ -1,8 +1,8 @@
-"""Ids of events in a stream: places in the order of arrival that tell their reader nothing. Pure.
+"""Ids of events in a stream: encrypted positions in the order of arrival. Pure.
 
 The sequence of a store counts the events of all tenants, so an id encrypts it. It is an
 authenticated encryption with a synthetic initialization vector, as in RFC 5297: the vector is a MAC
-of the text, and makes the key stream. An event has the same id in every process. The key depends
+of the text, and seeds the key stream. An event has the same id in every process. The key depends
 on the store, and the MAC on the repository, so an id of one repository is invalid in another.
 """
 
@@ -27,7 +27,7 @@ _ID: Final = re.compile(r"[0-9A-Za-z_-]{64}")
 
 
 class EventIds:
-    """Writes and reads the ids of one store's events; the key comes from the cursors' secret."""
+    """Writes and reads the ids of one store's events; the key is derived from the cursor secret."""
 
     __slots__ = ("_mac", "_stream")
 
@@ -39,7 +39,7 @@ class EventIds:
         self._stream = hashlib.blake2b(key=own, digest_size=_TEXT_SIZE, person=b"event id text")
 
     def write(self, repository_id: bytes, place: ArrivalKey, salt: bytes = _NO_SALT) -> str:
-        """The id of that place for readers of the repository.
+        """Return the id of that place for readers of the repository.
 
         A random `salt` of `SALT_SIZE` bytes hides whether two places are equal, and so whether
         anything arrived for others in between.
@@ -49,7 +49,7 @@ class EventIds:
         return base64.urlsafe_b64encode(vector + self._mask(vector, text)).decode()
 
     def read(self, repository_id: bytes, event_id: str) -> ArrivalKey | None:
-        """The place; `None` where `write` did not give this id for the repository."""
+        """Return the place; `None` if `write` did not make this id for the repository."""
         if not _ID.fullmatch(event_id):
             return None
         data = base64.urlsafe_b64decode(event_id)

@@ -31,25 +31,25 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Some events of one repository, as they are sent; `text` is all of them."""
+    """Some events of one repository, as they are sent; `text` is all `frames` joined."""
 
     keys: tuple[ArrivalKey, ...]
     frames: tuple[bytes, ...]
     text: bytes
 
     def after(self, key: ArrivalKey) -> bytes:
-        """The text of the events after that place."""
+        """Return the text of the events after that place."""
         if self.keys[0] > key:
             return self.text
         return b"".join(f for k, f in zip(self.keys, self.frames, strict=True) if k > key)
 
 
 class Subscription:
-    """What one stream is still to send."""
+    """The events that one stream has yet to send."""
 
     def __init__(self, repository_id: bytes, position: ArrivalKey) -> None:
         self.repository_id = repository_id
-        # Everything up to here was sent.
+        # Everything up to this place was sent.
         self.position = position
         self.is_cut_off = False
         self._batches: deque[Batch] = deque()
@@ -71,7 +71,7 @@ class Subscription:
         self._woken.set()
 
     async def take(self, seconds: float) -> bytes:
-        """The next events as they are sent; empty if nothing comes for so long."""
+        """Return the next events as they are sent; empty if none arrive within `seconds`."""
         if not self._batches:
             self._woken.clear()
             try:
@@ -98,14 +98,14 @@ class ArrivalHub:
         self._subscriptions: dict[bytes, set[Subscription]] = {}
         self._position: ArrivalKey | None = None
         self._task: asyncio.Task[None] | None = None
-        # How often the store was asked.
+        # How many times the store was polled.
         self.polls = 0
 
     def attach(self, subscription: Subscription) -> bool:
-        """Send what follows the subscription's position to it; false if the poll is past that."""
+        """Send a subscription what follows its position; return false if the poll is past that."""
         if self._task is None:
             self._position = subscription.position
-            # Not in the context of the request that happens to be the first.
+            # With an empty context, as the poll does not belong to the first request.
             self._task = asyncio.get_running_loop().create_task(
                 self._run(), context=contextvars.Context()
             )
@@ -115,7 +115,7 @@ class ArrivalHub:
         return True
 
     def detach(self, subscription: Subscription) -> None:
-        """Send nothing more to it; the last one ends the poll."""
+        """Send a subscription nothing more; the last one ends the poll."""
         streams = self._subscriptions.get(subscription.repository_id, set())
         streams.discard(subscription)
         if not streams:
@@ -149,8 +149,8 @@ class ArrivalHub:
         while not is_all and self._position is not None:
             self.polls += 1
             found = await self._reader.list_arrivals(self._position, EVENTS_AT_ONCE)
-            # No wait from here on: a stream that attaches itself gets all that follows, or knows
-            # that it has to read on itself.
+            # No `await` until the position is set: a stream that attaches itself gets all later
+            # events, or learns that it has to read on by itself.
             by_repository: dict[bytes, list[Arrival]] = {}
             for row in found.rows:
                 if row.repository_id in self._subscriptions:

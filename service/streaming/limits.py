@@ -26,10 +26,10 @@ class StreamLimit:
         return self._open.total()
 
     def take(self, principal: str) -> Callable[[], None]:
-        """Open a stream of that principal; gives the function that closes it, once or more.
+        """Open a stream of that principal; return the function that closes it, once or repeatedly.
 
         Raises:
-            Problem: 429 where the principal has too many, 503 where the process has.
+            Problem: 429 if the principal has too many, 503 if the process has too many.
         """
         if self._open[principal] >= self._of_one:
             raise Problem(

@@ -31,9 +31,9 @@ class BrokenStreamError(MergewatchError):
 class StreamedResponse(StreamResponse):
     """A 200 whose body comes from a generator, after the layers have added their headers.
 
-    By then the handler has returned, so it holds no slot of admission control. A failure cuts the
-    connection: a body that lacks its end never looks complete. `release` is called in the end.
-    The body is made within `around`, which a layer may set.
+    By then the handler has returned, so it holds no slot of admission control. A failure resets the
+    connection, so that an incomplete body never looks complete. `release` is called at the end.
+    The body is made within the context manager `around`, which a layer may set.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class StreamedResponse(StreamResponse):
 
 
 def _reset(transport: asyncio.Transport | None) -> None:
-    """Cut a connection so that the client sees it, even where its end is the end of the body."""
+    """Reset a connection: the client notices, even if the end of the connection ends the body."""
     if transport is None:
         return
     wire = transport.get_extra_info("socket")

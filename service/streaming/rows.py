@@ -1,4 +1,4 @@
-"""Rows as lines of JSON or of CSV. Pure."""
+"""Writes rows as lines of JSON or of CSV. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Cell = str | bool | int | float | None
 
 CONTENT_TYPES: Final = {NDJSON: NDJSON, CSV: f"{CSV}; charset=utf-8; header=present"}
 
-# What a spreadsheet may take for the beginning of a formula, in both widths.
+# Characters with which a spreadsheet lets formulas begin, in half and in full width.
 # https://owasp.org/www-community/attacks/CSV_Injection
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _DEFUSED: Final = "'"
@@ -30,18 +30,18 @@ class RowFormat(Generic[R]):
     cells_of: Callable[[R], Sequence[Cell]]
 
     def begin(self, media_type: str) -> bytes:
-        """What comes before the first row."""
+        """Return what comes before the first row."""
         return write_csv([self.columns]) if media_type == CSV else b""
 
     def write(self, media_type: str, rows: Sequence[R]) -> bytes:
-        """The lines of some rows."""
+        """Return the lines of some rows."""
         if media_type == CSV:
             return write_csv([self.cells_of(row) for row in rows])
         return b"".join([self.json_of(row) + b"\n" for row in rows])
 
 
 def write_csv(rows: Sequence[Sequence[Cell]]) -> bytes:
-    """Lines of CSV (RFC 4180). Text that a spreadsheet would run begins with an apostrophe."""
+    """Return lines of CSV (RFC 4180). An apostrophe precedes text that a spreadsheet would run."""
     written = io.StringIO()
     csv.writer(written).writerows([_write_cell(cell) for cell in row] for row in rows)
     return written.getvalue().encode()

@@ -1,1 +1,1 @@
-"""Traces by OpenTelemetry. Imported only where its variables turn them on."""
+"""Traces with OpenTelemetry. Imported only if its variables turn them on."""

@@ -1,4 +1,4 @@
-"""Spans of the calls to Redis. What the process finds in its own memory has none."""
+"""Spans of the calls to Redis. Values that are found in the process's memory have none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces and log lines: each line names its span, and the SDK writes few of its own."""
+"""Adds the ids of spans to log lines, and drops most log lines of the SDK."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from structlog.typing import EventDict, WrappedLogger
 _SDK: Final = "opentelemetry."
 _OF_HEADERS: Final = "opentelemetry.util.re"
 _BAD_HEADERS: Final = "malformed headers in OTEL_EXPORTER_OTLP_HEADERS"
-# An unreachable collector would be told of with every attempt, and a malformed header with every
+# The SDK logs an unreachable collector with every attempt, and a malformed header with every
 # request.
 SECONDS_BETWEEN_LINES: Final = 60.0
 
@@ -27,9 +27,9 @@ def add_span(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDic
 
 
 class FewLines(logging.Filter):
-    """Drops what a logger of the SDK says within a minute after its last line.
+    """Drops the lines of a logger of the SDK within a minute after its last one.
 
-    A line about malformed headers for the collector loses what it quotes: that may be a credential.
+    A line about malformed headers for the collector is replaced: it may quote a credential.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Opens the traces of a process as the variables of OpenTelemetry say.
+"""Turns on the traces of a process as the variables of OpenTelemetry configure them.
 
 https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/ lists them. The
 SDK reads most of them itself.
@@ -24,7 +24,7 @@ from opentelemetry.semconv.attributes.service_attributes import (
 from indexing.errors import MergewatchError
 from service.tracing.tracing import Tracing
 
-# Where packages say which exporters they have.
+# The entry point group in which packages register exporters.
 _GROUP: Final = "opentelemetry_traces_exporter"
 _OTLP: Final = {"grpc": "otlp_proto_grpc", "http/protobuf": "otlp_proto_http"}
 _DEFAULT_PROTOCOL: Final = "http/protobuf"
@@ -32,11 +32,11 @@ _NAME: Final = "mergewatch"
 
 
 class TracesError(MergewatchError):
-    """Traces cannot be exported as the variables say; the text names the variable."""
+    """Traces cannot be exported as configured; the text names the variable."""
 
 
 def check_exporters() -> None:
-    """Find the exporters that the variables name.
+    """Check that the exporters in the variables are installed.
 
     Raises:
         TracesError: one of them is not installed.
@@ -45,13 +45,13 @@ def check_exporters() -> None:
 
 
 def open_tracing() -> Tracing:
-    """Begin to export traces; of several processes, each does so itself, after it was forked.
+    """Start to export traces. Each of several processes does so itself, after it was forked.
 
     Raises:
         TracesError: the value of a variable is wrong.
     """
     for name, value in tuple(os.environ.items()):
-        # The specification: an empty variable counts as unset. Not all of the SDK knows that.
+        # By the specification, an empty variable counts as unset. Parts of the SDK differ.
         if name.startswith("OTEL_") and not value:
             del os.environ[name]
     try:
@@ -82,7 +82,7 @@ def _find_protocol() -> str:
 
 
 def _make_resource() -> Resource:
-    """What the spans of this process say of it; the operator's own values win."""
+    """Return the attributes of this process in its spans; the operator's own values win."""
     own = {
         SERVICE_NAME: _NAME,
         SERVICE_VERSION: version(_NAME),

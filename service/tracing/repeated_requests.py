@@ -1,4 +1,4 @@
-"""Repeated requests, which are answered before they are parsed, with a span for each."""
+"""Records a span for each repeated request, which is answered before it is parsed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from service.tracing.request_spans import (
 
 @dataclass(frozen=True, slots=True)
 class _Described:
-    """What the usual way has found out about a head for its span."""
+    """What was learnt about a head for its span when it was parsed."""
 
     parent: Context
     name: str
@@ -38,7 +38,7 @@ class _Described:
 
 
 class TracedRepeatedRequests(RepeatedRequests):
-    """Answers a known head as its base does, and records a span of it."""
+    """Answers a known head as its base class does, and records a span."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class TracedRepeatedRequests(RepeatedRequests):
         self._described: Lru[_Described] = Lru(HEADS_MAX_BYTES)
 
     def answer(self, head: bytes) -> bytes | None:
-        """As the base; `None` too for a head of which not all is known for its span."""
+        """Return what the base class does; also `None` if the head's span cannot be described."""
         described = self._described.find(head)
         if described is None:
             return None
@@ -68,7 +68,7 @@ class TracedRepeatedRequests(RepeatedRequests):
         return text
 
     def learn(self, head: bytes, request: BaseRequest, response: StreamResponse) -> None:
-        """Remember as the base does, and what the span of such a request says."""
+        """Learn the head as the base class does, and the description of its span."""
         super().learn(head, request, response)
         if self._known.find(head) is None:
             return
@@ -86,6 +86,6 @@ def _read_status(text: bytes) -> int:
 
 
 def _read_request_id(text: bytes) -> str:
-    # It is the last field of the head, and no other one can hold its name: no line break is in any.
+    # It is the last field of the head, and no other field can contain this text with a line break.
     begin = text.index(b"\r\n" + _ID_FIELD) + len(b"\r\n" + _ID_FIELD)
     return text[begin : text.index(b"\r\n", begin)].decode()

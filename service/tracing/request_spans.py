@@ -1,7 +1,8 @@
 """The span of each request, as a part of the trace that its `traceparent` names.
 
-https://opentelemetry.io/docs/specs/semconv/http/http-spans/ names the attributes. Queries, headers
-and addresses of clients are left out: they hold names of tests, credentials, or are personal.
+https://opentelemetry.io/docs/specs/semconv/http/http-spans/ defines the attributes. Queries,
+headers and addresses of clients are left out: they contain test names, credentials or personal
+data.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from service.routes import EVENT_STREAM_TYPE, READ_ROUTES, name_operation
 from service.streaming.response import StreamedResponse
 from service.tracing.spans import mark_failed
 
-# W3C Trace Context: the least that has to be taken of `tracestate`. Any `traceparent` is shorter.
+# W3C Trace Context: a `tracestate` of this length must be accepted. A `traceparent` is shorter.
 MAX_HEADER_LENGTH: Final = 512
 MAX_PATH_LENGTH: Final = 1_024
 
@@ -49,7 +50,7 @@ _METHODS: Final = frozenset(
 )
 _OTHER_METHOD: Final = "_OTHER"
 
-# A cached response does not reach the router.
+# A request that the cache answers does not reach the router.
 _URLS: Final = {route.operation.value: route.url for route in READ_ROUTES}
 
 _FIRST_ERROR: Final = 500
@@ -100,13 +101,13 @@ class RequestSpans:
     def record(
         self, parent: Context, name: str, attributes: dict[str, AttributeValue], began: int
     ) -> Span:
-        """Begin the span of a request that was answered; `began` is in nanoseconds."""
+        """Start the span of a request that was answered; `began` is in nanoseconds."""
         span = self._tracer.start_span(name, context=parent, kind=SpanKind.SERVER, start_time=began)
         span.set_attributes(attributes)
         return span
 
     def find_parent(self, headers: CIMultiDictProxy[str]) -> Context:
-        """The span that a request names as its parent; nothing if that is missing or malformed."""
+        """Return the parent span that a request names; empty if that is missing or malformed."""
         given = headers.getall("traceparent", ()) if self.takes_parents else ()
         if len(given) != 1 or len(given[0]) > MAX_HEADER_LENGTH:
             return Context()
@@ -118,7 +119,7 @@ class RequestSpans:
 
 
 class _Streaming:
-    """A streamed response as a part of its span, which ends with it."""
+    """Makes a streamed response a part of its span, which ends with it."""
 
     def __init__(self, span: Span) -> None:
         self._span = span
@@ -136,12 +137,12 @@ class _Streaming:
 
 
 def _has_end(response: StreamResponse) -> bool:
-    # A stream of events lasts for hours, and a span shows only when it has ended.
+    # A stream of events lasts for hours, and a span is exported only when it has ended.
     return response.content_type != EVENT_STREAM_TYPE
 
 
 def note_route(handler: Handler) -> Handler:
-    """A layer around the router that remembers which route it chose."""
+    """Wrap the router: set on the request which route it chose."""
 
     async def answer(request: BaseRequest) -> StreamResponse:
         try:
@@ -156,7 +157,7 @@ def note_route(handler: Handler) -> Handler:
 
 
 def describe(request: BaseRequest) -> tuple[str, dict[str, AttributeValue]]:
-    """The name and the attributes of the span of a request that was answered."""
+    """Return the name and the attributes of the span of a request that was answered."""
     method = request.method if request.method in _METHODS else _OTHER_METHOD
     path = request.raw_path[:MAX_PATH_LENGTH].partition("?")[0]
     attributes: dict[str, AttributeValue] = {
@@ -179,7 +180,7 @@ def describe(request: BaseRequest) -> tuple[str, dict[str, AttributeValue]]:
 
 
 def mark_status(span: Span, status: int) -> None:
-    """Note the status of the response. A refused request has not failed."""
+    """Set the status of the response on the span. A refused request has not failed."""
     span.set_attribute(HTTP_RESPONSE_STATUS_CODE, status)
     if status >= _FIRST_ERROR:
         span.set_attribute(ERROR_TYPE, str(status))

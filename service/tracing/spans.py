@@ -1,4 +1,4 @@
-"""What all spans have in common: how they fail, and how a call becomes one."""
+"""What all spans have in common: calls to other systems, and failures."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer, get_current_
 
 
 def is_traced() -> bool:
-    """Whether what goes on belongs to a sampled trace.
+    """Whether the current context belongs to a sampled trace.
 
-    Calls are traced as parts of a request alone: what a process does by itself, such as polling the
-    store, would be one trace after another. The request may have been answered already.
+    Calls are traced only as parts of a request: background work, such as polling the store, would
+    be one trace after another. The request may have been answered already.
     """
     return get_current_span().get_span_context().trace_flags.sampled
 
 
 @contextmanager
 def call_span(tracer: Tracer, name: str, attributes: Mapping[str, str]) -> Iterator[Span]:
-    """A span of a call to another system, as a part of the current one."""
+    """Make a span of a call to another system, as a part of the current span."""
     with tracer.start_as_current_span(
         name,
         kind=SpanKind.CLIENT,
         attributes=attributes,
-        # The text of an error may hold what was sent.
+        # The text of an error may contain what was sent.
         record_exception=False,
         set_status_on_exception=False,
     ) as span:
@@ -34,7 +34,7 @@ def call_span(tracer: Tracer, name: str, attributes: Mapping[str, str]) -> Itera
 
 
 def mark_failed(span: Span, error: BaseException) -> None:
-    """Note the kind of the error. It is no failure that a client did not wait for the answer."""
+    """Set the type of the error. A client that did not wait for its response is no failure."""
     span.set_attribute(ERROR_TYPE, type(error).__qualname__)
     if not isinstance(error, (asyncio.CancelledError, ConnectionError)):
         span.set_status(StatusCode.ERROR)

@@ -1,7 +1,7 @@
 """Spans of the calls of the store.
 
-https://opentelemetry.io/docs/specs/semconv/db/database-spans/ names the attributes. Arguments are
-left out: they hold names of tests and digests of keys.
+https://opentelemetry.io/docs/specs/semconv/db/database-spans/ defines the attributes. Arguments are
+left out: they contain test names and digests of keys.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from indexing.store.interface import Store
 from service.middleware.wrapped_store import ANSWERS, Call, wrap_calls
 from service.tracing.spans import call_span, is_traced, mark_failed
 
-# What each call is about, in the same words for both stores. The rest are about the whole store.
+# The collection of each call, by the same name for both stores. Other calls have none.
 COLLECTIONS: Final = {
     "events": (
         "aggregate_events",
@@ -72,7 +72,7 @@ _COLLECTION_OF: Final = {call: name for name, calls in COLLECTIONS.items() for c
 
 
 def trace_store(store: Store, tracer: Tracer, system: str) -> Store:
-    """The same store, whose calls are traced; `system` is the database, as the conventions say."""
+    """Return the same store with traced calls; `system` is the database's conventional name."""
 
     def wrap(name: str, call: Call) -> Call:
         attributes = {DB_SYSTEM_NAME: system, DB_OPERATION_NAME: name}

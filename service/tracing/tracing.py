@@ -32,8 +32,8 @@ _log = structlog.get_logger(__name__)
 class Tracing:
     """Wraps what is traced; with `takes_parents`, requests continue their clients' traces.
 
-    The provider is not made the global one: so no library begins spans of its own, whose attributes
-    nobody here has chosen.
+    The provider is not made the global one, so that libraries add no spans of their own, whose
+    attributes are not under our control.
     """
 
     def __init__(self, provider: TracerProvider, *, takes_parents: bool = True) -> None:
@@ -43,15 +43,15 @@ class Tracing:
 
     @property
     def resource(self) -> Resource:
-        """What every span says of this process."""
+        """The attributes of this process in every span."""
         return self._provider.resource
 
     def trace_store(self, store: Store, system: str) -> Store:
-        """The same store, traced; `system` is the name of the database."""
+        """Return the same store, traced; `system` is the name of the database."""
         return trace_store(store, self._tracer, system)
 
     def trace_backend(self, backend: CacheBackend) -> CacheBackend:
-        """The same cache backend, traced if it asks a server."""
+        """Return the same cache backend, traced if it uses a server."""
         return backend if backend.status is None else TracedBackend(backend, self._tracer)
 
     def trace_repeated(
@@ -61,7 +61,7 @@ class Tracing:
         make_request_id: Callable[[], str],
         count: Count | None,
     ) -> RepeatedRequests:
-        """Repeated requests, traced."""
+        """Return the cache of repeated requests, traced."""
         return TracedRepeatedRequests(self.requests, cache, queue, make_request_id, count)
 
     async def close(self) -> None:
@@ -74,7 +74,7 @@ class Tracing:
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(ended.set)
 
-        # The end of the process waits for threads of a pool, and for no daemon.
+        # A daemon thread: the process would wait for the thread of a pool at its end.
         threading.Thread(target=shut_down, daemon=True).start()
         try:
             async with asyncio.timeout(FLUSH_SECONDS):

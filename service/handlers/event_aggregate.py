@@ -32,7 +32,7 @@ class _Bar:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """What the answer is made of."""
+    """The object that the response is encoded from."""
 
     found: EventAggregate
     bars: Bars

@@ -1,4 +1,4 @@
-"""From checked parameters to the store's query of the event log. Knows no request."""
+"""Makes the store's query of the event log from checked parameters. Knows no request."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 
 
 def choose_window(start: datetime | None, end: datetime | None, now: datetime) -> Window:
-    """The range of the log that is asked for; what is not given is filled in."""
+    """Return the requested range of the log; a missing bound is filled in."""
     if end is None:
-        # A range that begins in the future alone is an empty one.
+        # A range with only a start, which is in the future, is empty.
         end = now if start is None else max(now, start)
     if start is None:
         start = end - DEFAULT_RANGE if end - _BEGINNING >= DEFAULT_RANGE else _BEGINNING
@@ -27,7 +27,7 @@ def choose_window(start: datetime | None, end: datetime | None, now: datetime) -
 def make_query(
     repository: RepositoryName, parameters: Mapping[str, Any], window: Window
 ) -> EventQuery:
-    """The store's query of checked parameters."""
+    """Return the store's query for checked parameters."""
     return EventQuery(
         repository=repository,
         received_from=window.received_from,

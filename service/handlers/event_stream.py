@@ -35,16 +35,16 @@ from service.streaming.hub import (
 from service.streaming.limits import StreamLimit
 from service.streaming.response import BrokenStreamError, StreamedResponse
 
-# A stream has little in memory, but every event is sent to each.
+# A stream takes little memory, but every event is sent to every stream.
 STREAMS_OF_ONE: Final = 1_000
 STREAMS_IN_ALL: Final = 4_000
 
-# So that proxies and clients see that the stream lives.
+# How often a comment is sent, so that proxies and clients see that the stream is alive.
 COMMENT_SECONDS: Final = 15.0
 # How often access is checked. With the lifetime of a cached key, a revoked one ends its streams
 # within 60 seconds, even if its invalidation is lost.
 CHECK_SECONDS: Final = 5.0
-# How long a stream goes on if access cannot be checked.
+# How long a stream continues while access cannot be checked.
 UNCHECKED_SECONDS: Final = 50.0
 # How long a client waits before it resumes, in milliseconds.
 RETRY_MILLISECONDS: Final = 2_000
@@ -60,12 +60,12 @@ async def stream_events(request: web.Request) -> web.StreamResponse:
     """GET /v1/repos/{owner}/{repository}/logs/stream."""
     given = _read_last_id(request)
     newest = await request.app[CONTEXT].reader.find_newest_arrival()
-    # The store may be an older copy than that of the last event.
+    # The store may be a restored backup that is older than the last event.
     position = newest if given is None else min(given, newest)
     release = request.app[EVENT_STREAMS].take(request[PRINCIPAL].name)
     headers = headers_of(ignored=find_ignored(request))
     headers["Content-Type"] = EVENT_STREAM_TYPE
-    # A proxy that collects a response before it passes it on would pass on nothing.
+    # A proxy that buffers responses would never send this one.
     headers["X-Accel-Buffering"] = "no"
     return StreamedResponse(headers, _Stream(request).run(position), release)
 
@@ -88,7 +88,7 @@ async def _allow(_request: web.Request) -> web.StreamResponse:
     return web.Response()
 
 
-# The checks that the request has passed; they raise a `Problem` if it would not pass them now.
+# Repeats the checks of the request; raises a `Problem` if it would be refused now.
 _BY_CREDENTIAL: Final = AccessCheck(
     authenticate(STREAM_EVENTS, counted=False)(authorize(STREAM_EVENTS)(_allow))
 )
@@ -107,9 +107,9 @@ class _Stream:
         self._checked_at = self._tried_at = time.monotonic()
 
     async def run(self, position: ArrivalKey) -> AsyncGenerator[bytes, None]:
-        """The text of the stream from that place on, until the process stops or access ends."""
+        """Yield the stream's text from that place on, until the process stops or access ends."""
         repository_id = derive_repository_id(self._repository)
-        # The id lets a client resume that has not received an event yet.
+        # With this id, a client can resume even if it has not received an event yet.
         first_id = self._hub.ids.write(repository_id, position, secrets.token_bytes(SALT_SIZE))
         yield b"id: %b\n" % first_id.encode() + _RETRY
         subscription = Subscription(repository_id, position)
@@ -148,7 +148,7 @@ class _Stream:
                 sent_at = now
 
     async def _goes_on(self) -> bool:
-        """Whether the process goes on, and the credential still opens the repository."""
+        """Whether the process is not stopping, and the credential still covers the repository."""
         if self._lifecycle.stopping:
             return False
         now = time.monotonic()

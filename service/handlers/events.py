@@ -26,7 +26,7 @@ from service.streaming.rows import Cell, RowFormat
 
 LIST: Final = ListEndpoint(LIST_EVENTS, EVENT_KEYS)
 
-# As in an event; the last is JSON text.
+# The members of an event; the last column is JSON text.
 _COLUMNS: Final = (
     "id",
     "received_at",
@@ -61,7 +61,7 @@ async def list_events(request: web.Request) -> web.StreamResponse:
         return respond_uncached(request, answer, links, ignored=ignored, negotiated=True)
     ends = answer.ends
     links = opened.links(ends, choose_window(*bounds, answer.since or now))
-    # The cursors hold the window, which differs although the page is the same.
+    # Without the links: their cursors contain the window, which changes though the page does not.
     tagged = (f"previous {ends.has_previous}", f"next {ends.has_next}")
     return respond(request, answer, links, ignored=ignored, negotiated=True, tagged=tagged)
 

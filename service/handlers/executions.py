@@ -27,7 +27,7 @@ EXECUTIONS: Final = ListEndpoint(LIST_EXECUTIONS, EXECUTION_KEYS)
 _encode: Final = compile_encoder(ExecutionPageAnswer)
 _encode_row: Final = compile_encoder(ExecutionAnswer)
 
-# As in JSON.
+# The same fields as in JSON.
 _COLUMNS: Final = tuple(ExecutionAnswer().fields)
 
 

@@ -1,4 +1,4 @@
-"""The failures of one test, by what they say, and one of them with its newest events."""
+"""The failures of one test, one for each kind of error, and a failure with its newest events."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from service.schemas.insight_answers import FailureDetailAnswer, FailurePageAnsw
 
 FAILURES: Final = ListEndpoint(LIST_FAILURES, FAILURE_KEYS)
 
-# A trace has at most 32 KiB, so an answer stays below half a mebibyte.
+# A stack trace has at most 32 KiB, so a response stays below half a mebibyte.
 LATEST_EVENTS: Final = 10
 
 _encode_page: Final = compile_encoder(FailurePageAnswer)

@@ -26,7 +26,7 @@ from service.schemas.compiled import compile_encoder
 from service.schemas.insight_answers import TestGroupsAnswer
 from service.schemas.insight_queries import GroupsQuery
 
-# Files that are kept as they were read: a large one takes a second to read, and tens of megabytes.
+# How many parsed files are cached: a large one takes a second to parse, and tens of megabytes.
 _MAX_FILES: Final = 4
 
 _QUERY: Final = GroupsQuery()
@@ -57,9 +57,9 @@ async def group_tests(request: web.Request) -> web.StreamResponse:
 
 
 async def _open_owners(reader: Reader, repository: RepositoryName) -> FindValues:
-    """What finds the owners of files in a thread, until nobody waits for them any more.
+    """Return a function that finds the owners of a file; it raises after the request's timeout.
 
-    What was found by then is kept, so a later request goes on from there.
+    Owners that were found by then stay cached, so a later request continues from there.
     """
     deadline = time.monotonic() + READ_SECONDS
     text = await reader.get_code_owners(repository)

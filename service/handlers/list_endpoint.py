@@ -44,12 +44,12 @@ class OpenList(Generic[K]):
     query: ListQuery
     paginator: Paginator[K]
     position: Position[K]
-    # The parameters, and where the page lies for the store.
+    # The parameters, and the position of the page as the store takes it.
     parameters: Mapping[str, Any]
     anchor: Anchor[K]
 
     def links(self, ends: Ends[bytes], window: Window | None = None) -> CIMultiDict[str]:
-        """The `Link` header of the page that ends there; raises as `paginator.links` does."""
+        """Return the `Link` header of a page with these ends; raises as `paginator.links` does."""
         return links(
             self.request,
             self.context.public_url,
@@ -62,13 +62,13 @@ class OpenList(Generic[K]):
 
 
 def open_list(request: web.Request, endpoint: ListEndpoint[K]) -> OpenList[K]:
-    """Read what a request for a page asks for.
+    """Read the parameters of a request for a page.
 
     Raises:
         Problem: as `start_paginator` does.
     """
     context, repository = request.app[CONTEXT], request[REPOSITORY]
-    # No repository holds a slash after its own.
+    # A repository's key has exactly one slash, so what is appended cannot be confused with it.
     within = "".join(
         f"/{request.match_info[each.name].lower()}" for each in endpoint.route.path[2:]
     )
@@ -90,7 +90,7 @@ def open_list(request: web.Request, endpoint: ListEndpoint[K]) -> OpenList[K]:
 def read_present(
     read: Callable[[Anchor[K], int], Coroutine[Any, Any, Page[R] | None]], *, missing: str = "test"
 ) -> Callable[[Anchor[K], int], Coroutine[Any, Any, Page[R]]]:
-    """A read that raises the 404 for what is `missing` where `read` gives `None`."""
+    """Return a read that raises a 404 for `missing` if `read` returns `None`."""
 
     async def read_all(anchor: Anchor[K], limit: int) -> Page[R]:
         page = await read(anchor, limit)
@@ -110,10 +110,10 @@ async def read_page(
     *,
     missing: str = "test",
 ) -> Answer:
-    """One page of an opened list as `read` gives it; nothing is cached.
+    """Return one page of an opened list, read by `read`; nothing is cached.
 
     Raises:
-        Problem: 404 for what is `missing` where `read` gives `None`.
+        Problem: 404 for `missing` if `read` returns `None`.
     """
     per_page = opened.parameters["per_page"] or DEFAULT_PER_PAGE
     page = await read_present(read, missing=missing)(opened.anchor, per_page)

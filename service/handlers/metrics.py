@@ -1,4 +1,4 @@
-"""The page of metrics, where the operator turns them on."""
+"""The page of metrics, if the operator turns them on."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from service.http.query_string import load, name_ignored, split
 
 
 def read_parameters(request: web.Request, schema: Schema) -> tuple[Mapping[str, Any], str | None]:
-    """The parameters of an operation, and the header that names all others.
+    """Return the parameters of an operation, and the header that names all others.
 
     Raises:
         Problem: 422 that names every wrong parameter.

@@ -1,4 +1,4 @@
-"""Quarantines that people begin and end, and the list of all changes."""
+"""Adds and removes quarantines on request, and lists all changes of quarantines."""
 
 from __future__ import annotations
 

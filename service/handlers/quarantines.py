@@ -27,7 +27,7 @@ LIST: Final = ListEndpoint(LIST_QUARANTINES, QUARANTINE_KEYS)
 async def list_quarantines(request: web.Request) -> web.StreamResponse:
     """GET /v1/ci/{owner}/repositories/{repository}/quarantines.
 
-    All of them, and without links, unless `per_page` or `cursor` asks for a page.
+    The whole list without links, unless the request has `per_page` or `cursor`.
     """
     opened = open_list(request, LIST)
     parameters = opened.parameters
@@ -51,7 +51,7 @@ async def get_quarantine(request: web.Request) -> web.StreamResponse:
 def make_query(
     repository: RepositoryName, parameters: Mapping[str, Any], now: datetime
 ) -> QuarantineQuery:
-    """The store's query of checked parameters."""
+    """Return the store's query for checked parameters."""
     source = parameters["source"]
     return QuarantineQuery(
         repository=repository,

@@ -1,4 +1,4 @@
-"""The repositories of an owner that a credential sees."""
+"""The repositories of an owner that a credential covers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def list_repositories(request: web.Request) -> web.StreamResponse:
         request.rel_url.raw_query_string,
         context.cursor_signer,
         LIST_REPOSITORIES.operation,
-        # No repository has an empty name, so its cursors are of no other list.
+        # No repository has an empty name, so these cursors are valid for no other list.
         RepositoryName(owner, ""),
         REPOSITORY_KEYS,
     )
@@ -88,6 +88,6 @@ async def _find(
 
 
 def _sees(principal: Principal, asked: str | None) -> bool:
-    """Whether a credential for the owner covers the repository that was asked for, if one was."""
+    """Whether a credential for the owner covers the requested repository, if one is named."""
     covered = principal.repository
     return asked is None or covered is None or asked.lower() == covered.lower()

@@ -1,4 +1,4 @@
-"""Streams all rows of a list as one walk, where a client prefers lines of JSON or CSV to pages."""
+"""Streams all rows of a list, if a client prefers lines of JSON or CSV to pages."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from service.streaming.rows import CONTENT_TYPES, RowFormat
 K = TypeVar("K")
 R = TypeVar("R")
 
-# One page is in memory at a time.
+# The size of a page; one page is in memory at a time.
 ROWS_AT_ONCE: Final = 250
 
-# A client loads one file or a few at a time; together they leave the process time for others.
+# A client loads one file or a few at a time; this many streams leave time for other requests.
 STREAMS_OF_ONE: Final = 4
 STREAMS_IN_ALL: Final = 32
 
@@ -49,18 +49,18 @@ async def stream_rows(
     headers: CIMultiDict[str],
     rows: RowStream[K, R],
 ) -> web.StreamResponse:
-    """The response that streams all rows of a list as that media type, with these headers.
+    """Return a response that streams all rows of a list as that media type, with these headers.
 
     Raises:
-        Problem: 422 with a cursor, as a stream begins with the first row; 429 and 503 where too
-            many streams are open.
+        Problem: 422 with a cursor, as a stream begins with the first row; 429 or 503 if too many
+            streams are open.
     """
     if query.parameters[CURSOR_FIELD] is not None:
         detail = f"cannot be used with {media_type}, which begins with the first row"
         raise problems.invalid([FieldError("query", CURSOR_FIELD, detail)])
     release = request.app[ROW_STREAMS].take(request[PRINCIPAL].name)
     try:
-        # Whatever is wrong so far is reported as a problem.
+        # Before the response begins, a failed read is still reported as a problem.
         first = await rows.read(Anchor(), ROWS_AT_ONCE)
     except BaseException:
         release()

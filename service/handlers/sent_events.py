@@ -1,4 +1,4 @@
-"""Events that are sent to the log, where the operator lets them in."""
+"""Events that are sent to the log, if the operator turns this on."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ async def get_test(request: web.Request) -> web.StreamResponse:
 def make_query(
     repository: RepositoryName, parameters: Mapping[str, Any], now: datetime
 ) -> TestQuery:
-    """The store's query of checked parameters."""
+    """Return the store's query for checked parameters."""
     return TestQuery(
         repository=repository,
         patterns=parameters["test_name"],

@@ -1,4 +1,4 @@
-"""The range of time that `start` and `end` ask for."""
+"""The time range of the parameters `start` and `end`."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ _MINUTE: Final = timedelta(minutes=1)
 
 
 def choose_range(parameters: Mapping[str, Any], now: datetime) -> Window:
-    """The range that `start` and `end` ask for; what is not given is filled in.
+    """Return the range from `start` to `end`; a missing bound is filled in.
 
-    The present minute belongs to the range, so that requests within one share their entity tag.
+    Without `end`, the whole current minute is included, so that requests within it share an entity
+    tag.
 
     Raises:
         Problem: 422 for a range that is too long.
@@ -29,7 +30,7 @@ def choose_range(parameters: Mapping[str, Any], now: datetime) -> Window:
     end: datetime | None = parameters["end"]
     if end is None:
         end = now.replace(second=0, microsecond=0) + _MINUTE
-        # A range that begins in the future alone is an empty one.
+        # A range with only a start, which is in the future, is empty.
         end = end if start is None else max(end, start)
     if start is None:
         start = end - DEFAULT_RANGE if end - _BEGINNING >= DEFAULT_RANGE else _BEGINNING

@@ -1,4 +1,4 @@
-"""Test results that CI plugins send as OTLP spans, where the operator lets them in."""
+"""Test results that CI plugins send as OTLP spans, if the operator turns this on."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def send_traces(request: web.Request) -> web.Response:
 
 
 def _answer_traces(rejections: Rejections, kind: str) -> web.Response:
-    """Answer in the request's own encoding; OTLP leaves out what there is nothing to say of."""
+    """Return the response in the encoding of the request; OTLP leaves out empty fields."""
     rejected: dict[str, Any] = {}
     if rejections.count:
         rejected = {"rejected_spans": rejections.count, "error_message": rejections.complaint}

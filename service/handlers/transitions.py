@@ -1,4 +1,4 @@
-"""Changes of health, of all tests and of one."""
+"""The changes of health of all tests, or of one test."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ async def get_test_stats(request: web.Request) -> web.StreamResponse:
 def make_day_query(
     repository: RepositoryName, parameters: Mapping[str, Any], now: datetime
 ) -> DayQuery:
-    """The UTC days that the range of the parameters touches."""
+    """Return a query of the UTC days that the range of the parameters touches."""
     window = choose_range(parameters, now)
     first_day = day_of(window.received_from)
     is_empty = window.received_from == window.received_to

@@ -1,4 +1,4 @@
-"""Operations without parameters name, in a header, every parameter of a request."""
+"""Lets operations without parameters name, in a header, every parameter of a request."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from service.middleware.layer import RouteHandler
 
 
 def find_ignored(request: web.Request) -> str | None:
-    """The header that names all parameters of a request, where its operation has none."""
+    """Return the header that names all parameters of a request whose operation has none."""
     raw_query = request.rel_url.raw_query_string
     return name_ignored(split(raw_query, ())[1]) if raw_query else None
 
 
 def without_parameters(handler: RouteHandler) -> RouteHandler:
-    """A handler that names in its answer all parameters of the request."""
+    """Wrap a handler, to name all parameters of the request in a header."""
 
     async def answer(request: web.Request) -> StreamResponse:
         response = await handler(request)

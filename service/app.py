@@ -1,7 +1,7 @@
 """The composition root of the HTTP API: everything is wired here, and nowhere else.
 
-What only some settings need is imported where they are read, so that a process without them starts
-sooner. A test lists what such a process does not load.
+Modules that only some settings need are imported where these are read, so that a process without
+them starts sooner. A test lists the modules that such a process must not load.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ _READ_HANDLERS: Final[Mapping[Operation, RouteHandler]] = {
     Operation.QUARANTINE_CHANGES: quarantine_changes.list_changes,
     Operation.REPOSITORIES: repositories.list_repositories,
 }
-# Those that change something by hand.
+# The operations of `CHANGE_ROUTES`, and their handlers.
 _CHANGE_HANDLERS: Final[Mapping[Operation, RouteHandler]] = {
     Operation.ADD_QUARANTINE: without_parameters(quarantine_changes.add_quarantine),
     Operation.REMOVE_QUARANTINE: without_parameters(quarantine_changes.remove_quarantine),
@@ -116,10 +116,10 @@ def create_app(
     metrics_folder: Path | None = None,
     tracing: Tracing | None = None,
 ) -> web.Application:
-    """The application over a store, which it closes when it is cleaned up itself.
+    """Make the application over a store, which it closes at its own clean-up.
 
-    Processes that share a `metrics_folder` answer with the metrics of all of them. What `tracing`
-    traces is wrapped here, once: without it, nothing asks whether there are traces.
+    Processes that share a `metrics_folder` show the metrics of all of them. Whatever `tracing`
+    traces is wrapped here, once, so that no other module has to check whether traces are on.
     """
     app = web.Application()
     app[LIFECYCLE] = Lifecycle()
@@ -129,7 +129,7 @@ def create_app(
     app[EVENT_STREAMS] = StreamLimit(event_stream.STREAMS_OF_ONE, event_stream.STREAMS_IN_ALL)
     app.cleanup_ctx.append(_context(settings, store, clock, metrics_folder, tracing))
     for route in READ_ROUTES:
-        # It serves HEAD as well.
+        # This route serves HEAD as well.
         app.router.add_get(route.path_pattern, _guard(route, _READ_HANDLERS[route.operation]))
     for route in CHANGE_ROUTES:
         handler = _guard(route, _CHANGE_HANDLERS[route.operation])
@@ -153,7 +153,7 @@ def create_app(
 
 
 def _ingest_handlers() -> Mapping[Operation, RouteHandler]:
-    # They load the schemas of all events, protobuf and an XML parser.
+    # Imported here, as they load the schemas of all events, protobuf and an XML parser.
     from service.handlers import sent_events, traces
 
     return {
@@ -213,7 +213,7 @@ def _context(
             app[_LAYERS] = tuple(_list_layers(app, settings, tracing))
             if tracing is not None:
                 system = "elasticsearch" if settings.elasticsearch_url else "sqlite"
-                # What is asked for no request, above, is not traced.
+                # The calls of the parts above belong to no request, and are not traced.
                 measured = tracing.trace_store(measured, system)
             app[CONTEXT] = Context(
                 reader=measured,
@@ -233,7 +233,7 @@ def _context(
 def _open_dashboard(
     app: web.Application, settings: Settings, secret: bytes, backend: CacheBackend, clock: Clock
 ) -> None:
-    # It loads templates and cryptography.
+    # Imported here, as it loads templates and cryptography.
     from service.ui.api import Handlers
     from service.ui.dashboard import DASHBOARD, Dashboard
     from service.ui.links import SignInLinks
@@ -267,7 +267,7 @@ def _open_rate_limit(settings: Settings, backend: CacheBackend) -> RateLimit | N
 def _list_layers(
     app: web.Application, settings: Settings, tracing: Tracing | None
 ) -> Iterator[Layer]:
-    """The layers around the router, from the outside in; `_guard` has those inside of it.
+    """Yield the layers around the router, outermost first; `_guard` adds those inside of it.
 
     docs/decisions/order-of-layers.md has the reasons for the order.
     """
@@ -294,17 +294,17 @@ def _list_layers(
 
 
 def _guard(route: Route, handler: RouteHandler) -> RouteHandler:
-    """The handler of a route with the layers that need to know the route, from the outside in."""
+    """Return the handler of a route within the layers that depend on the route."""
     return wrap(handler, (authenticate(route), authorize(route)))
 
 
 def surround(app: web.Application, router: Handler) -> Handler:
-    """The application's router with all layers around it."""
+    """Return the application's router with all layers around it."""
     return wrap(router, app[_LAYERS])
 
 
 def _build_document(settings: Settings) -> bytes:
-    # It loads apispec and the catalogue of events; few processes are ever asked for it.
+    # Imported here, as it loads apispec and the catalogue of events; few processes ever need it.
     from service.openapi import build_document
 
     return build_document(settings.public_url, ingest=settings.ingest)

@@ -1,4 +1,4 @@
-"""What handlers find: in the application, wired in `service.app`, and on a request, from layers."""
+"""What handlers read from the application (see `service.app`) and from a request (see layers)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Lifecycle:
 
 
 class OpenApiDocument:
-    """The OpenAPI document: built in a thread when it is first asked for, and kept then."""
+    """The OpenAPI document: built in a thread at the first request for it, and kept."""
 
     def __init__(self, build: Callable[[], bytes]) -> None:
         self._build = build
@@ -44,7 +44,7 @@ class OpenApiDocument:
         self._text: bytes | None = None
 
     async def get(self) -> bytes:
-        """The document as JSON text."""
+        """Return the document as JSON text."""
         async with self._lock:
             if self._text is None:
                 self._text = await asyncio.to_thread(self._build)
@@ -53,10 +53,10 @@ class OpenApiDocument:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What handlers answer with. The layers around them have keys of their own.
+    """The parts of the application that handlers use. Layers have application keys of their own.
 
-    `reader` is for what is not cached; the authentication layer opens one of `readers` for each
-    request.
+    `reader` reads what is not cached. For all else, the authentication layer opens a cached reader
+    for each request, by `readers`.
     """
 
     reader: Reader
@@ -71,7 +71,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Requested:
-    """What the path names, and what is wrong with it; of an owner as a whole, no repository."""
+    """The parameters of the path, and their errors; `repository` is `None` if the path has none."""
 
     owner: str
     repository: RepositoryName | None
@@ -80,10 +80,10 @@ class Requested:
 
 @dataclass(frozen=True, slots=True)
 class AccessCheck:
-    """Checks the access of a request again while its response goes on.
+    """Checks the access of a request again while its response is being sent.
 
-    It is on a request whose access is not by the credential in its header. `run` raises a `Problem`
-    if the request would be refused now.
+    It is set on a request whose access does not depend on the credential in its header. `run`
+    raises a `Problem` if the request would be refused now.
     """
 
     run: Callable[[web.Request], Awaitable[object]]
@@ -92,8 +92,8 @@ class AccessCheck:
 CONTEXT: Final = web.AppKey("context", Context)
 LIFECYCLE: Final = web.AppKey("lifecycle", Lifecycle)
 
-# What the layers learn about a request. A token is verified for a repository: with a path that
-# names none, there is no principal. The repository is in its stored spelling.
+# Set on a request by layers. A token is verified for one repository, so a path with errors leaves
+# it without a principal. The repository is in its stored spelling.
 REQUEST_ID: Final = web.RequestKey("request_id", str)
 REQUESTED: Final = web.RequestKey("requested", Requested)
 PRINCIPAL: Final = web.RequestKey("principal", Principal)

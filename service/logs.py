@@ -20,11 +20,11 @@ from service.config.settings import LogFormat, LogLevel
 # Set by the error middleware, in the context of each request.
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 
-# An application key, and what the largest host calls its tokens; for a path in its plainest form,
-# where no letter of a key is written as a percent-encoded one.
+# Application keys, and tokens of GitHub by their prefixes. The path that is searched has no
+# percent-encoded letters, which could hide a key.
 _KEY: Final = re.compile("(mw_|gh[a-z]_|github_pat_)[0-9A-Za-z_]+")
 
-# What stands for itself in a path, by RFC 3986, section 3.3.
+# Characters that need no percent-encoding in a path, by RFC 3986, section 3.3.
 _PATH_CHARACTERS: Final = "/:@!$&'()*+,;="
 
 ACCESS_LOGGER: Final = "service.access"
@@ -43,9 +43,9 @@ def configure_logging(
     processors: Sequence[Processor] = (),
     filters: Sequence[logging.Filter] = (),
 ) -> None:
-    """Send every line of this process, other libraries' too, to standard error in one form.
+    """Send every log line of this process, also of libraries, to standard error in one format.
 
-    The `processors` may add to a line, and the `filters` drop it.
+    The `processors` may add to a line, and the `filters` may drop it.
     """
     shared: Sequence[Processor] = (
         structlog.stdlib.add_log_level,
@@ -81,7 +81,7 @@ def configure_logging(
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    # What asyncio says at this level is of its own workings, not of a request.
+    # At debug level, asyncio logs its own internals.
     logging.getLogger("asyncio").setLevel(max(logging.INFO, root.level))
 
 
@@ -117,8 +117,8 @@ class AccessLog(AbstractAccessLogger):
 
 
 def mask_path(path: str) -> str:
-    """The raw path without the keys in it. A key that somebody pasted into a URL is still a key."""
-    # As bytes: what is not UTF-8 may have come as surrogates.
+    """Mask the keys in a raw path. A key that somebody pasted into a URL is still a key."""
+    # As bytes: surrogates in the path stand for bytes that are not UTF-8.
     sent = unquote_to_bytes(path.encode("utf-8", "surrogateescape"))
     plain = quote_from_bytes(sent, safe=_PATH_CHARACTERS)
     masked, keys = _KEY.subn(r"\1…", plain)

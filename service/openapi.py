@@ -1,4 +1,4 @@
-"""The OpenAPI document, made out of the schemas that requests are served with."""
+"""Builds the OpenAPI document from the same schemas that serve the requests."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ _ANSWERS: Final[Mapping[str, type[Schema]]] = {
     "EventAggregate": EventAggregateAnswer,
     "TestPage": TestPageAnswer,
     "TestDetail": TestDetailAnswer,
-    # Before the list of them, which would make it a component itself.
+    # Before `Quarantines`, which contains it and would register it first.
     "Quarantine": QuarantineAnswer,
     "Quarantines": QuarantinesAnswer,
     "ExecutionPage": ExecutionPageAnswer,
@@ -100,11 +100,11 @@ _INGEST_ANSWERS: Final[Mapping[str, type[Schema]]] = {
     "Trace": TraceAnswer,
 }
 
-# The operator, or a proxy before the service, may set a limit: 429.
+# 429 is included: the operator, or a proxy before the service, may set a rate limit.
 _STATUSES: Final = (400, 403, 404, 409, 414, 422, 429, 503)
 _WRITE_STATUSES: Final = (400, 403, 404, 413, 414, 415, 422, 429, 503)
-_TOLD_WHEN: Final = frozenset({429, 503})
-# Of every answer to a credential.
+_WITH_RETRY_AFTER: Final = frozenset({429, 503})
+# The headers of every response to a credential.
 _EVERYWHERE: Final = ("X-Request-Id", LIMIT_HEADER, POLICY_HEADER)
 
 _HEADERS: Final[Mapping[str, Any]] = {
@@ -147,7 +147,7 @@ _HEADERS: Final[Mapping[str, Any]] = {
         "description": "The response depends on the credential, and on the media type where "
         "there are several.",
         "required": True,
-        # Where pages elsewhere may read, it is for their origin too.
+        # With CORS, the response depends on the origin, too.
         "schema": {"type": "string", "pattern": f"^{PRIVATE['Vary']}(, *Accept)?(, *Origin)?$"},
     },
     "Retry-After": {
@@ -177,7 +177,7 @@ _LAST_EVENT_ID: Final[Mapping[str, Any]] = {
 
 class _Converter(OpenAPIConverter):
     def field2property(self, field: fields.Field[Any]) -> dict[str, Any]:
-        """Write a field of several shapes as `anyOf`: a wide shape also takes a narrower one."""
+        """Write a field of several shapes as `anyOf`: a wide shape also accepts a narrower one."""
         if isinstance(field, Fragment):
             return {"$ref": f"#/components/schemas/{field.component}"}
         if not isinstance(field, Alternatives):
@@ -191,7 +191,7 @@ class _Plugin(MarshmallowPlugin):
 
 
 def build_document(public_url: str | None, *, ingest: bool = False) -> bytes:
-    """The document as JSON text; with `ingest`, of what can be sent in as well."""
+    """Return the document as JSON text; with `ingest`, it includes the uploads."""
     plugin = _Plugin(schema_name_resolver=_component_name)
     spec = APISpec(
         title="mergewatch",
@@ -330,7 +330,7 @@ def _problems(statuses: Sequence[int]) -> dict[str, Any]:
             TITLES[status],
             "InvalidRequest" if status == 422 else "Problem",
             PROBLEM_TYPE,
-            [*_EVERYWHERE, *(["Retry-After"] if status in _TOLD_WHEN else [])],
+            [*_EVERYWHERE, *(["Retry-After"] if status in _WITH_RETRY_AFTER else [])],
         )
         for status in statuses
     }

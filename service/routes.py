@@ -1,4 +1,4 @@
-"""The operations of the API: where each is found, what it takes, and what it answers.
+"""The operations of the API: their paths, parameters, request bodies and responses.
 
 This is the only list of them. The application adds a handler to each; handlers read their
 parameters by it; metrics, the OpenAPI document and the error middleware name operations by it.
@@ -101,8 +101,8 @@ class Route:
     def path_pattern(self) -> str:
         """The path for the router of aiohttp.
 
-        A parameter matches any segment, even an empty one before the last: what is wrong with it is
-        reported after the credential was verified.
+        A parameter matches any segment, even an empty one before the last: its errors are reported
+        only after the credential was verified.
         """
         return _PARAMETER.sub(lambda found: f"{{{found[1]}:{_segment(found)}}}", self.url)
 
@@ -348,7 +348,7 @@ SEND_TRACES_ALIAS: Final = replace(
     SEND_TRACES, url="/v1/repos/{owner}/{repository}/ci/traces", operation_id="sendTracesAlias"
 )
 
-# A path is matched in this order, so a word comes before an id.
+# A path is matched in this order, so a fixed word comes before an id.
 READ_ROUTES: Final = (
     LIST_EVENTS,
     AGGREGATE_EVENTS,
@@ -370,9 +370,9 @@ READ_ROUTES: Final = (
     GET_TEST_HEALTH,
     LIST_REPOSITORIES,
 )
-# What people do with a key of their own.
+# Changes that people make with a key of their own.
 CHANGE_ROUTES: Final = (ADD_QUARANTINE, REMOVE_QUARANTINE)
-# What machines send, where the operator lets it in.
+# Uploads by machines, if the operator turns ingest on.
 INGEST_ROUTES: Final = (SEND_EVENTS, SEND_TRACES, SEND_TRACES_ALIAS)
 
 _OTHER: Final = "other"
@@ -392,7 +392,7 @@ _BY_METHOD: Final = {
 
 
 def name_operation(method: str, raw_path: str) -> str:
-    """The operation of a request by its method and raw path, or `dashboard`, or `other`."""
+    """Return the operation of a request by its method and raw path, or `dashboard` or `other`."""
     path = raw_path.partition("?")[0]
     for expression, name in _BY_METHOD.get("get" if method in READS else method.lower(), ()):
         if expression.fullmatch(path):

@@ -1,4 +1,4 @@
-"""Compute when a cached answer ceases to be valid because time passes.
+"""Computes when a cached answer ceases to be valid because time passes.
 
 Quarantines expire, and events leave a range that ends now.
 """

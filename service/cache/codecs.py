@@ -1,4 +1,4 @@
-"""Encode cached values as bytes and decode them. Pure; the bytes contain no credential."""
+"""Encodes cached values as bytes and decodes them. Pure; the bytes contain no credential."""
 
 from __future__ import annotations
 

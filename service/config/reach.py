@@ -22,7 +22,7 @@ class Reach(StrEnum):
     def allows(self, address: str) -> bool:
         """Whether a connection may be made to that numeric address.
 
-        Link-local addresses never are: cloud providers serve credentials of the machine there.
+        Link-local addresses are never allowed: cloud providers serve a machine's credentials there.
         """
         found = _unwrap(ip_address(address.partition("%")[0]))
         if found.is_loopback:

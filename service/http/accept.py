@@ -1,4 +1,4 @@
-"""Choose a media type by the client's `Accept` fields (RFC 9110, section 12.5.1). Pure."""
+"""Chooses a media type by the client's `Accept` fields (RFC 9110, section 12.5.1). Pure."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ def response(problem: Problem) -> web.Response:
         status=problem.status,
         body=body(problem),
         content_type=PROBLEM_TYPE,
-        # The next request may succeed.
+        # The same request may succeed a moment later.
         headers={"Cache-Control": "no-store", **problem.headers},
     )
 

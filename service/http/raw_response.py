@@ -98,7 +98,7 @@ def _fields(headers: CIMultiDict[str]) -> str:
         text += f"{name}: {value}\r\n"
     # A value that contains a line break would add a header field.
     if text.count("\r") + text.count("\n") != 2 * len(headers):
-        raise ValueError("a header field holds a line break")
+        raise ValueError("a header field contains a line break")
     return text
 
 

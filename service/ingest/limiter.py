@@ -59,7 +59,7 @@ _PIECE_BYTES: Final = 64 * 1024
 
 
 class RequestBodyLimiter:
-    """The limits of one process; a request beyond them is refused with a 503."""
+    """Applies the limits in one process; a request that finds no room is refused with a 503."""
 
     def __init__(self) -> None:
         self._held: Counter[Hashable] = Counter()

@@ -81,7 +81,7 @@ def add_request_id(handler: Handler) -> Handler:
 def handle_errors(attend: Attend, *, ingest: bool) -> Layer:
     """Return a layer that responds with the handler's response, or the problem that it raised.
 
-    `attend` runs an upload to its end. `ingest`: whether results are accepted over HTTP.
+    `attend` runs an upload to its end. `ingest`: whether uploads are accepted at all.
     """
 
     def around(handler: Handler) -> Handler:

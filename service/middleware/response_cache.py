@@ -68,7 +68,7 @@ _SECRET_SIZE: Final = 16
 HEAD_MAX_BYTES: Final = 2_048
 _END: Final = b"\r\n\r\n"
 
-# Some two thousand heads. A head that is not repeated for so many seconds is dropped.
+# Some two thousand heads. A head that is not repeated for `HEAD_SECONDS` is dropped.
 HEADS_MAX_BYTES: Final = 4 * 1024 * 1024
 HEAD_SECONDS: Final = 60.0
 _MAX_SEEN_HEADS: Final = 10_000
@@ -111,7 +111,7 @@ class CachedResponse:
 
     @property
     def is_timeless(self) -> bool:
-        """Whether no passing of time makes it invalid."""
+        """Whether its validity does not depend on the time."""
         answer, until = self.answer, self.principal.until
         return until is None and answer.until is None and answer.since is None
 

@@ -1,1 +1,1 @@
-"""The process that serves: its socket, its connections, its workers and its end."""
+"""The process that serves: its socket, its connections, its workers and its shutdown."""

@@ -27,10 +27,10 @@ _DROP_FIRST_PACKETS: Final = (
 def refuse_new_connections(sock: socket.socket) -> None:
     """Refuse new connections to the socket, whichever process has a copy of it.
 
-    The kernel completes connections that no process has accepted yet, and between the last check
-    for those and the end of the socket there is always a moment. A filter that drops the first
-    packet of each connection closes that gap: the client tries again a second later, and is
-    refused. Connections that are half-way through are completed.
+    The kernel completes connections before a process accepts them. Between the last check for such
+    connections and the closing of the socket there is always a gap. A filter that drops the first
+    packet of each connection closes the gap: the client tries again a second later, and is refused.
+    Half-open connections are still completed.
     """
     if sys.platform != "linux":
         return
@@ -41,7 +41,7 @@ def refuse_new_connections(sock: socket.socket) -> None:
 
 
 def accept_all(sock: socket.socket) -> Iterator[socket.socket]:
-    """Accept the connections that wait for it: closing the socket would reset them."""
+    """Accept and yield the waiting connections: closing the socket would reset them."""
     while True:
         try:
             accepted, _ = sock.accept()

@@ -100,7 +100,7 @@ def _configure_traced_logging(settings: Settings) -> None:
         if not (error.name or "").startswith("opentelemetry"):
             raise
         raise ServeError(
-            "the OTEL_* variables ask for traces, which need `pip install 'mergewatch[otel]'`; "
+            "the OTEL_* variables turn traces on, which need `pip install 'mergewatch[otel]'`; "
             "OTEL_SDK_DISABLED=true turns them off"
         ) from error
     configure_logging(settings.log_level, settings.log_format, [add_span], [FewLines()])

@@ -36,10 +36,10 @@ class WorkersDieError(MergewatchError):
 
 
 def stop_signals() -> frozenset[signal.Signals]:
-    """The signals that end the service after it has drained.
+    """Return the signals that end the service after it has drained.
 
     SIGHUP is one of them, unless the process was started with it ignored, as `nohup` does: then
-    it is to survive its terminal.
+    it has to survive its terminal.
     """
     always = {signal.SIGTERM, signal.SIGINT}
     is_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN

@@ -68,7 +68,7 @@ class TracedRepeatedRequests(RepeatedRequests):
         return text
 
     def learn(self, head: bytes, request: BaseRequest, response: StreamResponse) -> None:
-        """Learn the head as the base class does, and the description of its span."""
+        """Learn the head as the base class does, and keep the description of its span."""
         super().learn(head, request, response)
         if self._known.find(head) is None:
             return

@@ -1,6 +1,7 @@
-"""Writes the event of a settings change, which the repository's document holds until it is logged.
+"""Writes the event of a settings change into the event log.
 
-If a process is killed before that, the next refresh or the next change of settings writes it.
+The repository's document holds the event until it is written. If a process is killed before that,
+the next refresh or the next change of settings writes it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ async def write_announcement(cluster: Cluster, stored: StoredRepository) -> Stor
     """Write the pending event of a settings change, if any, and remove it from the repository."""
     while stored.announcement is not None:
         await write_events(cluster, [stored.announcement])
-        # A conflict: another process has removed it, as it would before any other change.
+        # On a conflict, another process has changed the repository, and it removes the event
+        # before it changes anything else.
         with suppress(ConflictError):
             await replace_repository(
                 cluster,

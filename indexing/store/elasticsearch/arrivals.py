@@ -1,11 +1,15 @@
-"""Events in the order of arrival: each is stamped with the time at which its writer sends it.
+"""Reads events in the order of arrival: by the time stamp that the writer adds to each event.
 
-No sequence orders the writes of several processes. So a reader lets the newest stamps settle: it
-reads what was stamped at least `SETTLING_SECONDS` ago. What searches see later than half of that
-after its stamp is stamped and written again, and then with a time to come: a cluster that is slow
-once is slow again. So nothing is missed while the clocks of the processes agree within the other
-half; what was written again may come twice. One gap is left: if a process is killed, or its cluster
-fails, after a slow write and before the second one, readers may have passed that stamp.
+No sequence orders the writes of several processes. So readers wait until stamps are settled: they
+read only events that were stamped at least `SETTLING_SECONDS` ago.
+
+A write may be slow, so that its events become searchable later than half of that time after their
+stamp. The writer then writes them again with a new stamp, which lies in the future, because the
+second write is probably slow too.
+
+So readers miss no event as long as the clocks of the processes differ by less than the other half.
+They may see an event twice that was written again. One gap is left: if the process is killed or the
+cluster fails between a slow write and the second one, readers may have passed the first stamp.
 """
 
 from __future__ import annotations
@@ -25,9 +29,11 @@ from indexing.store.elasticsearch.cluster import Cluster, routing_of
 
 STAMP: Final = "arrived_at"
 SETTLING_SECONDS: Final = 3.0
-# A write again is given this many times as long as the one before it took.
+# How far in the future the stamp of a repeated write lies: this many times as long as the write
+# before it took.
 _AHEAD: Final = 2
-# Only a cluster that gets slower and slower needs more than one.
+# Repeated writes of the same events. More than one is needed only if the cluster gets slower each
+# time.
 _ATTEMPTS: Final = 4
 
 _log = logging.getLogger(__name__)
@@ -36,7 +42,7 @@ _log = logging.getLogger(__name__)
 async def send_stamped(
     cluster: Cluster, operations: Sequence[Operation]
 ) -> list[Outcome | StoreError]:
-    """Write new events in their order, and make them visible; failures are returned.
+    """Write new events in order and make them visible; return an outcome or error for each.
 
     Raises:
         StoreUnavailableError: the cluster does not answer.
@@ -45,7 +51,8 @@ async def send_stamped(
     outcomes = await cluster.slices.send_each(_stamp(operations, stamped))
     sent = zip(operations, outcomes, strict=True)
     there = [(each, o) for each, o in sent if isinstance(o, Outcome) and not o.failed]
-    # Those that exist already may not be visible yet: another call has just written them.
+    # This includes events that exist already: another call may have just written them, and they may
+    # not be visible yet.
     await bulk.make_visible(cluster.connection, [each for each, _ in there])
     written = [each for each, outcome in there if outcome.done]
     for _ in range(_ATTEMPTS):
@@ -62,7 +69,7 @@ async def send_stamped(
 
 
 def _is_in_time(stamped: int) -> bool:
-    """Return whether readers have not passed what is visible now and has that stamp."""
+    """Return whether an event that is visible now came before readers passed its stamp."""
     return _now() - stamped < SETTLING_SECONDS / 2 * 1_000_000
 
 
@@ -74,7 +81,7 @@ def _stamp(operations: Sequence[Operation], first: int) -> list[Operation]:
 
 
 async def find_newest(_cluster: Cluster) -> ArrivalKey:
-    """Return the place after everything that has arrived."""
+    """Return the position after every event that has arrived so far."""
     return ArrivalKey(_now())
 
 

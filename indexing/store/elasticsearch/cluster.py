@@ -19,8 +19,8 @@ from indexing.store.elasticsearch.indices.written_markers import WrittenMarkers
 class Cluster:
     """One installation in one cluster: its connection, layout and shared state.
 
-    `unread` are indices that only the holder of this object fills and nobody reads yet: its writes
-    there need no refresh.
+    `unread` are indices that nobody reads yet, such as the one that a rebuild is filling. Writes to
+    them need no refresh.
     """
 
     connection: Connection

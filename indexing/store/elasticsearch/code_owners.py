@@ -1,4 +1,7 @@
-"""Documents of CODEOWNERS files, beside those of their repositories: settings are read often."""
+"""Documents of CODEOWNERS files.
+
+They are not part of the repositories' documents, because those are read often.
+"""
 
 from __future__ import annotations
 

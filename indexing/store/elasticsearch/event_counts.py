@@ -13,11 +13,11 @@ from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.event_query import TIME, make_query, slices_of
 
 _FACETS: Final = ("type", "outcome", "trigger", "pull_request")
-# A shard gives its most frequent values. Where it has more, counts of several shards could be
-# short, and the engine says by how much.
+# Each shard returns this many of its most frequent values. If a shard has more values, the merged
+# counts may be too low; the engine reports the largest possible error.
 _OF_A_SHARD: Final = 10_000
 _VALUES_A_PAGE: Final = 10_000
-# A repository with more values is not counted within the time of a request.
+# The most pages of values to count; more would exceed the time limit of a request.
 _MOST_PAGES: Final = 20
 
 
@@ -30,7 +30,7 @@ async def aggregate_events(cluster: Cluster, query: EventQuery, bars: Bars) -> E
         matching = make_query(query, await cluster.control.read_retention())
         answer = await cluster.connection.search(index, _body(matching, bars), routing=routing)
         total = answer["hits"]["total"]["value"]
-        # Without an index there are none.
+        # If no index matches, the response has no aggregations.
         found = answer.get("aggregations", {})
         for name in _FACETS:
             facet = found.get(name, {"buckets": []})
@@ -61,7 +61,7 @@ def _body(matching: Mapping[str, Any], bars: Bars) -> dict[str, Any]:
         "query": matching,
         "aggs": {
             "bars": {"histogram": {"field": TIME, "interval": bars.size, "min_doc_count": 1}},
-            # Equal counts are in the order of the value, which the engine adds itself.
+            # The engine sorts by count, and equal counts by value, as `rank` does.
             **{
                 name: {
                     "terms": {"field": name, "size": MAX_FACET_VALUES, "shard_size": _OF_A_SHARD}

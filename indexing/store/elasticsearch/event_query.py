@@ -1,4 +1,4 @@
-"""The query of the event log: what it matches, and in which slices it looks."""
+"""Builds the query of the event log, and chooses the time slices to search."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ TIME: Final = "received_at"
 
 
 def slices_of(cluster: Cluster, query: EventQuery) -> str:
-    """Return the indices that hold the time range, because a search queries all that it names."""
+    """Return the indices of the time range; naming no others makes a search cheaper."""
     names = slices_between(query.received_from, query.received_to)
     if names is None:
         return cluster.layout.events
-    # As patterns, because a month without events has no index.
+    # Each name is a pattern, because a month without events has no index.
     return ",".join(cluster.layout.events_of(f"{name}*") for name in names)
 
 
 def make_query(query: EventQuery, retention: Retention) -> dict[str, Any]:
-    """Return the query for the events that retention has not dropped."""
+    """Return the query for matching events that retention has not dropped."""
     start = to_microseconds(query.received_from)
     window = {"gte": start, "lt": to_microseconds(query.received_to)}
     filters: list[dict[str, Any]] = [

@@ -1,7 +1,7 @@
 """Writes the event log: concurrent small batches share one bulk request and one refresh.
 
-A round writes what all waiting calls bring, and answers each of them once its events are durable
-and visible. So a call's promise is the same as without rounds.
+A round writes the events of all waiting calls. Each call returns once its events are durable and
+visible, exactly as without rounds.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from indexing.store.elasticsearch.repositories import find_unknown, unknown_repo
 from indexing.store.interface import EventOutcome
 from indexing.timestamps import to_microseconds
 
-# While one round is made visible, the next one is written.
+# Two rounds, so that one is written while the other one is being made visible.
 _ROUNDS_AT_ONCE: Final = 2
-# A larger batch is written alone. Events have no limit of their own below that of a request.
+# The size in bytes from which a batch is written alone: single events may be as large as a request.
 _SMALL_BYTES: Final = 64 * 1024
 
 _log = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ async def write_events(cluster: Cluster, events: Sequence[StoredEvent]) -> list[
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """An event, its write, and what came of it."""
+    """An event, its write, and the outcome of the write."""
 
     event: StoredEvent
     operation: Operation
@@ -72,9 +72,9 @@ class _Sent:
 async def _write_calls(
     cluster: Cluster, calls: Sequence[Sequence[StoredEvent]]
 ) -> list[list[EventOutcome] | StoreError]:
-    """Write the batches of several calls by one bulk request and one refresh.
+    """Write the batches of several calls with one bulk request and one refresh.
 
-    Returns the outcomes or the error of each call: what fails in one does not fail another.
+    Returns the outcomes or the error of each call; an error in one call does not affect the others.
     """
     names = {event.repository.key: event.repository for events in calls for event in events}
     state, unknown = await find_unknown(cluster, list(names.values()))
@@ -141,7 +141,10 @@ async def _outcomes_of(
 async def _compare(
     cluster: Cluster, sent: _Sent, stored: Document | None, retention: Retention
 ) -> EventOutcome:
-    """Return the outcome for an event whose id exists; write it if retention dropped that one."""
+    """Return the outcome for an event whose id exists already.
+
+    If retention has dropped the stored event, the new one is written.
+    """
     if stored is not None and not retention.is_dropped(stored.source, TIME):
         same = stored.source["body"] == sent.event.body.decode()
         return EventOutcome.UNCHANGED if same else EventOutcome.CONFLICT

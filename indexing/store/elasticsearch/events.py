@@ -1,4 +1,4 @@
-"""Reads the event log, whose documents lie in time slices, page by page."""
+"""Reads the event log page by page; its documents are in time slices."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from indexing.timestamps import to_microseconds
 
 _ORDER: Final = (TIME, "id")
 
-# Slices are sorted newest first, so a search from the oldest event on reads its whole range: 50,000
-# events in 6 ms. A second request takes 1 ms, so the first one covers only this part of a long one.
+# Slices are sorted newest first, so paging backward, from the oldest event on, reads the whole time
+# range: 50,000 events take 6 ms. An extra request takes only 1 ms. So the first request for a long
+# range covers the oldest 1/256 of it, which often fills the page.
 _FIRST_PART: Final = 256
 _LONG_RANGE: Final = timedelta(days=1)
 
@@ -70,7 +71,7 @@ async def _read_page(
         limit=limit,
     )
     if beside is not None and not there:
-        # The cached marks may be older than the pruning that removed the row.
+        # The cached retention marks may be older than the retention run that dropped the row.
         retention = (await cluster.control.read()).retention
     if beside is not None and not there and retention.reaches(beside.values[0]):
         raise StaleKeyError("retention dropped the event that this page was to continue from")

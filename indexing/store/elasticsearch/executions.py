@@ -1,4 +1,4 @@
-"""Documents of executions, in time slices; registers their tests and marks them as dirty."""
+"""Writes executions into time slices, registers their tests, and marks these as dirty."""
 
 from __future__ import annotations
 
@@ -41,13 +41,15 @@ from indexing.store.elasticsearch.tests import StoredTest, source_of
 from indexing.store.interface import ExecutionCount
 from indexing.timestamps import to_microseconds
 
-# How many ids one request takes. An id that retention dropped may exist in more than one slice.
+# The most ids in one search, and the rows of one page of it. An id may have several rows: one that
+# retention has dropped may exist in another slice.
 _IDS_AT_ONCE: Final = 5_000
 _ROWS_A_PAGE: Final = 5_000
-# Up to this many documents, one for each id and slice, are read by id. For more, a search is
-# cheaper, although it needs a refresh first.
+# Up to this many documents (the number of ids times the number of slices) are looked up by id. For
+# more, a search is cheaper, although it needs a refresh first.
 _LOOKED_UP_AT_ONCE: Final = 500
-# A marker with so many executions has some hundred KiB, and a hundred markers are read at once.
+# The most executions in one marker. That is several hundred KiB, and a refresh reads a hundred
+# markers at once.
 _ARRIVALS_A_MARKER: Final = 2_000
 
 
@@ -123,7 +125,7 @@ async def _write(
 def _arrivals_of(
     repository: RepositoryName, results: Sequence[_Result], outcomes: Sequence[Outcome | None]
 ) -> dict[str, list[Arrival]] | None:
-    """Return the arrivals for the marker; None for more than a marker can carry."""
+    """Return the arrivals for the marker; None if they are too many for one marker."""
     if len(results) > _ARRIVALS_A_MARKER:
         return None
     runs: dict[Run, str] = {}
@@ -143,7 +145,7 @@ def _arrivals_of(
 async def _mark_before(
     cluster: Cluster, marker: Operation, routing: str, names: dict[str, str]
 ) -> None:
-    """Mark the tests and store new ones, before any of their executions is written."""
+    """Write the marker and register new tests, before any of their executions is written."""
     operations = [marker]
     operations += [
         Operation(
@@ -151,7 +153,7 @@ async def _mark_before(
             cluster.layout.tests,
             test_id,
             routing,
-            # No executions are merged yet, because none is stored.
+            # The roll-ups are empty and not None: they are known, because no execution is stored.
             source_of(StoredTest(name, rollups=()), test_id, routing),
         )
         for test_id, name in names.items()
@@ -168,7 +170,7 @@ async def _plan(
 ) -> dict[int, Operation]:
     """Return the writes of new executions, by their position in `results`.
 
-    `there` are those that are stored already; None if they have to be searched.
+    `there` has the stored executions by id; None if they have yet to be searched for.
     """
     if there is None:
         executions = [result.execution for result in results]
@@ -187,7 +189,7 @@ async def _plan(
 async def _store(
     cluster: Cluster, operations: Mapping[int, Operation], count: int
 ) -> list[Outcome | None]:
-    """Store the new ones of `count` executions; None for those that exist already."""
+    """Execute the writes; return an outcome for each execution, None for those stored before."""
     sent = await cluster.slices.send(list(operations.values()))
     outcomes = dict(zip(operations, sent, strict=True))
     return [outcomes.get(number) for number in range(count)]
@@ -204,10 +206,11 @@ class _Place:
 async def _look_up(
     cluster: Cluster, repository: RepositoryName, results: Sequence[_Result]
 ) -> tuple[Retention, dict[str, _Place] | None]:
-    """Check that the repository is known, and find stored executions by their ids if they are few.
+    """Check that the repository is known, and look up stored executions if they are few.
 
-    The time of an execution determines its slice, and a second load may report another time. So
-    this looks for stored executions in all slices. Within a slice an id cannot be written twice.
+    Returns None for the executions if a search has to find them. The time of an execution
+    determines its slice, and a repeated upload may report another time. So all slices are searched
+    for the ids. Within a slice, an id cannot be written twice.
 
     Raises:
         UnknownRepositoryError: nobody has registered the repository.
@@ -220,7 +223,7 @@ async def _look_up(
         routing = routing_of(repository)
         return [Place(index, each, routing, (TIME, "epoch")) for index in slices for each in ids]
 
-    # Read at once what lies in the slices of which this process knows.
+    # The slices that this process knows are read in the same request as the repository.
     known = sorted(cluster.control.slices)
     places = places_in(known) or []
     state, documents = await read_known(cluster, repository, places)
@@ -314,7 +317,7 @@ def _operation_of(
     if microseconds is not None:
         source["microseconds"] = microseconds
     source |= {field: getattr(execution, field) for field in METADATA_FIELDS}
-    # Most executions did not fail, and state little.
+    # Leave out missing values: most executions did not fail and have few fields.
     source = {name: value for name, value in source.items() if value is not None}
     action: bulk.Action = "index" if overwrites else "create"
     return Operation(action, index, execution.id.hex(), routing, source)

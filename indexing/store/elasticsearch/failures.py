@@ -1,4 +1,4 @@
-"""The failures of one test, grouped by the cluster over all slices of its executions."""
+"""Groups the failed executions of one test into failures, in all time slices."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _GROUPS_A_PAGE: Final = 2_000
 async def list_failures(
     cluster: Cluster, query: FailureQuery, anchor: Anchor[FailureKey], limit: int
 ) -> Page[Failure] | None:
-    """Group all failures of the test; the cost is their number, wherever the page lies.
+    """Read one page; the cost grows with the number of failures of the test, not with the page.
 
-    Documents of earlier releases name no failure, and are in none.
+    Executions that an earlier release stored have no failure id, and are left out.
     """
     if not await is_test_known(cluster, query.repository, query.test_id):
         return None
@@ -59,7 +59,7 @@ async def get_failure(
 
 
 def _cut(keys: Sequence[FailureKey], anchor: Anchor[FailureKey], limit: int) -> Page[FailureKey]:
-    """Return the page of all keys, latest first."""
+    """Return the page that the anchor selects from all keys, which are sorted newest first."""
     key = anchor.key
     if anchor.backward:
         end = len(keys) if key is None else sum(each > key for each in keys)

@@ -1,8 +1,8 @@
-"""Counts tests in groups, by the rows of the search.
+"""Counts the tests of a repository in groups: by pipeline, job or file.
 
-The engine has no exact count of distinct tests, so this reads the values of all rows. Ids of tests
-are spread evenly: each request asks for a range of them that holds about one page, which costs what
-the page holds, however many rows there are.
+The engine has no exact count of distinct tests, so this reads the values of all search rows. Ids of
+tests are hashes, so they are evenly distributed. Each request selects a range of ids that contains
+about one page. So the cost of a request depends on the page, not on the number of all rows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from indexing.store.elasticsearch.search.query import FILE, MISSING
 
 _HEALTH: Final = TestSort.HEALTH_STATUS.value
 _FAILED: Final = TestSort.FAILED_EXECUTIONS_COUNT.value
-# Rows come in this order, with these values. The first three are unique together.
+# The values of each row, which are also the sort key. The first three are unique together.
 _VALUES: Final = (
     "test_id",
     "pipeline_name",
@@ -30,17 +30,19 @@ _VALUES: Final = (
     _FAILED,
 )
 _NAMES: Final = {Grouping.PIPELINE: 1, Grouping.JOB: 2}
-# What else tells the group of a test, after all that.
+# Further values of a row, if tests are grouped by file.
 _TEXTS: Final = (FILE, "test_name")
 
-# Rows of the first request, and of each further one.
+# The rows of the first request, and of each further one.
 _FIRST_ROWS: Final = 1_000
 _ROWS: Final = 5_000
-# Names may be so long that so many rows would take too much memory and time to parse.
+# The most characters of one page: rows with long names would take too much memory and time to
+# parse.
 _CHARACTERS: Final = 1_000_000
-# How much of a page the rows of a range are expected to take, as ids are not spread quite evenly.
+# The part of a page that the rows of a range are expected to fill. Some room is left, because ids
+# are not distributed quite evenly.
 _FULL: Final = 0.9
-# Ids of tests begin with a number of so many hexadecimal digits.
+# A range of ids is given by their first digits, as a hexadecimal number of this length.
 _DIGITS: Final = 8
 _IDS: Final = 16**_DIGITS
 
@@ -65,7 +67,7 @@ async def group_tests(
 async def _read_rows(
     cluster: Cluster, repository: RepositoryName, values: Sequence[str]
 ) -> AsyncGenerator[Sequence[_Row], None]:
-    """Yield the values of all rows in pages, those of a test one after the other."""
+    """Yield the values of all rows in pages; the rows of a test follow each other."""
     low, high, size = 0, _IDS, _FIRST_ROWS
     after: _Row | None = None
     seen = 0
@@ -88,7 +90,7 @@ async def _read_rows(
 
 
 def _choose_size(rows: Sequence[_Row], size: int) -> int:
-    """Return how many rows to ask for after these."""
+    """Return the size of the next page, given the rows and the size of this one."""
     if not rows:
         return size
     characters = sum(len(value) for row in rows for value in row if isinstance(value, str))
@@ -129,7 +131,7 @@ def _body(
 
 
 class _Adding:
-    """Adds rows to groups, test by test."""
+    """Adds up rows in groups, one test after the other."""
 
     def __init__(self, by: Grouping, find_values: FindValues) -> None:
         self.counts = GroupCounts()
@@ -137,7 +139,7 @@ class _Adding:
         self._find_values = find_values
         self._test_id: str | None = None
         self._texts: tuple[str | None, str | None] = (None, None)
-        # Of the test, in each of its groups: the badness, executions and failed executions.
+        # The groups of the current test: badness, executions and failed executions in each.
         self._groups: dict[str | None, list[int]] = {}
 
     def add(self, rows: Sequence[_Row]) -> None:
@@ -161,7 +163,7 @@ class _Adding:
                 group[2] += failed
 
     def finish(self) -> None:
-        """Add the test whose rows have been read."""
+        """Add the current test to the counts; all of its rows have been read."""
         for name, group in self._groups.items():
             values = self._find_values(*self._texts) if self._name is None else (name,)
             for value in values:

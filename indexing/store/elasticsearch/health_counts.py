@@ -10,7 +10,8 @@ from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client.connection import WRITING
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 
-# Only a scrape waits for it.
+# Only a scrape of the metrics waits for this search, so it may take longer than a reader would
+# wait.
 _COUNTING_SECONDS: Final = 8
 
 

@@ -19,7 +19,7 @@ from indexing.store.elasticsearch.derived import observations
 from indexing.store.elasticsearch.repositories import find_repository
 from indexing.store.elasticsearch.tests import JobRollup, test_of
 
-# Reading more roll-ups than this would block the event loop.
+# More roll-ups than this are parsed in a thread, because that would block the event loop.
 _QUICK_JOBS: Final = 50
 
 
@@ -35,7 +35,7 @@ async def get_health(
     test = test_of(found.source)
     report = partial(report_health, flaky_detection=settings.flaky_detection)
     if test.rollups is None:
-        # An earlier release stored the test.
+        # The test was stored by an earlier release, without roll-ups.
         return report(await _compute(cluster, routing, settings.default_branch, str(test_id)))
     stored = test.rollups if test.branch == settings.default_branch else ()
     if len(stored) <= _QUICK_JOBS:
@@ -47,7 +47,7 @@ async def _compute(cluster: Cluster, routing: str, branch: str, test_id: str) ->
     retention = await cluster.control.read_retention()
     observed = observations.ObservedBranch(routing, retention, branch)
     seen = await observations.read_all(cluster, observed, [test_id])
-    # They may be thousands.
+    # Thousands of executions would block the event loop.
     return await asyncio.to_thread(build_rollups, [each.observation for each in seen[test_id]])
 
 

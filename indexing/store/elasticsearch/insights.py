@@ -1,4 +1,4 @@
-"""The reads of the insights over the cluster; each method delegates to its module."""
+"""The part of the store that reads insights; each method delegates to its module."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from indexing.store.insights import InsightReader
 
 
 class ElasticsearchInsights(InsightReader):
-    """The part of the store that answers the insights."""
+    """Implements `InsightReader` over Elasticsearch."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -131,6 +131,6 @@ class ElasticsearchInsights(InsightReader):
         return await groups.group_tests(self._cluster, repository, by, most, find_values)
 
     async def count_stale_tests(self) -> int:
-        # A refresh of tests deletes markers without making that visible.
+        # A refresh of tests deletes markers without making the deletion visible to searches.
         await self._cluster.connection.refresh(self._cluster.layout.stale)
         return await dirty_markers.count_stale(self._cluster)

@@ -35,7 +35,7 @@ async def find_key(cluster: Cluster, digest: bytes) -> ApplicationKey | None:
 
 async def get_key(cluster: Cluster, key_id: str) -> ApplicationKey | None:
     hit = await _find_by_id(cluster, key_id)
-    # What a search finds may be older than what was written last.
+    # A search may find an older version of the document, so read the current one.
     found = None if hit is None else await cluster.connection.get(cluster.layout.control, hit)
     return None if found is None else _key_of(found.source)
 
@@ -67,7 +67,7 @@ async def revoke_key(cluster: Cluster, key_id: str, now: datetime) -> bool:
 
 
 async def _find_by_id(cluster: Cluster, key_id: str) -> str | None:
-    """The id of the document of that key."""
+    """Return the document id of the key with that id; None if there is none."""
     query = {"bool": {"filter": [{"term": {"kind": KIND}}, {"term": {"key_id": key_id}}]}}
     answer = await cluster.connection.search(cluster.layout.control, {"size": 1, "query": query})
     return next((str(hit["_id"]) for hit in answer["hits"]["hits"]), None)

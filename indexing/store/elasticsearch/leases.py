@@ -1,4 +1,4 @@
-"""Leases that the service takes: documents of the control index."""
+"""Leases of the service, stored as documents of the control index."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def hold_lease(
     source = {"kind": "lease", **lease.to_record()}
     if await document.put(source, None if found is None else found.version) is not None:
         return True
-    # A repeated request conflicts with its own first attempt.
+    # The connection may have repeated the request, which then conflicts with its own first attempt.
     found = await document.find()
     return found is not None and Lease.from_record(found.source) == lease
 

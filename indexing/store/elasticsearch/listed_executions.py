@@ -1,4 +1,4 @@
-"""The executions of one test, newest first, over the slices of the asked range."""
+"""Lists the executions of one test, newest first, from the time slices of the requested range."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def list_executions(
 
 
 async def is_test_known(cluster: Cluster, repository: RepositoryName, test_id: uuid.UUID) -> bool:
-    """Return whether the test belongs to the repository."""
+    """Return whether the repository has that test."""
     routing = routing_of(repository)
     (found,) = await cluster.connection.get_many(
         [Place(cluster.layout.tests, str(test_id), routing, ("repository_id",))]
@@ -75,16 +75,16 @@ async def is_test_known(cluster: Cluster, repository: RepositoryName, test_id: u
 
 
 def slices_of(cluster: Cluster, start: datetime, end: datetime) -> str:
-    """Return the indices that hold the range, because a search queries all that it names."""
+    """Return the indices of the time range; naming no others makes a search cheaper."""
     names = slices_between(start, end)
     if names is None:
         return cluster.layout.executions
-    # As patterns, because a month without executions has no index.
+    # Each name is a pattern, because a month without executions has no index.
     return ",".join(cluster.layout.executions_of(f"{name}*") for name in names)
 
 
 def any_of(fields: Mapping[str, Iterable[str]]) -> list[dict[str, Any]]:
-    """Build the clauses that each field has one of its values, if it has any."""
+    """Build the clauses that each field has one of its values; without values, any will do."""
     return [{"terms": {field: [*values]}} for field, values in fields.items() if values]
 
 

@@ -1,4 +1,4 @@
-"""The repositories of an owner, with figures of changes of health, quarantines, runs and events."""
+"""Lists the repositories of an owner with figures of their tests, quarantines, runs and events."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ from indexing.store.elasticsearch.repositories import KIND, find_repository, rep
 from indexing.timestamps import moment_or_none, to_microseconds
 
 _REPOSITORIES_A_PAGE: Final = 1_000
-# Each has a bucket for every state, of which a cluster allows 65,536 in a response.
+# The repositories of one search. Each takes a bucket for every state of health, and a cluster
+# allows 65,536 buckets in a response.
 _COUNTED_AT_ONCE: Final = 1_000
 _GROUPS_A_PAGE: Final = 10_000
-# More than the states of health.
+# More than there are states of health.
 _MOST_STATES: Final = 10
 
 _Counts = Mapping[str, Mapping[str, int]]
@@ -101,7 +102,7 @@ def _cut(
     anchor: Anchor[RepositoryKey],
     limit: int,
 ) -> Page[Repository]:
-    """Return the page of all of them that the anchor names."""
+    """Sort all repositories, and return the page that the anchor selects."""
     placed = sorted(
         ((_place(_without_figures(each, counts).key_in(query.sort)), each) for each in found),
         key=lambda pair: pair[0],
@@ -133,7 +134,7 @@ def _without_figures(repository: Repository, counts: _Counts) -> ListedRepositor
 async def _count_health(
     cluster: Cluster, repositories: Sequence[Repository]
 ) -> dict[str, dict[str, int]]:
-    """Add up the changes of health of all tests of these repositories, by routing."""
+    """Count the tests of each health by routing: the sum of all changes of health."""
     routings = [routing_of(repository.name) for repository in repositories]
     searches = [
         Search(
@@ -219,7 +220,7 @@ def _newest(routing: str, time: str, excluded: Sequence[Mapping[str, Any]]) -> d
 async def _count_quarantined(
     cluster: Cluster, routings: Sequence[str], now: datetime
 ) -> dict[str, int]:
-    """Count the tests in quarantine by routing; a test may have several quarantines."""
+    """Count the quarantined tests by routing; a test with several quarantines counts once."""
     query = {
         "bool": {
             "filter": [

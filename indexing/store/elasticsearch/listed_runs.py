@@ -1,4 +1,4 @@
-"""The runs whose results are stored, newest first; `derived.run_counts` counts them."""
+"""Lists the runs that have stored results, newest first; `derived.run_counts` counts these."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ async def prune(
     rollups_before: datetime | None = None,
 ) -> PruneCount:
     layout = cluster.layout
-    # The days whose executions go are final afterwards, so they must be complete.
+    # Days that lose executions become final, so they must be up to date first.
     await refresh_tests(cluster, now)
     await cluster.connection.refresh(f"{layout.events},{layout.executions},{layout.quarantines}")
     retention = (await cluster.control.read()).retention
@@ -72,7 +72,7 @@ async def prune(
         await cluster.connection.count(layout.events, going_events),
         await cluster.connection.count(layout.executions, going_executions),
     )
-    # Markers come first: afterwards the tests of the dropped executions are unknown.
+    # Write the markers first: afterwards it is unknown which tests had the dropped executions.
     touched = await _mark_touched(cluster, going_executions)
     await _make_final(cluster, touched)
     await keep_days(cluster, retention.final_day, day_number(until))
@@ -156,7 +156,7 @@ def _going(retention: Retention, field: str, until: int) -> dict[str, Any]:
 async def _mark_touched(
     cluster: Cluster, going: Mapping[str, Any]
 ) -> dict[str, list[dirty_markers.MarkedTests]]:
-    """Mark the tests of these executions before the change; return them by routing."""
+    """Mark the tests of these executions before they are dropped; return the tests by routing."""
     touched: dict[str, list[dirty_markers.MarkedTests]] = {}
     async for buckets in scan_groups(
         cluster.connection,
@@ -220,7 +220,10 @@ async def _drop_slices(cluster: Cluster, pattern: str, before: datetime) -> None
 
 
 async def _drop_runs(cluster: Cluster, before: int) -> None:
-    """Delete runs without executions; `last_at` may miss later ones, so this looks for them."""
+    """Delete the documents of runs without executions.
+
+    `last_at` may not include executions that arrived later, so this searches for them.
+    """
     body = {
         "size": _ROWS_A_PAGE,
         "query": {"range": {"last_at": {"lt": before}}},

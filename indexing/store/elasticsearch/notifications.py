@@ -1,4 +1,4 @@
-"""Webhooks and outboxes over the cluster; each method delegates to its module."""
+"""The part of the store for webhooks and their outboxes; each method delegates to its module."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from indexing.store.notifications import NotificationStore
 
 
 class ElasticsearchNotifications(NotificationStore):
-    """The part of the store that notifies."""
+    """Implements `NotificationStore` over Elasticsearch."""
 
     _cluster: Cluster
 

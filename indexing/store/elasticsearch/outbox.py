@@ -1,6 +1,7 @@
 """Documents of the outboxes of webhooks, in the control index.
 
-Their field `repository_id`, by which a list filters, holds the id of the webhook.
+Their field `repository_id` contains the id of the webhook, because only mapped fields are
+searchable.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ _ROWS_A_PAGE: Final = 1_000
 async def enqueue(
     cluster: Cluster, notifications: Sequence[tuple[Subscription, Notification]]
 ) -> None:
-    """Let each notification wait for each webhook of its subscription.
+    """Add each notification to the outbox of each webhook of its subscription.
 
-    One that waits already stays as it is. One that was sent waits again, with the same id.
+    A waiting notification is not changed. One that was sent is added again, with the same id.
     """
     operations = [
         Operation(
@@ -130,7 +131,7 @@ async def drop_outbox_of(cluster: Cluster, webhook_id: uuid.UUID) -> None:
 
 
 async def prune_outbox(cluster: Cluster, before: int) -> None:
-    """Delete the notifications before that moment, in microseconds, sent or not."""
+    """Delete the notifications from before that moment, in microseconds, sent or not."""
     old = {"range": {"created_at": {"lt": before}}}
     await drop_outbox(cluster, {"bool": {"filter": [{"terms": {"kind": [WAITING, DEAD]}}, old]}})
 

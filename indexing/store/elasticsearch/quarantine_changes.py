@@ -1,7 +1,11 @@
-"""Documents of changes of quarantines, in the control index. An expiry has none until it is ended.
+"""The log of changes of quarantines: documents in the control index.
 
-A change stands in the slot of its quarantine until its document is written, so a kill between the
-two loses none: the next write of the slot completes it.
+An expired quarantine gets its document in the log only once a later write ends it. Until then,
+lists derive the expiry from the quarantine.
+
+A change is first stored in the slot of its quarantine, together with the change itself. Then its
+document is written, and the slot is cleared. If the process is killed in between, the next write of
+the slot writes the document.
 """
 
 from __future__ import annotations
@@ -44,10 +48,10 @@ _ROWS_A_PAGE: Final = 5_000
 
 
 async def complete(cluster: Cluster, slots: Sequence[QuarantineSlot]) -> None:
-    """Write the documents of all changes that only these stored slots have.
+    """Write the documents of all changes that are stored only in these slots, and clear the slots.
 
-    The slots are then rewritten without them. A slot that another process has changed meanwhile
-    keeps them: that process writes them too.
+    A slot that another process has changed in the meantime is not cleared; that process writes the
+    documents too.
     """
     pending = [slot for slot in slots if slot.unlisted]
     if not pending:
@@ -83,7 +87,7 @@ async def list_changes(
     anchor: Anchor[QuarantineChangeKey],
     limit: int,
 ) -> Page[QuarantineChange]:
-    """Merge a page of the documents with one of the expiries that have none."""
+    """Merge a page of the log with a page of expiries that are not in the log yet."""
     routing = routing_of(repository)
     of_repository = {"term": {"repository_id": routing}}
     recorded = paging.List(

@@ -1,6 +1,7 @@
-"""Tells webhooks of quarantines that began or expire soon.
+"""Notifies webhooks of quarantines that began or expire soon.
 
-A slot notes what was told. A kill before that leads to the same notification, with the same id.
+A slot records what webhooks were notified of. If the process is killed before that, the next
+attempt makes the same notification with the same id.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ _ROWS_A_PAGE: Final = 500
 async def tell_quarantined(
     cluster: Cluster, slots: Sequence[QuarantineSlot]
 ) -> Mapping[str, datetime]:
-    """Tell of the quarantines that began, by the unlisted changes of these slots.
+    """Notify webhooks of quarantines that began, according to the unlisted changes of the slots.
 
-    Returns when it was told, by slot.
+    Returns the time of the notification by slot id.
     """
     begun = [(slot, change) for slot in slots for change in _find_begun(slot)]
     if not begun:
@@ -69,7 +70,7 @@ async def tell_quarantined(
 
 
 async def tell_expiring(cluster: Cluster, repository: RepositoryName, now: datetime) -> int:
-    """Tell of the quarantines of a repository that expire soon; return their number."""
+    """Notify webhooks of the repository's quarantines that expire soon; return their number."""
     subscription = (await make_known(cluster, repository)).subscription
     if subscription is None:
         return 0
@@ -116,7 +117,7 @@ def _find_begun(slot: QuarantineSlot) -> Iterator[QuarantineChange]:
 
 
 def _quarantine_of(slot: QuarantineSlot, change: QuarantineChange) -> Quarantine:
-    """Return the quarantine that began with that change, as it is now if it is in force."""
+    """Return the quarantine that began with that change, in its current state if in force."""
     quarantine = slot.quarantine
     if quarantine is not None and quarantine.key.id == change.quarantine_id:
         return quarantine

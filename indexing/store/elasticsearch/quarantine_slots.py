@@ -43,9 +43,9 @@ from indexing.timestamps import (
 class Record:
     """One quarantine, from its beginning until it is removed or expires.
 
-    `judged_until` is the newest finish time among the evidence for an automatic one. It holds for
-    the repository's `settings_version`; under another version the decision is final. `recovery` is
-    what `is_recovered` is judged by; None if it is not known.
+    `judged_until` is the newest finish time among the evidence for an automatic one. It is valid
+    for the repository's `settings_version`; under another version the decision is final. `recovery`
+    is the state from which `is_recovered` is computed; None if it is not known.
     """
 
     id: uuid.UUID
@@ -58,7 +58,7 @@ class Record:
     judged_until: datetime | None = None
     settings_version: int = 0
     recovery: Recovery | None = None
-    # The end that webhooks were told of as near.
+    # The expiry that webhooks were already notified of.
     expiry_told: datetime | None = None
 
     def taken_over_by(self, request: QuarantineRequest) -> Record:
@@ -75,11 +75,11 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class QuarantineSlot:
-    """The slot of one quarantine, with or without a record; `ended` counts those that ended.
+    """The slot of one test and branch pattern, with or without a quarantine in force.
 
-    `answered_until` is the time of the newest evidence that the ended ones have answered. `version`
-    is None for a slot that was never stored. `unlisted` are changes that have no document of their
-    own yet.
+    `ended` counts the quarantines that ended. `answered_until` is the time of the newest evidence
+    that they have answered. `version` is None for a slot that was never stored. `unlisted` are
+    changes that are not in the log of changes yet.
     """
 
     routing: str
@@ -91,7 +91,7 @@ class QuarantineSlot:
     answered_until: datetime | None = None
     version: Version | None = None
     unlisted: tuple[QuarantineChange, ...] = ()
-    # When webhooks were told last that the test was quarantined.
+    # When webhooks were last notified that the test was quarantined.
     told_at: datetime | None = None
 
     @property
@@ -128,7 +128,7 @@ class QuarantineSlot:
         )
 
     def expired_by(self, now: datetime) -> QuarantineSlot:
-        """Return the slot, with its record ended if that has expired."""
+        """Return the slot; if its record has expired, it is ended."""
         quarantine = self.quarantine
         if quarantine is None or quarantine.expires_at is None or quarantine.expires_at > now:
             return self
@@ -136,7 +136,7 @@ class QuarantineSlot:
         return replace(ended, unlisted=(*self.unlisted, record_expiry(quarantine)))
 
     def changed(self, action: ChangeAction, at: datetime, actor: Actor) -> QuarantineSlot:
-        """Return the slot with one more change to be listed, of the record that it holds."""
+        """Return the slot with one more unlisted change, which is about its current record."""
         if self.quarantine is None:
             raise LookupError("the slot holds no quarantine")
         change = record_change(self.quarantine, action, at, actor)
@@ -174,7 +174,7 @@ async def write_slot(cluster: Cluster, slot: QuarantineSlot) -> None:
 
 
 def writing(cluster: Cluster, slot: QuarantineSlot) -> Operation:
-    """Return the same write as a bulk operation; a concurrent change is a conflict outcome."""
+    """Return the write of `write_slot` as a bulk operation; its outcome may be a conflict."""
     return Operation(
         "create" if slot.version is None else "index",
         cluster.layout.quarantines,
@@ -202,7 +202,7 @@ def slot_of(document: Document) -> QuarantineSlot:
 
 
 def document_of(change: QuarantineChange) -> dict[str, Any]:
-    """Return the fields of a change that are not searched."""
+    """Return the fields of a change that searches do not use."""
     actor = change.actor
     return {
         "change_id": str(change.key.id),
@@ -220,7 +220,7 @@ def document_of(change: QuarantineChange) -> dict[str, Any]:
 
 
 def change_of(fields: Mapping[str, Any]) -> QuarantineChange:
-    """Return the change with the fields of `document_of`."""
+    """Parse the fields that `document_of` returned."""
     actor = fields["actor"]
     return QuarantineChange(
         key=QuarantineChangeKey(from_microseconds(fields["at"]), uuid.UUID(fields["change_id"])),
@@ -237,7 +237,7 @@ def change_of(fields: Mapping[str, Any]) -> QuarantineChange:
 
 
 def _record_of(source: Mapping[str, Any]) -> Record:
-    # Documents of an earlier release lack it.
+    # Documents of an earlier release have no `recovery`.
     recovery = source.get("recovery")
     return Record(
         id=uuid.UUID(source["quarantine_id"]),

@@ -1,9 +1,9 @@
 """Removes executions on behalf of an operator, and updates or deletes their tests.
 
-First and last failure and success outlive their executions. So the dirty markers before and after a
-removal list the bounds that may come from removed executions, and the runs to judge again. The next
-refresh handles both. A kill at any point leaves such a marker, or executions that the next call
-finds.
+The bounds of a test (first failure, last failure, last success) outlive their executions. So the
+dirty markers before and after a removal list the bounds that may come from removed executions, and
+the runs to judge again. The next refresh handles both. If the process is killed at any point, a
+marker remains, or executions that the next call finds.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ from indexing.timestamps import from_microseconds, to_microseconds
 
 _ROWS_A_PAGE: Final = 5_000
 _RUNS_A_PAGE: Final = 500
-# A cluster accepts at most 65,536 terms by default; fewer keep a query small.
+# The most runs in one query. A cluster accepts up to 65,536 terms by default, but fewer keep a
+# query small.
 _RUNS_A_QUERY: Final = 1_000
 
 
@@ -169,7 +170,7 @@ async def _routings(cluster: Cluster, selection: ExecutionSelection) -> list[str
 async def _queries_of(
     cluster: Cluster, routing: str, selection: ExecutionSelection
 ) -> list[dict[str, Any]]:
-    """Return queries that together find each selected execution once."""
+    """Return queries that together find each selected execution exactly once."""
     retention = (await cluster.control.read()).retention
     filters: list[dict[str, Any]] = [{"term": {"repository_id": routing}}]
     if selection.pipeline_name is not None:
@@ -200,7 +201,7 @@ async def _queries_of(
 async def _find_runs(
     cluster: Cluster, routing: str, selection: ExecutionSelection, query: Mapping[str, Any]
 ) -> list[str]:
-    """Return the ids of the selected runs; the parts of a run's id are not searchable."""
+    """Return the ids of the selected runs; `run_id` and `attempt` are not searchable fields."""
     named = (selection.run_id, selection.attempt, selection.pipeline_name, selection.job_name)
     run_id, attempt, pipeline, job = named
     if selection.repository is not None and run_id and attempt and pipeline and job:
@@ -227,7 +228,7 @@ async def _find_runs(
 async def _find_misdated_bounds(
     cluster: Cluster, routing: str, accepted: AcceptedTimes
 ) -> AsyncIterator[frozenset[tuple[str, int]]]:
-    """Yield first and last failures and successes outside the range, as (test, microseconds)."""
+    """Yield the bounds of tests outside the accepted times, as (test, microseconds)."""
     earliest, latest = to_microseconds(accepted.earliest), to_microseconds(accepted.latest)
     body = {
         "size": _ROWS_A_PAGE,
@@ -294,7 +295,7 @@ async def _write(cluster: Cluster, slot: QuarantineSlot) -> bool:
 async def _drop_automatic_quarantine(
     cluster: Cluster, repository: RepositoryName, test_name: str
 ) -> None:
-    """Delete the automatic quarantine of a test, if any; it does not count as ended."""
+    """Delete the automatic quarantine of a test if there is one; it does not count as ended."""
     test_id = derive_test_id(repository, test_name)
     unknown = QuarantineSlot(routing_of(repository), test_id, test_name, None)
     while True:
@@ -329,7 +330,8 @@ async def _drop_test(cluster: Cluster, repository: RepositoryName, test_name: st
     await bulk.send(cluster.connection, deletions, visible=True)
     document = await cluster.connection.get(tests, test_id, routing=routing)
     if document is not None and test_of(document.source) == test_of(emptied):
-        # Delete the document last: a new one of this test then has a higher version than its rows.
+        # Delete the document last, so that a new document of this test has a higher version than
+        # the deleted rows.
         guard = document.version.parameters
         deleting = Operation("delete", tests, test_id, routing, guard=guard)
         await bulk.send(cluster.connection, [deleting], visible=True)

@@ -1,8 +1,8 @@
-"""Documents of repositories: found without regard to case, stored in their first spelling.
+"""Documents of repositories: found regardless of case, stored as first written.
 
-A change is one write of one document, so it is atomic. The document also holds the follow-up work:
-a new `settings_version` makes decisions under earlier settings final, and `announcement` is the
-event that is still to be written into the log.
+A change is one write of one document, so it is atomic. The document also contains the follow-up
+work: a new `settings_version` makes decisions under earlier settings final, and `announcement` is
+the event that is still to be written into the log.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class StoredRepository:
     repository: Repository
     settings_version: int
     announcement: StoredEvent | None
-    # When each was added.
+    # The time at which each webhook was added, by its id.
     webhooks: Mapping[uuid.UUID, datetime]
     document: Document
 
@@ -87,7 +87,7 @@ async def read_repository(cluster: Cluster, name: RepositoryName) -> StoredRepos
 async def read_known(
     cluster: Cluster, name: RepositoryName, places: Sequence[Place]
 ) -> tuple[State, list[Document | None]]:
-    """Return the state of the store, and the documents at these places; missing indices are empty.
+    """Return the state of the store, and the documents at these places; None for missing ones.
 
     Raises:
         UnknownRepositoryError: nobody has registered the repository.
@@ -201,7 +201,7 @@ def stored_of(document: Document) -> StoredRepository:
         repository,
         document.source["settings_version"],
         None if announcement is None else _announcement_of(repository.name, announcement),
-        # Documents of an earlier release lack them.
+        # Documents of an earlier release have no webhooks.
         {
             uuid.UUID(webhook): from_microseconds(at)
             for webhook, at in document.source.get("webhooks", ())
@@ -217,7 +217,7 @@ def repository_of(source: Mapping[str, Any]) -> Repository:
         flaky_detection=source["flaky_detection"],
         auto_quarantine=source["auto_quarantine"],
         ignore_broken_on_default_branch=source["ignore_broken_on_default_branch"],
-        # Documents of an earlier release lack it.
+        # Documents of an earlier release lack this field.
         quarantine_after=source.get("quarantine_after", 0),
     )
 

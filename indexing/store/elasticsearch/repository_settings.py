@@ -23,8 +23,8 @@ async def set_repository(
         after = _changed(before, change)
         if after == before:
             return after
-        # Write the marker first: a kill in between then causes a needless refresh, never a missing
-        # one.
+        # Write the marker first: a kill in between may then cause a needless refresh, but never a
+        # missing one.
         await mark_repository(cluster, routing_of(before.name), ahead=True)
         # A new settings version makes earlier automatic quarantines final. After a change of the
         # default branch they stay open to review: a quarantine is withdrawn if the new branch has

@@ -26,7 +26,7 @@ from indexing.store.elasticsearch.repositories import document_id, repository_of
 from indexing.store.row_values import RowValues
 from indexing.timestamps import microseconds_or_none, moment_or_none
 
-# These moments outlive their executions.
+# The bounds of a test: times that outlive the executions they come from.
 BOUNDS: Final = ("first_failure_at", "last_failure_at", "last_success_at")
 
 
@@ -34,8 +34,8 @@ BOUNDS: Final = ("first_failure_at", "last_failure_at", "last_success_at")
 class JobRollup:
     """The roll-up of one (pipeline, job), as text.
 
-    `merged` are the ids of the executions of its newest day: a marker that is handled twice merges
-    nothing twice. Executions of older days are never merged.
+    `merged` are the ids of the executions of its newest day, so that a marker that is handled twice
+    merges no execution twice. Executions of older days are never merged.
     """
 
     pipeline_name: str
@@ -45,7 +45,7 @@ class JobRollup:
 
 
 class StoredRow(NamedTuple):
-    """What a row of the identity index has beside its names; `filepath` is that of the test."""
+    """The values of a row of the identity index; `filepath` is that of its test."""
 
     values: RowValues
     filepath: str | None
@@ -55,13 +55,13 @@ class StoredRow(NamedTuple):
 class StoredTest:
     """The content of a test's document.
 
-    `branch` is the default branch that `health` was derived from; first and last failure and
-    success are invalid for another branch. `identities` are the (pipeline, job) pairs of its rows
-    in the identity index, those of deleted rows included. `rows` are the values of each row, None
-    for a deleted one; an identity is missing if its row may be any.
-    `rollups` and `history`, as text, are of that branch; None if they were never computed, and
-    executions may be there.
-    `noticed` is what webhooks were told last.
+    `branch` is the default branch that `health` was derived from; its bounds (first failure, last
+    failure, last success) are invalid for another branch. `identities` are the (pipeline, job)
+    pairs of its rows in the identity index, including deleted rows. `rows` has the values of each
+    row, None for a deleted one; an identity is left out if the state of its row is unknown.
+
+    `rollups` and `history` are of that branch; None if they were never computed although
+    executions may exist. `noticed` is the record of what webhooks were last notified of.
     """
 
     test_name: str
@@ -75,7 +75,7 @@ class StoredTest:
     history: str | None = None
 
     def bounds_on(self, branch: str) -> TestHealth:
-        """Return the health; without first and last failure and success if of another branch."""
+        """Return the health; without its bounds if they are of another branch."""
         if self.branch == branch:
             return self.health
         return replace(
@@ -108,7 +108,7 @@ async def get_test(
             Place(cluster.layout.control, document_id(repository)),
             Place(cluster.layout.tests, str(test_id), routing),
         ],
-        # The largest parts of the document, which only a refresh needs.
+        # Leave out the largest fields of the document, which only a refresh needs.
         without=("rollups", "history"),
     )
     if known is None or found is None or found.source["repository_id"] != routing:
@@ -174,7 +174,7 @@ def test_of(source: Mapping[str, Any]) -> StoredTest:
         ),
         TestMetadata(**source["metadata"]),
         tuple((pipeline, job) for pipeline, job in source["identities"]),
-        # Earlier releases did not keep them.
+        # Documents of an earlier release have no rows.
         {
             (pipeline, job): None if values is None else StoredRow(RowValues(*values[0]), values[1])
             for pipeline, job, values in source.get("rows", ())
@@ -186,7 +186,7 @@ def test_of(source: Mapping[str, Any]) -> StoredTest:
 
 
 def _rollups_of(source: Sequence[Sequence[Any]] | None) -> tuple[JobRollup, ...] | None:
-    # Those of an earlier release have to be computed again.
+    # Roll-ups in the format of an earlier release have to be computed again.
     if source is None or not all(is_readable(text.encode()) for *_, text in source):
         return None
     return tuple(

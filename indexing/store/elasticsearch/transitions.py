@@ -1,4 +1,4 @@
-"""Transitions of health, newest first, each with the execution that shows it."""
+"""Lists transitions of health, newest first, each with the execution that shows the new health."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _ORDER: Final = ("at", "place")
 _BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 _LAST: Final = datetime.max.replace(tzinfo=UTC)
 _ONE_STATE: Final = [HealthStatus.HEALTHY.value, HealthStatus.FLAKY.value]
-# Bounds the aggregations of one search.
+# The most transitions of one search, which has an aggregation for each of them.
 _ROWS_AT_ONCE: Final = 100
 
 
@@ -119,7 +119,7 @@ def _query_of(query: TransitionQuery, *, flaky_detection: bool) -> dict[str, Any
 async def _read(
     cluster: Cluster, settings: Repository, sources: Sequence[Mapping[str, Any]]
 ) -> list[Transition]:
-    """Read the executions that show these transitions, in one search."""
+    """Return these transitions, each with its execution, which one search finds."""
     routing = routing_of(settings.name)
     retention = await cluster.control.read_retention()
     moments = [source["at"] for source in sources]

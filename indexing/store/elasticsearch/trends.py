@@ -1,4 +1,4 @@
-"""Series of a repository by day, from what runs hold of days and from changes of health."""
+"""Daily series of a repository: results from the counts of runs, health from its changes."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from indexing.store.elasticsearch.listed_executions import any_of, is_test_known
 from indexing.store.elasticsearch.repositories import find_repository
 from indexing.timestamps import EPOCH
 
-# More than the days of the longest range.
+# More than the longest range has days.
 _MOST_DAYS: Final = 1_000
 _COUNTED: Final = (Conclusion.PASSED, Conclusion.FAILED, Conclusion.SKIPPED)
 _OF_DURATIONS: Final = {"durations": "value_count", "total": "sum", "longest": "max"}
-# More than the states of health.
+# More than there are states of health.
 _MOST_STATES: Final = 10
 
 
 async def sum_days(cluster: Cluster, query: DayQuery) -> dict[int, DaySums]:
-    """Add up the executions of each day that has some."""
+    """Add up the executions of each day; days without executions are left out."""
     settings = await find_repository(cluster, query.repository)
     if settings is None:
         return {}
@@ -58,7 +58,10 @@ async def sum_days(cluster: Cluster, query: DayQuery) -> dict[int, DaySums]:
 async def sum_days_of_test(
     cluster: Cluster, query: DayQuery, test_id: uuid.UUID
 ) -> dict[int, DaySumsOfTest] | None:
-    """Add up what a test did on each day that retention has not reached."""
+    """Add up the results of a test on each day that retention has not reached.
+
+    Returns `None` if the repository has no such test.
+    """
     if not await is_test_known(cluster, query.repository, test_id):
         return None
     settings = await find_repository(cluster, query.repository)
@@ -129,7 +132,7 @@ def _body_of_flaky(filters: Sequence[Mapping[str, Any]], days: range) -> dict[st
 
 
 def _buckets(answer: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """Return the buckets of a search by days; without an index there are none."""
+    """Return the daily buckets of a response; there are none if no index matches."""
     found: Sequence[Mapping[str, Any]] = (
         answer.get("aggregations", {}).get("days", {}).get("buckets", ())
     )
@@ -137,7 +140,7 @@ def _buckets(answer: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 
 async def count_flaky_verdicts(cluster: Cluster, query: DayQuery) -> dict[int, int]:
-    """Count the flaky verdicts that began on each day, where there are some."""
+    """Count the flaky verdicts that began on each day; days without any are left out."""
     found = await _by_day(
         cluster,
         cluster.layout.changes,
@@ -149,7 +152,7 @@ async def count_flaky_verdicts(cluster: Cluster, query: DayQuery) -> dict[int, i
 
 
 async def count_health(cluster: Cluster, query: DayQuery) -> HealthCounts:
-    """Count how the tests of a repository changed until the last day."""
+    """Count the tests of each health before the first day, and the changes on each day after."""
     states = {
         name: {"terms": {"field": name, "size": _MOST_STATES}} for name in ("previous", "health")
     }
@@ -215,7 +218,7 @@ async def _by_day(
 
 
 def _changes_of(found: Mapping[str, Any]) -> dict[str, int]:
-    """Return how many more tests there are of each health."""
+    """Return by how much the number of tests of each health has changed."""
     counts: dict[str, int] = {}
     for name, sign in (("health", 1), ("previous", -1)):
         for bucket in found[name]["buckets"]:

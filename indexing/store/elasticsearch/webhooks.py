@@ -1,7 +1,8 @@
-"""Documents of webhooks. That of their repository names them too, so that a refresh knows of them.
+"""Documents of webhooks.
 
-A webhook that a killed call has added may be listed without being told of anything; removing it
-works.
+The document of their repository contains their ids too, so that a refresh reads them without a
+search. If a call that adds a webhook is killed, the webhook may be listed but never notified; it
+can be removed.
 """
 
 from __future__ import annotations

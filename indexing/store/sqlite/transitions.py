@@ -1,4 +1,4 @@
-"""Lists transitions of health, newest first, each with the execution that caused it."""
+"""Lists transitions of health, newest first, each with the execution that shows the new health."""
 
 from __future__ import annotations
 

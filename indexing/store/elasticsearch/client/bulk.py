@@ -28,10 +28,11 @@ from indexing.store.elasticsearch.client.failures import (
 )
 from indexing.store.elasticsearch.client.write_priority import SMALL_WRITE
 
-# Sending more than a mebibyte at once blocks the event loop; a node gains nothing from more.
+# The limits of one bulk request. Sending more than a megabyte at once blocks the event loop, and a
+# node works no faster with larger requests.
 _PIECE_BYTES: Final = 1_000_000
 _PIECE_OPERATIONS: Final = 2_000
-# Smaller pieces while serving tenants: the others wait while a node works on a piece.
+# Requests on behalf of a tenant are smaller, because other tenants wait while a node works on one.
 _SERVED_PIECE_BYTES: Final = 250_000
 _SERVED_PIECE_OPERATIONS: Final = 500
 _INDICES_A_REQUEST: Final = 24
@@ -120,8 +121,8 @@ async def send(
 ) -> list[Outcome]:
     """Execute the operations in order; return one outcome for each.
 
-    With `visible`, every search that begins afterwards sees them. A call that was interrupted has
-    executed some of them; repeating it executes the rest. With `may_be_gone`, a missing index is
+    With `visible`, every search that begins afterwards sees them. An interrupted call may have
+    executed some of them; a repeated call executes the rest. With `may_be_gone`, a missing index is
     returned as an outcome instead of raised.
 
     Raises:

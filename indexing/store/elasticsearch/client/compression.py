@@ -1,7 +1,7 @@
-"""Which requests to Elasticsearch are compressed: long ones, to another machine.
+"""Compresses long requests to Elasticsearch if a node is on another machine.
 
-Documents of one kind shrink to a tenth in 3 ms a megabyte. On one machine that costs as much as it
-saves.
+Documents of one kind shrink to a tenth of their size, in 3 ms for each megabyte. On the same
+machine, compression costs as much time as it saves.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from ipaddress import ip_address
 from typing import Final
 
-# A shorter body fits into few packets anyway.
+# The size in bytes from which a body is compressed. A shorter one fits into a few packets anyway.
 LONG_BODY: Final = 16_384
-# Higher levels take two to four times as long, for a tenth less.
+# Higher levels take two to four times as long and make the body only a tenth smaller.
 _LEVEL: Final = 1
 
 GZIP: Final = "gzip"

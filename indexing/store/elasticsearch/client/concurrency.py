@@ -32,9 +32,10 @@ async def run_both(first: Awaitable[T], second: Awaitable[U]) -> tuple[T, U]:
 async def run_ahead(
     works: Iterable[Callable[[], Coroutine[Any, Any, T]]], at_once: int
 ) -> AsyncGenerator[T]:
-    """Yield the results in their order, with at most `at_once` works running or not yet taken.
+    """Run the works concurrently and yield their results in order.
 
-    The first failure is raised; no task is left running.
+    At most `at_once` works are running or have a result that was not yielded yet. The first failure
+    is raised; no task is left running.
     """
     running: deque[asyncio.Task[T]] = deque()
     try:

@@ -1,8 +1,8 @@
 """Requests to Elasticsearch: connections, timeouts, retries and error translation.
 
 Every response of the cluster passes through this module, and no exception of the driver leaves it.
-The transport of the official client handles nodes, failover and connections. Requests that may be
-repeated later because of their status are repeated here, since it would do so without a pause.
+The transport of the official client handles nodes, failover and connections. This module retries
+requests with a transient error status, because the transport would do so without a pause.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from indexing.store.elasticsearch.client.places import Place, Search
 from indexing.store.elasticsearch.client.shared_refreshes import SharedRefreshes
 from indexing.store.elasticsearch.client.write_priority import WritePriority
 
-# With the client's own major version, so that a newer server answers in the same format.
+# The media types name the client's major version, so that a newer server answers in its format.
 _JSON, _NDJSON = (
     f"application/vnd.elasticsearch+{form}; compatible-with={VERSION[0]}"
     for form in ("json", "x-ndjson")
@@ -51,7 +51,7 @@ _SERIALIZED: Final = (
     "application/vnd.elasticsearch+x-ndjson",
 )
 
-# The headers of each form of a body.
+# The headers for each form of a request body; None stands for a request without a body.
 _FORMS: Final[dict[str | None, dict[str, str]]] = {
     None: {},
     _JSON: {"content-type": _JSON},
@@ -59,7 +59,7 @@ _FORMS: Final[dict[str | None, dict[str, str]]] = {
     GZIP: {"content-type": _NDJSON, "content-encoding": GZIP},
 }
 
-# A node has fewer search threads than this, so excess requests queue there and not here.
+# A node has fewer search threads than this, so excess requests queue in the node, not here.
 _CONNECTIONS_PER_NODE: Final = 64
 
 # A pattern may match no index. Closed indices are included, so that they raise an error.
@@ -87,11 +87,11 @@ class Patience:
     attempt: float
 
 
-# A reader gets an answer or an error within two seconds. With several nodes this leaves time to try
-# another node after the first one timed out.
+# A reader gets an answer or an error within two seconds. With several nodes, the shorter attempt
+# leaves time to try another node after the first one timed out.
 READING: Final = Patience(whole=1.7, attempt=1.6)
 READING_AMONG_SEVERAL: Final = Patience(whole=1.7, attempt=0.85)
-# A bulk of the largest size on a busy cluster, or the wait for a new master.
+# Enough for a bulk request of the largest size on a busy cluster, or the election of a new master.
 WRITING: Final = Patience(whole=60.0, attempt=30.0)
 
 
@@ -140,7 +140,7 @@ class Connection:
         )
         self._compresses = is_worthwhile(node.host for node in nodes)
         common = {"accept": _JSON} | ({"authorization": f"ApiKey {api_key}"} if api_key else {})
-        # By form of the body and timeout.
+        # The request headers by form of the body and timeout, built once for all requests.
         self._headers = {
             (form, patience): common | headers | self._accepted(patience)
             for form, headers in _FORMS.items()
@@ -148,7 +148,8 @@ class Connection:
         }
 
     def _accepted(self, patience: Patience) -> dict[str, str]:
-        # Refreshes and maintenance read long pages.
+        # Only requests with the long timeout ask for compressed responses: the refreshes and
+        # maintenance that send them read long pages.
         return {"accept-encoding": GZIP} if self._compresses and patience is WRITING else {}
 
     async def close(self) -> None:
@@ -209,7 +210,7 @@ class Connection:
         if status >= 300 and status not in allow:
             raise error_of(status, answer)
         if isinstance(answer, str):
-            # A page of text, of a proxy for example.
+            # The response is text, for example the error page of a proxy.
             raise self._unreadable()
         return answer
 
@@ -231,9 +232,10 @@ class Connection:
         may_be_gone: bool = False,
         patience: Patience | None = None,
     ) -> list[Document | None]:
-        """Return the documents at these places, in their current versions.
+        """Return the current version of the document at each place; None if it is missing.
 
-        They hold all fields but `without`. With `may_be_gone`, a missing index counts as empty.
+        Documents have all fields except `without`. With `may_be_gone`, a missing index counts as
+        empty.
         """
         documents: list[Document | None] = []
         target = "/_mget" + _query(_source_excludes=",".join(without) or None)
@@ -354,7 +356,7 @@ def _document_of(answer: Any) -> Document | None:
 
 
 def _checked(answer: Any) -> Any:
-    """Return the response of a search if it is complete, else raise."""
+    """Return the response of a search; raise an error if it failed or is incomplete."""
     if "error" in answer:
         raise error_of(answer.get("status", 503), answer)
     if answer.get("timed_out") or answer["_shards"]["failed"]:

@@ -16,7 +16,8 @@ BAD_REQUEST: Final = 400
 FORBIDDEN: Final = frozenset({401, 403})
 CONFLICT: Final = 409
 TOO_MANY: Final = 429
-# A full queue, a proxy, a cluster without a master, a shard that is being relocated.
+# The statuses of transient errors: a full queue, a proxy error, a cluster without a master, a shard
+# that is being relocated.
 PASSING: Final = frozenset({TOO_MANY, 502, 503, 504})
 
 INDEX_GONE: Final = "index_not_found_exception"
@@ -38,7 +39,7 @@ _ILLEGAL_ARGUMENT: Final = "illegal_argument_exception"
 _TERM_TOO_LONG: Final = re.compile(r"immense term|is too large, must be <=")
 
 _LONGEST_MESSAGE: Final = 400
-# From these words on, the reason quotes the content of the document.
+# After these words, the reason quotes the content of the document, which must not be logged.
 _DOCUMENT_CONTENT: Final = re.compile(
     r"\s*(Preview of field's value:|The prefix of the first immense term is:).*", re.DOTALL
 )

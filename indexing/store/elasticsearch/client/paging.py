@@ -18,10 +18,10 @@ Hit = Mapping[str, Any]
 # Returns the hits that belong to the list.
 Keep = Callable[[Sequence[Hit]], Awaitable[Sequence[Hit]]]
 
-# A search returns at most 10,000 rows, but the names of so many may take megabytes.
+# The rows of one search. The cluster would return up to 10,000, but their names may take megabytes.
 _MOST_ROWS: Final = 2_000
-# How many rows to read first if a filter drops some of them; each further read takes four times as
-# many.
+# The number of rows to read first if `keep` drops some of them; each further read takes four times
+# as many.
 _FIRST_ROWS: Final = 500
 
 
@@ -45,7 +45,7 @@ class List:
     missing: Mapping[str, float] = field(default_factory=dict)
 
     def body(self, *, backward: bool, after: Sequence[Any] | None, size: int) -> dict[str, Any]:
-        """Return the search for `size` rows beyond `after`, or from an end of the list."""
+        """Return the search for `size` rows after the sort key `after`, or from an end."""
         direction = "asc" if self.ascending != backward else "desc"
         body: dict[str, Any] = {
             "size": size,
@@ -76,11 +76,11 @@ class Beside:
 
 
 def beside_moment(field: str, key: tuple[datetime, bytes] | None) -> Beside | None:
-    """Return the anchor row with that moment and that document id, for a list sorted by them."""
+    """Return the anchor row of a list that is sorted by this time field and the document id."""
     if key is None:
         return None
     moment, document = to_microseconds(key[0]), key[1].hex()
-    # The same document with another time has another place in the list.
+    # The time is part of the query, because the same document with another time is another row.
     itself = [{"ids": {"values": [document]}}, {"term": {field: moment}}]
     return Beside((moment, document), {"bool": {"filter": itself}})
 

@@ -1,4 +1,4 @@
-"""Where documents are, and what is searched: the parts of requests for many of them. Pure."""
+"""The items of requests for several documents or searches at once. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a document is; of a document read there, only `fields` are wanted if given."""
+    """The place of a document; with `fields`, only these fields of it are read."""
 
     index: str
     id: str
@@ -18,7 +18,7 @@ class Place:
 
     @property
     def asked(self) -> dict[str, Any]:
-        """The place as a request for many documents names it."""
+        """The place in the format of a multi-get request."""
         asked: dict[str, Any] = {"_index": self.index, "_id": self.id}
         if self.routing is not None:
             asked["routing"] = self.routing

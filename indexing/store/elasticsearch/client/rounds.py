@@ -1,7 +1,7 @@
 """Combines concurrent small calls into few large ones (group commit).
 
-A cluster answers a request for one document hardly sooner than one for a hundred. Works on one
-event loop only; calls of other processes are not combined.
+A cluster answers a request with one document hardly sooner than one with a hundred. This works on
+one event loop only; calls of other processes are not combined.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from indexing.fairness import current_tenant
 T = TypeVar("T")
 R = TypeVar("R")
 
-# Does the work of all these calls; returns the result or the error of each, in order.
+# A function that does the work of several calls; it returns a result or an error for each, in
+# order.
 Work = Callable[[Sequence[T]], Awaitable[Sequence[R | StoreError]]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Call(Generic[T, R]):
-    """A call that waits for a round; equal to itself only."""
+    """A call that waits for a round."""
 
     item: T
     size: int
@@ -32,11 +33,12 @@ class _Call(Generic[T, R]):
 
 
 class Rounds(Generic[T, R]):
-    """Takes all calls that wait as one round; those that arrive meanwhile make the next one.
+    """Runs all waiting calls as one round; calls that arrive meanwhile wait for the next round.
 
-    The first call starts at once, so a single caller waits for nobody. A round has calls of at most
-    `most` in total, in the order of their arrival, and at least one. Holds nothing but the calls
-    that wait, so a limit on callers bounds its memory.
+    The first call starts at once, so a single caller never waits for others. A round takes calls in
+    the order of their arrival: at least one, and further ones while the sum of their sizes is at
+    most `most`. At most `at_once` rounds run at the same time. Only waiting calls take memory, so a
+    limit on callers bounds it.
     """
 
     def __init__(self, work: Work[T, R], *, most: int, at_once: int) -> None:
@@ -56,17 +58,19 @@ class Rounds(Generic[T, R]):
         return await call.result
 
     async def _run(self) -> None:
-        # A round belongs to all of its callers, not to the one that happened to start the worker.
+        # The work is done for all callers of a round, so it must not count as work of the tenant
+        # that happened to start the worker.
         current_tenant.set(self)
         calls: list[_Call[T, R]] = []
         try:
             while calls := self._take():
                 await self._run_round(calls)
         finally:
-            # Nobody may wait for a result that never comes.
+            # If this task is cancelled, its callers must not wait forever.
             for call in calls:
                 call.result.cancel()
-            # At once, not when the task is done: a call in between would find no worker.
+            # Remove the worker now and not in a done callback: a call that arrives in between would
+            # start no worker.
             self._workers.discard(cast("asyncio.Task[None]", asyncio.current_task()))
 
     async def _run_round(self, calls: Sequence[_Call[T, R]]) -> None:

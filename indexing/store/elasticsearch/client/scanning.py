@@ -20,8 +20,8 @@ async def scan(
 ) -> AsyncGenerator[Sequence[Hit], None]:
     """Yield the hits in pages of the body's `size`; its `sort` must end in a unique field.
 
-    Yields at least one page, which may be empty. `first` is the answer for the first page if it is
-    known already.
+    Yields at least one page, which may be empty. `first` is the response with the first page, if
+    the caller has it already.
     """
     asked = {"track_total_hits": False, **body}
     while True:
@@ -42,7 +42,7 @@ def groups_body(
     within: Mapping[str, Any] | None = None,
     after: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return the search for one page of the existing combinations of these fields."""
+    """Return the search for one page of all combinations of values of these fields."""
     composite: dict[str, Any] = {
         "size": size,
         "sources": [
@@ -67,11 +67,11 @@ async def scan_groups(
     within: Mapping[str, Any] | None = None,
     first: Any = None,
 ) -> AsyncGenerator[Sequence[Mapping[str, Any]], None]:
-    """Yield a bucket for each existing combination of these fields, in pages of `size`.
+    """Yield a bucket for each combination of values of these fields, in pages of `size`.
 
-    A field may be another source of a composite aggregation by its name, such as a histogram.
-    `within` are the sub-aggregations of each bucket. Without an index there are no buckets. `first`
-    is the answer for the first page if it is known already.
+    Instead of a field name, `fields` may contain another source of a composite aggregation, such as
+    a histogram. `within` are the sub-aggregations of each bucket. If the index does not exist,
+    there are no buckets. `first` is the response with the first page, if the caller has it already.
     """
     after: Mapping[str, Any] | None = None
     while True:

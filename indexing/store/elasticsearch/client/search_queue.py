@@ -9,7 +9,8 @@ from typing import Final
 from indexing.errors import StoreUnavailableError
 from indexing.fairness import FairQueue, current_tenant, take_within
 
-# One expensive search may keep a core of a node busy for half a second.
+# The expensive searches that may run at once, in total and for one tenant. Each may keep a core of
+# a node busy for half a second.
 SEARCHES_AT_ONCE: Final = 2
 SEARCHES_OF_ONE: Final = 1
 # A reader gets an answer or an error within two seconds.
@@ -17,7 +18,7 @@ WAIT_SECONDS: Final = 1.5
 
 
 class SearchQueue:
-    """The queue of one process; a tenant's searches wait behind its own, not behind others'."""
+    """The search queue of one process; tenants take turns (fair queue)."""
 
     def __init__(self) -> None:
         self._slots = FairQueue(SEARCHES_AT_ONCE, SEARCHES_OF_ONE)

@@ -29,7 +29,8 @@ class SharedRefreshes:
         task = self._waiting.get(index)
         if task is None:
             task = asyncio.create_task(self._run(index, self._running.get(index)))
-            # All callers may be cancelled by the time it fails; asyncio would log its error.
+            # If the refresh fails after all callers were cancelled, nobody reads its error, and
+            # asyncio would log that.
             task.add_done_callback(_look_at)
             self._waiting[index] = task
         await asyncio.shield(task)

@@ -1,7 +1,7 @@
 """Priority for small writes: a large load pauses for the small writes of other tenants.
 
-A node executes few requests at a time, so each piece of a large load delays every small write.
-Works on one event loop only; other processes are not coordinated.
+A node executes few requests at a time, so each piece of a large load delays every small write. This
+works on one event loop only; other processes are not coordinated.
 """
 
 from __future__ import annotations

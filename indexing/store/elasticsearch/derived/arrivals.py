@@ -1,7 +1,7 @@
-"""New executions, as a dirty marker carries them: a refresh merges them without reading them. Pure.
+"""New executions inside a dirty marker, so that a refresh need not search for them. Pure.
 
-A marker may be handled twice, so an arrival is merged by its id. Of an execution that was stored
-already only the id is known.
+A marker may be handled twice, so each arrival has an id, and a refresh merges an id only once. For
+an execution that was stored before, a marker contains only the id.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from indexing.models.tests import METADATA_FIELDS, TestMetadata
 from indexing.store.elasticsearch.pull_requests import pull_document, pull_of
 from indexing.timestamps import to_microseconds
 
-# The length of a shortened id: a test has few executions a day.
+# The number of hexadecimal digits of a shortened id. That is enough to distinguish the executions
+# of one test on one day.
 _ID_DIGITS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One execution; `run` is the id of its run and `facts` None if it was stored before."""
+    """One execution: `run` is the id of its run; `facts` is None if it was stored before."""
 
     id: str
     run: str
@@ -43,7 +44,7 @@ class Arrival:
         return self.facts["pipeline_name"], self.facts["job_name"]
 
     def observe(self, failed_runs: Collection[str]) -> Observation:
-        """Return the execution for the rules, given which runs failed as a whole."""
+        """Return the execution as an observation; `failed_runs` are runs that failed as a whole."""
         facts = self.facts
         if facts is None:
             raise LookupError("the execution was stored before")
@@ -63,7 +64,7 @@ class Arrival:
 
 
 def short_id(execution_id: str) -> str:
-    """Shorten the id of an execution, in hexadecimals."""
+    """Return the shortened form of an execution's hexadecimal id."""
     return execution_id[:_ID_DIGITS]
 
 
@@ -81,7 +82,7 @@ def arrival_of(run: Run, run_id: str, execution: Execution, *, is_new: bool) -> 
         "needed_retries": execution.needed_retries,
         "duration": execution.duration,
     }
-    # Only the first failure is told with its pull request.
+    # Tests show a pull request only for their first failure.
     if execution.conclusion is Conclusion.FAILED:
         facts["pull"] = pull_document(run.pull)
     for field in METADATA_FIELDS:
@@ -92,7 +93,7 @@ def arrival_of(run: Run, run_id: str, execution: Execution, *, is_new: bool) -> 
 
 
 def write_arrivals(arrivals: Mapping[str, Iterable[Arrival]]) -> dict[str, Any]:
-    """Return arrivals by test for the source of a marker."""
+    """Convert arrivals, by test, to their form in the document of a marker."""
     return {
         test: [[each.id, each.run, each.facts] for each in of_test]
         for test, of_test in arrivals.items()
@@ -100,7 +101,7 @@ def write_arrivals(arrivals: Mapping[str, Iterable[Arrival]]) -> dict[str, Any]:
 
 
 def read_arrivals(source: Mapping[str, Any] | None) -> Mapping[str, Sequence[Arrival]] | None:
-    """Return the arrivals of a marker; None if it has none."""
+    """Parse the arrivals in the document of a marker; None if it contains none."""
     if source is None:
         return None
     return {test: [Arrival(*each) for each in of_test] for test, of_test in source.items()}

@@ -1,4 +1,4 @@
-"""Applies the rulings on automatic quarantine, and updates which quarantined tests recovered."""
+"""Applies the rules of automatic quarantine, and updates which quarantined tests have recovered."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from indexing.store.elasticsearch.quarantine_slots import (
 )
 from indexing.timestamps import moment_or_none, to_microseconds
 
-# Each test has few slots, but a step has many tests.
+# A search reads the slots of all tests of a step at once.
 _SLOTS_A_PAGE: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A test with its judgement, and a function that judges it by other roll-ups."""
+    """A judged test; `evaluate` judges it again by other roll-ups and observations."""
 
     test_id: str
     test_name: str
@@ -56,9 +56,9 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The settings and data that rulings on a repository's tests depend on.
+    """The settings and data of a repository that rulings on its tests depend on.
 
-    `failed_runs` are those of the new executions that failed as a whole.
+    `failed_runs` are the ids of the runs of new executions that failed as a whole.
     """
 
     repository: Repository
@@ -74,9 +74,9 @@ async def rule_tests(
 ) -> tuple[frozenset[str], bool]:
     """Begin, reword and withdraw automatic quarantines; judge the recovery of every quarantine.
 
-    `stored` are the slots of these tests, by their ids; others may be among them. Returns the ids
-    of the tests whose slots changed concurrently, which need another pass, and whether anything was
-    written.
+    `stored` has the slots of these tests by their ids, and may have slots of other tests. Returns
+    the ids of the tests whose slots another process has changed, which need another pass, and
+    whether anything was written.
     """
     routing = rules.executions.routing
     ids = {test.test_id for test in tests}
@@ -105,7 +105,7 @@ async def rule_tests(
     written = [
         slot
         for slot in after
-        # A killed call may have left changes without documents.
+        # A killed call may have left changes that are not in the log of changes yet.
         if slot.unlisted or slot != slots[str(slot.test_id), slot.branch]
     ]
     outcomes = await bulk.send(
@@ -158,11 +158,12 @@ async def _apply(
 
 
 def _is_settled(record: Record, rules: Rules, test: Judged) -> bool:
-    """Return whether nothing has changed that the decision was based on."""
+    """Return whether nothing that the decision was based on has changed."""
     judged_until, unchanged = _judged_until(record, rules), test.rollups.unchanged_until
     return (
         judged_until is not None
-        # A decision by results dated in the future takes in later ones.
+        # A decision based on results dated in the future must also consider results that came in
+        # later.
         and judged_until <= record.created_at
         and unchanged is not None
         and unchanged > to_microseconds(judged_until)
@@ -199,7 +200,7 @@ async def _standing_until(
 
 
 def slots_search(cluster: Cluster, routing: str, tests: Sequence[str]) -> Search:
-    """Return the search whose answer is the first page of `read_slots_of`."""
+    """Return the search for the first page of slots, for use with `read_slots_of`."""
     filters = [{"term": {"repository_id": routing}}, {"terms": {"test_id": list(tests)}}]
     body = {
         "size": _SLOTS_A_PAGE,
@@ -216,7 +217,7 @@ async def read_slots_of(
 ) -> dict[str, QuarantineSlot]:
     """Return all stored slots of these tests by their ids.
 
-    `first` is the answer to `slots_search`, if it was asked already.
+    `first` is the response to `slots_search`, if the caller has it already.
     """
     search = slots_search(cluster, routing, tests)
     slots: dict[str, QuarantineSlot] = {}

@@ -1,8 +1,8 @@
-"""Documents of changes of health, which lists and series search.
+"""Documents of changes of health, for lists and series.
 
-The document of a test holds its history; these are derived from it, and only what differs is
-written. Like the rows of the search they use the version of the test's document as an external
-version, so an older result never overwrites a newer one.
+They are derived from the history in the test's document; only those that differ are written. Like
+the rows of the search, they use the version of the test's document as an external version, so an
+older result never overwrites a newer one.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _ROWS_A_PAGE: Final = 5_000
 async def list_operations(
     cluster: Cluster, stored: Sequence[tuple[Result, int]], *, whole: bool
 ) -> list[Operation]:
-    """Return the writes for tests that were stored, each with the version of its document.
+    """Return the writes for the results of tests, each given with its document's new version.
 
-    With `whole`, what is stored may be anything.
+    With `whole`, the stored documents may be in any state, so they are looked up first.
     """
     unsure = {
         result.test.test_id
@@ -69,7 +69,7 @@ async def list_operations(
 def list_deletions(
     cluster: Cluster, repository: RepositoryName, test_id: str, test_name: str, history: str | None
 ) -> list[Operation]:
-    """Return the deletions of all documents of a test that goes, whatever their version."""
+    """Return deletions of all documents of a test that is being deleted, without version checks."""
     rows = () if history is None else read_history(history.encode()).rows()
     return [
         Operation(

@@ -1,9 +1,9 @@
-"""Dirty markers: tests whose executions changed since their derived values were computed.
+"""Dirty markers: documents that name tests whose derived values have to be computed again.
 
-A marker is written before the change and again after it. A refresh also computes the tests of a
-marker that was written before its change, but does not delete it: it may not have seen the change
-yet. If the writer was killed, the marker is deleted when no writer can be working on it any more.
-So no kill can lose a change.
+A writer writes a marker before it changes executions, and again after the change. A refresh also
+computes the tests of a marker whose change is not done, but keeps the marker, because it may not
+have seen the change. If the writer was killed, the marker is deleted once its deadline has passed
+and the writer cannot be working any more. So no kill can lose a change.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ from indexing.store.elasticsearch.derived.arrivals import (
     write_arrivals,
 )
 
-# Longer than one write can take, including all retries.
+# The deadline of a marker before its change: longer than a write can take with all its retries.
 AHEAD_SECONDS: Final = 900
 
-# How many tests the markers of one read may name, and how many tests one marker names.
+# One read of markers stops after they have named this many tests.
 _TESTS_AT_ONCE: Final = 100_000
 _MARKERS_A_PAGE: Final = 100
+# The most tests that one marker names.
 _TESTS_A_PAGE: Final = 5_000
 
 
@@ -40,10 +41,11 @@ _TESTS_A_PAGE: Final = 5_000
 class FollowUp:
     """The work of a refresh besides recomputing the tests.
 
-    Judge `runs` again: some of their executions were stored or removed; `arrivals` are those to
-    count again, each with a UTC day, None for all of these runs. `bounds` are (test, microseconds):
-    a first or last failure or success at that moment may come from a removed execution, so
-    recompute it from the remaining ones.
+    `runs` are the ids of runs to judge again, because some of their executions were stored or
+    removed. `arrivals` are the arrivals of these runs to count again, each with a UTC day; None
+    means all of them. `bounds` are pairs of (test, microseconds): a first or last failure or
+    success at that time may come from a removed execution, so it is recomputed from the remaining
+    executions.
     """
 
     bounds: frozenset[tuple[str, int]] = frozenset()
@@ -56,10 +58,10 @@ NO_FOLLOW_UP: Final = FollowUp()
 
 @dataclass(frozen=True, slots=True)
 class DirtyMarker:
-    """Some stale tests of one repository, by their ids; `tests` is None for all of its tests.
+    """A marker that names stale tests of one repository; `tests` is None for all of its tests.
 
     `ahead_until` is a deadline in seconds since 1970: until then the change may be in progress.
-    `arrivals` are the new executions by test; without them the tests have to be computed from all
+    `arrivals` has the new executions by test; if it is None, the tests have to be computed from all
     of their executions.
     """
 
@@ -73,7 +75,7 @@ class DirtyMarker:
 
     @property
     def is_over(self) -> bool:
-        """Whether its change is done, or its writer must be dead."""
+        """Whether its change is done, or its deadline has passed."""
         return self.ahead_until <= time.time()
 
 
@@ -82,9 +84,9 @@ def new_marker_id() -> str:
 
 
 async def write_markers(cluster: Cluster, operations: Sequence[Operation]) -> None:
-    """Write or rewrite markers; a refresh that read an older version can then not delete it.
+    """Write or rewrite markers; a refresh that read an older version can no longer delete it.
 
-    Whoever reads markers makes them visible first.
+    They are not visible to searches yet: readers of markers refresh the index first.
     """
     await bulk.send(cluster.connection, operations, visible=False)
 
@@ -155,11 +157,11 @@ async def _write_marked(cluster: Cluster, marked: Iterable[MarkedTests], *, ahea
 
 
 async def read_markers(cluster: Cluster, routing: str | None) -> tuple[list[DirtyMarker], bool]:
-    """Return the markers of one repository or of all, grouped by repository.
+    """Return markers of one repository or of all, by repository, and whether there are more.
 
-    Returns a part of them if they name very many tests; the second value tells whether there are
-    more. Refresh the index of executions after this call, not before: otherwise an execution that
-    is stored in between stays unseen although its marker is deleted.
+    Stops early if the markers name very many tests. Refresh the index of executions after this
+    call, not before: otherwise a refresh may miss an execution that was stored in between, and
+    still delete its marker.
     """
     await cluster.connection.refresh(cluster.layout.stale)
     search = marker_search(cluster, routing)
@@ -192,7 +194,7 @@ def marker_search(cluster: Cluster, routing: str | None) -> Search:
 
 
 def other_markers_search(cluster: Cluster, routing: str, ids: Collection[str]) -> Search:
-    """Return the search that tells whether the repository has other markers than these."""
+    """Return the search that finds out whether the repository has other markers than these."""
     mine = {"ids": {"values": [*ids]}}
     query = {"bool": {"filter": [{"term": {"repository_id": routing}}], "must_not": [mine]}}
     body = {"size": 1, "_source": False, "track_total_hits": False, "query": query}
@@ -214,7 +216,7 @@ def marker_of(document: Document) -> DirtyMarker:
 
 
 def collect_arrivals(markers: Sequence[DirtyMarker]) -> dict[str, list[Arrival]]:
-    """Return the new executions of the tests of which the markers know all that has changed."""
+    """Return the new executions by test, for tests whose markers contain all that changed."""
     unknown: set[str] = set()
     arrivals: dict[str, list[Arrival]] = {}
     for marker in markers:
@@ -230,16 +232,16 @@ def _follow_up_of(source: Mapping[str, Any] | None) -> FollowUp:
     if source is None:
         return NO_FOLLOW_UP
     bounds = frozenset((test, moment) for test, moment in source["bounds"])
-    # Markers of a removal name none, and neither do those of an earlier release.
+    # Markers of a removal contain no arrivals, and neither do markers of an earlier release.
     named = source.get("arrivals")
     arrivals = None if named is None else frozenset((arrival, day) for arrival, day in named)
     return FollowUp(bounds, frozenset(source["runs"]), arrivals)
 
 
 def dropping(cluster: Cluster, markers: Sequence[DirtyMarker]) -> list[Operation]:
-    """Return the deletes of markers, but of none before a change.
+    """Return the deletions of those markers whose change is over.
 
-    A marker that was rewritten since it was read stays.
+    A marker that was rewritten since it was read is not deleted.
     """
     return [
         Operation("delete", cluster.layout.stale, marker.id, None, guard=marker.version.parameters)

@@ -1,8 +1,8 @@
-"""Tells webhooks how the health of tests has changed, and notes in the tests that they were told.
+"""Notifies webhooks of changes of health, and records in the tests what they were notified of.
 
-A test's document has its new health and what was told before. Then the notification is written, and
-then the document again. After a kill in between, the marker of the test leads to another refresh,
-which makes the same notification, with the same id.
+The order of writes is: the test's document, with its new health and the earlier record; then the
+notification; then the document again, with the new record. If the process is killed in between, the
+test's dirty marker causes another refresh, which makes the same notification with the same id.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from indexing.store.elasticsearch.tests import test_of
 
 
 async def tell(cluster: Cluster, results: Sequence[Result]) -> None:
-    """Write the notifications of tests whose documents are stored."""
+    """Write the notifications for tests whose documents were just stored, and record them."""
     due = [
         (result, notification)
         for result in results
@@ -45,7 +45,8 @@ async def tell(cluster: Cluster, results: Sequence[Result]) -> None:
     operations = []
     for (result, notification), document in zip(due, stored, strict=True):
         noticed = result.after.noticed
-        # If another process has written the test since, that process tells the same or notes it.
+        # If another process has written the test since, that process writes the same notification
+        # or records it.
         if document is None or noticed is None or test_of(document.source).noticed != noticed:
             continue
         told = noticed.told(result.after.health.health_status, notification.at)

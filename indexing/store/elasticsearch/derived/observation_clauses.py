@@ -1,7 +1,7 @@
-"""The executions of many tests, as query clauses split into small requests. Pure.
+"""Builds the query clauses for the executions of many tests, split into small requests. Pure.
 
-A cluster limits the clauses of a query by its heap and its threads, and counts every nested leaf.
-So tests that need the same moments share a clause, and each request holds few clauses.
+A cluster limits the leaf clauses of a query, depending on its heap and threads. So tests with the
+same time range share a clause, and each request has few clauses.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 TIME: Final = "finished_at"
 
-# No cluster allows less than 1,024.
+# The leaf clauses of one request. Every cluster allows at least 1,024.
 MAX_LEAVES: Final = 500
 # A clause on a number counts twice: once for its index and once for its doc values.
 _LEAVES_OF_TERMS: Final = 1
@@ -23,7 +23,7 @@ _TESTS_A_CLAUSE: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """Part of a query, and its number of leaves for the cluster's limit."""
+    """A part of a query, and its number of leaf clauses."""
 
     query: Mapping[str, Any]
     leaves: int
@@ -32,10 +32,10 @@ class Clause:
 def clauses_between(
     moments: Mapping[str, int | None], latest: int | None = None
 ) -> Iterator[Clause]:
-    """Yield the clauses for all executions of each test from its moment on, in microseconds.
+    """Yield the clauses for the executions of each test from its start time onwards.
 
-    `None` is the beginning. `latest`, if given, is the last moment that counts. No execution
-    matches two of the clauses.
+    `moments` has the start in microseconds by test; `None` means no start. `latest`, if set, is the
+    end of the range, inclusive. No execution matches two of the clauses.
     """
     starts: dict[int | None, list[str]] = {}
     for test, moment in moments.items():

@@ -1,6 +1,7 @@
 """Reads the executions of tests, as observations for the health rules.
 
-Only what cannot be merged into roll-ups is read: all executions of a test, or those of a time.
+They are read only for tests whose new executions cannot be merged into roll-ups: all executions, or
+those of a time range.
 """
 
 from __future__ import annotations
@@ -62,7 +63,10 @@ class OnBranch:
 
 @dataclass(frozen=True, slots=True)
 class ObservedBranch:
-    """Selects the executions of one repository, on one branch or on all, that are not dropped."""
+    """Selects the executions of one repository that retention has not dropped.
+
+    If `branch` is None, they are those of all branches.
+    """
 
     routing: str
     retention: Retention
@@ -78,7 +82,7 @@ class ObservedBranch:
 async def count_executions(
     cluster: Cluster, observed: ObservedBranch, tests: Collection[str]
 ) -> dict[str, int]:
-    """Return the number of executions of each of these tests that has any."""
+    """Return the number of executions by test; tests without any are left out."""
     counts: dict[str, int] = {}
     async for buckets in scan_groups(
         cluster.connection,
@@ -117,7 +121,7 @@ async def read_all(
     tests: Collection[str],
     until: datetime | None = None,
 ) -> dict[str, list[OnBranch]]:
-    """Return the executions of each test; only those that had finished by `until`, if given."""
+    """Return the executions of each test; with `until`, only those that finished by then."""
     latest = None if until is None else to_microseconds(until)
     found: dict[str, list[OnBranch]] = {test: [] for test in tests}
     for seen in await _read(cluster, observed, clauses_between(dict.fromkeys(tests), latest)):
@@ -128,7 +132,7 @@ async def read_all(
 async def read_since(
     cluster: Cluster, observed: ObservedBranch, moments: Mapping[str, int]
 ) -> dict[str, list[OnBranch]]:
-    """Return all executions of each test from its moment on."""
+    """Return the executions of each test since its moment, which is in microseconds."""
     found: dict[str, list[OnBranch]] = {test: [] for test in moments}
     for seen in await _read(cluster, observed, clauses_between(moments)):
         found[seen.test_id].append(seen)

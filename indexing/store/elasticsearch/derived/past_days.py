@@ -1,4 +1,4 @@
-"""Sums of the days that retention reaches: they outlive what is counted of runs."""
+"""Keeps the sums of days that retention reaches, because the counts of runs are then deleted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DIGEST_SIZE: Final = 16
 
 
 async def keep_days(cluster: Cluster, after: int, until: int) -> None:
-    """Add up the days after the first one until the last one, on each default branch."""
+    """Store the sums of days on default branches: after `after`, up to and including `until`."""
     body = {
         "size": _ROWS_A_PAGE,
         "query": {"term": {"kind": KIND}},
@@ -38,7 +38,7 @@ async def keep_days(cluster: Cluster, after: int, until: int) -> None:
 
 
 async def prune_past_days(cluster: Cluster, before: int) -> None:
-    """Delete the sums of days before that one."""
+    """Delete the sums of all days before the day `before`."""
     filters = [{"term": {"kind": PAST}}, {"range": {"day": {"lt": before}}}]
     body = {
         "size": _ROWS_A_PAGE,

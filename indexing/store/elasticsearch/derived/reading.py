@@ -1,6 +1,6 @@
-"""What the refresh of one repository reads before it computes a test, in as few requests as it can.
+"""Reads everything that the refresh of one repository needs, in as few requests as possible.
 
-First come the documents, then the searches: a write of another process in between causes a
+Documents are read before the searches, so a write of another process in between causes a version
 conflict.
 """
 
@@ -25,11 +25,11 @@ from indexing.store.elasticsearch.repositories import document_routed
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What some markers of one repository ask for.
+    """The work that some markers of one repository name together.
 
-    `new` are the new executions of the tests of which all changes are known. `arrivals` are those
-    to count again, each with a UTC day, None if the markers do not name them. `removed` are moments
-    of removed executions, by test.
+    `new` has the new executions by test, for tests of which all changes are known. `arrivals` are
+    the arrivals to count again, each with a UTC day; None if the markers do not name them.
+    `removed` has the times of removed executions by test, in microseconds.
     """
 
     tests: Sequence[str]
@@ -61,7 +61,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """Documents of one repository, by their ids; missing tests are left out."""
+    """The documents of one repository that a refresh needs; missing tests are left out."""
 
     state: State
     repository: Document
@@ -79,7 +79,7 @@ async def read_documents(
     arrivals: Collection[tuple[str, int]] = (),
     markers: Collection[str] = (),
 ) -> Documents:
-    """Read them all in one request.
+    """Read all these documents in one request.
 
     Raises:
         StoreError: the repository has no document.
@@ -109,7 +109,7 @@ async def read_documents(
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """What searches have found; `is_more` if the repository has markers besides those given."""
+    """The results of the searches; `is_more` if the repository has markers besides those given."""
 
     counted: Mapping[Counted, Mapping[str, Any]]
     slots: Mapping[str, QuarantineSlot]
@@ -125,9 +125,10 @@ async def search_all(
     searchable: Awaitable[None],
     markers: Collection[str],
 ) -> Searched:
-    """Count the results of these runs, and find the quarantines of these tests and more markers.
+    """Count the results of these runs, and find the quarantines of these tests.
 
-    Looks for more markers only besides `markers`. All searches wait for `searchable`.
+    If `markers` is not empty, this also looks for markers besides those. All searches wait for
+    `searchable`.
     """
     retention, at_once = state.retention, run_counts.RUNS_AT_ONCE
     searches: list[Search] = []

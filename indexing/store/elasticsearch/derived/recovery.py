@@ -28,8 +28,9 @@ async def judge_recovery(
 ) -> list[QuarantineSlot]:
     """Return the slots of one repository with `is_recovered` up to date.
 
-    Where `changes` has the new executions of a test, they are added to what is known; of their
-    runs, `failed_runs` failed as a whole. Else all executions since the quarantine began are read.
+    If `changes` has the new executions of a test, they are added to the stored recovery; of their
+    runs, `failed_runs` failed as a whole. Otherwise, all executions since the quarantine began are
+    read.
     """
     arrivals = {
         test: rollups.arrivals
@@ -70,8 +71,8 @@ async def _read_unknown(
     retention = (await cluster.control.read()).retention
     # Read all branches: a pattern may cover any of them.
     everywhere = observations.ObservedBranch(routing, retention, branch=None)
-    # Few slots at a time, because each needs all executions since its beginning, maybe long ago.
-    # Sorted by test, so that the slots of one test share them.
+    # Read few slots at a time, because each may need the executions of a long time. The slots are
+    # sorted by test, so that slots of one test share its executions.
     ordered = sorted(slots, key=lambda each: str(each[1].test_id))
     for start in range(0, len(ordered), _SLOTS_AT_ONCE):
         some = ordered[start : start + _SLOTS_AT_ONCE]

@@ -36,7 +36,7 @@ from indexing.store.elasticsearch.indices.written_markers import WrittenMarker
 from indexing.store.interface import Steps
 
 _TESTS_A_STEP: Final = 500
-# While one step is computed, the cluster works for another one.
+# Two steps, so that the cluster works on one step while the other one is computed here.
 _STEPS_AT_ONCE: Final = 2
 
 
@@ -54,7 +54,7 @@ async def refresh_tests(
             return refresh.total
         routing = routing_of(repository)
         async with cluster.refresh_leases.hold(routing) as lease:
-            # Small until the markers turn out to name many tests.
+            # The refresh counts as a small write until its markers turn out to name many tests.
             going_first.enter_context(cluster.connection.write_priority.small_write())
             await refresh.run(routing, lease)
             going_first.close()
@@ -65,9 +65,10 @@ async def refresh_tests(
 
 @dataclass(slots=True)
 class _Refresh:
-    """One refresh: whom it tells what it does, and what it has done.
+    """The state of one refresh: its callbacks, and what it has done.
 
-    `met` are markers that it has handled but not deleted, because their change goes on.
+    `total` is the number of computed tests. `met` are markers that it has handled but not deleted,
+    because their change is still in progress.
     """
 
     cluster: Cluster
@@ -87,7 +88,8 @@ class _Refresh:
         """Refresh one repository under that lease."""
         own = self.cluster.written_markers.take(routing)
         more = True
-        # Otherwise another process may have handled them, or not have ended what it began.
+        # Otherwise another process may have handled these markers, or may have failed to complete
+        # its own refresh.
         if own and lease.is_clean and not lease.met_others:
             more = await self._handle_own(routing, lease, own)
         while more:
@@ -98,8 +100,8 @@ class _Refresh:
     ) -> bool:
         """Handle the markers that this process has just written; return whether there are more."""
         layout = self.cluster.layout
-        # Their executions were stored before, and so were markers that other processes wrote
-        # before this call began.
+        # One refresh of the indices makes everything visible that was stored before this call: the
+        # executions of these markers, and markers of other processes.
         refreshing = self.cluster.connection.refresh(f"{layout.stale},{layout.executions}")
         async with started(refreshing) as searchable:
             documents = await read_documents(
@@ -163,8 +165,9 @@ class _Refresh:
     ) -> bool:
         """Handle markers of one repository; return whether there is more to do.
 
-        `documents` are what the markers name, if that was read already. Unless there is more, the
-        markers are deleted when the lease ends, if this `is_last` under it.
+        `documents` are the documents that the markers name, if the caller has read them already.
+        With `is_last`, and if there is no more to do, the markers are deleted in the request that
+        ends the lease.
         """
         left: set[str] = set()
         more = False
@@ -213,8 +216,8 @@ async def _compute(
 ) -> AsyncGenerator[Done]:
     """Compute the tests of one repository; every search waits for `searchable`.
 
-    Judges runs before it reads anything that depends on their judgement. Looks for markers besides
-    `markers`, if any are given.
+    Runs are judged first, because the tests depend on the result. If `markers` is not empty, this
+    also looks for markers besides those.
     """
     some = work.tests[:_TESTS_A_STEP]
     there = documents or await read_documents(
@@ -225,7 +228,7 @@ async def _compute(
     stored_runs = {run: there.runs[run] for run in work.runs}
     counted = run_counts.sum_by_run(cluster, found.counted)
     if await judge_runs(cluster, routing, stored_runs, counted, state.retention):
-        # All tests of the run have markers now: the next pass computes each of them once.
+        # All tests of the changed runs have markers now; the next pass computes each test once.
         yield Done(again=frozenset(work.tests), turned=True, is_more=True)
         return
     if found.is_more:

@@ -1,4 +1,4 @@
-"""What a refresh finds for a test, and which writes that takes: only those that differ. Pure."""
+"""The result of a refresh for a test, and the writes for it: only of values that differ. Pure."""
 
 from __future__ import annotations
 
@@ -31,11 +31,9 @@ from indexing.store.row_values import RowValues
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A judged test beside what is stored of it; `version` is that of its document.
+    """A judged test and its stored document, whose version is `version`.
 
-    `whole` to write everything, because rows of the search may lag behind or be missing. `is_held`
-    if this process has the lease: if it dies after writing the test, nothing else would tell that
-    the rows may lag behind.
+    With `whole`, everything is written, because rows of the search may be outdated or missing.
     """
 
     test: Judged
@@ -57,6 +55,11 @@ class Result:
         whole: bool,
         is_held: bool,
     ) -> Result:
+        """Derive the new document; `is_held` is whether this process holds the lease.
+
+        Without the lease, the document must not list the rows: if the process died before writing
+        them, nothing else would show that they may be outdated.
+        """
         after = _derive(test, rules, before)
         stored = after if is_held else replace(after, rows={})
         return cls(test, rules, before, version, stored, after.rows, whole)
@@ -68,7 +71,7 @@ class Result:
 
     @property
     def shows(self) -> bool:
-        """Whether the detail of the test differs."""
+        """Whether the detail that the API shows of the test has changed."""
         before, after = (
             (test.health, test.metadata, test.branch) for test in (self.before, self.after)
         )
@@ -76,7 +79,7 @@ class Result:
 
     @property
     def notification(self) -> Notification | None:
-        """What the webhooks are to be told of the test, once its document is stored."""
+        """The notification for the repository's webhooks; write it after the test's document."""
         subscription, noticed = self.rules.subscription, self.after.noticed
         if subscription is None or noticed is None or noticed.since != subscription.since:
             return None
@@ -85,16 +88,16 @@ class Result:
         return notice_health(noticed, status, self.rules.now, test_id, self.test.test_name)
 
     def test_operation(self, index: str) -> Operation:
-        """Return the write of the test's document, over the version that was read."""
+        """Return the write of the test's document; it fails if the version has changed."""
         routing = self.rules.executions.routing
         source = source_of(self.after, self.test.test_id, routing)
         guard = self.version.parameters
         return Operation("index", index, self.test.test_id, routing, source, guard)
 
     def row_operations(self, indices: Collection[str], version: int) -> Iterator[Operation]:
-        """Yield the writes of rows of the search, and the deletes of former ones.
+        """Yield the writes of search rows, and the deletions of rows that no longer exist.
 
-        `version` is that of the test's document.
+        `version` is the new version of the test's document.
         """
         routing = self.rules.executions.routing
         guard = {"version": version, "version_type": "external_gte"}
@@ -125,7 +128,7 @@ class Result:
 
 
 def row_id_of(repository: RepositoryName, test_name: str, pipeline: str, job: str) -> str:
-    """Return the id of an identity row, the same in every generation."""
+    """Return the document id of an identity row; it is the same in every generation."""
     return derive_identity_id(repository, test_name, pipeline, job).hex()
 
 
@@ -136,7 +139,7 @@ def judge_test(
     rules: Rules,
     removed: Collection[int],
 ) -> Judged:
-    """Judge a stored test; `removed` are moments of executions that are gone."""
+    """Judge a stored test; `removed` are times of removed executions, in microseconds."""
     test = stored.without(removed)
     evaluate = partial(
         judge_rollups,
@@ -148,7 +151,7 @@ def judge_test(
 
 
 def _derive(test: Judged, rules: Rules, before: StoredTest) -> StoredTest:
-    # Keep former identities: if a kill prevents the delete of a row, the next refresh repeats it.
+    # Keep former identities: if a kill prevents the deletion of a row, the next refresh repeats it.
     rows = test.judgement.rows
     identities = dict.fromkeys([*before.identities, *rows])
     return StoredTest(
@@ -172,9 +175,10 @@ def _derive(test: Judged, rules: Rules, before: StoredTest) -> StoredTest:
 def _notice(
     subscription: Subscription | None, before: StoredTest, status: HealthStatus
 ) -> Noticed | None:
-    """Return what the webhooks were told last.
+    """Return the record of what webhooks were last notified of.
 
-    It is stored with the new health, before they are told of that: a kill in between loses nothing.
+    It is stored with the new health before the notification is written, so that a kill in between
+    loses no notification.
     """
     if subscription is None:
         return before.noticed

@@ -1,4 +1,4 @@
-"""Roll-ups of tests: new executions are merged where that is exact, else all are read again."""
+"""Computes the roll-ups of tests: merges new executions where exact, else reads all executions."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from indexing.store.elasticsearch.indices.retention import NEVER
 from indexing.store.elasticsearch.tests import JobRollup, StoredTest
 
 _BUCKETS_A_PAGE: Final = 2_000
-# Bounds the terms of one query.
+# The most commits that one query names.
 _COMMITS_AT_ONCE: Final = 500
 _FOREVER: Final = 2**63 - 1
 
-# A test, a pipeline, a job and a commit.
+# A key of (test id, pipeline, job, commit).
 Place = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class RollupsOfTest:
-    """The roll-ups of one test, with the ids of the executions of their newest days.
+    """The roll-ups of one test.
 
-    `fresh` are the executions whose failures and successes may be the first or last ones. With
-    `arrivals` nothing but these has changed since the test was stored. `history` is that of the
-    test.
+    `merged` has the ids of the executions on the newest day of each roll-up. `fresh` are the
+    executions that may be the first or last failure or success. If `arrivals` is set, nothing else
+    has changed since the test was stored. `history` is the new history of the test.
     """
 
     rollups: Mapping[Job, Rollup]
@@ -53,7 +53,7 @@ class RollupsOfTest:
 
     @property
     def unchanged_until(self) -> int | None:
-        """Return before which moment nothing has changed; None if anything may have."""
+        """The time before which nothing has changed; None if anything may have changed."""
         if self.arrivals is None:
             return None
         return min((seen.at for seen in self.fresh), default=_FOREVER)
@@ -76,9 +76,9 @@ async def merge_tests(
     arrivals: Mapping[str, Sequence[Arrival]],
     failed_runs: Collection[str],
 ) -> dict[str, RollupsOfTest]:
-    """Merge new executions into the roll-ups of tests, where that is exact.
+    """Merge new executions into the roll-ups of tests; leave out tests where that is not exact.
 
-    `failed_runs` are those of the new executions that failed as a whole.
+    `failed_runs` are the ids of the runs of new executions that failed as a whole.
     """
     branch = observed.branch or ""
     stored = {
@@ -135,7 +135,7 @@ def build_test(
 ) -> RollupsOfTest:
     """Compute the roll-ups of a test from all of its executions on the default branch.
 
-    The history goes on from the one before, of which the days until `final_until` are final.
+    The new history keeps the days of the history `before` up to `final_until`, which are final.
     """
     jobs: dict[Job, list[OnBranch]] = {}
     for each in seen:
@@ -170,8 +170,8 @@ def merge_test(
 ) -> RollupsOfTest:
     """Merge new executions into the stored roll-ups of a test.
 
-    `failed_runs` are those that failed as a whole; `earlier` are the commits with older executions,
-    among those that `find_unknown` names.
+    `failed_runs` are the runs that failed as a whole. `earlier` are the commits with older
+    executions, among those that `find_unknown` returned.
 
     Raises:
         InexactMergeError: the roll-ups have to be computed from all executions.
@@ -229,9 +229,10 @@ def merge_test(
 def find_unknown(
     test_id: str, stored: Sequence[JobRollup], arrivals: Iterable[Arrival], branch: str
 ) -> dict[Place, int]:
-    """Return the commits that may have executions which are not kept, and how many new ones each.
+    """Return the commits that may have older executions, with their number of new executions.
 
-    Only these have to be looked up before a merge.
+    Older executions are not part of a roll-up any more, so only these commits have to be looked up
+    before a merge.
     """
     ids: dict[Place, set[str]] = {}
     known = {each_id for each in stored for each_id in each.merged}
@@ -251,9 +252,9 @@ def find_unknown(
 async def find_earlier(
     cluster: Cluster, observed: ObservedBranch, new: Mapping[Place, int]
 ) -> set[Place]:
-    """Return which of these commits have more executions than the new ones.
+    """Return those of these commits that have more executions than the new ones.
 
-    The new ones are searchable already.
+    The new executions must be searchable already.
     """
     commits = sorted({commit for *_, commit in new})
     tests = sorted({test for test, *_ in new})
@@ -286,7 +287,7 @@ def _is_in(earlier: Collection[Place], test_id: str, job: Job, commit: str) -> b
 def _of_newest_day(
     rollup: Rollup, before: Iterable[str], new: Iterable[tuple[str, Observation]]
 ) -> tuple[str, ...]:
-    """Return the ids of the executions of the newest day."""
+    """Return the ids of the executions on the roll-up's newest day, from both sources."""
     newest = day_number(rollup.newest_at)
     ids = set(before)
     ids.update(each for each, seen in new if day_number(seen.at) == newest)

@@ -1,4 +1,4 @@
-"""Fills the metrics of rows of the search that an earlier release has written."""
+"""Computes the metrics of search rows that an earlier release wrote without them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _UNFILLED: Final[dict[str, Any]] = {"bool": {"must_not": [{"exists": {"field": "
 
 
 async def fill_rows(cluster: Cluster, now: datetime) -> None:
-    """Compute the tests of all repositories that have such rows; mostly there are none.
+    """Compute the tests of all repositories that have rows without metrics; usually there are none.
 
-    A call that was killed leaves dirty markers or such rows; the next call does the rest.
+    If the call is killed, dirty markers or such rows remain, and the next call handles them.
     """
     index = cluster.layout.identities
     body = {"size": 1, "query": _UNFILLED, "_source": False, "track_total_hits": False}

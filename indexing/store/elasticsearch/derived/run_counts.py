@@ -1,7 +1,7 @@
-"""Counts the stored results of each run, in one document a run and one a run and UTC day.
+"""Counts the stored results of runs: one document for each arrival, one for each arrival and day.
 
-A refresh counts the runs that its markers name, so a kill leaves a marker and the next refresh
-counts again.
+An arrival is all results that describe their run in the same way. A refresh counts the runs that
+its dirty markers name. If it is killed, the marker remains, and the next refresh counts again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from indexing.store.elasticsearch.derived.observation_clauses import TIME
 from indexing.store.elasticsearch.derived.runs import ResultsOfRun
 from indexing.store.elasticsearch.indices.retention import Retention
 
-# What the executions of one arrival share.
+# The fields that all executions of one arrival have in common.
 SHARED: Final = (
     "run",
     "run_id",
@@ -34,13 +34,13 @@ SHARED: Final = (
     "pull_number",
     "job_url",
 )
-# What a document of a day takes of them.
+# Those of these fields that the document of a day contains.
 _OF_DAY: Final = ("run", "pipeline_name", "job_name", "branch")
 OF_RUN: Final = "run"
 _BY_DAY: Final = {"day": {"histogram": {"field": TIME, "interval": DAY_MICROSECONDS}}}
 _GROUPED: Final = ("arrival", _BY_DAY)
 
-# An index and the id of a document.
+# The key of a document: its index and its id.
 Counted = tuple[str, str]
 
 RUNS_AT_ONCE: Final = 500
@@ -64,10 +64,10 @@ async def count(
     *,
     removed: bool = False,
 ) -> None:
-    """Count the stored results of these runs, and store what was counted.
+    """Count the stored results of these runs, and store the counts.
 
-    The executions are searchable once `searchable` is done. With `removed`, documents of which
-    nothing is left are deleted.
+    The executions are searchable once `searchable` is done. With `removed`, the documents of
+    arrivals without executions are deleted.
     """
     waiting = sorted(runs)
     if not waiting:
@@ -96,7 +96,7 @@ async def count_repository(cluster: Cluster, routing: str) -> None:
 
 
 async def drop_before(cluster: Cluster, moment: int) -> None:
-    """Count the runs again that lost results to retention; delete those that lost all."""
+    """Count runs again that lost results to retention before `moment`; delete those without any."""
     body = {
         "size": _ROWS_A_PAGE,
         "query": {"range": {"first_at": {"lt": moment}}},
@@ -116,7 +116,7 @@ async def drop_before(cluster: Cluster, moment: int) -> None:
 def list_places(
     cluster: Cluster, routing: str, arrivals: Collection[tuple[str, int]]
 ) -> list[Place]:
-    """Return the places of the documents of these arrivals, each given with a UTC day."""
+    """Return the places of the documents of arrivals, each given as (arrival id, UTC day)."""
     layout = cluster.layout
     return [
         *(Place(layout.arrivals, each, routing) for each in sorted({each for each, _ in arrivals})),
@@ -127,11 +127,12 @@ def list_places(
 async def _count_some(
     cluster: Cluster, routing: str, runs: Collection[str], *, removed: bool
 ) -> list[str]:
-    """Return the runs to count again, because another process has counted them meanwhile."""
+    """Count some runs; return those to count again, because another process counted them too."""
     retention = await cluster.control.read_retention()
     known = await _find_places(cluster, routing, runs, retention, removed=removed)
     places = [Place(index, place, routing) for index, place in known]
-    # Versions come before the counts: a process that counts more meanwhile causes a conflict.
+    # Read the versions before counting: if another process stores newer counts meanwhile, the write
+    # conflicts.
     documents = await cluster.connection.get_many(places, patience=WRITING)
     retention = (await cluster.control.read()).retention
     counted = await read_counts(cluster, routing, runs, retention)
@@ -143,7 +144,7 @@ async def _count_some(
 
 @dataclass(frozen=True, slots=True)
 class Counting:
-    """The writes of counts that differ from those that are stored, and the run of each."""
+    """The writes of counts that differ from the stored ones, and the run of each write."""
 
     operations: Sequence[Operation] = ()
     runs: Sequence[str] = ()
@@ -155,7 +156,7 @@ class Counting:
         documents: Mapping[Counted, Document | None],
         counted: Mapping[Counted, Mapping[str, Any]],
     ) -> Counting:
-        """Compare the stored documents, read before they were counted, with what was counted."""
+        """Compare the stored documents with the counts; they must be read before the counting."""
         operations: list[Operation] = []
         runs: list[str] = []
         for place, document in documents.items():
@@ -172,7 +173,7 @@ class Counting:
         return cls(operations, runs)
 
     def find_conflicts(self, outcomes: Sequence[Outcome]) -> list[str]:
-        """Return the runs to count again, because another process has counted them meanwhile."""
+        """Return the runs to count again, because another process has written their counts."""
         sent = zip(self.runs, outcomes, strict=True)
         return sorted({run for run, outcome in sent if outcome.conflicts})
 
@@ -185,9 +186,9 @@ async def _find_places(
     *,
     removed: bool,
 ) -> list[Counted]:
-    """Return the places of the documents of these runs.
+    """Return the keys of the documents of these runs.
 
-    Those of which retention has just hidden the last results may be among them.
+    With `removed`, they include stored documents of arrivals that have no results left.
     """
     layout = cluster.layout
     found: dict[Counted, None] = {}
@@ -221,7 +222,7 @@ async def _find_places(
 def counts_search(
     cluster: Cluster, routing: str, runs: Collection[str], retention: Retention
 ) -> Search:
-    """Return the search whose answer is the first page of `read_counts`."""
+    """Return the search for the first page of counts, for use with `read_counts`."""
     query = _query_of(routing, runs, retention)
     body = groups_body(query, _GROUPED, size=_GROUPS_A_PAGE, within=_WITHIN)
     return Search(cluster.layout.executions, body, routing)
@@ -234,9 +235,9 @@ async def read_counts(
     retention: Retention,
     first: Any = None,
 ) -> dict[Counted, dict[str, Any]]:
-    """Return the documents of these runs by their stored executions.
+    """Count the stored executions of these runs; return the documents with these counts.
 
-    `first` is the answer to `counts_search`, if it was asked already.
+    `first` is the response to `counts_search`, if the caller has it already.
     """
     layout = cluster.layout
     found: dict[Counted, dict[str, Any]] = {}
@@ -288,7 +289,7 @@ async def read_counts(
 def sum_by_run(
     cluster: Cluster, counted: Mapping[Counted, Mapping[str, Any]]
 ) -> dict[str, ResultsOfRun]:
-    """Return the results of each run, the sums of what `read_counts` returned."""
+    """Return the results of each run: the sums of the counts that `read_counts` returned."""
     found: dict[str, ResultsOfRun] = {}
     for (index, _), each in counted.items():
         if index != cluster.layout.arrivals:

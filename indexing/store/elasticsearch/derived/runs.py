@@ -1,4 +1,7 @@
-"""Runs that failed as a whole: one document for each that ever did, with its current state."""
+"""Documents of runs that failed as a whole.
+
+Each run that ever did has one document, with its current state.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,12 @@ from indexing.store.elasticsearch.derived.dirty_markers import mark_after, mark_
 from indexing.store.elasticsearch.indices.retention import Retention
 
 _TESTS_A_PAGE: Final = 5_000
-# Each run takes up to four buckets of a response.
+# The runs of one search. Each takes up to four buckets of the response, which a cluster limits.
 _RUNS_AT_ONCE: Final = 1_000
 
 
 def failed_of(documents: Iterable[Document | None]) -> frozenset[str]:
-    """Return which of the runs with these documents failed as a whole."""
+    """Return the ids of those runs that failed as a whole, given the documents of runs."""
     return frozenset(run.id for run in documents if run is not None and run.source["failed"])
 
 
@@ -48,10 +51,10 @@ async def judge_runs(
     counted: Mapping[str, ResultsOfRun],
     retention: Retention,
 ) -> bool:
-    """Mark runs as infrastructure failures, or unmark them, by all of their stored executions.
+    """Judge by all stored executions which runs are infrastructure failures, and store changes.
 
-    `documents` of the runs were read before their results were counted: if another process counts
-    more and writes first, the write conflicts. Returns whether the state of any run changed.
+    `documents` must be read before the results are counted: if another process counts newer results
+    and writes first, the write conflicts. Returns whether the state of any run changed.
     """
     turned = False
     while True:
@@ -120,7 +123,7 @@ def _query_of(routing: str, runs: Sequence[str], retention: Retention) -> dict[s
 async def _count(
     cluster: Cluster, routing: str, runs: Sequence[str], retention: Retention
 ) -> dict[str, ResultsOfRun]:
-    """Count the stored results of each of these runs that has any."""
+    """Count the stored results by run; runs without any are left out."""
     counted: dict[str, ResultsOfRun] = {}
     for start in range(0, len(runs), _RUNS_AT_ONCE):
         some = runs[start : start + _RUNS_AT_ONCE]

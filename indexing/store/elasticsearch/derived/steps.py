@@ -1,7 +1,7 @@
-"""Computes, judges and stores some tests of one repository; each write guards the version read.
+"""Computes, judges and stores some tests of one repository.
 
-Identity rows use the version of their test's document as an external version, so an older result
-never overwrites a newer one.
+Each write of a test checks the version that was read. Identity rows use the version of their test's
+document as an external version, so an older result never overwrites a newer one.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from indexing.store.elasticsearch.tests import StoredTest, test_of
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """How many tests were computed, and which need another pass.
+    """The result of a step: how many tests were computed, and which need another pass.
 
-    `turned` if a run became an infrastructure failure or ceased to be one. Then nothing was
-    computed: all tests of the run have markers by now. `is_more` if there are more markers.
+    `turned` is true if a run became an infrastructure failure or ceased to be one. Then no test was
+    computed, and all tests of the run have markers. `is_more` is true if there are more markers.
     """
 
     tests: int = 0
@@ -56,11 +56,12 @@ class Done:
 
 @dataclass(slots=True)
 class Step:
-    """Some tests of one repository, with the settings and the state of the store for judging.
+    """Some tests of one repository, with the settings and stored data that judging them needs.
 
-    `merged` are those whose new executions are merged already. `counts` tells how many executions
-    the others have, which are read one portion after the other. `counting` is written together with
-    the first tests; `recount` are runs that another process has counted meanwhile.
+    `merged` has the roll-ups of tests whose new executions could be merged. `counts` has the number
+    of executions of the others, which are read one portion after the other. `counting` has counts
+    of runs, which are written together with the first tests. `recount` are runs to count again,
+    because another process has counted them too.
     """
 
     cluster: Cluster
@@ -71,7 +72,7 @@ class Step:
     slots: Mapping[str, QuarantineSlot]
     merged: Mapping[str, RollupsOfTest]
     counts: Mapping[str, int]
-    # Moments of removed executions, by test.
+    # The times of removed executions by test, in microseconds.
     removed: Mapping[str, Collection[int]]
     lease: RefreshLease
     counting: Counting
@@ -91,7 +92,7 @@ class Step:
         lease: RefreshLease,
         counting: Counting,
     ) -> Step:
-        """Merge what can be merged; `documents` were read before the executions were searched."""
+        """Merge new executions where possible; `documents` were read before the searches."""
         stored = await write_announcement(cluster, stored_of(documents.repository))
         observed = observations.ObservedBranch(
             routing, documents.state.retention, stored.repository.default_branch
@@ -125,7 +126,7 @@ class Step:
         )
 
     async def run(self) -> AsyncIterator[Done]:
-        """Store all tests, one portion after the other, and what was counted."""
+        """Store all tests, one portion after the other, and the counts of runs."""
         if self.merged:
             judged = await asyncio.to_thread(self._judge_all, self.merged)
             again, answers = await self._store(judged)
@@ -141,7 +142,7 @@ class Step:
             judged = await asyncio.to_thread(self._build_all, portion, seen)
             again, answers = await self._store(judged)
             yield Done(len(portion), again, changes=answers)
-        # If there was no test to write them with.
+        # Write the counts of runs if there was no test to write them with.
         await self._write_rows([], [])
         if self.recount:
             searchable = self.cluster.connection.refresh(self.cluster.layout.executions)
@@ -184,13 +185,14 @@ class Step:
         ]
 
     async def _store(self, judged: Sequence[Judged]) -> tuple[frozenset[str], AnswerChanges]:
-        """Write what differs from what is stored.
+        """Write the values that differ from the stored ones.
 
-        Returns the tests that another process has written since they were read, and what changed.
+        Returns the tests that another process has written since they were read, and which answers
+        of the API changed.
         """
         layout = self.cluster.layout
         indices = [layout.identities_of(generation) for generation in self.generations]
-        # After a refresh that failed, rows may lag behind; a new generation may have none yet.
+        # After a failed refresh, rows may be outdated; a new generation may have no rows yet.
         whole = not self.lease.is_clean or len(indices) > 1
         results = await asyncio.to_thread(self._derive_all, judged, whole=whole)
         changed = [result for result in results if result.is_changed]
@@ -223,9 +225,9 @@ class Step:
     async def _write_rows(
         self, rows: Sequence[Operation], listed: Sequence[Operation]
     ) -> list[Outcome]:
-        """Write rows of the search and changes of health in one request, and make them visible.
+        """Write search rows, changes of health and counts of runs, and make them visible.
 
-        With them goes what was counted and still waits. Returns the outcomes of the rows.
+        Counts are written only once. Returns the outcomes of the search rows.
         """
         connection, unread = self.cluster.connection, self.cluster.unread
         counting, self.counting = self.counting, Counting()
@@ -243,7 +245,7 @@ class Step:
         return outcomes[: len(rows)]
 
     async def _check_retired(self, indices: Collection[str]) -> None:
-        """Raise `StoreUnavailableError` if one of these generations should still be there."""
+        """Raise `StoreUnavailableError` if one of these missing indices is still in use."""
         if not indices:
             return
         state = await self.cluster.control.read()

@@ -1,4 +1,4 @@
-"""Warns at start-up about cluster settings that make a part of this project unavailable."""
+"""Warns at start-up about cluster settings that make some features unavailable."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ from indexing.store.interface import StoreIdentity
 
 STORE_DOCUMENT: Final = "store"
 
-# How long readers may use cached retention marks. For so long they still see rows that another
-# process has just pruned.
+# How long readers may use cached retention marks. During this time they may still see rows that
+# another process has just pruned.
 _REMEMBERED_SECONDS: Final = 5.0
 
 
@@ -34,8 +34,9 @@ class State:
     """The content of the store document.
 
     `identities` is the generation of the identity index that readers use; `building` is the one
-    that a rebuild is filling. Writers write to both. `slices` are the indices of executions: each
-    is named here before anything is written to it, so that its ids can be looked up.
+    that a rebuild is filling. Writers write to both. `slices` are the names of the indices of
+    executions: a name is added before the first write to its index, so that writers can look up ids
+    in all of them.
     """
 
     identity: StoreIdentity
@@ -104,20 +105,20 @@ class Control:
             return changed
 
     async def add_slices(self, names: Collection[str]) -> None:
-        """Name indices of executions in the state, if they are not in it yet."""
+        """Add the names of indices of executions to the state, unless it contains them."""
         state = await self.read()
         if not state.slices.issuperset(names):
             await self.change(lambda state: replace(state, slices=state.slices.union(names)))
 
     async def drop_slices(self, names: Collection[str]) -> None:
-        """Take indices of executions out of the state, before they are deleted.
+        """Remove the names of indices of executions from the state, before they are deleted.
 
-        Whoever creates one of them again names it again.
+        A process that creates one of them again adds its name again.
         """
         await self.change(lambda state: replace(state, slices=state.slices.difference(names)))
 
     async def set_version(self, slices: Collection[str]) -> None:
-        """Store the layout version of this program, and which indices of executions there are."""
+        """Store the layout version of this program, and the names of all indices of executions."""
         while True:
             document = await self._find()
             changed = {**document.source, "version": LAYOUT_VERSION, "slices": sorted(slices)}

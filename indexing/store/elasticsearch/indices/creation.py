@@ -1,4 +1,4 @@
-"""Creates indices from their templates; no write creates one."""
+"""Creates indices from their templates; writes never create an index."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _THERE_ALREADY: Final = "resource_already_exists_exception"
 
 
 async def create_missing(connection: Connection, layout: Layout) -> None:
-    """Create the fixed indices that an earlier layout did not have."""
+    """Create missing fixed indices, such as those that an earlier layout did not have."""
     for name in layout.fixed:
         target = f"/{name}/_settings?filter_path=*.settings.index.uuid"
         answer = await connection.request("GET", target, allow={_MISSING}, patience=WRITING)
@@ -27,7 +27,7 @@ async def create_missing(connection: Connection, layout: Layout) -> None:
 async def create_index(
     connection: Connection, name: str, body: dict[str, Any] | None = None
 ) -> None:
-    """Create an index from its template; an existing one stays as it is.
+    """Create an index from its template; an existing index is not changed.
 
     Raises:
         StoreUnavailableError: the cluster has no room for it, or forbids it.

@@ -1,4 +1,4 @@
-"""Fills the fields of events that an earlier release has stored without them."""
+"""Adds fields to events that an earlier release stored without them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _EVENTS_A_PAGE: Final = 1_000
 async def fill_outcomes(
     connection: Connection, layout: Layout, renew: Callable[[], Awaitable[None]]
 ) -> None:
-    """Fill trigger and outcome of each event without an outcome; a repeated call does the rest.
+    """Add trigger and outcome to each event without an outcome.
 
-    `renew` is called after each page.
+    If the call is interrupted, a repeated call handles the remaining events. `renew` is called
+    after each page.
     """
     await connection.refresh(layout.events)
     body = {
@@ -50,7 +51,7 @@ async def fill_outcomes(
 
 
 def _fields_of(source: Mapping[str, Any]) -> dict[str, Any]:
-    # It builds the schemas of all events, and an upgrade is rare.
+    # Imported here, because the import builds the schemas of all events, and an upgrade is rare.
     from indexing.events.catalogue import CATALOGUE
     from indexing.events.outcomes import NEUTRAL, decide_outcome
 

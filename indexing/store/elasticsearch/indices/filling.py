@@ -1,7 +1,7 @@
-"""Settings of an index while a rebuild fills it: no replicas and no refreshes, as nobody reads it.
+"""The settings of an index while a rebuild fills it: no replicas and no refreshes.
 
-The settings are put back before readers use the index. So a kill leaves them only on an index that
-nobody reads, and the next process that opens the store puts them back there too.
+The normal settings are restored before readers use the index. If the rebuild is killed before that,
+nobody reads the index yet, and the next process that opens the store restores them.
 """
 
 from __future__ import annotations
@@ -23,16 +23,19 @@ WHILE_FILLING: Final = {
 
 
 async def restore_settings(connection: Connection, name: str) -> None:
-    """Give the index, if it exists, the settings that its templates say; wait for its replicas."""
+    """Restore the settings of an index from its templates, and wait for its replicas.
+
+    A missing index is ignored.
+    """
     chosen = await choose_settings(connection, name)
-    # A missing setting becomes null, which is the default of Elasticsearch.
+    # Null restores the default of Elasticsearch for a setting that no template sets.
     settings = {setting: chosen.get(setting) for setting in WHILE_FILLING}
     answer = await connection.request(
         "PUT", f"/{name}/_settings", settings, allow={_MISSING}, patience=WRITING
     )
     if "error" in answer:
         return
-    # A cluster without room for replicas answers with a timeout; the index works without them.
+    # A cluster without room for replicas responds with a timeout; the index works without them.
     target = f"/_cluster/health/{name}?wait_for_no_initializing_shards=true"
     await connection.request(
         "GET", f"{target}&timeout={_REPLICAS_WAIT}", allow={_TIMED_OUT}, patience=WRITING

@@ -38,10 +38,10 @@ async def copy_index(
     version: int,
     still_mine: Callable[[], Awaitable[None]],
 ) -> None:
-    """Copy every document through `changes` into a new index, which then gets the old one's name.
+    """Copy all documents, converted by `changes`, into a new index that replaces the old one.
 
     Raises:
-        StoreError: the copy is incomplete, or `still_mine` raises it; the old index stays.
+        StoreError: the copy is incomplete, or `still_mine` raises it; the old index stays in use.
     """
     name = f"{layout.prefix}-{kind}"
     old = await _index_behind(connection, name)

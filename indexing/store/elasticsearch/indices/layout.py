@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-# Increase it with every change of a mapping or of a field's meaning; `upgrade` says how to migrate
-# indices of an earlier version.
+# Increase it with every change of a mapping or of a field's meaning. The module `upgrade` describes
+# how indices of an earlier version are migrated.
 LAYOUT_VERSION: Final = 8
 
 # Increase it with every change of a template, and so with every change of the layout.
@@ -23,7 +23,7 @@ MIN_SERVER_MAJOR: Final = 9
 _KEYWORD: Final = {"type": "keyword"}
 _LONG: Final = {"type": "long"}
 _DOUBLE: Final = {"type": "double"}
-# For sorting only, not searchable.
+# A field for sorting only; it is not searchable.
 _ORDER_ONLY: Final = {"type": "keyword", "index": False}
 
 # The longest branch that is searchable; a longer one is stored but not indexed.
@@ -43,8 +43,8 @@ CONTROL_MAPPING: Final = {
 TESTS_MAPPING: Final = {"repository_id": _KEYWORD, "test_id": _KEYWORD}
 
 # `key` is repository_id + NUL + test_name: a glob on it scans only the terms of that repository.
-# `file_key` is the same of the file of the test. `health_status` is a number, in the order of the
-# search.
+# `file_key` is the same with the file of the test. `health_status` is a number, by which the search
+# sorts.
 IDENTITIES_MAPPING: Final = {
     "repository_id": _KEYWORD,
     "key": _KEYWORD,
@@ -78,7 +78,8 @@ QUARANTINES_MAPPING: Final = {
 # Runs that ever failed as a whole.
 RUNS_MAPPING: Final = {"repository_id": _KEYWORD, "run": _KEYWORD, "last_at": _LONG}
 
-# One document for all that results of one run say about it, with their number.
+# One document for each arrival: all results that describe their run in the same way. It contains
+# this description and the number of results.
 ARRIVALS_MAPPING: Final = {
     "repository_id": _KEYWORD,
     "run": _KEYWORD,
@@ -92,8 +93,8 @@ ARRIVALS_MAPPING: Final = {
     "finished_at": _LONG,
 }
 
-# What a run holds of a UTC day, and what is left of a day that retention has reached. Durations are
-# in microseconds; the sum of many may not fit into 64 bits.
+# The counts of an arrival on a UTC day, and the sums of days that retention has reached. Durations
+# are in microseconds; they are doubles, because the sum of many may not fit into 64 bits.
 DAYS_MAPPING: Final = {
     "repository_id": _KEYWORD,
     "kind": _KEYWORD,
@@ -223,12 +224,12 @@ class Layout:
 
     @property
     def arrivals(self) -> str:
-        """The index of runs: one document for all results that describe their run alike."""
+        """The index of arrivals: one document for all results that describe their run alike."""
         return f"{self.prefix}-arrivals"
 
     @property
     def days(self) -> str:
-        """The index of what runs hold of a day, one document for each day of an arrival."""
+        """The index of daily counts, one document for each arrival and day."""
         return f"{self.prefix}-days"
 
     @property

@@ -1,7 +1,7 @@
 """A lease: a document of the control index that one process holds and renews.
 
-Optimistic concurrency control guards every write of it. A waiting process measures by its own clock
-how long the lease has not been renewed, so clocks need not agree.
+Optimistic concurrency control guards every write of it. A waiting process measures with its own
+clock how long the lease was not renewed, so the clocks of processes need not agree.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class LeaseDocument:
 
 
 class LeaseWatch:
-    """What a waiting process has seen of a lease."""
+    """Measures, for a waiting process, how long a lease was not renewed."""
 
     def __init__(self, expires_seconds: float) -> None:
         self._expires_seconds = expires_seconds

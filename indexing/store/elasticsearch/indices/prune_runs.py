@@ -1,4 +1,4 @@
-"""The record of the last run of retention: one document of the control index."""
+"""The record of the last retention run: one document of the control index."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ async def replace_prune_run(
     try:
         await connection.put(layout.control, _DOCUMENT, source, over=over, visible=False)
     except ConflictError:
-        # A repeated request conflicts with its own first attempt.
+        # The connection may have repeated the request, which then conflicts with its own first
+        # attempt.
         return await get_prune_run(connection, layout) == run
     return True
 

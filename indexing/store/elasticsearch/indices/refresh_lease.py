@@ -1,11 +1,11 @@
-"""The lease of a refresh: one loader at a time refreshes a repository, so no work is done twice.
+"""The lease of a refresh: one process at a time refreshes a repository, so no work is done twice.
 
-Each repository has its own short lease. It saves work and protects nothing: every write of a
-refresh is guarded by versions. So a process that has waited too long goes on without it, and takes
-over a lease that is not renewed for `EXPIRES_SECONDS`.
+Each repository has its own short lease. The lease only saves work; correctness does not depend on
+it, because every write of a refresh checks versions. So a process that has waited too long goes on
+without the lease, and may take over a lease that was not renewed for `EXPIRES_SECONDS`.
 
-The lease also tells whether the last refresh ended well. If it did not, some rows of the search may
-lag behind the documents of their tests, and the next refresh writes all of them.
+The lease also shows whether the last refresh ended well. If it did not, some rows of the search may
+be older than the documents of their tests, and the next refresh writes all rows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WAIT_SECONDS: Final = 10.0
 
 
 class RefreshLeases:
-    """The leases of one process; its own refreshes of a repository queue without any request."""
+    """The leases of one process; its own refreshes of a repository wait for each other locally."""
 
     def __init__(self, connection: Connection, layout: Layout) -> None:
         self._connection = connection
@@ -66,7 +66,7 @@ class RefreshLease:
     """One process's handle on the lease of a repository, for one refresh."""
 
     def __init__(self, connection: Connection, index: str, routing: str) -> None:
-        # Earlier releases named it so: processes of both must use one document.
+        # This is the name in earlier releases; processes of both releases must use one document.
         self._document = LeaseDocument(connection, index, f"turn-{routing}")
         self._owner: str | None = uuid.uuid4().hex
         self._held: Version | None = None
@@ -77,21 +77,21 @@ class RefreshLease:
 
     @property
     def is_held(self) -> bool:
-        """Whether this process has the lease: if it dies, the next holder knows."""
+        """Whether this process has the lease; if it dies, the next holder notices that."""
         return self._held is not None
 
     @property
     def is_clean(self) -> bool:
-        """Whether no other refresh goes on, and all before ended well."""
+        """Whether no other refresh is running, and all earlier ones ended well."""
         return self.is_held and self._others_ended_well
 
     @property
     def met_others(self) -> bool:
-        """Whether another process may have refreshed the repository since this lease was wanted."""
+        """Whether another process may have refreshed the repository since `take` was called."""
         return self._met_others or not self.is_held
 
     async def take(self) -> None:
-        """Take the lease once it is free, or its holder has not renewed it for long."""
+        """Wait for the lease until it is free or expired, and take it."""
         if await self._put(None):
             return
         self._met_others = True
@@ -111,14 +111,15 @@ class RefreshLease:
             await asyncio.sleep(LOOK_SECONDS)
 
     def end_with(self, operations: Sequence[Operation]) -> None:
-        """Execute these operations, the last of the refresh, in the request that ends the lease.
+        """Execute the last operations of the refresh in the same request that ends the lease.
 
-        They are executed without a lease too, but not if the refresh fails.
+        They are executed even if this process does not hold the lease, but not if the refresh
+        fails.
         """
         self._last += operations
 
     async def abandon(self) -> None:
-        """Release the lease if it was taken by a request whose answer nobody has read."""
+        """Release the lease if a cancelled request has taken it, whose response was not read."""
         # If this fails, the lease expires.
         with suppress(StoreError):
             found = await self._document.find()
@@ -141,7 +142,8 @@ class RefreshLease:
             yield
             ended_well = True
         finally:
-            # Not cancelled: a write that may have been done would leave its version unknown.
+            # Do not cancel the task: it may be in the middle of a write, and then the version of
+            # the lease would be unknown.
             ended.set()
             await renewing
             if not ended_well or not self._last:
@@ -171,6 +173,6 @@ class RefreshLease:
         await self._document.delete(self._held)
 
     async def _put(self, over: Version | None) -> bool:
-        """Write the lease over that version, or create it; return whether it is held now."""
+        """Replace the version `over` of the lease, or create it; return whether it is held now."""
         self._held = await self._document.put({"kind": "turn", "owner": self._owner}, over)
         return self._held is not None

@@ -1,4 +1,4 @@
-"""Fills the fields of repositories that an earlier release has stored without them."""
+"""Adds fields to repositories that an earlier release stored without them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ _REPOSITORIES_A_PAGE: Final = 1_000
 
 
 def name_keys(owner: str, name: str) -> dict[str, str]:
-    """Return the fields that repositories are listed by."""
+    """Return the fields by which lists of repositories filter and sort."""
     return {"owner_key": owner.lower(), "name_key": name.lower()}
 
 
 async def fill_names(
     connection: Connection, layout: Layout, renew: Callable[[], Awaitable[None]]
 ) -> None:
-    """Fill the names of each repository without them; a repeated call does the rest.
+    """Add the name fields to each repository without them.
 
-    `renew` is called after each page.
+    If the call is interrupted, a repeated call handles the remaining ones. `renew` is called after
+    each page.
     """
     await connection.refresh(layout.control)
     body = {

@@ -1,10 +1,11 @@
 """Decides which rows retention has dropped. Pure.
 
 Deleting a single document costs as much as writing it. So retention deletes only whole time slices.
-An old row in a slice with younger rows stays stored, and every query filters it out. A row is
-dropped if it is older than a retention mark and was written before that mark was set; its epoch
-tells when it was written. So a row that is loaded again afterwards is visible again, and a later
-mark with an earlier cutoff does not drop it.
+An old row in a slice with younger rows stays stored, and every query filters it out.
+
+A row is dropped if it is older than the cutoff of a retention mark and was written before that mark
+was set. The `epoch` of a row shows when it was written. So a row that is uploaded again afterwards
+is visible again, and a later mark with an earlier cutoff does not drop it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, Final
 
 from indexing.health.window import day_number
 
-# Before every day that a store can hold.
+# A day number before every day that a store can hold.
 NEVER: Final = -(2**40)
 
 
@@ -23,15 +24,15 @@ NEVER: Final = -(2**40)
 class Retention:
     """The retention marks, as (cutoff in microseconds, epoch), oldest first.
 
-    `epoch` counts the runs of retention. A mark is redundant once a later one has the same or a
-    later cutoff, so cutoffs fall as epochs rise.
+    `epoch` counts the retention runs. A mark is redundant once a later one has the same or a later
+    cutoff, so cutoffs fall as epochs rise.
     """
 
     marks: tuple[tuple[int, int], ...] = ()
     epoch: int = 0
 
     def advanced(self, before: int) -> Retention:
-        """Return the marks after another run of retention with that cutoff."""
+        """Return the marks after another retention run with that cutoff, in microseconds."""
         epoch = self.epoch + 1
         left = tuple(mark for mark in self.marks if mark[0] > before)
         return Retention((*left, (before, epoch)), epoch)

@@ -36,7 +36,8 @@ async def ensure_layout(connection: Connection, layout: Layout) -> None:
         # Restoring a snapshot brings back the indices but not the templates.
         await ensure_templates(connection, layout)
         if document["building"] is not None:
-            # Its rebuild may have been killed: writes to it must not depend on a single node.
+            # The rebuild may have been killed. Without replicas, a single lost node would make
+            # writes to this index fail.
             await restore_settings(connection, layout.identities_of(document["building"]))
         return
     # Templates come first, because new indices are created from them. The store document comes
@@ -57,7 +58,7 @@ async def ensure_layout(connection: Connection, layout: Layout) -> None:
 async def find_version(
     urls: Sequence[str], *, prefix: str, api_key: str | None = None
 ) -> int | None:
-    """Return the layout version in the cluster, or None; never upgrades it."""
+    """Return the layout version in the cluster without upgrading it; None if there is no store."""
     connection = Connection(urls, api_key)
     try:
         document = await _find_store(connection, Layout(prefix))

@@ -1,4 +1,4 @@
-"""Time slices: which index of the events or executions holds a moment. Pure."""
+"""Time slices: returns which index of events or executions contains a time. Pure."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
-# A year outside this range comes from a wrong clock. Such rows share one index on each side, so
-# that no client can cause an index for each month since the year 1.
+# A year outside this range comes from a wrong clock. Rows before it share one index, and rows after
+# it another one, so that no client can cause an index for each month since the year 1.
 FIRST_YEAR: Final = 2015
 LAST_YEAR: Final = 2040
 EARLY: Final = "early"
@@ -18,7 +18,10 @@ _MOST_NAMED: Final = 24
 
 
 def slice_of(moment: datetime) -> str:
-    """Return the slice of this moment, the suffix of its index name: a month of UTC."""
+    """Return the name of the slice of this moment, usually its month in UTC.
+
+    The name is the suffix of the index name.
+    """
     if moment.year < FIRST_YEAR:
         return EARLY
     if moment.year > LAST_YEAR:

@@ -16,7 +16,8 @@ from indexing.store.elasticsearch.indices.layout import TEMPLATES_VERSION, Layou
 
 _MISSING: Final = 404
 
-# Each sets the number of replicas; if both are set, Elasticsearch uses the second.
+# Each of these settings sets the number of replicas; if both are set, Elasticsearch uses the second
+# one.
 _REPLICAS: Final = ("index.number_of_replicas", "index.auto_expand_replicas")
 # A single node has no place for a replica and would never become green.
 _DEFAULT_REPLICAS: Final = {"index.auto_expand_replicas": "0-1"}
@@ -25,9 +26,9 @@ _log = logging.getLogger(__name__)
 
 
 async def ensure_templates(connection: Connection, layout: Layout) -> None:
-    """Put every template that is missing, older, or of this version but changed by hand.
+    """Write every template that is missing, older, or of this version but changed by hand.
 
-    A newer template stays: a newer release uses the same indices.
+    A newer template is kept, because a newer release uses the same indices.
     """
     # Index templates refer to component templates, so those come first.
     for kind, inside, templates in (
@@ -45,16 +46,16 @@ async def ensure_templates(connection: Connection, layout: Layout) -> None:
 
 
 async def choose_replicas(connection: Connection, index: str) -> dict[str, Any]:
-    """Return the settings that an index of that name needs beyond those of its templates.
+    """Return the settings that an index of that name needs besides those of its templates.
 
-    Empty if a template sets the number of replicas, so that `@custom` wins.
+    They are empty if a template sets the number of replicas, so that `@custom` takes precedence.
     """
     given = await _read_settings(connection, index)
     return {} if any(name in given for name in _REPLICAS) else dict(_DEFAULT_REPLICAS)
 
 
 async def choose_settings(connection: Connection, index: str) -> dict[str, Any]:
-    """Return all settings that a new index of that name gets, those of its templates included."""
+    """Return all settings that a new index of that name gets, including those of its templates."""
     given = await _read_settings(connection, index)
     return given if any(name in given for name in _REPLICAS) else given | _DEFAULT_REPLICAS
 
@@ -110,7 +111,7 @@ def _comparable(template: Mapping[str, Any]) -> dict[str, Any]:
         **{name: value for name, value in template.items() if name != "template"},
         "settings": settings,
         "mappings": {name: _plain(value) for name, value in mappings.items()},
-        # Only the names: Elasticsearch adds defaults to an alias that is given by name alone.
+        # Compare only the names, because Elasticsearch adds default options to aliases.
         "aliases": sorted(inside.get("aliases", {})),
     }
 

@@ -20,7 +20,8 @@ from indexing.store.elasticsearch.indices.creation import create_index
 from indexing.store.elasticsearch.indices.layout import Layout
 from indexing.store.elasticsearch.indices.templates import ensure_templates
 
-# Retention deletes a slice once; repeated deletion has another cause.
+# How often a write creates a missing slice and tries again. Retention deletes a slice only once, so
+# repeated deletion has another cause.
 _ATTEMPTS: Final = 3
 
 # A file of old events may need a slice for each month of ten years. A node creates indices one
@@ -29,7 +30,7 @@ _CREATED_AT_ONCE: Final = 4
 
 
 class TimeSlices:
-    """The slices of one installation, with one process's cache of their names."""
+    """The time slices of one installation, with this process's cache of their names."""
 
     def __init__(self, connection: Connection, layout: Layout, control: Control) -> None:
         self._connection = connection
@@ -54,7 +55,8 @@ class TimeSlices:
         """Create the slices that are not in the cache; return an error for each that is missing."""
         missing = sorted(set(indices) - self._known)
         if missing:
-            # A slice gets its mapping from them, and restoring a snapshot does not restore them.
+            # A slice gets its mapping from the templates. They may be missing, because restoring a
+            # snapshot does not restore them.
             await ensure_templates(self._connection, self._layout)
         failures: dict[str, StoreError] = {}
         for start in range(0, len(missing), _CREATED_AT_ONCE):
@@ -74,13 +76,14 @@ class TimeSlices:
                 await self._control.add_slices(of_executions)
             self._known.update(created)
             if failures:
-                # Another attempt would fail too, maybe after a minute.
+                # Do not try the remaining slices: they would fail too, perhaps only after a
+                # minute each.
                 last = failures[max(failures)]
                 return dict.fromkeys(missing[start:], last) | failures
         return {}
 
     async def send(self, operations: Sequence[Operation]) -> list[Outcome]:
-        """Execute operations on slices, none of them visible yet; create missing slices first.
+        """Execute operations on slices, without making them visible; create missing slices first.
 
         Raises:
             StoreUnavailableError: the cluster cannot create a slice, or an index accepts nothing.
@@ -96,7 +99,7 @@ class TimeSlices:
         return outcomes
 
     async def send_each(self, operations: Sequence[Operation]) -> list[Outcome | StoreError]:
-        """Do the same, but return failures, so that those of one slice leave the others.
+        """Do the same as `send`, but return failures, so that one slice does not affect the others.
 
         Raises:
             StoreUnavailableError: the cluster does not answer.

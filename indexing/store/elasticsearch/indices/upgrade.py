@@ -7,9 +7,9 @@ fields. During an upgrade reads work as before; writes to an index that is being
 as "unavailable".
 
 Three kinds are never copied. The identities are derived, so `rebuild` fills a new generation.
-Slices of events and executions only get new fields, under new names; `FILLS` lists what fills them
-in older rows, and retention removes older slices. The control index, which holds the lease, only
-gets new fields too.
+Slices of events and executions only get new fields, under new names; `FILLS` lists the functions
+that add these to older rows, and retention removes older slices. The control index, which contains
+the lease, only gets new fields too.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ COPIES: Final[dict[int, dict[str, Change]]] = {}
 
 Fill = Callable[[Connection, Layout, Callable[[], Awaitable[None]]], Awaitable[None]]
 
-# By target version: what fills new fields in rows that are stored already.
+# By target version: the function that adds new fields to existing rows.
 FILLS: Final[dict[int, Fill]] = {3: fill_outcomes, 8: fill_names}
 
 _log = logging.getLogger(__name__)
 
 
 async def upgrade(connection: Connection, layout: Layout) -> None:
-    """Upgrade the layout; of several processes one upgrades, and the others wait for it.
+    """Upgrade the layout; of several processes, one upgrades and the others wait.
 
     If that process is killed, everything stays readable and the next process starts over.
 
@@ -83,7 +83,8 @@ async def upgrade(connection: Connection, layout: Layout) -> None:
         await lease.renew()
         control = Control(connection, layout)
         await control.set_version(await _list_slices(connection, layout))
-        # Processes of the earlier release have written meanwhile; now they have stopped.
+        # Do this again: processes of the earlier release may have written until the version
+        # changed.
         await control.add_slices(await _list_slices(connection, layout))
         for fill in fills:
             await fill(connection, layout, lease.renew)
@@ -92,7 +93,7 @@ async def upgrade(connection: Connection, layout: Layout) -> None:
 
 
 async def _list_slices(connection: Connection, layout: Layout) -> list[str]:
-    """Return the indices of executions; until version 7 the state did not name them."""
+    """Return the names of all indices of executions; before version 7, the state lacked them."""
     target = f"/{layout.executions}/_settings?filter_path=*.settings.index.uuid"
     return sorted(await connection.request("GET", target, patience=WRITING))
 

@@ -1,7 +1,7 @@
 """The lease of an upgrade: one process at a time upgrades the layout, the others wait.
 
-A lease that is not renewed for `EXPIRES_SECONDS` belongs to a dead process. Optimistic concurrency
-control protects every step of the upgrade too.
+A lease that was not renewed for `EXPIRES_SECONDS` belongs to a dead process. Every step of the
+upgrade is also protected by optimistic concurrency control.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class UpgradeLease:
 async def hold_lease(
     connection: Connection, layout: Layout, is_done: Callable[[], Awaitable[bool]]
 ) -> AsyncIterator[UpgradeLease | None]:
-    """Wait for the lease and hold it; yields None if another process has done the work."""
+    """Wait for the lease and hold it; yield None if another process has done the work."""
     lease = UpgradeLease(connection, layout)
     if not await _wait(lease, is_done):
         yield None
@@ -84,7 +84,7 @@ async def hold_lease(
         renewing.cancel()
         with suppress(asyncio.CancelledError, StoreUnavailableError):
             await renewing
-        # Release after a failure too: the next process may then try at once.
+        # Release it after a failure too, so that the next process can try at once.
         with suppress(StoreUnavailableError):
             await lease.release()
 

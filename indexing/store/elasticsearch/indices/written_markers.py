@@ -1,7 +1,7 @@
-"""Which dirty markers this process has just written, so that its next refresh need not search them.
+"""Remembers the dirty markers that this process has just written, to save its refresh a search.
 
-It saves requests and protects nothing: a refresh reads each of them again by its id, and finds by a
-search what is not in here.
+Correctness does not depend on this: a refresh reads each of these markers again by its id, and
+searches for all others.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from typing import Final
 
 from indexing.store.elasticsearch.client.write_priority import SMALL_WRITE
 
-# A write that no refresh follows stays here; the oldest are forgotten.
+# The most repositories with remembered markers. Without a refresh, markers would stay here forever,
+# so the oldest are forgotten.
 _REPOSITORIES: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenMarker:
-    """A marker, and which documents its refresh reads: tests, runs and arrivals, by their ids."""
+    """A marker, and the ids of the tests, runs and arrivals that its refresh has to read."""
 
     id: str
     tests: frozenset[str]
@@ -27,13 +28,16 @@ class WrittenMarker:
 
 
 class WrittenMarkers:
-    """The markers of small writes of one process, by repository."""
+    """The markers of this process's small writes, by repository."""
 
     def __init__(self) -> None:
         self._markers: OrderedDict[str, list[WrittenMarker]] = OrderedDict()
 
     def add(self, routing: str, marker: WrittenMarker) -> None:
-        """Remember a marker whose executions are stored; forget them all if they are many."""
+        """Remember a marker whose change is done.
+
+        If the markers of the repository name too many documents, all of them are forgotten.
+        """
         markers = self._markers.pop(routing, [])
         if sum(len(each.tests) + len(each.arrivals) for each in (*markers, marker)) <= SMALL_WRITE:
             self._markers[routing] = [*markers, marker]

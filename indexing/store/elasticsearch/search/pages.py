@@ -34,7 +34,7 @@ from indexing.store.row_values import RowValues
 
 T = TypeVar("T")
 
-# The stored metrics, and what an earlier release that still writes leaves out.
+# The stored metrics, each with the value to show if an earlier release wrote the row without it.
 METRICS_FIELDS: Final[Mapping[str, Any]] = {
     **dict.fromkeys(RowValues._fields),
     **MISSING,
@@ -94,7 +94,7 @@ async def _read_quarantined(cluster: Cluster, query: TestQuery) -> Collection[st
 async def _in_widths(
     cluster: Cluster, query: TestQuery, read: Callable[[Width], Awaitable[T]]
 ) -> T:
-    """Read in the most exact width that the engine can afford; expensive reads take turns."""
+    """Read with the most exact width that the engine can afford; expensive reads are queued."""
     if is_cheap(query.all_patterns):
         with suppress(TooComplexError):
             return await read(Width.EXACT)
@@ -118,7 +118,7 @@ async def _search(
     routing = routing_of(query.repository)
     key = anchor.key
     exact = width is Width.EXACT
-    # Without the documents, if all that a row needs is in columns.
+    # The documents are not read if all values of a row are in columns.
     whole = exact or query.with_metrics or bool(query.filepaths)
     metrics = METRICS_FIELDS if query.with_metrics else ()
     file = (FILE,) if query.filepaths and not exact else ()
@@ -158,7 +158,7 @@ def _beside(query: TestQuery, key: IdentityKey) -> paging.Beside:
     identity_id = derive_identity_id(
         query.repository, key.test_name, key.pipeline_name, key.job_name
     )
-    # The same row with another value has another place in the order.
+    # The value is part of the query, because the same row with another value has another position.
     sorted_by: TestSort = query.sort if query.sort in VALUE_SORTS else TestSort.EXECUTIONS_COUNT
     value = key.executions_count if key.value is None else key.value
     count = {"term": {sorted_by.value: value}}
@@ -167,7 +167,7 @@ def _beside(query: TestQuery, key: IdentityKey) -> paging.Beside:
 
 
 class _Matcher:
-    """Matches the hits of a query that also finds rows which do not match."""
+    """Filters the hits of a widened query, which also finds rows that do not match."""
 
     def __init__(self, query: TestQuery) -> None:
         self._name_at = ORDERS[query.sort].index("test_name")

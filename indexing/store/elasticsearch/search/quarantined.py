@@ -1,4 +1,4 @@
-"""Which tests are quarantined on the default branch, as the search shows it."""
+"""Finds the tests that are quarantined on the default branch, for the search to show and filter."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ async def find_quarantined(
     now: datetime,
     among: Collection[str] | None = None,
 ) -> set[str]:
-    """Return the ids of tests with a quarantine in force for the default branch, or of some."""
+    """Return the ids of tests with a quarantine in force for the default branch.
+
+    With `among`, only these tests are considered.
+    """
     settings, slots = await run_both(
         find_repository(cluster, repository), _read_slots(cluster, repository, now, among)
     )

@@ -4,8 +4,8 @@ The key of an identity begins with its repository, so a pattern scans only the t
 repository, however many others share the shard.
 
 The engine compiles each pattern to an automaton; time and memory grow with the pattern. Patterns
-that are too expensive are widened: they match all that they should and more, and the oracle
-(`indexing.globs`) drops the rows that do not match.
+that are too expensive are widened: a widened pattern matches at least the same names, and the exact
+matcher (`indexing.globs`) then drops the rows that do not match.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ORDERS: Final = {
 NAME: Final = "key"
 FILE: Final = "file_key"
 
-# What rows count as that an earlier release has written, by the fields that it does not know.
+# The values that count for rows of an earlier release, which lack these fields.
 MISSING: Final[Mapping[str, float]] = {
     TestSort.HEALTH_STATUS.value: HEALTH_NUMBERS[HealthStatus.UNKNOWN],
     TestSort.FAILED_EXECUTIONS_COUNT.value: 0,
@@ -63,7 +63,8 @@ MAX_GAPS: Final = 4
 CHEAP_COST: Final = 200
 CHEAP_PATTERNS: Final = 16
 # Each automaton scans all names. More than `MAX_WIDENED` patterns are merged into `MAX_MERGED`, and
-# the oracle does the exact matching. Eight merged ones took 4 s over 100,000 names, two took 0.2 s.
+# the exact matcher drops the surplus. Over 100,000 names, eight merged patterns took 4 s, two took
+# 0.2 s.
 MAX_WIDENED: Final = 8
 MAX_MERGED: Final = 2
 # The engine filters out names that are shorter than every pattern, if the shortest match has a
@@ -77,7 +78,7 @@ _WILDCARDS: Final = re.compile(r"[*?]+")
 
 
 class Width(Enum):
-    """How exactly the query matches; the oracle drops the surplus rows of the wider ones."""
+    """How exactly the query matches; the exact matcher drops the surplus rows of wider queries."""
 
     EXACT = 0
     WIDENED = 1
@@ -119,7 +120,7 @@ def make_query(
 ) -> dict[str, Any]:
     """Build the query; a wider one costs less but also finds rows that do not match.
 
-    `quarantined` are the ids of the tests that are, if the query asks for it.
+    `quarantined` are the ids of quarantined tests; they are used if the query filters by that.
     """
     filters: list[Mapping[str, Any]] = [
         _names_clause(query.patterns, routing, width=width),
@@ -135,7 +136,7 @@ def make_query(
         *_any_of("job_name", query.jobs_excluded),
     ]
     if query.patterns_excluded and width is Width.EXACT:
-        # A wider one would exclude rows that match.
+        # A widened pattern would also exclude rows that match the query.
         excluded.append(_names_clause(query.patterns_excluded, routing, width=width))
     if query.quarantined is not None:
         (filters if query.quarantined else excluded).append(
@@ -150,7 +151,7 @@ def make_query(
 def _names_clause(
     patterns: Sequence[str], routing: str, *, width: Width, field: str = NAME
 ) -> dict[str, Any]:
-    """Build the clause for any of the patterns, on a field of values of `key_of`."""
+    """Build the clause that `field` matches any of the patterns; its values are from `key_of`."""
     if any(not pattern.strip("*") for pattern in patterns):
         if field == FILE:
             return {"exists": {"field": FILE}}
@@ -183,10 +184,10 @@ def _pattern_clause(pattern: str, routing: str, field: str) -> dict[str, Any]:
 
 
 def widen(globs: Sequence[str], width: Width) -> list[list[str]]:
-    """Return groups of patterns: a name that matches any of `globs` matches each group.
+    """Return groups of patterns such that a name that matches any of `globs` matches every group.
 
-    It matches a group if it matches one of its patterns. A group has no duplicates. No pattern
-    costs more than its share, except with `EXACT`.
+    A name matches a group if it matches one of its patterns. A group has no duplicates. Except with
+    `EXACT`, no pattern costs more than its share of `MAX_COST`.
     """
     if width is Width.EXACT:
         return [[*globs]]
@@ -212,7 +213,10 @@ def _merge_many(globs: Sequence[str]) -> list[str]:
 
 
 def merge(one: str, other: str) -> str:
-    """Return a pattern that matches all that either does: their common start and end."""
+    """Return a pattern that matches all names that either one matches.
+
+    It consists of their common start and end.
+    """
     if "*" not in one + other and len(one) == len(other):
         return _align(one, other)
     (head, tail), (other_head, other_tail) = _ends(one), _ends(other)
@@ -240,7 +244,7 @@ def _fit(pattern: str, room: int) -> str:
         if cost_of(wider) <= room:
             return wider
     prefix = literal_prefix(pattern)
-    # Its end and the longest literal run before it select best.
+    # Keep its end and the longest literal run before that: these exclude the most names.
     *_, suffix = _WILDCARDS.split(pattern[len(prefix) :])
     runs = literal_runs(pattern[len(prefix) : len(pattern) - len(suffix)])
     suffix = suffix[-room // 2 :]

@@ -1,1 +1,1 @@
-"""Sends notifications to webhooks: what is sent, where it may go, and when it is tried again."""
+"""Sends notifications to webhooks: message bodies, allowed addresses, delivery and retries."""

@@ -1,8 +1,7 @@
-"""One request to the receiver of a webhook, and what its answer means.
+"""Sends one request to the receiver of a webhook, and interprets the response.
 
-It follows no redirect, uses no proxy, and connects to no address that the setting does not allow.
-That is checked for each address just before the connection, so a name that resolves to another
-address the next time gains nothing.
+It follows no redirects, uses no proxy, and connects only to addresses that the setting allows.
+Each address is checked right before connecting to it, so DNS rebinding cannot bypass the check.
 """
 
 from __future__ import annotations
@@ -26,17 +25,17 @@ from service.notifications.messages import Message
 
 TOTAL_SECONDS: Final = 10.0
 CONNECT_SECONDS: Final = 5.0
-# So much of an answer is read, so that its connection can be used again; nothing looks at it.
+# Responses are read up to this size, and ignored, so that their connections can be reused.
 MAX_ANSWER_BYTES: Final = 16 * 1024
-# A receiver may ask for less haste, but not for silence.
+# A longer Retry-After is cut to this, so that a receiver cannot stop its notifications.
 MAX_RETRY_AFTER: Final = 3_600.0
 
-# The receiver will never take this message. Anything else may pass.
+# The receiver refuses this message for good. After any other status, a retry may succeed.
 _REFUSALS: Final = frozenset({400, 413, 422})
 
 
 class Result(Enum):
-    """What has become of a message."""
+    """The result of sending a message."""
 
     SENT = "sent"
     REFUSED = "refused"
@@ -45,7 +44,7 @@ class Result(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The result of one request; `retry_after` is what the receiver asks for, in seconds."""
+    """The result of one request; `retry_after` is the receiver's Retry-After, in seconds."""
 
     result: Result
     reason: str = ""
@@ -53,18 +52,18 @@ class Attempt:
 
 
 class AddressRefusedError(OSError):
-    """The setting does not allow a connection to that address."""
+    """The setting does not allow connections to this address."""
 
 
 class Delivery:
-    """The HTTP client of the notifications; it has to be closed."""
+    """The HTTP client that sends notifications; it must be closed."""
 
     def __init__(self, session: aiohttp.ClientSession) -> None:
         self._session = session
 
     @classmethod
     def open(cls, reach: Reach) -> Delivery:
-        """A client for receivers within that reach."""
+        """Return a client that connects only to addresses within `reach`."""
         connector = aiohttp.TCPConnector(
             limit_per_host=1, use_dns_cache=False, socket_factory=_guard(reach)
         )
@@ -96,7 +95,7 @@ class Delivery:
                 cause = cause.__cause__
             if cause is not None:
                 return Attempt(Result.FAILED, "the address is not allowed")
-            # Its text may hold the URL.
+            # The text of the error may contain the URL, so only its type is reported.
             return Attempt(Result.FAILED, type(error).__name__)
 
     async def _send(self, webhook: Webhook, message: Message, now: datetime) -> Attempt:
@@ -127,7 +126,7 @@ def _sign(webhook: Webhook, message: Message, now: datetime) -> dict[str, str]:
 
 def _retry_after(response: aiohttp.ClientResponse) -> float:
     text = response.headers.get("Retry-After", "")
-    # The other form is a date, which the pauses between attempts make up for.
+    # A date is ignored; the pauses between attempts suffice.
     return min(float(text), MAX_RETRY_AFTER) if text.isascii() and text.isdigit() else 0.0
 
 

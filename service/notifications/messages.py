@@ -1,7 +1,7 @@
 """The bodies of notifications. Pure.
 
-Names come from strangers. They are cut, and in text for people they can neither mention anybody nor
-look like anything but a name.
+Names are untrusted. They are cut, and escaped in text for people, so that they can contain neither
+mentions nor markup.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from indexing.models.notifications import Notification, NotificationType, Webhoo
 from indexing.names import RepositoryName
 from indexing.timestamps import format_timestamp
 
-# A body stays below 20 KB, the largest that receivers have to take.
+# These limits keep a body below 20 KB, the size up to which Standard Webhooks are accepted.
 MAX_NAME_LENGTH: Final = 2_000
 MAX_REASON_LENGTH: Final = 500
-# Of a name or reason in a line for people.
+# The maximum length of a name or reason in a line for people.
 MAX_SHOWN_LENGTH: Final = 200
 
 _HEALTH: Final = {
@@ -30,13 +30,13 @@ _HEALTH: Final = {
     NotificationType.RECOVERED: "healthy",
 }
 _SLACK_ESCAPES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "`": "'"})
-# Servers that take the same messages as Slack mention people by `@name` alone.
+# Some servers that accept messages for Slack treat a plain `@name` as a mention.
 _NO_MENTION: Final = "@\u200b"
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One request: its body, and the id by which a receiver knows that it has it already."""
+    """The body of a request, and the id by which receivers recognise duplicates."""
 
     id: str
     body: bytes
@@ -45,7 +45,7 @@ class Message:
 def make_standard(
     repository: RepositoryName, notification: Notification, dashboard_url: str | None = None
 ) -> Message:
-    """A message of Standard Webhooks; with a link to the test if there is a dashboard."""
+    """Return a message of Standard Webhooks, with a link to the test if there is a dashboard."""
     data: dict[str, Any] = {
         "repository": str(repository),
         "test_id": str(notification.test_id),
@@ -77,7 +77,7 @@ def make_slack(
     notifications: Sequence[Notification],
     dashboard_url: str | None = None,
 ) -> Message:
-    """A message for Slack, a line for each notification; with links if there is a dashboard."""
+    """Return a message for Slack with one line per notification, and links to the dashboard."""
     lines = [f"{_code(str(repository))}: {_describe(each)}" for each in notifications]
     if dashboard_url is not None:
         urls = [_url_of(dashboard_url, repository, each) for each in notifications]
@@ -86,7 +86,7 @@ def make_slack(
 
 
 def make_test(webhook: Webhook, message_id: str, now: datetime) -> Message:
-    """A message by which an operator tries a webhook."""
+    """Return a message with which an operator tests a webhook."""
     if webhook.secret:
         return _standard(message_id, "webhook.test", now, {"repository": str(webhook.repository)})
     line = f"{_code(str(webhook.repository))}: notifications of mergewatch arrive here"
@@ -104,7 +104,7 @@ def _slack(message_id: str, lines: Sequence[str]) -> Message:
 
 
 def _url_of(dashboard_url: str, repository: RepositoryName, notification: Notification) -> str:
-    """The page of the test; of strangers' text only the names of the repository are in it."""
+    """Return the URL of the test's page; its only untrusted text is the name of the repository."""
     owner, name = (quote(each, safe="") for each in (repository.owner, repository.name))
     return f"{dashboard_url}{owner}/{name}/tests/{notification.test_id}"
 
@@ -127,7 +127,7 @@ def _describe(notification: Notification) -> str:
 
 
 def _code(text: str) -> str:
-    """The text as code, in which nothing else is read but entities."""
+    """Return the text as inline code, in which receivers interpret only escaped entities."""
     shown = "".join(each if each.isprintable() else " " for each in _cut(text, MAX_SHOWN_LENGTH))
     return f"`{shown.translate(_SLACK_ESCAPES).replace('@', _NO_MENTION)}`"
 

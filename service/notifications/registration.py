@@ -1,4 +1,4 @@
-"""What an operator may register as a webhook. Pure."""
+"""Parses the URL and the secret of a new webhook. Pure."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from urllib.parse import urlsplit
 from indexing.errors import InvalidValueError
 from indexing.models.notifications import MAX_SECRET_BYTES, MAX_URL_LENGTH, MIN_SECRET_BYTES
 
-# RFC 3986, section 2: every other character is percent-encoded.
+# RFC 3986, section 2: URLs percent-encode every other character.
 _CHARACTERS: Final = re.compile("[!-~]+")
 _PREFIX: Final = "whsec_"
 
 
 def parse_url(text: str) -> str:
-    """The URL of a receiver; no message repeats it, because it may be a secret.
+    """Check the URL of a receiver. Errors do not repeat it, because it may be a secret.
 
     Raises:
-        InvalidValueError: it is no http or https URL, or has credentials in front of its host.
+        InvalidValueError: it is not an http or https URL, is too long, or contains credentials or
+            a fragment.
     """
     text = text.strip()
     try:
@@ -38,7 +39,7 @@ def parse_url(text: str) -> str:
 
 
 def parse_secret(text: str) -> bytes:
-    """The bytes of a secret in base64, with or without the prefix `whsec_`.
+    """Decode a secret from base64, with or without the prefix `whsec_`.
 
     Raises:
         InvalidValueError: it is too short, too long or not base64.
@@ -57,6 +58,6 @@ def parse_secret(text: str) -> bytes:
 
 
 def host_of(url: str) -> str:
-    """The part of a URL that may be shown: scheme, host and port."""
+    """Return the part of a URL that may be shown: scheme, host and port."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"

@@ -1,8 +1,8 @@
-"""Sends what waits in the outboxes: one process of all replicas at a time, by a lease.
+"""Sends the notifications in the outboxes. A lease lets one process of all replicas send at a time.
 
 Each webhook gets its notifications in order, one request after another. While its receiver fails,
-they wait, and those that have waited for a day are given up. A kill between a request and its mark
-sends the same message again, with the same id.
+they wait; after a day they become dead letters. If the process is killed after a request and before
+the notification is removed, the same message is sent again with the same id.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from service.notifications.messages import Message, make_slack, make_standard
 LEASE: Final = "notifications"
 LEASE_FOR: Final = timedelta(minutes=1)
 RENEWED_EVERY: Final = timedelta(seconds=20)
-# How often a process looks whether something waits, and for quarantines that expire soon.
+# How often a process checks the outboxes, and how often it checks for expiring quarantines.
 LOOK_SECONDS: Final = 5.0
 SWEEP_EVERY: Final = timedelta(minutes=10)
 
-# Sent before the mark: so many may be sent again after a kill.
+# Sent notifications are removed in batches of this size; a kill can repeat one batch.
 BATCH: Final = 20
-# Lines of one message for Slack, which takes about one message a second.
+# The lines of one message for Slack, which accepts about one message a second.
 LINES: Final = 20
 AT_ONCE: Final = 8
 
@@ -41,14 +41,14 @@ FIRST_PAUSE: Final = timedelta(seconds=5)
 LONGEST_PAUSE: Final = timedelta(minutes=10)
 GIVEN_UP_AFTER: Final = timedelta(days=1)
 GIVEN_UP_AT_ONCE: Final = 500
-# A message that the receiver refuses holds the others up no longer than this.
+# A message that was refused this many times becomes a dead letter, so that later ones are sent.
 MAX_REFUSALS: Final = 3
 
 _log = structlog.get_logger(__name__)
 
 
 class Delivers(Protocol):
-    """The HTTP client."""
+    """The interface of the HTTP client."""
 
     async def send(self, webhook: Webhook, message: Message, now: datetime, /) -> Attempt:
         """Send one message."""
@@ -56,12 +56,12 @@ class Delivers(Protocol):
 
 @dataclass(slots=True)
 class _Receiver:
-    """What is known of a receiver since this process began."""
+    """The state of a receiver, kept by this process only."""
 
     failures: int = 0
     refusals: int = 0
     next_at: datetime = field(default_factory=lambda: datetime.min.replace(tzinfo=UTC))
-    # So many notifications are sent one by one, because one of them was refused among others.
+    # The number of notifications to send one by one, after a message with several was refused.
     alone: int = 0
 
 
@@ -76,7 +76,7 @@ class NotificationSender:
         dashboard_url: str | None = None,
         clock: Clock = utc_now,
     ) -> None:
-        """`dashboard_url` ends with a slash; without it, no message has a link."""
+        """Create the sender; `dashboard_url` ends with a slash, and None means no links."""
         self._store = store
         self._delivery = delivery
         self._dashboard_url = dashboard_url
@@ -87,7 +87,7 @@ class NotificationSender:
         self._receivers: dict[uuid.UUID, _Receiver] = {}
 
     async def run(self) -> None:
-        """Send until cancelled; then let another process go on at once."""
+        """Send until cancelled; then release the lease, so that another process can continue."""
         try:
             while True:
                 try:
@@ -101,7 +101,7 @@ class NotificationSender:
                     await self._store.release_lease(LEASE, self._owner)
 
     async def look(self) -> None:
-        """Send what waits, unless another process does."""
+        """Send all waiting notifications that are due, unless another process holds the lease."""
         now = self._clock()
         is_sweep_due = self._swept_at is None or now - self._swept_at >= SWEEP_EVERY
         waiting = await self._store.find_waiting()
@@ -111,7 +111,7 @@ class NotificationSender:
         known = {each.id for each in webhooks}
         self._receivers = {id_: each for id_, each in self._receivers.items() if id_ in known}
         if not webhooks or not await self._holds_lease():
-            # The sweep is for the process that sends.
+            # Only the process that sends checks for expiring quarantines.
             self._swept_at = now
             return
         if is_sweep_due:
@@ -125,7 +125,7 @@ class NotificationSender:
                 try:
                     await self._send_waiting(webhook)
                 except MergewatchError as error:
-                    # The others go on.
+                    # The other webhooks continue.
                     _log.warning("notifications cannot be sent", reason=str(error))
 
         await asyncio.gather(*(send(each) for each in webhooks if each.id in waiting))
@@ -148,7 +148,7 @@ class NotificationSender:
     async def _send_batch(
         self, webhook: Webhook, receiver: _Receiver, batch: Sequence[Notification]
     ) -> None:
-        """Send as many as the receiver takes, and note what has become of them."""
+        """Send until the batch is done or a request fails, and record the results."""
         sent: list[uuid.UUID] = []
         try:
             while len(sent) < len(batch) and await self._holds_lease():
@@ -185,7 +185,7 @@ class NotificationSender:
         now = self._clock()
         receiver.failures += 1
         pause = min(FIRST_PAUSE * 2 ** min(receiver.failures - 1, 20), LONGEST_PAUSE)
-        # Jitter: receivers that failed together are not tried together.
+        # Jitter spreads the retries of receivers that failed together.
         pause *= random.uniform(0.5, 1.0)  # noqa: S311 - no secret
         receiver.next_at = now + max(pause, timedelta(seconds=attempt.retry_after))
         if receiver.failures == 1:
@@ -215,7 +215,7 @@ class NotificationSender:
             )
 
     async def _give_up_aged(self, webhook: Webhook, now: datetime) -> int:
-        """Give up what has waited for too long; return its number."""
+        """Turn notifications that waited for too long into dead letters; return their number."""
         total = 0
         while aged := [
             each.id

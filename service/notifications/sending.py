@@ -1,4 +1,4 @@
-"""Sends notifications with the HTTP client of the process, until it is cancelled."""
+"""Runs the notification sender with an HTTP client of its own."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from service.notifications.sender import NotificationSender
 
 
 async def send_notifications(store: Store, reach: Reach, dashboard_url: str | None) -> None:
+    """Send notifications until cancelled."""
     delivery = Delivery.open(reach)
     try:
         await NotificationSender(store, delivery, dashboard_url=dashboard_url).run()

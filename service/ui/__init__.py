@@ -1,1 +1,1 @@
-"""The dashboard: pages for people, made of the answers of the API by calls within the process."""
+"""The dashboard: HTML pages made from API responses, which are got by calls within the process."""

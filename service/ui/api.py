@@ -1,7 +1,7 @@
-"""Asks the API within the process, as the person who is signed in.
+"""Calls the API within the process, as the signed-in user.
 
-A page gets the same answer, the same problems and the same links between pages as a client of the
-API with the same key would, because the same handlers answer it.
+A page gets the same responses, problems and page links as an API client with the same key, because
+the same handlers answer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from service.middleware.authorization import authorize
 from service.middleware.layer import RouteHandler
 from service.routes import LAST_EVENT_ID, Route
 
-# A change with its body, which comes of a form.
+# The handler of a change; its second argument is the request body, made from a form.
 Change = Callable[[web.Request, Any], Awaitable[web.StreamResponse]]
 
 _LINK: Final = re.compile(r'<([^<>]*)>; rel="([a-z]+)"')
@@ -36,7 +36,7 @@ _LINK: Final = re.compile(r'<([^<>]*)>; rel="([a-z]+)"')
 
 @dataclass(frozen=True, slots=True)
 class Handlers:
-    """What answers the operations, without authentication and authorization."""
+    """The handlers of the operations, without authentication and authorization."""
 
     reads: Mapping[Operation, RouteHandler]
     changes: Mapping[Operation, Change]
@@ -44,17 +44,17 @@ class Handlers:
 
 @dataclass(frozen=True, slots=True)
 class ApiAnswer:
-    """A decoded answer; `links` are the query strings of other pages, by relation."""
+    """A decoded response; `links` maps link relations to the query strings of other pages."""
 
     value: Any
     links: Mapping[str, str] = field(default_factory=dict)
 
 
 class Api:
-    """The API for one request of a signed-in person."""
+    """Calls the API on behalf of one request of a signed-in user."""
 
     def __init__(self, request: web.Request, principal: Principal, handlers: Handlers) -> None:
-        # Taken before the body is read: after that nothing can be derived from a request.
+        # Cloned now, because aiohttp cannot clone a request after its body was read.
         self._request = request.clone()
         self._principal = principal
         self._handlers = handlers
@@ -62,10 +62,12 @@ class Api:
     async def get(
         self, route: Route, path: Mapping[str, str], query: str = "", *, missing_ok: bool = False
     ) -> ApiAnswer:
-        """The answer of a read to a raw query string; of null if it is not there and may be so.
+        """Read a resource with a raw query string.
+
+        With `missing_ok`, the value is None if the resource does not exist.
 
         Raises:
-            Problem: what the operation answers instead.
+            Problem: the operation refuses the request.
         """
         try:
             response = await self.open(route, path, query)
@@ -83,7 +85,7 @@ class Api:
     async def open(
         self, route: Route, path: Mapping[str, str], query: str = "", accept: str = "*/*"
     ) -> web.StreamResponse:
-        """The response of a read, which may have been sent already if it is a stream."""
+        """Return the response of a read; if it is a stream, it may have been sent already."""
         return await self._call(route, path, query, accept, self._handlers.reads[route.operation])
 
     async def follow(
@@ -92,9 +94,9 @@ class Api:
         path: Mapping[str, str],
         find_principal: Callable[[], Awaitable[Principal | None]],
     ) -> web.StreamResponse:
-        """The response of a stream without an end, which goes on after the last event received.
+        """Answer with an endless stream, which resumes after the last event that was received.
 
-        It ends soon after `find_principal` gives nobody, or somebody who may not follow it.
+        It ends soon after `find_principal` returns None or a principal without access.
         """
         handler, admitted = self._handlers.reads[route.operation], authorize(route)(_allow)
 
@@ -112,10 +114,10 @@ class Api:
         return await self._call(route, path, "", "*/*", run, (LAST_EVENT_ID,))
 
     async def change(self, route: Route, path: Mapping[str, str], value: Any = None) -> Any:
-        """Change something; gives the decoded answer, or None where there is none.
+        """Make a change; return the decoded response, or None if it has no body.
 
         Raises:
-            Problem: what the operation answers instead.
+            Problem: the operation refuses the request.
         """
         handler = self._handlers.changes[route.operation]
 
@@ -140,17 +142,17 @@ class Api:
         headers = CIMultiDict({"Host": sent.get("Host", ""), "Accept": accept})
         for name in passed:
             headers.extend((name, value) for value in sent.getall(name, ()))
-        asked = self._request.clone(
+        request = self._request.clone(
             method=route.method.upper(),
             rel_url=URL(f"{target}?{query}" if query else target, encoded=True),
             headers=headers,
         )
         found = web.UrlMappingMatchInfo(dict(path), self._request.match_info.route)
         found.add_app(self._request.app)
-        # The router sets this too, and there is no other way.
-        asked._match_info = found  # noqa: SLF001
-        await admit(asked, route, self._principal)
-        return await authorize(route)(handler)(asked)
+        # aiohttp has no public way to set this; its router sets the same attribute.
+        request._match_info = found  # noqa: SLF001
+        await admit(request, route, self._principal)
+        return await authorize(route)(handler)(request)
 
 
 async def _allow(_request: web.Request) -> web.StreamResponse:
@@ -158,12 +160,12 @@ async def _allow(_request: web.Request) -> web.StreamResponse:
 
 
 def fields_of(response: web.StreamResponse) -> MultiMapping[str]:
-    """The header fields of an answer."""
+    """Return the header fields of a response."""
     return response.fields if isinstance(response, RawResponse) else response.headers
 
 
 def body_of(response: web.StreamResponse) -> bytes:
-    """The body of an answer, empty where it is a stream."""
+    """Return the body of a response; empty if it is a stream."""
     if isinstance(response, RawResponse):
         return response.content
     if isinstance(response, web.Response) and isinstance(response.body, bytes):

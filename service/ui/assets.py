@@ -1,4 +1,4 @@
-"""The files that pages load: style sheet, scripts, icon. Compressed once, cached by their hash."""
+"""The files that pages load: style sheet, scripts, icon. Compressed once, with hashes in URLs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _VERSION_LENGTH: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """One file; `version` is part of its hash."""
+    """One file, plain and compressed; `version` is a prefix of its hash."""
 
     content: bytes
     packed: bytes
@@ -42,16 +42,16 @@ def _list_names() -> dict[str, Path]:
 
 @cache
 def version_of(name: str) -> str:
-    """Part of the hash of a file, for its URL."""
+    """Return a prefix of the hash of a file, for its URL."""
     return hashlib.sha256(_list_names()[name].read_bytes()).hexdigest()[:_VERSION_LENGTH]
 
 
 @cache
 def load_asset(name: str) -> Asset:
-    """The file of that name.
+    """Load the file with this name.
 
     Raises:
-        KeyError: there is none.
+        KeyError: there is no such file.
     """
     path = _list_names()[name]
     content = path.read_bytes()
@@ -65,7 +65,7 @@ async def send_asset(request: web.Request) -> web.Response:
     if name not in _list_names():
         raise problems.not_found("file")
     asset = await asyncio.to_thread(load_asset, name)
-    # A page of another release names another version: what it gets must not be kept under that.
+    # A page of another release names another version, under which this file must not be cached.
     lasting = request.query.get("v") == asset.version
     headers = {
         "Content-Type": asset.media_type,

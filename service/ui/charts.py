@@ -1,4 +1,4 @@
-"""Charts as shapes of an SVG image: they show without scripts. Pure."""
+"""Charts as shapes of an SVG image, which need no scripts. Pure."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-# A sparkline as large as its place in the style sheet.
+# The size of a sparkline, equal to the size in the style sheet.
 _SPARK_WIDTH: Final = 120.0
 _SPARK_HEIGHT: Final = 32.0
 _SPARK_PAD: Final = 2.5
 
 CHART_WIDTH: Final = 760
 CHART_HEIGHT: Final = 180
-# The part of a day's place that its bar takes.
+# The share of a day's width that its bar takes.
 _BAR_SHARE: Final = 0.72
-# Between two parts of a bar, so that they are told apart without colour.
+# The gap between two parts of a bar, which keeps them distinct without colour.
 _GAP: Final = 1.2
-# A proportion bar: its parts are as high as their health is bad, and wide enough to be seen.
+# A proportion bar: a worse health has a higher part, and each part is wide enough to be seen.
 _PROPORTION_WIDTH: Final = 1_000
 _PROPORTION_HEIGHT: Final = 12
 _HEALTH_HEIGHTS: Final = {"broken": 12, "flaky": 9, "unknown": 5, "healthy": 3}
@@ -39,7 +39,7 @@ class Rect(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Spark:
-    """A line of steps over time: the line, the area under it, its end, and what it says."""
+    """A sparkline: the path of the line, of the area under it, its end point, and its label."""
 
     line: str
     area: str
@@ -49,7 +49,7 @@ class Spark:
 
 @dataclass(frozen=True, slots=True)
 class Proportion:
-    """A bar of the tests by health: a rectangle for each health that some have, and its label."""
+    """A bar of the tests by health: a rectangle for each health with tests, and the bar's label."""
 
     parts: Mapping[str, Rect]
     label: str
@@ -59,15 +59,15 @@ class Proportion:
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """Stacked bars: the rectangles of each part, from the bottom; the labels of the lines."""
+    """Stacked bars: the rectangles of each series, and the grid lines."""
 
     parts: Mapping[str, Sequence[Rect]]
-    # From the top, with the height that each is at.
+    # The value of each grid line and its y coordinate, from the top.
     lines: Sequence[tuple[int, float]]
 
 
 def draw_spark(name: str, values: Sequence[float | None]) -> Spark | None:
-    """The line of these values, oldest first; None if there are none."""
+    """Return the sparkline of these values, oldest first; None if there are none."""
     known = [0 if value is None else value for value in values]
     if not known:
         return None
@@ -89,7 +89,7 @@ def draw_spark(name: str, values: Sequence[float | None]) -> Spark | None:
 
 
 def draw_proportion(counts: Mapping[str, Any]) -> Proportion:
-    """The bar of the numbers of tests that `counts` has by health, the worst at the left."""
+    """Return the bar of these numbers of tests by health, the worst at the left."""
     label = ", ".join(f"{counts.get(health, 0):,} {health}" for health in _HEALTH_HEIGHTS)
     shown = {health: counts[health] for health in _HEALTH_HEIGHTS if counts.get(health, 0) > 0}
     if not shown:
@@ -97,7 +97,7 @@ def draw_proportion(counts: Mapping[str, Any]) -> Proportion:
     room = _PROPORTION_WIDTH - _PROPORTION_GAP * (len(shown) - 1)
     total = sum(shown.values())
     widths = {health: max(_LEAST_WIDTH, room * n // total) for health, n in shown.items()}
-    # The widest one gives what the narrow ones need, and takes what rounding leaves.
+    # The widest part makes up for the minimum widths and for rounding.
     widest = max(widths, key=widths.__getitem__)
     widths[widest] += room - sum(widths.values())
     parts: dict[str, Rect] = {}
@@ -110,7 +110,7 @@ def draw_proportion(counts: Mapping[str, Any]) -> Proportion:
 
 
 def draw_bars(series: Mapping[str, Sequence[float | None]]) -> Bars:
-    """Stacked bars of these series, the first at the bottom; all are of the same days."""
+    """Return stacked bars of these series, the first at the bottom; all cover the same days."""
     days = [[value or 0 for value in day] for day in zip(*series.values(), strict=True)]
     top = _choose_top(max(map(sum, days), default=0))
     place = CHART_WIDTH / max(1, len(days))
@@ -130,7 +130,7 @@ def draw_bars(series: Mapping[str, Sequence[float | None]]) -> Bars:
 
 
 def _choose_top(most: float) -> int:
-    """The height of a chart: a multiple of a round step, at least as high as its highest bar."""
+    """Return the top of the scale: a multiple of a round step, not below the highest bar."""
     step = _choose_step(math.ceil(most))
     return max(step, math.ceil(most / step) * step)
 

@@ -1,4 +1,4 @@
-"""The dashboard of one process: what its pages are made with."""
+"""The state that all pages of the dashboard in one process share."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from service.ui.session import Sessions
 
 @dataclass(frozen=True)
 class Dashboard:
-    """What all pages share; `public_url` is that of the service.
+    """The state that all pages share; `public_url` is the public URL of the service.
 
-    A page that takes longer than `page_seconds` is given up, if that is set.
+    `page_seconds` is the time limit of a page, if set.
     """
 
     sessions: Sessions
@@ -30,7 +30,7 @@ class Dashboard:
 
     @cached_property
     def base(self) -> str:
-        """The path of the dashboard as browsers see it, with a slash at its end."""
+        """The path of the dashboard as browsers see it, with a trailing slash."""
         return (urlsplit(self.public_url).path if self.public_url else "") + UI_PREFIX
 
 

@@ -1,4 +1,4 @@
-"""Counts of the event log as a page shows them: bars, and values to filter by. Pure."""
+"""Counts of the event log as a page shows them: a histogram and facets. Pure."""
 
 from __future__ import annotations
 
@@ -21,21 +21,25 @@ _LEAST_HEIGHT: Final = 2.0
 _TICKS: Final = 5
 _UNITS: Final = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
 
-# Each facet: its member of the answer, its filter, its title, and how many values show at once.
+# Each facet: its field in the response, its filter, its title, and the number of values shown.
 _FACETS: Final = (
     ("by_outcome", "outcome", "Outcome", 4),
     ("by_event_type", "event_type", "Type", 10),
     ("by_trigger", "trigger", "Trigger", 6),
     ("by_pull_request", "pull_request", "Pull request", 6),
 )
-# The rest is found by typing.
+# Further values of a facet that a page lists. The rest can be found by typing.
 _MORE: Final = 30
 _MAX_CHOSEN: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar of the histogram; `query` is that of its view, `slot` its place to be pointed at."""
+    """One bar of the histogram.
+
+    `query` is the query string of the view of its time range. `slot` is the start and width of the
+    area that reacts to the pointer.
+    """
 
     x: float
     y: float
@@ -49,7 +53,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """The bars, oldest first; `brush` is the chosen part as start and width."""
+    """The bars, oldest first; `brush` is the selected range as start and width."""
 
     bars: Sequence[Bar]
     most: int
@@ -61,7 +65,11 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class FacetValue:
-    """A value with its count. `toggle` and `leave_out` are query strings, None if unfilterable."""
+    """A value with its count.
+
+    `toggle` and `leave_out` are query strings of views that select or exclude the value; None if it
+    cannot be a filter.
+    """
 
     value: str
     count: int
@@ -85,7 +93,7 @@ class Facet:
 def draw_histogram(
     counts: Mapping[str, Any], view: EventView, asked: Mapping[str, str]
 ) -> Histogram:
-    """The histogram of an answer; `asked` is the range that was counted, by parameter."""
+    """Return the histogram of a response; `asked` has the counted range by parameter."""
     found = counts["histogram"]
     most = max((each["count"] for each in found), default=0)
     step = WIDTH / max(1, len(found))
@@ -107,7 +115,7 @@ def draw_histogram(
                 round(step * (1 - _GAP), 1),
                 round(height, 1),
                 (round(number * step, 1), round(step, 1)),
-                f"{_say(start)} to {_say(end)}: {each['count']:,}",
+                f"{_format(start)} to {_format(end)}: {each['count']:,}",
                 target.query(),
                 chosen is not None and chosen[0] < end and start < chosen[1],
             )
@@ -127,7 +135,7 @@ def draw_histogram(
 
 
 def list_facets(counts: Mapping[str, Any], view: EventView) -> list[Facet]:
-    """The facets of an answer, with what is filtered by even where nothing has it."""
+    """Return the facets of a response; filtered values are included even if their count is 0."""
     return [
         _make_facet(counts[member], field, title, shown, view)
         for member, field, title, shown in _FACETS
@@ -143,7 +151,7 @@ def _make_facet(
         counts.setdefault(value, 0)
     most = max(counts.values(), default=0)
     values = [_make_value(field, value, count, most, view) for value, count in counts.items()]
-    # What is filtered by is never hidden.
+    # A value that is filtered by is never hidden.
     used = [each for each in values if each.is_chosen or each.is_left_out]
     others = [each for each in values if not (each.is_chosen or each.is_left_out)]
     at = max(0, shown - len(used))
@@ -167,7 +175,7 @@ def _make_value(field: str, value: str, count: int, most: int, view: EventView) 
 def _around(
     asked: Mapping[str, str], starts: Sequence[datetime], ends: Sequence[datetime]
 ) -> tuple[str, str] | None:
-    """The range that was counted, for the histogram of a part of it."""
+    """Return the counted range, which the histogram keeps when a part of it is selected."""
     if not starts:
         return None
     return (
@@ -186,19 +194,19 @@ def _chosen_part(view: EventView) -> tuple[datetime, datetime] | None:
 
 
 def _list_ticks(starts: Sequence[datetime], ends: Sequence[datetime]) -> list[str]:
-    """Moments for the axis, evenly apart; the date where it is another than that before."""
+    """Return evenly spaced labels of the axis; a label has a date if it differs from the last."""
     if not starts:
         return []
     first, span = starts[0], ends[-1] - starts[0]
     moments = [first + span * number / (_TICKS - 1) for number in range(_TICKS)]
-    texts = [_say(first)]
+    texts = [_format(first)]
     for before, moment in pairwise(moments):
         is_new = before.date() != moment.date()
-        texts.append(_say(moment) if is_new else f"{moment:%H:%M}")
+        texts.append(_format(moment) if is_new else f"{moment:%H:%M}")
     return texts
 
 
-def _say(moment: datetime) -> str:
+def _format(moment: datetime) -> str:
     return f"{moment.day} {moment:%b, %H:%M}"
 
 

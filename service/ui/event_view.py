@@ -1,4 +1,4 @@
-"""One view of the event log as its URL names it: filters, range, and the range around it. Pure."""
+"""A view of the event log, read from and written to a URL: filters and time ranges. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from service.ui.queries import Pairs, first_of, only, read_short, values_of, wri
 
 FROM: Final = "received_from"
 TO: Final = "received_to"
-# The range that the histogram covers where a part of it was chosen.
+# The range that the histogram covers if a part of it is selected.
 _AROUND: Final = ("around_from", "around_to")
 _LAST: Final = "last"
 _CURSOR: Final = "cursor"
@@ -32,10 +32,10 @@ _WRITTEN: Final = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d)(:\d\d)?)?")
 
 @dataclass(frozen=True, slots=True)
 class EventView:
-    """A view; moments are as the person or a link wrote them, in the spelling of the API.
+    """A view of the event log; its times come from user input, converted to the format of the API.
 
-    `last` is a key of `LASTS`, and empty where the range was given. `around` is the range of the
-    histogram if it differs.
+    `last` is a key of `LASTS`, or empty if a range is set. `around` is the range of the histogram
+    if it differs from the range of the view.
     """
 
     filters: Pairs
@@ -48,17 +48,17 @@ class EventView:
 
     @classmethod
     def read(cls, raw_query: str) -> EventView:
-        """The view of a query string.
+        """Read the view from a query string.
 
         Raises:
-            Problem: as `read_short` does.
+            Problem: the query string is too long, as in `read_short`.
         """
         pairs = read_short(raw_query)
         start, end = read_moment(first_of(pairs, FROM)), read_moment(first_of(pairs, TO))
         last = first_of(pairs, _LAST)
         around = (first_of(pairs, _AROUND[0]), first_of(pairs, _AROUND[1]))
         return cls(
-            # Once each: repeats ask for the same.
+            # Without duplicates, which would filter no more.
             list(dict.fromkeys(only(pairs, FILTERS))),
             "" if start or end else last if last in LASTS else DEFAULT_LAST,
             start,
@@ -70,49 +70,52 @@ class EventView:
 
     @property
     def is_live(self) -> bool:
-        """Whether what arrives now belongs to it."""
+        """Whether events that arrive now belong to the view."""
         return not self.received_to and not self.cursor
 
     def ask(self, now: datetime) -> Pairs:
-        """The filters and the range for the API."""
+        """Return the filters and the range as parameters of the API."""
         return [*self.filters, *self._range(now)]
 
     def ask_around(self, now: datetime) -> Pairs:
-        """The same with the range of the histogram."""
+        """Return the same as `ask`, but with the range of the histogram."""
         if self.around is None:
             return self.ask(now)
         return [*self.filters, (FROM, self.around[0]), (TO, self.around[1])]
 
     def query(self) -> str:
-        """The query string of its first page."""
+        """Return the query string of the first page of the view."""
         bounds = [(_LAST, self.last)] if self.last and self.last != DEFAULT_LAST else []
         bounds += [(name, text) for name, text in self._bounds() if text]
         around = [] if self.around is None else list(zip(_AROUND, self.around, strict=True))
         return write_pairs([*self.filters, *bounds, *around])
 
     def walk(self, asked: Pairs) -> Pairs:
-        """The parameters that its pages share. A walk keeps the range that it began with."""
+        """Return the parameters that all pages share, which keep the range of the first page."""
         around = [] if self.around is None else list(zip(_AROUND, self.around, strict=True))
         return [*asked, *around]
 
     def with_range(self, start: str, end: str, around: tuple[str, str] | None = None) -> EventView:
-        """The view of another range."""
+        """Return the view with another range."""
         return replace(
             self, last="", received_from=start, received_to=end, around=around, cursor=""
         )
 
     def with_last(self, last: str) -> EventView:
-        """The view of the time up to now."""
+        """Return the view with the range `last`, which ends now."""
         return replace(self, last=last, received_from="", received_to="", around=None, cursor="")
 
     def only_pull(self, number: int) -> EventView:
-        """All that happened to a pull request, as far back as the page looks without a range."""
+        """Return the view of all events of a pull request, over the longest range in `LASTS`."""
         return replace(
             self.with_last(next(reversed(LASTS))), filters=[("pull_request", str(number))]
         )
 
     def toggle(self, field: str, value: str) -> EventView:
-        """With this filter, or without it if it is there; the opposite filter goes."""
+        """Return the view with this filter added, or removed if it is set.
+
+        The opposite filter is removed.
+        """
         opposite = field.removeprefix("not_") if field.startswith("not_") else f"not_{field}"
         kept = [each for each in self.filters if each not in ((field, value), (opposite, value))]
         if not self.has(field, value):
@@ -120,7 +123,7 @@ class EventView:
         return replace(self, filters=kept, cursor="")
 
     def has(self, field: str, value: str) -> bool:
-        """Whether it has this filter."""
+        """Whether the view has this filter."""
         return value in values_of(self.filters, field)
 
     def _bounds(self) -> Pairs:
@@ -129,13 +132,16 @@ class EventView:
     def _range(self, now: datetime) -> Pairs:
         if not self.last:
             return [(name, text) for name, text in self._bounds() if text]
-        # To the minute, so that people who look at once ask for the same.
+        # Rounded to the minute, so that simultaneous users share a cached response.
         start = (now - LASTS[self.last][1]).replace(second=0, microsecond=0)
         return [(FROM, format_timestamp(start))]
 
 
 def read_moment(text: str) -> str:
-    """What a person wrote as the API spells it, in UTC; what it is not is left to the API."""
+    """Convert a time that a user wrote to the format of the API, in UTC.
+
+    Any other text is returned as it is, for the API to refuse.
+    """
     text = text.strip()
     if text == "now":
         return ""
@@ -146,7 +152,7 @@ def read_moment(text: str) -> str:
 
 
 def show_moment(text: str) -> str:
-    """A moment as people write it, to the second where it has some."""
+    """Format a time for people; seconds are shown unless they are zero."""
     shown = text.removesuffix("Z").replace("T", " ")
     shown = re.sub(r"\.0+$", "", shown) if text.endswith("Z") else text
     return shown.removesuffix(":00") if shown.count(":") == 2 else shown

@@ -1,4 +1,4 @@
-"""How values look on a page: names, moments, durations, ratios, strips of verdicts. Pure."""
+"""Formats values for a page: names, times, durations, ratios, strips of verdicts. Pure."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from indexing.timestamps import parse_timestamp
 
 # Invisible characters that scripts of real languages need.
 _JOINERS: Final = "\u200c\u200d"
-# What a name is split at, so that its end stays readable: packages, classes, folders.
+# Names are split at the separators of packages, classes and folders, so that the end stays visible.
 _SEPARATORS: Final = ("::", "/", ".", " \u203a ")
-# Where the parameters of a test begin; a separator among those is part of the leaf.
+# The start of a test's parameters; separators within the parameters do not split the name.
 _PARAMETERS: Final = re.compile(r"[\[( ]")
-# A name in a list. Names have up to 8,000 bytes, of which no list shows more than a line.
+# The maximum length of a name in a list, which shows one line; names have up to 8,000 bytes.
 _BRIEF: Final = 400
 _LONG_LEAF: Final = 44
 _TAIL: Final = 22
@@ -25,7 +25,7 @@ _MINUTE: Final = 60
 _HOUR: Final = 60 * _MINUTE
 _DAY: Final = 24 * _HOUR
 
-# One verdict takes so many units of a strip's width, with the gap behind it.
+# The width of one verdict in a strip, including the gap after it.
 _STEP: Final = 8
 _STRIP_HEIGHT: Final = 16
 _SHAPES: Final = {
@@ -36,9 +36,9 @@ _SHAPES: Final = {
 
 
 def show_text(text: str, *, lines: bool = False) -> str:
-    """The text with a visible escape for each character that would not show, or turn the others.
+    """Escape characters that are invisible, or that change the direction of text.
 
-    With `lines`, line ends and tabs stay as they are.
+    With `lines`, line breaks and tabs stay as they are.
     """
     if text.isprintable():
         return text
@@ -52,13 +52,13 @@ def show_text(text: str, *, lines: bool = False) -> str:
 
 
 def show_briefly(text: str, length: int = _BRIEF) -> str:
-    """The beginning of a text, for where there is no room for more."""
+    """Return the beginning of a text, with invisible characters escaped."""
     return show_text(text) if len(text) <= length else f"{show_text(text[:length])}…"
 
 
 @dataclass(frozen=True, slots=True)
 class NameParts:
-    """A name in three parts: where it is too long, the head is cut first and the tail last."""
+    """A name in three parts; if there is no room, the head is cut first and the tail last."""
 
     head: str
     middle: str
@@ -66,7 +66,10 @@ class NameParts:
 
 
 def split_name(text: str, *, brief: bool = True) -> NameParts:
-    """The parts of a name, made visible; of its beginning and its end where it is `brief`."""
+    """Split a name into parts, with invisible characters escaped.
+
+    With `brief`, the middle of a very long name is left out.
+    """
     if brief and len(text) > _BRIEF:
         text = f"{text[: _BRIEF // 2]}…{text[-_BRIEF // 2 :]}"
     shown = show_text(text)
@@ -83,17 +86,17 @@ def split_name(text: str, *, brief: bool = True) -> NameParts:
 
 
 def read_moment(value: str | datetime) -> datetime:
-    """A moment of an answer of the API."""
+    """Parse a time from an API response."""
     return value if isinstance(value, datetime) else parse_timestamp(value)
 
 
 def show_exactly(moment: datetime) -> str:
-    """A moment to the second."""
+    """Format a time to the second."""
     return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def show_age(moment: datetime, now: datetime) -> str:
-    """How long ago a moment was, or in how long it is; a date if that is far away."""
+    """Format the time since or until a moment; a date if it is at least 60 days away."""
     seconds = (now - moment).total_seconds()
     if abs(seconds) >= 60 * _DAY:
         return f"{moment.day} {moment:%b %Y}"
@@ -110,7 +113,7 @@ def _round_time(seconds: float) -> str:
 
 
 def show_duration(seconds: float | None) -> str:
-    """A duration with two or three digits."""
+    """Format a duration with a few digits."""
     if seconds is None:
         return "unknown"
     if seconds < 1:
@@ -126,7 +129,7 @@ def show_duration(seconds: float | None) -> str:
 
 
 def show_ratio(ratio: float) -> str:
-    """A ratio in percent. It looks like zero or all only if it is."""
+    """Format a ratio in percent; only exact values are shown as 0 % or 100 %."""
     percent = ratio * 100
     if 0 < percent < 0.1:
         return "<\u00a00.1\u00a0%"
@@ -137,19 +140,19 @@ def show_ratio(ratio: float) -> str:
 
 
 def show_reason(explanation: str, health: str) -> str:
-    """The sentence that explains a health, without the health itself, which stands beside it."""
-    said, separator, reason = explanation.partition(": ")
-    return show_text(reason if separator and said.lower() == health else explanation)
+    """Return the explanation of a health status without the status, which is shown beside it."""
+    status, separator, reason = explanation.partition(": ")
+    return show_text(reason if separator and status.lower() == health else explanation)
 
 
 def show_number(number: int) -> str:
-    """A number with separators between thousands."""
+    """Format a number with separators between thousands."""
     return f"{number:,}"
 
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """A row of verdicts as an image: paths by class, its width, and what it says in words."""
+    """A row of verdicts as an image: SVG paths by CSS class, the size, and a label."""
 
     paths: Sequence[tuple[str, str]]
     width: int
@@ -158,7 +161,7 @@ class Strip:
 
 
 def draw_strip(verdicts: Sequence[str], slots: int = 20) -> Strip:
-    """The strip of these verdicts, oldest first; the newest is at the right end of the slots."""
+    """Return the strip of these verdicts, oldest first; the newest is at the right end."""
     paths: dict[str, list[str]] = {}
     start = max(0, slots - len(verdicts))
     for at, verdict in enumerate(verdicts):

@@ -1,4 +1,4 @@
-"""Forms that are sent in: from this site, of this session, and small."""
+"""Reads submitted forms; checks their origin, their CSRF token and their size."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Fields = Mapping[str, list[str]]
 async def read_form(
     request: web.Request, session: Session | None, public_url: str | None
 ) -> Fields:
-    """The fields of a form, each with its values.
+    """Return the fields of a form, each with its values.
 
     Raises:
-        Problem: 403 where another site sent it, or another session; 400, 413 or 415 where it
-            cannot be read.
+        Problem: 403 if another site or another session sent the form; 400, 413 or 415 if it cannot
+            be read.
     """
     if not _is_same_origin(request, public_url):
         raise Problem(403, "this form was sent by another site")
@@ -41,7 +41,7 @@ async def read_form(
 
 
 def first(fields: Fields, name: str) -> str:
-    """The first value of a field, without spaces around it; empty where there is none."""
+    """Return the first value of a field, without surrounding spaces; empty if there is none."""
     return fields.get(name, [""])[0].strip()
 
 
@@ -54,7 +54,7 @@ def _parse(content: bytes) -> Iterator[Fields]:
 
 
 def _is_same_origin(request: web.Request, public_url: str | None) -> bool:
-    """Whether a page of this service sent the request: every browser names the origin of a POST."""
+    """Whether a page of this service sent the request; browsers send `Origin` with every POST."""
     origins = request.headers.getall("Origin", ())
     if len(origins) != 1:
         return False

@@ -1,4 +1,4 @@
-"""The layer around every page: who is signed in, and a page for whatever goes wrong."""
+"""The layer around every page: requires a session, and shows errors as pages."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ _log = structlog.get_logger(__name__)
 
 
 def open_page(handler: PageHandler) -> RouteHandler:
-    """A page that needs no key."""
+    """Wrap the handler of a page that needs no key."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         page = PageContext.begin(request)
         try:
             return await handler(page)
-        except Exception as error:  # noqa: BLE001 - whatever it was, the person gets a page
+        except Exception as error:  # noqa: BLE001 - any error is shown as a page
             return await _explain(page, error)
 
     return answer
 
 
 def signed_in_page(handler: SignedInHandler) -> RouteHandler:
-    """A page that needs a key: without a valid one the browser is sent to sign in."""
+    """Wrap the handler of a page that needs a valid key, else redirects to the sign-in page."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         page = PageContext.begin(request)
-        # A page may be given up; a change that a form asked for is carried out.
+        # Only reads have a time limit: a change must not stop half-way.
         seconds = page.dashboard.page_seconds if request.method in READS else None
         try:
             async with asyncio.timeout(seconds):
                 return await _answer(page, handler)
-        except Exception as error:  # noqa: BLE001 - whatever it was, the person gets a page
+        except Exception as error:  # noqa: BLE001 - any error is shown as a page
             return await _explain(page, error)
 
     return answer
@@ -62,7 +62,7 @@ async def _answer(page: PageContext, handler: SignedInHandler) -> web.StreamResp
     key_id = None if page.session is None else page.session.key_id
     principal = page.principal = await page.find_principal(key_id)
     if principal is None:
-        return _ask_to_sign_in(page)
+        return _redirect_to_sign_in(page)
     request.app[ADMISSION_CONTROL].add_verified(request)
     rate_limit = request.app.get(RATE_LIMIT)
     if rate_limit is not None:
@@ -70,11 +70,11 @@ async def _answer(page: PageContext, handler: SignedInHandler) -> web.StreamResp
     return await handler(page, principal)
 
 
-def _ask_to_sign_in(page: PageContext) -> web.Response:
+def _redirect_to_sign_in(page: PageContext) -> web.Response:
     request = page.request
     target = page.dashboard.base + SIGN_IN
     if request.method == "GET":
-        # Within the dashboard, whatever prefix a proxy takes away.
+        # Relative to the dashboard, because a proxy may strip a prefix of the path.
         within = request.raw_path.removeprefix(UI_PREFIX)
         target += f"?next={quote(within, safe='')}" if within else ""
     response = page.go_to(target)
@@ -84,7 +84,7 @@ def _ask_to_sign_in(page: PageContext) -> web.Response:
 
 
 async def _explain(page: PageContext, error: Exception) -> web.StreamResponse:
-    """The page that says what went wrong."""
+    """Return the page that describes an error."""
     if isinstance(error, Problem):
         problem = error
     elif isinstance(error, StaleKeyError):

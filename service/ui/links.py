@@ -1,4 +1,4 @@
-"""Links that sign in: printed once, valid for minutes, and accepted once."""
+"""Sign-in links: printed once, valid for ten minutes, and accepted once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import orjson
 from service.cache.backend import CacheBackend
 
 LIFETIME: Final = timedelta(minutes=10)
-# The page that accepts it, and the parameter there.
+# The page that accepts the link, and its query parameter.
 SIGN_IN: Final = "sign-in"
 LINK_FIELD: Final = "link"
 _NONCE_BYTES: Final = 12
@@ -25,24 +25,24 @@ _MAX_LENGTH: Final = 400
 
 
 def make_link(secret: bytes, key_id: str, now: datetime) -> str:
-    """The value of a link that signs in with that key within `LIFETIME`."""
+    """Return the token of a link that signs in with the key, valid for `LIFETIME`."""
     until = int((now + LIFETIME).timestamp())
     payload = orjson.dumps([key_id, until, secrets.token_hex(_NONCE_BYTES)])
     return base64.urlsafe_b64encode(payload + _sign(secret, payload)).rstrip(b"=").decode()
 
 
 class SignInLinks:
-    """Accepts each link once; processes that share a Redis accept it once together."""
+    """Accepts each link once, even across processes if they share a Redis."""
 
     def __init__(self, secret: bytes, backend: CacheBackend, clock: Callable[[], datetime]) -> None:
         self._secret = secret
         self._backend = backend
         self._clock = clock
-        # When each link that was used here ends.
+        # The expiry of each link that this process accepted, by nonce.
         self._used: dict[str, datetime] = {}
 
     async def redeem(self, link: str) -> str | None:
-        """The id of the key that the link signs in with; None if it is not valid any more."""
+        """Return the id of the key that the link signs in with; None if it is no longer valid."""
         payload = _verify(self._secret, link)
         if payload is None:
             return None
@@ -68,6 +68,6 @@ def _verify(secret: bytes, link: str) -> bytes | None:
 
 
 def _sign(secret: bytes, payload: bytes) -> bytes:
-    # The name keeps this key apart from the other uses of the secret.
+    # `person` derives a key that differs from those of other uses of the secret.
     key = hashlib.blake2b(secret, digest_size=32, person=b"sign-in link").digest()
     return hmac.digest(key, payload, "sha256")

@@ -1,4 +1,4 @@
-"""What the handler of a page works with: the request, its session, the API, the rendering."""
+"""The context of a page handler: the request, its session, the API and rendering."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _version: Final = cache(lambda: version("mergewatch"))
 
 @dataclass(slots=True)
 class PageContext:
-    """A request to a page of the dashboard, by a person who may be signed in."""
+    """A request to a page of the dashboard, by a user who may be signed in."""
 
     request: web.Request
     dashboard: Dashboard
@@ -42,25 +42,25 @@ class PageContext:
 
     @classmethod
     def begin(cls, request: web.Request) -> PageContext:
-        """Read the session that came with the request."""
+        """Create the context of a request, with its session."""
         dashboard = request.app[DASHBOARD]
         now = request.app[CONTEXT].clock()
         return cls(request, dashboard, now, dashboard.sessions.read(request))
 
     @property
     def repository_path(self) -> Mapping[str, str]:
-        """The parameters that name the repository in a path of the API, in both spellings."""
+        """The repository as path parameters of the API, under both of their names."""
         owner, name = self.request.match_info["owner"], self.request.match_info["repository"]
         return {"owner": owner, "repository": name, "repository_name": name}
 
     @property
     def is_fragment(self) -> bool:
-        """Whether a script asks for a part of the page alone."""
+        """Whether a script requests only a part of the page."""
         headers = self.request.headers
         return headers.get("HX-Request") == "true" and "HX-History-Restore-Request" not in headers
 
     async def find_principal(self, key_id: str | None) -> Principal | None:
-        """The principal of a key, looked up now; None if the key is not valid, or not any more."""
+        """Look up the principal of a key; return None if the key is not valid."""
         if key_id is None:
             return None
         reader = await self.request.app[CONTEXT].readers.open(Operation.TEST, None, None)
@@ -71,7 +71,7 @@ class PageContext:
             return None
 
     async def find_present_principal(self) -> Principal | None:
-        """Who is signed in at this moment, for what goes on after the request was answered."""
+        """Look up the signed-in principal again, for a stream that outlives its session or key."""
         session = self.session
         if session is None or session.ends_at <= self._read_clock():
             return None
@@ -81,25 +81,25 @@ class PageContext:
         return self.request.app[CONTEXT].clock()
 
     def open_api(self, principal: Principal) -> Api:
-        """The API as that principal sees it."""
+        """Return the API as this principal may use it."""
         return Api(self.request, principal, self.dashboard.handlers)
 
     def may(self, operation: Operation) -> bool:
-        """Whether the key may do that."""
+        """Whether the scope of the key allows the operation."""
         return self.principal is not None and operation in OPERATIONS[self.principal.scope]
 
     def link(self, *segments: str) -> str:
-        """The path of a page."""
+        """Return the path of a page."""
         return self.dashboard.base + "/".join(quote(each, safe="") for each in segments)
 
     def test_id_of(self, test_name: str) -> str:
-        """The id of a test of the repository that the path names."""
+        """Return the id of a test in the repository of the request."""
         info = self.request.match_info
         repository = RepositoryName(info["owner"], info["repository"])
         return str(derive_test_id(repository, test_name))
 
     async def show(self, template: str, status: int = 200, **values: Any) -> web.Response:
-        """The response of a page; `values` are added to those that every page has."""
+        """Render a page; `values` are added to the values that every page has."""
         session = self.session
         if session is None:
             session = self.session = self.dashboard.sessions.new()
@@ -128,10 +128,10 @@ class PageContext:
         return response
 
     def go_to(self, path: str) -> web.Response:
-        """Send the browser to another page, by a GET."""
+        """Redirect the browser to another page, which it requests by GET."""
         headers = {"Location": path, "Cache-Control": "no-store"}
         if self.is_fragment:
-            # A script would follow the redirect itself, and put the page into a part of this one.
+            # htmx would follow a redirect itself, and insert the page into a part of this one.
             return web.Response(
                 status=204, headers={"HX-Redirect": path, "Cache-Control": "no-store"}
             )

@@ -1,4 +1,4 @@
-"""Query strings of pages: what they pass on to the API, and links that change a part. Pure."""
+"""Query strings of pages: read and write their parameters. Pure."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from service.http.problems import Problem
 
 Pairs = list[tuple[str, str]]
 
-# For pages of many links to themselves with one thing changed, which grow with what they repeat.
+# Some pages repeat the query string in many links, so its length is limited.
 MAX_QUERY_LENGTH: Final = 2_000
 
 
 def read_pairs(raw_query: str) -> Pairs:
-    """The parameters of a query string; those without a value do not filter."""
+    """Return the parameters of a query string; those without a value are dropped."""
     return [(name, value) for name, value in parse_qsl(raw_query) if value]
 
 
 def read_short(raw_query: str) -> Pairs:
-    """As `read_pairs`.
+    """Return the parameters as `read_pairs` does, of a query string of limited length.
 
     Raises:
-        Problem: 414 with more than `MAX_QUERY_LENGTH` characters.
+        Problem: 414 if there are more than `MAX_QUERY_LENGTH` characters.
     """
     if len(raw_query) > MAX_QUERY_LENGTH:
         raise Problem(414, f"the URL of this page takes at most {MAX_QUERY_LENGTH} characters")
@@ -31,34 +31,35 @@ def read_short(raw_query: str) -> Pairs:
 
 
 def write_pairs(pairs: Iterable[tuple[str, str]]) -> str:
-    """The query string of these parameters."""
+    """Return the query string of these parameters."""
     return urlencode(list(pairs))
 
 
 def values_of(pairs: Pairs, name: str) -> list[str]:
-    """All values of a parameter."""
+    """Return all values of a parameter."""
     return [value for found, value in pairs if found == name]
 
 
 def first_of(pairs: Pairs, name: str, default: str = "") -> str:
-    """The first value of a parameter."""
+    """Return the first value of a parameter."""
     return next(iter(values_of(pairs, name)), default)
 
 
 def without(pairs: Pairs, names: Collection[str]) -> Pairs:
-    """The parameters but those of these names."""
+    """Return the parameters except those with these names."""
     return [(name, value) for name, value in pairs if name not in names]
 
 
 def only(pairs: Pairs, names: Collection[str]) -> Pairs:
-    """The parameters of these names."""
+    """Return the parameters with these names."""
     return [(name, value) for name, value in pairs if name in names]
 
 
 def page_links(links: Mapping[str, str], kept: Pairs, name: str = "cursor") -> dict[str, str]:
-    """The query strings of the neighbouring pages by relation: what is kept, and the cursor.
+    """Return the query strings of the previous and next page, by relation.
 
-    `links` are those of the API; `name` is what the page calls the cursor.
+    `links` are the links of the API, whose cursors are added to the parameters `kept`. `name` is
+    the page's own parameter for the cursor.
     """
     return {
         relation: write_pairs([*kept, (name, first_of(read_pairs(links[relation]), "cursor"))])

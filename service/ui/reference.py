@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import orjson
 
-# Which group an operation is in, by what its path ends with or holds; the first that fits.
+# Each group, and the parts of a path that put an operation into it; the first match counts.
 _GROUPS: Final = (
     ("Event log", ("/logs",)),
     ("Quarantines", ("/quarantines",)),
@@ -19,7 +19,7 @@ _GROUPS: Final = (
     ("Tests", ("/v1/ci/",)),
     ("Service", ("/",)),
 )
-# Types of events are many and alike: beyond these levels a tree names the component.
+# Nested deeper than this, a field shows only the name of its type.
 _MAX_DEPTH: Final = 6
 _METHODS: Final = ("get", "post", "delete")
 _EXAMPLES: Final = {"owner": "acme", "repository": "widgets", "repository_name": "widgets"}
@@ -37,7 +37,7 @@ _FEW_CHOICES: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter; `choices` are all its values, where they are fixed."""
+    """One parameter; `choices` lists its values if it is an enumeration."""
 
     name: str
     place: str
@@ -52,7 +52,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a body; `parts` are the fields below it, or its shapes."""
+    """One field of a body; `parts` are its own fields, or its alternative types."""
 
     name: str
     kind: str
@@ -71,7 +71,7 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What an operation answers with one status."""
+    """A response of an operation with one status."""
 
     status: str
     description: str
@@ -95,7 +95,7 @@ class ApiOperation:
 
 @lru_cache(maxsize=1)
 def read_document(text: bytes) -> Mapping[str, ApiOperation]:
-    """The operations of an OpenAPI document by their ids, those of one group together."""
+    """Return the operations of an OpenAPI document by id, ordered by group."""
     document = orjson.loads(text)
     found = [
         _read_operation(document, path, method, item[method])
@@ -110,7 +110,7 @@ def read_document(text: bytes) -> Mapping[str, ApiOperation]:
 def make_url(
     operation: ApiOperation, values: Mapping[str, Sequence[str]], examples: Mapping[str, str]
 ) -> str:
-    """The path and query of a call with these values, with examples for what the path lacks."""
+    """Return the path and query of a call; `examples` fill in missing path parameters."""
     path, query = operation.path, []
     for parameter in operation.parameters:
         given = [each for each in values.get(parameter.name, ()) if each]
@@ -125,7 +125,7 @@ def make_url(
 
 
 def make_curl(operation: ApiOperation, base: str, values: Mapping[str, Sequence[str]]) -> str:
-    """A command that makes a call, for a shell; the key comes from the environment."""
+    """Return a curl command for a call; it takes the key from the environment."""
     lines = ["curl"]
     if operation.method != "get":
         lines[0] += f" -X {operation.method.upper()}"
@@ -194,7 +194,7 @@ def _read_bodies(document: Mapping[str, Any], content: Mapping[str, Any]) -> lis
 def _list_fields(
     document: Mapping[str, Any], schema: Mapping[str, Any], above: tuple[str, ...]
 ) -> list[Field]:
-    """The fields of an object, of the items of a list, or the shapes that a value may have."""
+    """Return the fields of an object or of the items of a list, or the alternatives of a value."""
     schema, above = _resolve(document, schema, above)
     if len(above) > _MAX_DEPTH:
         return []
@@ -217,7 +217,7 @@ def _list_fields(
 def _resolve(
     document: Mapping[str, Any], schema: Mapping[str, Any], above: tuple[str, ...]
 ) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    """The component that a schema refers to; nothing if it is within itself."""
+    """Return the component that a schema refers to; an empty schema if it contains itself."""
     while "$ref" in schema:
         name = _component(schema)
         if name in above:
@@ -231,7 +231,7 @@ def _component(schema: Mapping[str, Any]) -> str:
 
 
 def _name_type(schema: Mapping[str, Any]) -> str:
-    """The type of a value in a few words."""
+    """Describe the type of a value in a few words."""
     if "$ref" in schema:
         return _component(schema)
     shapes = [*schema.get("oneOf", ()), *schema.get("anyOf", ())]

@@ -1,4 +1,4 @@
-"""From a template and its values to the response of a page, with the headers of every page."""
+"""Renders templates to responses, with the headers that every page has."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from service.ui.assets import version_of
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 
-# Nothing of a page comes from elsewhere, and nothing within its text runs.
+# Pages load nothing from other sites and run no inline scripts.
 _POLICY: Final = "; ".join(
     (
         "default-src 'none'",
@@ -37,14 +37,14 @@ PAGE_HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": _POLICY,
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    # With `no-referrer`, browsers would not name the origin of a form either.
+    # With `no-referrer`, browsers would send `Origin: null` with forms, which are then refused.
     "Referrer-Policy": "same-origin",
     "X-Frame-Options": "DENY",
-    # A page behind a session is shown to nobody else who uses the browser later.
+    # A later user of the browser must not see pages of this session.
     "Cache-Control": "no-store",
     "Vary": "Accept-Encoding",
 }
-# Below this size packing costs more than it saves.
+# Compressing a smaller body costs more than it saves.
 _MIN_PACKED_BYTES: Final = 1_000
 _LEVEL: Final = 5
 
@@ -84,7 +84,7 @@ def _load(name: str) -> Template:
 async def render(
     request: web.Request, template: str, values: Mapping[str, Any], status: int = 200
 ) -> web.Response:
-    """The response of a page. It is made in a thread: a long list takes longer than others wait."""
+    """Return the response of a page, rendered in a thread so that long lists block no request."""
     packs = "gzip" in request.headers.get("Accept-Encoding", "")
     body, packed = await asyncio.to_thread(_make_body, template, values, packs=packs)
     headers = dict(PAGE_HEADERS)
@@ -94,7 +94,7 @@ async def render(
 
 
 def _make_body(template: str, values: Mapping[str, Any], *, packs: bool) -> tuple[bytes, bool]:
-    """The body, and whether it is packed."""
+    """Return the body, and whether it is compressed."""
     body = _load(template).render(values).encode("utf-8", "replace")
     if not packs or len(body) < _MIN_PACKED_BYTES:
         return body, False

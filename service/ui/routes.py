@@ -1,4 +1,4 @@
-"""The pages of the dashboard: where each is found, and what answers. The only list of them."""
+"""The route table of the dashboard: the path and handler of every page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from service.ui.pages import (
     worst,
 )
 
-# In a path of the dashboard; what is wrong with them is reported by the API.
+# These paths accept any names; the API validates them.
 _REPOSITORY: Final = UI_PREFIX + "{owner}/{repository}"
 _TEST: Final = _REPOSITORY + "/tests/{test_id}"
 
@@ -37,7 +37,7 @@ class PageRoute(NamedTuple):
     handler: RouteHandler
 
 
-# A path is matched in this order. No owner can have an underscore as its name.
+# Paths are matched in this order. `_` is free for assets, because it cannot be an owner's name.
 PAGES: Final = (
     PageRoute("GET", UI_PREFIX + "_/{name}", send_asset),
     PageRoute("GET", UI_PREFIX + SIGN_IN, open_page(sign_in.show_form)),
@@ -74,7 +74,7 @@ def add_pages(router: web.UrlDispatcher) -> None:
     router.add_get(UI_PREFIX.rstrip("/"), lead_to_dashboard)
     for page in PAGES:
         if page.method == "GET":
-            # It serves HEAD as well.
+            # `add_get` also serves HEAD.
             router.add_get(page.path, page.handler)
         else:
             router.add_route(page.method, page.path, page.handler)

@@ -1,6 +1,6 @@
-"""Who is signed in: an encrypted cookie that holds the id of a key, and a secret for forms.
+"""Sessions: an encrypted cookie that holds the id of a key and a secret for CSRF tokens.
 
-The cookie opens nothing by itself: the key is looked up again for every request.
+The cookie alone grants no access: the key is looked up again for every request.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from cryptography.fernet import Fernet, InvalidToken
 LIFETIME: Final = timedelta(hours=8)
 _SECRET_BYTES: Final = 16
 _NONCE_BYTES: Final = 12
-# A cookie is some 250 bytes; a longer one is not of this service.
+# Cookies of this service have about 250 bytes; much longer ones are ignored.
 _MAX_COOKIE_LENGTH: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A session; without a `key_id` nobody is signed in yet. `form_secret` proves its forms."""
+    """A session; without a `key_id`, nobody is signed in. `form_secret` signs its CSRF tokens."""
 
     form_secret: str
     since: datetime
@@ -37,19 +37,19 @@ class Session:
 
     @property
     def ends_at(self) -> datetime:
-        """When it ends, whatever happens."""
+        """The time at which the session ends; it is not renewed."""
         return self.since + LIFETIME
 
     def make_form_token(self) -> str:
-        """A token that proves a form to be of this session, different each time.
+        """Return a CSRF token of this session, different each time.
 
-        What never changes in a compressed page could be guessed letter by letter from its size.
+        A constant token in a compressed page could be guessed from the page's size (BREACH attack).
         """
         nonce = secrets.token_hex(_NONCE_BYTES)
         return f"{nonce}.{self._sign(nonce)}"
 
     def owns_form(self, token: str) -> bool:
-        """Whether `make_form_token` of this session made that token."""
+        """Whether `make_form_token` of this session made the token."""
         nonce, _, code = token.partition(".")
         return hmac.compare_digest(code.encode(), self._sign(nonce).encode())
 
@@ -58,20 +58,20 @@ class Session:
 
 
 class Sessions:
-    """Reads and writes the cookies of sessions. All processes with one secret read all of them."""
+    """Reads and writes session cookies, which all processes with the same secret can read."""
 
     def __init__(self, secret: bytes, clock: Callable[[], datetime]) -> None:
-        # The name keeps this key apart from the other uses of the secret.
+        # `person` derives a key that differs from those of other uses of the secret.
         key = hashlib.blake2b(secret, digest_size=32, person=b"session").digest()
         self._fernet = Fernet(base64.urlsafe_b64encode(key))
         self._clock = clock
 
     def new(self, key_id: str | None = None) -> Session:
-        """A session that begins now."""
+        """Return a session that begins now."""
         return Session(secrets.token_hex(_SECRET_BYTES), self._clock(), key_id)
 
     def read(self, request: web.Request) -> Session | None:
-        """The session of a request, if it has one that this service made and has not ended."""
+        """Return the session of a request; None if it has no valid cookie or the session ended."""
         cookie = request.cookies.get(cookie_name(request), "")
         if not cookie or len(cookie) > _MAX_COOKIE_LENGTH:
             return None
@@ -85,7 +85,7 @@ class Sessions:
         return Session(form_secret, datetime.fromisoformat(since), key_id)
 
     def write(self, request: web.Request, response: web.StreamResponse, session: Session) -> None:
-        """Put the session into the browser."""
+        """Set the session cookie."""
         content = orjson.dumps([session.form_secret, session.since.isoformat(), session.key_id])
         cookie = self._fernet.encrypt_at_time(content, int(session.since.timestamp()))
         response.set_cookie(
@@ -99,7 +99,7 @@ class Sessions:
         )
 
     def remove(self, request: web.Request, response: web.StreamResponse) -> None:
-        """Remove the session from the browser."""
+        """Delete the session cookie."""
         response.del_cookie(
             cookie_name(request),
             path="/",
@@ -110,9 +110,10 @@ class Sessions:
 
 
 def cookie_name(request: web.Request) -> str:
-    """The name of the cookie: one that browsers take over HTTPS alone, but for loopback.
+    """Return the name of the cookie.
 
-    Cookies do not tell ports apart, so the name does.
+    Browsers accept a `__Host-` cookie over HTTPS only. On loopback, the name contains the port,
+    because cookies are shared by all ports of a host.
     """
     host, port = _split_host(request)
     return f"mergewatch-{port}" if _is_loopback(host) else "__Host-mergewatch"

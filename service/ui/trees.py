@@ -1,4 +1,4 @@
-"""A JSON value as a tree to read, within bounds: whatever it holds, it comes out as text. Pure."""
+"""Turns a JSON value into a tree of printable text, within size limits. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import orjson
 
 from service.ui.formats import show_briefly, show_text
 
-# Deeper than this a value is written as JSON: at some depth a screen is too narrow.
+# A value nested deeper than this is shown as JSON, because screens are too narrow for more levels.
 MAX_DEPTH: Final = 10
 _LONG_KEY: Final = 200
 _LONG_URL: Final = 1_000
@@ -18,7 +18,7 @@ _LONG_URL: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One line of a tree: a `text`, or what is below it. `kind` is text, null, link or group."""
+    """One line of a tree, and the lines below it. `kind` is text, null, link or group."""
 
     key: str
     kind: str
@@ -28,19 +28,19 @@ class Node:
 
 @dataclass(slots=True)
 class Budget:
-    """What may still be drawn; `is_spent` as soon as something was left out."""
+    """The remaining size of a tree; `is_spent` is set once something was left out."""
 
     nodes: int
     characters: int
     is_spent: bool = False
 
     def take(self, text: str) -> str | None:
-        """The text as far as there is room; None where there is none."""
+        """Return the text, cut to the remaining characters; None if no room is left."""
         if self.nodes <= 0 or self.characters <= 0:
             self.is_spent = True
             return None
         self.nodes -= 1
-        # A character that does not show takes up to ten.
+        # Cut first: an escape is up to ten times as long as the character it stands for.
         if len(text) > self.characters:
             self.is_spent = True
             text = f"{text[: self.characters]}…"
@@ -50,7 +50,7 @@ class Budget:
 
 
 def draw_tree(value: Any, budget: Budget, depth: int = 0) -> list[Node]:
-    """The members of an object or a list."""
+    """Return the nodes of the members of an object or a list."""
     nodes = []
     for key, member in _members(value):
         name = show_briefly(key, _LONG_KEY)
@@ -68,7 +68,7 @@ def draw_tree(value: Any, budget: Budget, depth: int = 0) -> list[Node]:
 
 
 def preview(value: Mapping[str, Any], members: int = 6, length: int = 60) -> list[tuple[str, str]]:
-    """The first members that have a value in one line: name and text."""
+    """Return name and text of the first members that are not null, objects or lists."""
     found = []
     for key, member in value.items():
         if member is None or isinstance(member, dict | list):
@@ -98,7 +98,7 @@ def _text_of(value: Any) -> str:
 def _kind_of(value: Any, shown: str) -> str:
     if value is None:
         return "null"
-    # Only what is shown as it is: a link that says one thing must not lead to another.
+    # Only an uncut, unescaped URL becomes a link, so that its text equals its target.
     if value == shown and shown.startswith(("https://", "http://")):
         return "link" if len(shown) <= _LONG_URL and " " not in shown else "text"
     return "text"

@@ -1,4 +1,4 @@
-"""The API reference, from the OpenAPI document; reads can be tried with the rights of the key."""
+"""The API reference, made from the OpenAPI document; users can try reads with their own key."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from service.ui.reference import ApiOperation, make_curl, make_url, read_documen
 
 _OPERATION: Final = "operation"
 _TRY: Final = "try"
-# Streams have no end that a page could wait for.
+# The operations that can be tried. Streams cannot: they do not end, so the page would not either.
 _TRIED: Final[Mapping[str, Route]] = {
     route.operation_id: route for route in READ_ROUTES if route.stream_type is None
 }
@@ -35,7 +35,7 @@ _MAX_HEADER: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """The answer to a call, as text that shows; `size` is that of its body in bytes."""
+    """The response to a call, as printable text; `size` is the size of its body in bytes."""
 
     status: int
     fields: Sequence[tuple[str, str]]
@@ -64,7 +64,7 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
     }
     if chosen is None:
         return await page.show("docs.html", **common)
-    # Each line of a field is a value.
+    # Each line of a form field is one value of the parameter.
     values = {
         each.name: [
             line.strip() for text in values_of(pairs, each.name) for line in text.splitlines()
@@ -102,7 +102,7 @@ async def _call(
         response: web.StreamResponse = await api.open(route, path, query, "application/json")
     except Problem as problem:
         response = problems.response(problem)
-    # In a thread: an answer may have megabytes.
+    # In a thread, because a response may have megabytes.
     return await asyncio.to_thread(_show_answer, response)
 
 

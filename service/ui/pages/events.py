@@ -1,4 +1,4 @@
-"""The event log: what happened, when, and to which pull request. Its URL is the saved view."""
+"""The page of the event log, with filters, counts and exports. Its URL contains the whole view."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from service.ui.queries import Pairs, first_of, page_links, values_of, write_pai
 from service.ui.trees import Budget, Node, draw_tree, preview
 
 PER_PAGE: Final = 50
-# A count is worth waiting for, but the rows are worth more.
+# The time limit of the counts: rows are shown without counts rather than late.
 _COUNT_SECONDS: Final = 1.2
-# What all rows of a page draw of their metadata, and what one of them does: 50 rows of the largest
-# metadata have 3 MB. The row that the URL names is drawn to the end.
+# How much metadata a page shows, in all its rows and in one row: 50 rows of the largest metadata
+# have 3 MB. The row that the URL names has larger limits of its own.
 _PAGE_CHARACTERS: Final = 60_000
 _ROW_CHARACTERS: Final = 4_000
 _ROW_NODES: Final = 100
@@ -39,7 +39,11 @@ _OPEN_NODES: Final = 5_000
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """One event as a row; `pull_query` is the view of its pull request, `full_query` of itself."""
+    """One event as a row.
+
+    `pull_query` is the query string of the view of its pull request, and `full_query` that of the
+    view with this row opened.
+    """
 
     event: Mapping[str, Any]
     at: datetime
@@ -53,12 +57,12 @@ class EventRow:
 
     @property
     def day(self) -> date:
-        """The day in UTC, which rows are grouped by."""
+        """The day in UTC, by which rows are grouped."""
         return self.at.date()
 
 
 async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
-    """GET /ui/{owner}/{repository}/events; of a script, its rows alone."""
+    """GET /ui/{owner}/{repository}/events; a script gets only the rows."""
     view = EventView.read(page.request.rel_url.raw_query_string)
     api = page.open_api(principal)
     asked = view.ask(page.now)
@@ -77,7 +81,7 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
     }
     if page.is_fragment:
         return await page.show("events_part.html", **values)
-    # After the rows: what is wrong with the filters was told by them.
+    # Counted after the rows were read, which reports wrong filters.
     counts, around = await _count_all(api, path, view, page.now)
     query = view.query()
     return await page.show(
@@ -107,7 +111,7 @@ async def export_csv(page: PageContext, principal: Principal) -> web.StreamRespo
 
 
 async def export_lines(page: PageContext, principal: Principal) -> web.StreamResponse:
-    """GET /ui/{owner}/{repository}/events.ndjson."""
+    """GET /ui/{owner}/{repository}/events.ndjson: all events of the view."""
     return await _export(page, principal, NDJSON)
 
 
@@ -126,7 +130,7 @@ async def _export(page: PageContext, principal: Principal, kind: str) -> web.Str
 async def _count_all(
     api: Api, path: Mapping[str, str], view: EventView, now: datetime
 ) -> tuple[Any, Any]:
-    """The counts of the view and those of the histogram; None for what takes too long."""
+    """Return the counts of the view and of the histogram, None for each that takes too long."""
     of_view = _count(api, path, view.ask(now))
     if view.around is None:
         counts = await of_view
@@ -142,7 +146,7 @@ async def _count(api: Api, path: Mapping[str, str], asked: Pairs) -> Any:
     except (TimeoutError, StoreUnavailableError):
         return None
     except Problem as problem:
-        # A range around the view may be anything that somebody wrote into a link.
+        # The range around the view is not validated before; a link can contain any text for it.
         if problem.status not in (422, 503):
             raise
         return None
@@ -180,19 +184,19 @@ def _make_rows(events: Sequence[dict[str, Any]], view: EventView, walk: Pairs) -
 
 
 def _followed_types(view: EventView) -> list[str]:
-    """The types that a script listens for; the server filters by the rest."""
+    """Return the event types that the live view listens for; the server applies other filters."""
     chosen = values_of(view.filters, "event_type") or sorted(CATALOGUE)
     left_out = values_of(view.filters, "not_event_type")
     return [each for each in chosen if each not in left_out]
 
 
 def _range_query(view: EventView) -> str | None:
-    """The view without the part of it that was chosen."""
+    """Return the query string of the whole range, if a part of it is selected."""
     return None if view.around is None else view.with_range(*view.around).query()
 
 
 def _kept_by_form(view: EventView) -> Pairs:
-    """The filters that the form passes on without showing them."""
+    """Return the filters that the form has as hidden fields."""
     shown = ("pull_request", "base_ref")
     kept = [(name, value) for name, value in view.filters if name not in shown]
     return kept if view.last in ("", DEFAULT_LAST) else [*kept, ("last", view.last)]

@@ -1,4 +1,4 @@
-"""One repository: whether it is better or worse than a week ago, and what may leave."""
+"""The overview of a repository: its health compared with a week ago, and recovered tests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from service.ui.queries import first_of, read_pairs, write_pairs
 
 RANGES: Final = (30, 90)
 _WEEK: Final = 7
-# What is drawn at first: the healthy tests would hide the others.
+# The chart leaves out healthy tests, whose number would dwarf the others.
 _DRAWN: Final = ("broken", "flaky", "unknown")
 _SHOWN_QUARANTINES: Final = 5
 _SHOWN_TRANSITIONS: Final = "6"
@@ -40,7 +40,7 @@ Values = list[float | None]
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A figure, how it was a week ago, and its line of days; `fewer_is_better` or says nothing."""
+    """A figure, its change within a week, and its sparkline; if `judged`, fewer is better."""
 
     name: str
     icon: str
@@ -93,7 +93,7 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
 
 
 async def _read_series(page: PageContext, api: Api, days: int) -> Mapping[Stat, Any]:
-    """The series of the newest so many days, today's among them."""
+    """Read the series of the last `days` days, including today."""
     midnight = page.now.replace(hour=0, minute=0, second=0, microsecond=0)
     query = write_pairs([("start", format_timestamp(midnight - timedelta(days=days - 1)))])
     answers = await asyncio.gather(
@@ -154,7 +154,7 @@ def _count(
 
 
 def _sum_ratio(series: Mapping[Stat, Values], start: int, end: int | None) -> float | None:
-    """The failed executions of those days, of all; None where there was none."""
+    """Return the share of failed executions in these days; None if there were no executions."""
     failed, executions = (
         sum(value or 0 for value in series[stat][start:end])
         for stat in (Stat.FAILED_EXECUTIONS, Stat.EXECUTIONS)
@@ -163,5 +163,5 @@ def _sum_ratio(series: Mapping[Stat, Values], start: int, end: int | None) -> fl
 
 
 def _spread(count: int, marks: int = 5) -> list[int]:
-    """The positions of so many labels below a chart, from the first day to the last."""
+    """Return evenly spaced positions of the labels below a chart, from the first day on."""
     return [round(at * (count - 1) / (marks - 1)) for at in range(marks)] if count else []

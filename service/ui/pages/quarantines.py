@@ -1,4 +1,4 @@
-"""What is quarantined, what may leave, and who changed it."""
+"""The page of quarantines: those of recovered tests, the others, and the latest changes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from service.ui.forms import first, read_form
 from service.ui.page_context import PageContext
 from service.ui.queries import first_of, only, page_links, read_pairs, write_pairs
 
-# All on one page, but where there are so many that a page of them helps nobody.
+# The maximum page size of the API, so that nearly all repositories need one page.
 _PER_PAGE: Final = "100"
 _CHANGES_PER_PAGE: Final = "20"
 _CHANGES_CURSOR: Final = "changes"
 _FILTERS: Final = ("branch", "source")
-# What one form may end: as many as a page shows.
+# The number of quarantines that one form can end, equal to the number on a page.
 _MAX_ENDED: Final = 100
 
 
@@ -55,7 +55,7 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
 
 
 async def end(page: PageContext, principal: Principal) -> web.StreamResponse:
-    """POST /ui/{owner}/{repository}/quarantines/end: end those that were chosen."""
+    """POST /ui/{owner}/{repository}/quarantines/end: end the selected quarantines."""
     api = page.open_api(principal)
     form = await read_form(page.request, page.session, page.dashboard.public_url)
     ended = 0
@@ -64,7 +64,7 @@ async def end(page: PageContext, principal: Principal) -> web.StreamResponse:
             path = {**page.repository_path, "quarantine_id": quarantine_id}
             await api.change(REMOVE_QUARANTINE, path)
         except Problem as problem:
-            # Somebody else ended it, or it expired, since the page was loaded.
+            # The quarantine was ended or expired after the page was loaded.
             if problem.status != web.HTTPNotFound.status_code:
                 raise
         else:
@@ -79,7 +79,7 @@ async def end(page: PageContext, principal: Principal) -> web.StreamResponse:
 
 
 def _group(rows: Sequence[dict[str, Any]]) -> list[tuple[bool, list[dict[str, Any]]]]:
-    """The rows that recovered, then the others."""
+    """Return the rows of recovered tests, then the others; empty groups are left out."""
     groups = [
         (each, [row for row in rows if row["is_recovered"] is each]) for each in (True, False)
     ]

@@ -1,4 +1,4 @@
-"""The repositories that the key sees, the worst first: which of them is ill."""
+"""The list of the repositories that the key can read, worst health first."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SERIES: Final = (Stat.BROKEN_TESTS, Stat.FLAKY_TESTS)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A repository as the API has it, with what is drawn of it."""
+    """A repository as the API returns it, with its charts."""
 
     found: Mapping[str, Any]
     owner: str

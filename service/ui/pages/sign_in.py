@@ -1,4 +1,4 @@
-"""Signing in with a key, or with a link that was printed for that; and signing out."""
+"""Signing in, with a key or with a sign-in link, and signing out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from service.ui.links import LINK_FIELD, SIGN_IN
 from service.ui.page_context import PageContext
 from service.ui.session import is_loopback
 
-# A page of the dashboard without its prefix: never another host, nor a header of its own.
+# The rest of a dashboard URL. It cannot name another host, and cannot break out of a header.
 _NEXT: Final = re.compile(r"(?:[A-Za-z0-9\-_][!-\[\]-~]*)?")
 _MAX_NEXT_LENGTH: Final = 2_000
 
@@ -31,7 +31,7 @@ _BAD_TRANSPORT: Final = (
 
 
 async def show_form(page: PageContext) -> web.StreamResponse:
-    """GET /ui/sign-in, which also accepts a link."""
+    """GET /ui/sign-in; signs in if the URL has a sign-in link."""
     link = page.request.query.get(LINK_FIELD)
     following = _choose_next(page.request.query.get("next", ""))
     if link is None or page.request.method != "GET":
@@ -67,7 +67,7 @@ def _begin(page: PageContext, principal: Principal, following: str) -> web.Strea
     if principal.key is None:
         raise RuntimeError("a session belongs to a key")
     response = page.go_to(page.dashboard.base + following)
-    # A new secret for forms: whoever knew the old one knows nothing of this session.
+    # A new session has a new secret for CSRF tokens, against session fixation.
     session = page.dashboard.sessions.new(principal.key.id)
     page.dashboard.sessions.write(page.request, response, session)
     return response
@@ -85,13 +85,13 @@ async def _check_key(page: PageContext, text: str) -> Principal | None:
 
 
 def _choose_next(text: str) -> str:
-    """The page to go to afterwards, without the prefix of the dashboard."""
+    """Return the page to open after signing in, relative to the dashboard; empty if not valid."""
     if len(text) > _MAX_NEXT_LENGTH or not _NEXT.fullmatch(text):
         return ""
     return text
 
 
 def _is_plain_and_remote(page: PageContext) -> bool:
-    """Whether the browser would drop the cookie, because nothing protects it on its way."""
+    """Whether the page came over plain HTTP from another machine; browsers drop its cookie."""
     origin = page.request.headers.get("Origin", "")
     return origin.startswith("http:") and not is_loopback(page.request)

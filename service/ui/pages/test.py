@@ -1,4 +1,4 @@
-"""One test: why it is what it is, what it says when it fails, its executions, its quarantine."""
+"""The page of one test: its health and the reasons, failures, executions and quarantine."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ from service.ui.queries import (
 
 _EXECUTIONS_PER_PAGE: Final = "20"
 _FAILURES_PER_PAGE: Final = "20"
-# Of the executions; the failures have a cursor of their own name.
+# The filters of the executions. The list of failures has a cursor parameter of its own.
 _FILTERS: Final = ("branch", "commit", "conclusion", "pipeline_name", "job_name")
 _FAILURES_CURSOR: Final = "failures"
 _CONCLUSIONS: Final = ("", "failed", "passed", "skipped")
 
-# Of the jobs of a matrix, so many are read; the worst come first.
+# The number of jobs that the page explains, worst first; a matrix can have many more.
 _MOST_JOBS: Final = 50
 
 _MOST_TRANSITIONS: Final = 12
 
-# How long a quarantine may be wanted for, in days.
+# The durations of a quarantine that the form offers, in days.
 TERMS: Final = (7, 14, 30, 90)
 
 
@@ -72,9 +72,8 @@ async def quarantine(page: PageContext, principal: Principal) -> web.StreamRespo
     form = await read_form(page.request, page.session, page.dashboard.public_url)
     detail = await api.get(GET_TEST, _path_of(page))
     try:
-        await api.change(
-            ADD_QUARANTINE, page.repository_path, _wanted(page, detail.value["test_name"], form)
-        )
+        body = _make_quarantine(page, detail.value["test_name"], form)
+        await api.change(ADD_QUARANTINE, page.repository_path, body)
     except Problem as problem:
         if problem.status not in (409, 422):
             raise
@@ -82,9 +81,9 @@ async def quarantine(page: PageContext, principal: Principal) -> web.StreamRespo
     return page.go_to(_place_of(page) + "#quarantine")
 
 
-def _wanted(page: PageContext, test_name: str, form: Fields) -> dict[str, Any]:
+def _make_quarantine(page: PageContext, test_name: str, form: Fields) -> dict[str, Any]:
     days = first(form, "days")
-    # What is not among the choices goes to the API as it is, which says what is wrong with it.
+    # A value that is not among the choices is sent as it is, and the API refuses it.
     ends_at = days or None
     if days in map(str, TERMS):
         ends_at = format_timestamp(page.now + timedelta(days=int(days)))

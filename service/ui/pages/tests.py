@@ -1,4 +1,4 @@
-"""The list of tests: the search of the API, whose URL is the saved view; and its export."""
+"""The list of tests, made by the search of the API, and its export. Its URL is the whole view."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PATTERN: Final = "test_name"
 _DEFAULT_SORT: Final = "health_status"
 _HEALTH: Final = ("broken", "flaky", "unknown", "healthy")
 
-# What may be sorted by, as people say it, with the direction that shows the worst first.
+# The sort keys, each with its label and the direction that shows the worst first.
 _SORTS: Final = {
     "health_status": ("worst first", "desc"),
     "failure_ratio": ("failure ratio", "desc"),
@@ -44,7 +44,7 @@ _SORTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One choice of a filter or of the order."""
+    """One choice of a filter or of the sort key."""
 
     value: str
     label: str
@@ -54,7 +54,7 @@ class Choice:
 async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
     """GET /ui/{owner}/{repository}/tests."""
     pairs = read_pairs(page.request.rel_url.raw_query_string)
-    asked = _ask(pairs)
+    asked = _search_query(pairs)
     answer = await page.open_api(principal).get(
         SEARCH_TESTS,
         page.repository_path,
@@ -87,14 +87,15 @@ async def export(page: PageContext, principal: Principal) -> web.StreamResponse:
     """GET /ui/{owner}/{repository}/tests.csv: all rows of the view."""
     pairs = without(read_pairs(page.request.rel_url.raw_query_string), _PAGING)
     api = page.open_api(principal)
-    response = await api.open(SEARCH_TESTS, page.repository_path, write_pairs(_ask(pairs)), CSV)
+    query = write_pairs(_search_query(pairs))
+    response = await api.open(SEARCH_TESTS, page.repository_path, query, CSV)
     response.headers["Content-Disposition"] = 'attachment; filename="tests.csv"'
     response.headers["Cache-Control"] = "no-store"
     return response
 
 
-def _ask(pairs: Pairs) -> Pairs:
-    """What the search is asked for a view. Words without a wildcard are looked for within names."""
+def _search_query(pairs: Pairs) -> Pairs:
+    """Return the parameters of the search; a text without a wildcard matches within names."""
     asked = without(pairs, (_PATTERN, "per_page"))
     sort = first_of(pairs, "sort") or _DEFAULT_SORT
     asked = [*without(asked, ("sort", "direction")), ("sort", sort)]

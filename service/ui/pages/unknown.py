@@ -1,4 +1,4 @@
-"""The page for a path that no page has."""
+"""The page for unknown paths, with status 404."""
 
 from __future__ import annotations
 

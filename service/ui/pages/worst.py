@@ -1,6 +1,6 @@
-"""Where the trouble of a repository is: its worst directories, jobs and owners; its slowest tests.
+"""The worst directories, jobs and owners of a repository, and its slowest tests.
 
-Counting groups reads all rows of the search, so the overview loads this part after the rest.
+Counting groups reads all tests of the repository, so the overview loads this part after the rest.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
 
 
 async def _find_worst(page: PageContext, api: Api, by: Grouping) -> list[dict[str, Any]] | None:
-    """The first groups that have a broken or flaky test; None if counting takes too long."""
+    """Return the first groups with a broken or flaky test; None if counting takes too long."""
     try:
         answer = await api.get(GROUP_TESTS, page.repository_path, write_pairs([("by", by.value)]))
     except StoreUnavailableError:

@@ -1,4 +1,4 @@
-// What pages do beyond reading: keys, menus that close, ages that grow, copying.
+// Scripts of all pages: keyboard navigation, menus that close, ages that are updated, copying.
 "use strict";
 
 (() => {
@@ -10,7 +10,7 @@
     }
   };
 
-  // The focus moves by one along the links of a list; rows and verdicts are lists.
+  // Arrow keys move the focus by one along the links of a list, such as rows or verdicts.
   const step = (target, selector, by) => {
     const list = target.closest(selector);
     if (list === null) return false;
@@ -63,7 +63,7 @@
   };
   showCopyButtons();
 
-  // How old the page is, by its own clock: that of the server may differ.
+  // The age of the page by the browser's clock, since the server's clock may differ.
   let opened = Date.now();
   const tell = () => {
     const seconds = Math.round((Date.now() - opened) / 1000);

@@ -1,4 +1,4 @@
-// The event log: a range of the histogram, keys in the list, and what arrives meanwhile.
+// The event log: selecting a range of the histogram, keys in the list, and the live tail.
 "use strict";
 
 (() => {
@@ -11,7 +11,7 @@
     let first = null;
     let last = null;
 
-    // One stop for the tab key; the arrows lead on.
+    // The list is one stop of the tab key; arrow keys move within it.
     const rest = () => links.findLast((link) => link.querySelector(".in") !== null) ?? links.at(-1);
     for (const link of links) link.setAttribute("tabindex", "-1");
     rest().setAttribute("tabindex", "0");
@@ -125,7 +125,7 @@
   if (live === null) return;
   const pause = document.getElementById("pause");
   const arrived = document.getElementById("arrived");
-  // The rows come from the server, which filters and escapes them; this is how often they may.
+  // New rows are fetched from the server, which filters and escapes them, at most this often.
   const SHORTEST = 2_000;
   const LONGEST = 60_000;
   const types = live.dataset.types.split(" ").filter(Boolean);
@@ -140,7 +140,7 @@
     live.textContent = text;
   };
 
-  // Nobody's place is lost: rows that somebody reads are not moved away.
+  // Rows are not inserted while the user reads the list, so that no row moves away.
   const isRead = () => {
     const results = document.getElementById("results");
     return (
@@ -197,7 +197,7 @@
 
   const schedule = () => {
     if (timer !== null || source === null) return;
-    // People who look at the same log do not all ask at the same moment.
+    // Jitter, so that the browsers that show the same log do not all fetch at once.
     const wait = delay * (0.75 + Math.random() / 2);
     timer = setTimeout(() => {
       timer = null;
@@ -239,7 +239,7 @@
   pause.addEventListener("click", () => {
     if (source !== null) return stop("paused", "Paused");
     start();
-    // What came meanwhile.
+    // Fetch the events that arrived during the pause.
     load();
   });
   document.addEventListener("visibilitychange", () => {

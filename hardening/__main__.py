@@ -22,14 +22,14 @@ _FOLDER = ROOT / ".hardening"
 
 
 async def run(ground: Ground, names: Sequence[str], results: Path) -> dict[str, list[Finding]]:
-    """Run the scenarios of these names in sequence."""
+    """Run the scenarios with these names in sequence; return the findings of each."""
     findings: dict[str, list[Finding]] = {}
     try:
         for name in names:
             began = time.monotonic()
             try:
                 findings[name] = await SCENARIOS[name](ground)
-            except Exception as error:  # noqa: BLE001 - the others are run all the same
+            except Exception as error:  # noqa: BLE001 - the other scenarios still run
                 traceback.print_exc()
                 cause = f"{type(error).__name__}: {error}".splitlines()[0]
                 findings[name] = [Finding(name, "broken off", "an end", holds=False, cause=cause)]

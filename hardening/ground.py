@@ -30,7 +30,7 @@ ROOT: Final = Path(__file__).parents[1]
 STORES: Final = ("sqlite", "elasticsearch")
 COMMAND: Final = (sys.executable, "-c", "from service.cli import main; main()")
 
-# Seconds: enough to start or stop a service on the slowest machine.
+# The seconds to wait for a service to start or stop: enough on the slowest machine.
 _DEADLINE: Final = 120.0
 _POLL: Final = 0.02
 # Fields that differ between two log lines with the same message.
@@ -55,7 +55,7 @@ class Running:
                 yield json.loads(line)
 
     def mistakes(self) -> list[str]:
-        """Return the log lines of its own errors."""
+        """Return the log lines in which the service reports an error of its own."""
         return [_brief(line) for line in self.lines() if line.get("level") in ("error", "critical")]
 
     def end(self) -> int:
@@ -78,7 +78,7 @@ class Running:
 
 @dataclass
 class Ground:
-    """The folder of one run, its shared Elasticsearch node, and the credentials that it used."""
+    """The folder of one run, its shared Elasticsearch node, and the credentials used so far."""
 
     folder: Path
     credentials: set[str] = field(default_factory=set, repr=False)
@@ -96,7 +96,7 @@ class Ground:
 
     @property
     def ledger(self) -> Path:
-        """The file of all credentials of all runs, one a line; none of them is valid any more."""
+        """The file with the credentials of all runs, one per line; none of them is still valid."""
         return self.folder.parent.parent / "credentials"
 
     def new_folder(self, name: str) -> Path:

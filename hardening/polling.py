@@ -19,7 +19,7 @@ import orjson
 from hardening.wire import read_head, request
 
 INTERVAL: Final = 0.010
-# Seconds: longer than any attack.
+# The time limit of one request, in seconds: longer than any attack.
 _PATIENCE: Final = 120.0
 _PIECE: Final = 65_536
 _TOLD_FAILURES: Final = 20

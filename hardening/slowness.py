@@ -17,7 +17,7 @@ from hardening.wire import request
 # The interval between two bytes: a client on a very bad line.
 _PAUSE = 1.0
 _ARRIVAL = 4.0
-# After so many pauses, a client that is still connected sends its request again.
+# The number of pauses after which a client that is still connected sends its request again.
 _PATIENCE = 90
 
 

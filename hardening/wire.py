@@ -90,7 +90,7 @@ class Wire:
             raise UnansweredError(reset=isinstance(error, ConnectionResetError)) from error
 
     async def read(self, began: float | None = None, *, bodiless: bool = False) -> Told:
-        """The next answer.
+        """Read the next response.
 
         Raises:
             UnansweredError: the connection ended first.

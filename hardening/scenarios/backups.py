@@ -1,4 +1,4 @@
-"""Backups under load: each restores everything acknowledged before it began."""
+"""Backups under load: each restores every write acknowledged before it began."""
 
 from __future__ import annotations
 

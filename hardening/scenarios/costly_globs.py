@@ -1,4 +1,4 @@
-"""The costliest patterns over the worst names for them: answered in bounded time."""
+"""The costliest patterns over the worst names for them: responses take a bounded time."""
 
 from __future__ import annotations
 

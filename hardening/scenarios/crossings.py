@@ -23,7 +23,7 @@ REQUESTS = 100_000
 GONE = 0.3
 CLIENTS = 48
 REDIS_DELAY = 0.003
-# They differ only in the position of the slash, the dash or the dot.
+# Most names differ only in the position of the slash, the dash or the dot.
 NAMES = (
     "a-b/c",
     "a/b-c",
@@ -35,7 +35,7 @@ NAMES = (
     "acme/widgets",
     "acme/gadgets",
 )
-# Their paths hold the id of something in the repository.
+# Operations whose path contains the id of a resource in the repository.
 _BY_ID = frozenset(
     {
         "test",
@@ -48,7 +48,7 @@ _BY_ID = frozenset(
         "test-stats",
     }
 )
-# Of these nothing in the stock carries the mark.
+# Operations whose responses do not contain the mark.
 _UNMARKED = frozenset({"stats", "test-stats", "transitions", "test-transitions"})
 _LISTED = re.compile(rb'"repository":"([^"]*)"')
 _MARK = re.compile(rb"mark-\d{3}\.")
@@ -56,15 +56,15 @@ _MARK = re.compile(rb"mark-\d{3}\.")
 
 @dataclass(frozen=True)
 class Probe:
-    """A request with its key, and the mark that its answer must carry, if any."""
+    """A request with its key, and the mark that its response must contain, if set."""
 
     target: str
     key: str = field(repr=False)
     expected: HTTPStatus
     mark: bytes = b""
-    # Equal requests have equal answers, in every spelling.
+    # Requests with the same name must get equal responses, in every spelling of the target.
     name: str = ""
-    # All that a list of repositories may name.
+    # The repositories that a list of repositories must contain, and no others.
     listed: frozenset[bytes] | None = None
 
 
@@ -107,7 +107,7 @@ async def run(
             proxy = await stack.enter_async_context(Proxy(redis.port.number))
             await proxy.turn(Delayed(REDIS_DELAY))
             url = f"redis://{proxy.address}/0"
-            # Two services, so that each gets what the other cached.
+            # Two services, so that each reads values that the other cached.
             services = [
                 await stack.enter_async_context(
                     ground.serve(place, redis_url=url, log_level="info")
@@ -192,7 +192,7 @@ async def _make_probes(stocks: Sequence[Stock], keys: Keys) -> list[Probe]:
 def _list_owned(
     stock: Stock, stocks: Sequence[Stock], own: str, of_owners: Mapping[str, str]
 ) -> Iterator[Probe]:
-    """The list of repositories, for the key of one, of its owner, and of others."""
+    """Yield requests for the list of repositories: by its own key, its owner's, and others'."""
     owner = stock.name.owner
     by_owner = frozenset(str(each.name).encode() for each in stocks if each.name.owner == owner)
     for spelled in (owner, owner.upper()):

@@ -63,7 +63,7 @@ async def run(
 
 
 async def _make(count: int) -> list[HostileBody]:
-    """Generate the same number for each path, in separate processes."""
+    """Generate the same number of bodies for each path, in separate processes."""
     paths = made_up_bodies.operations()
     loop = asyncio.get_running_loop()
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:

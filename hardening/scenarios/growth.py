@@ -34,9 +34,9 @@ SIZES: Final[Mapping[str, Mapping[str, int]]] = {
         "unknown": 900,
     },
 }
-# Commits in one body, as from an exporter that sends its backlog.
+# The number of commits in one body, as from an exporter that sends its backlog.
 _BODY: Final = 50
-# Repeat such a request: one alone is too quick to measure.
+# How often such a request is repeated: one alone is too quick to measure.
 _REQUESTS: Final = 40
 
 

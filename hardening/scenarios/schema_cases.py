@@ -87,7 +87,7 @@ def ask(
     def one(case: schemathesis.Case[Any]) -> None:
         number = max(tally.cases for tally in tallies.values())
         for store, base, key, there in services:
-            # The others may get no further than a missing repository.
+            # The remaining cases test missing repositories.
             if number % _AIMED_NOT_EVERY:
                 aim(case, there)
             checks = CHECKS if number % _AUTH_EVERY else (*CHECKS, ignored_auth)

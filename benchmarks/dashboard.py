@@ -39,7 +39,7 @@ from tests.builders import WIDGETS, make_executions, make_run
 TESTS = 100_000
 DAYS = 5
 JOB = "linux"
-# Of each page, each with a different question.
+# The number of requests for each kind of page, each with a different query.
 ASKED = 20
 _BATCH = 10_000
 
@@ -49,7 +49,7 @@ def name_of(number: int) -> str:
 
 
 async def load(store: Store, tests: int) -> None:
-    """A result a day of each test; one in fifty is flaky, one in a hundred broken."""
+    """Load one result a day for each test; one in fifty is flaky, one in a hundred broken."""
     await store.ensure_repository(WIDGETS)
     now = utc_now()
     for day in range(DAYS):
@@ -78,14 +78,14 @@ def with_failures(executions: list[Execution]) -> Iterator[Execution]:
 
 
 def pages() -> dict[str, list[str]]:
-    """The paths of each kind of page."""
+    """Return the paths to request, by kind of page."""
     home = "/ui/acme/widgets"
     of_tests = [
         f"{home}/tests/{derive_test_id(WIDGETS, name_of(50 * n + 1))}" for n in range(ASKED)
     ]
     return {
         "repositories": ["/ui/"] * ASKED,
-        # It has two ranges, so only its first answers are computed.
+        # The page has two ranges, so only two uncached requests are possible.
         "overview": [f"{home}?days={days}" for days in RANGES],
         "worst": [f"{home}/worst"],
         "tests, worst first": [f"{home}/tests?job_name={JOB}&cache={n}" for n in range(ASKED)],

@@ -39,7 +39,7 @@ _ASKED = 20
 
 
 async def load(store: Store, tests: int) -> None:
-    """One result of each test in one of the jobs; one in twenty failed."""
+    """Load one result of each test in one of the jobs; one in twenty failed."""
     await store.ensure_repository(WIDGETS)
     now = utc_now()
     for begin in range(0, tests, _BATCH):

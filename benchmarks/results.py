@@ -21,7 +21,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """The speed of one stack for one operation.
+    """The performance of one stack for one operation.
 
     `repeated` means the same request each time, so a cache can answer; else all requests differ.
     """
@@ -114,7 +114,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """How much data of one kind is loaded in a second, in one way; the first way is the base."""
+    """The amount of one kind of data loaded per second in one way; the first way is the base."""
 
     kind: str
     way: str

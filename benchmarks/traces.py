@@ -1,7 +1,7 @@
 """Measures what traces cost the event loop: `python -m benchmarks.traces [OTHER TREE]`.
 
-The services run at once and are asked in turn, so that whatever else the machine does affects all.
-The least of many rounds counts. A tree of another version is measured beside this one.
+The services run at once and get requests in turn, so that other load on the machine affects all.
+The minimum of many rounds counts. If a source tree of another version is given, it is measured too.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Client:
 
     def __init__(self, service: Running, key: str) -> None:
         self._schedule = Path(f"/proc/{service.pid}/schedstat")
-        # Without a client of HTTP: the next request comes at once, as from a busy client.
+        # A raw socket, so that the next request follows at once, as from a busy client.
         self._socket = socket.create_connection((HOST, service.port))
         self._key = key
 
@@ -66,7 +66,7 @@ class Client:
             body += self._socket.recv(_PIECE)
 
     def spend(self, requests: Iterator[tuple[str, Headers]]) -> float:
-        """The CPU time of the main thread for each of these requests, in microseconds."""
+        """Return the CPU time of the service's main thread per request, in microseconds."""
         began, count = self._read_time(), 0
         for path, headers in requests:
             self.ask(path, headers)
@@ -78,7 +78,7 @@ class Client:
 
 
 class Collector(BaseHTTPRequestHandler):
-    """Takes everything."""
+    """A collector that accepts and discards all spans."""
 
     protocol_version = "HTTP/1.1"
 
@@ -101,7 +101,7 @@ def collecting() -> Iterator[str]:
 
 
 async def load(folder: Path) -> tuple[str, list[str]]:
-    """A key, and the paths of as many tests as are asked for."""
+    """Fill the store; return a key, and the path of a test for each request."""
     store = await open_store(folder)
     names = [f"test_{number}" for number in range(ROUNDS * REQUESTS + 1)]
     await load_names(store, names)
@@ -120,7 +120,7 @@ async def load(folder: Path) -> tuple[str, list[str]]:
 
 
 def make_requests(paths: list[str], number: int) -> dict[str, Iterator[tuple[str, Headers]]]:
-    """The requests of one round, by what they measure."""
+    """Return the requests of one round, by the name of their measurement."""
     cached, other = paths[0], paths[1 + number * REQUESTS :][:REQUESTS]
 
     def repeat(headers: Callable[[], Headers]) -> Iterator[tuple[str, Headers]]:

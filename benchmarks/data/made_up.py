@@ -149,7 +149,7 @@ def quarantine_of(number: int) -> QuarantineRequest:
 
 
 class EventMaker:
-    """Makes events from the examples: the same types and shapes, with other ids and times."""
+    """Makes events from the examples, with the same types and shapes but other ids and times."""
 
     def __init__(self, repository: RepositoryName = MEASURED) -> None:
         self._repository = repository

@@ -1,4 +1,4 @@
-"""The figures of a rule over many made-up tests: what it finds, what it wrongly calls flaky."""
+"""The figures of a rule over many simulated tests: its recall and its false positives."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ DELAY_RATES: Final = (0.01, 0.05, 0.2)
 FLAKY_SHARE: Final = 0.03
 
 MEASURED_DAYS: Final = 91
-# Healthy at first, flaky for a window before it is measured, and healthy for another in the end.
+# The first days of the phases of a flaky test. It is healthy, then flaky for one window before it
+# is measured, and healthy again for two windows after the measured days.
 _BEFORE: Final = WINDOW.days
 _MEASURED: Final = 2 * WINDOW.days
 _MENDED: Final = _MEASURED + MEASURED_DAYS
@@ -26,7 +27,7 @@ _END: Final = _MENDED + 2 * WINDOW.days
 
 @dataclass(frozen=True, slots=True)
 class Healthy:
-    """Over healthy tests: the share of days called flaky, and of tests ever called so."""
+    """The false positives: the share of days called flaky, and of tests ever called flaky."""
 
     false: float
     ever: float
@@ -34,9 +35,10 @@ class Healthy:
 
 @dataclass(frozen=True, slots=True)
 class Flaky:
-    """Over tests of one rate: the share of days called flaky, and medians of delays in days.
+    """The recall over tests of one failure rate, by days, and the median delays in days.
 
-    A delay is `None` if fewer than half of the tests have one.
+    The delays are those until a test is called flaky, and until it no longer is. A delay is `None`
+    if fewer than half of the tests have one.
     """
 
     recall: float
@@ -46,14 +48,14 @@ class Flaky:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """All figures of one rule in one job; `flaky` by the rate of failures."""
+    """All figures of one rule in one job; the keys of `flaky` are failure rates."""
 
     healthy: Healthy
     flaky: dict[float, Flaky]
 
     @property
     def precision(self) -> float:
-        """Of the tests called flaky, the share that is: all rates as common as each other."""
+        """The share of flaky tests among those called flaky, if all failure rates are as common."""
         found = mean(each.recall for each in self.flaky.values()) * FLAKY_SHARE
         return found / (found + self.healthy.false * (1 - FLAKY_SHARE)) if found else 0.0
 

@@ -1,6 +1,6 @@
 """Judges made-up histories at any moment, by the rule that counts days and by the other one.
 
-It asks the service's own rules; only the counting of days is done once for a whole history.
+It uses the service's own rules, but counts the days only once for a whole history.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from indexing.health.verdicts import Outcome
 
 _OUTCOMES: Final = {"P": Outcome.PASSED, "F": Outcome.FAILED, "X": Outcome.FLAKY}
 
-# Failures, and the passes around them: the only verdicts that can stand alone.
+# Failures and the passes around them. Only the verdicts in these runs can be lone failures.
 _TROUBLE: Final = re.compile("P{0,2}[^P](?:P{0,3}[^P])*P{0,2}")
 
 Moment = tuple[int, int]
@@ -32,7 +32,7 @@ Rule = Callable[[SequenceState], bool]
 
 
 def by_changes(state: SequenceState) -> bool:
-    """Whether the rule for sequences that run seldom calls this one flaky."""
+    """Whether the rule for sequences that run rarely calls this one flaky."""
     if is_broken(state.newest):
         return False
     return any(day.flaky for day in state.days) or count_changes(state.newest) >= FLAKY_CHANGES
@@ -44,7 +44,7 @@ def by_days(state: SequenceState) -> bool:
 
 
 class History:
-    """A history, prepared to be judged; each of its days has as many verdicts."""
+    """A history, prepared to be judged; all of its days have the same number of verdicts."""
 
     def __init__(self, days: Sequence[str]) -> None:
         self._size = len(days[0])
@@ -67,7 +67,7 @@ class History:
         self._quiet = [letters.count("P") == self._size for letters in days]
 
     def is_flaky(self, rule: Rule, moment: Moment) -> bool:
-        """Judge by the verdicts up to this one of this day."""
+        """Judge by the verdicts up to and including this moment."""
         day, _ = moment
         first = max(0, day - WINDOW.days + 1)
         if all(self._quiet[first : day + 1]):
@@ -92,7 +92,7 @@ class History:
         days = self._days[max(0, day - WINDOW.days + 1) : day]
         letters = self._letters[day * self._size : at + 1]
         alone = {known for known in self._alone_on(day) if known <= at}
-        # No later verdict shows yet that the newest one stands alone.
+        # Whether the newest verdict stands alone is known only from later ones.
         newest = self._newest_clean(at)
         alone.discard(newest)
         if newest in self._alone and newest // self._size < day:

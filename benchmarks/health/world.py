@@ -1,7 +1,7 @@
-"""A made-up world of tests in a job that runs often: regressions, outages, flakes. Pure, seeded.
+"""Simulates tests in a job that runs often: regressions, outages, flakes. Pure, seeded.
 
-No real history at hand has at least 10 runs a day, so these are made up. A history is a string for
-each day, with a letter for each commit: P, F, or X where it failed and then passed.
+The simulation replaces real histories: none at hand has 10 runs a day or more. A history is one
+string for each day, with a letter for each commit: P, F, or X if it failed and then passed.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from typing import Final
 WORKING_HOURS: Final = 12
 _DAYS_A_MONTH: Final = 30
 
-# Regressions a month, and the share of tests that have so many.
+# Pairs of a number of regressions a month and the share of tests with that number.
 REGRESSIONS: Final = ((0.05, 0.80), (0.5, 0.15), (2.0, 0.05))
 REGRESSION_HOURS: Final = 4.0
 _REGRESSION_SPREAD: Final = 1.0
 
 OUTAGES: Final = 0.3
-# No measurement of outages and retries is at hand. These are fitted: healthy tests are called flaky
-# about as often as in the simulation in which the rules were chosen.
+# The following figures are fitted, because outages and retries were not measured: healthy tests are
+# called flaky about as often as in the simulation in which the rules were chosen.
 OUTAGE_HOURS: Final = 1.5
 _OUTAGE_SPREAD: Final = 1.35
-# In an outage each run fails with a probability between these, small ones as often as large ones.
+# The range of the probability with which a run fails in an outage; log-uniform.
 _OUTAGE_RATES: Final = (0.01, 0.8)
-# A retry runs on the same machine: what made a flaky test fail is often still there.
+# The probability that a retry is free of what made the run fail; it runs on the same machine.
 RETRY_HELPS: Final = 0.66
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """How often a job runs, and whether it retries what failed."""
+    """How often a job runs, and whether it retries failed tests."""
 
     runs_a_day: int
     retries: bool
@@ -42,7 +42,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Flake:
-    """A test that fails at this rate, from the first day to the day before the last."""
+    """A failure rate, and the days on which it applies: from `first` to before `last`."""
 
     rate: float
     first: int
@@ -51,7 +51,7 @@ class Flake:
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """Part of a history, in days, in which a run fails at this rate."""
+    """A part of a history, in days, in which runs fail with probability `rate`."""
 
     start: float
     end: float
@@ -59,14 +59,14 @@ class _Span:
 
 
 def draw_regressions(rng: random.Random) -> float:
-    """Draw how many regressions a month a test has."""
+    """Draw the number of regressions a month of a test."""
     rates, shares = zip(*REGRESSIONS, strict=True)
     found: float = rng.choices(rates, shares)[0]
     return found
 
 
 def make_history(rng: random.Random, job: Job, days: int, flake: Flake | None = None) -> list[str]:
-    """Make the history of a test up, a string a day."""
+    """Simulate the history of a test: one string for each day."""
     regressions = list(
         _spans(rng, draw_regressions(rng), days, REGRESSION_HOURS, _REGRESSION_SPREAD)
     )

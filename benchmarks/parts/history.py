@@ -27,7 +27,7 @@ _REPOSITORY: Final = RepositoryName("acme", "monorepo")
 _END: Final = datetime(2026, 11, 1, tzinfo=UTC)
 _REPORTS: Final = 5
 _EXECUTIONS_A_CALL: Final = 20_000
-# One result in so many fails.
+# One result in this many fails.
 _FAILING: Final = 97
 
 # Opens a new, empty store in a folder of its own.

@@ -54,7 +54,7 @@ def measure_memory(conditions: Conditions) -> Memory | None:
 
 
 def status_of(pid: int) -> Path:
-    """The path of a process' status in proc(5)."""
+    """Return the path of a process' status in proc(5)."""
     return Path(f"/proc/{pid}/status")
 
 

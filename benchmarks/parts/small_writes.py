@@ -28,7 +28,7 @@ from indexing.store.interface import EventOutcome, Store
 
 CALLS: Final = 600
 AT_ONCE: Final = 32
-# Each of them takes as long as a refresh; fewer are enough.
+# Fewer calls, because each takes as long as a refresh.
 CALLS_ALONE: Final = 60
 
 TESTS: Final = 500
@@ -57,7 +57,7 @@ async def _measure(url: str) -> SmallWrites:
         try:
             await store.ensure_repository(MEASURED)
             events = _make_events(CALLS_ALONE + CALLS + 1)
-            # Creates the slice.
+            # Not measured, because the first write creates the slice.
             await _write(store, events[0])
             alone = events[1 : CALLS_ALONE + 1]
             start = time.perf_counter()
@@ -101,7 +101,7 @@ async def _write(store: Store, event: StoredEvent) -> None:
 
 
 async def _write_at_once(store: Store, events: Sequence[StoredEvent]) -> float:
-    """Write all of them; return the seconds of the slowest call, which ends when it is visible."""
+    """Write all events; return the seconds of the slowest call, which ends when it is visible."""
     waiting = iter(events)
     slowest = 0.0
 

@@ -43,10 +43,10 @@ class PeerStore(Protocol):
         """Return whether the repository is known and the key with that SHA-256 may read it."""
 
     async def find_test(self, repository: str, test_id: UUID) -> TestDetail | None:
-        """One test."""
+        """Return one test."""
 
     async def list_quarantines(self, repository: str, branch: str | None) -> list[Quarantine]:
-        """The quarantines in force."""
+        """Return the active quarantines."""
 
     async def list_events(
         self,
@@ -56,7 +56,7 @@ class PeerStore(Protocol):
         after: EventPlace | None,
         limit: int,
     ) -> EventPage:
-        """One page of the log."""
+        """Return one page of the log."""
 
     async def search_tests(self, search: Search) -> list[TestIdentity]:
         """Return the first page of the matches, sorted by number of executions."""

@@ -36,25 +36,25 @@ def document(width: float, height: float, title: str, shapes: Sequence[str]) -> 
 
 
 def text(x: float, y: float, words: str, *, anchor: str = "start", bold: bool = False) -> str:
-    """One line of text that begins, ends or is centred (`start`, `end`, `middle`) at x."""
+    """Draw a line of text that starts, ends or is centred (`start`, `end`, `middle`) at x."""
     weight = ' font-weight="bold"' if bold else ""
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{weight}>{escape(words)}</text>'
 
 
 def bar(x: float, y: float, width: float, height: float, colour: str) -> str:
-    """A filled rectangle."""
+    """Draw a filled rectangle."""
     return (
         f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{colour}"/>'
     )
 
 
 def line(x1: float, y1: float, x2: float, y2: float, colour: str = "#cccccc") -> str:
-    """A thin straight line."""
+    """Draw a thin straight line."""
     return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}"/>'
 
 
 def path(points: Sequence[tuple[float, float]], colour: str) -> str:
-    """A line through points, with a dot on each."""
+    """Draw a line through points, with a dot on each."""
     joined = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     dots = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in points)
     return f'<polyline points="{joined}" fill="none" stroke="{colour}" stroke-width="2"/>{dots}'

@@ -12,7 +12,7 @@ _MIB = 2**20
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table; the first column is text, the others are figures."""
+    """Format a table; the first column is text, the others are figures."""
     marks = ["---", *["---:"] * (len(header) - 1)]
     return "\n".join("| " + " | ".join(map(_cell, row)) + " |" for row in (header, marks, *rows))
 
@@ -122,7 +122,7 @@ def speed_table(speeds: Sequence[Speed]) -> str:
 
 
 def history_table(histories: Sequence[History]) -> str:
-    """Show what a report costs at each depth of history."""
+    """Show the cost of a report at each depth of history."""
     rows = [
         [
             f"{each.store}, {each.depth:,}",

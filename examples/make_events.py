@@ -1,6 +1,6 @@
 """Makes up `events.ndjson`: some days of the merge queue of `demo/mergewatch` in November 2026.
 
-Nothing in it happened: every pull request, person and check is made up by this script, out of a
+Nothing in it happened: this script makes up every pull request, person and check, with a
 fixed seed and no clock, so that each run writes the same bytes. All 41 event types occur.
 
     python -m examples.make_events            # writes events.ndjson beside this file
@@ -110,8 +110,8 @@ def set_auto_quarantine(story: Story, at: datetime) -> None:
 
 
 def make_story() -> Story:
-    """All events, oldest first."""
-    story = Story(random.Random(SEED))  # noqa: S311 - a story wants repeatable dice
+    """Make the whole log, oldest event first."""
+    story = Story(random.Random(SEED))  # noqa: S311 - the events must be repeatable
     for day in range(DAYS):
         morning = MONDAY + timedelta(days=day)
         for nth in range(PULL_REQUESTS_A_DAY):

@@ -29,7 +29,7 @@ def main() -> None:
     for suite in document.iter("testsuite"):
         suite.attrib.pop("hostname", None)
     for element in document.iter():
-        # Hypothesis puts its statistics there.
+        # Remove properties, in which Hypothesis puts its statistics.
         for properties in element.findall("properties"):
             element.remove(properties)
     FOLDER.mkdir(exist_ok=True)
@@ -37,7 +37,7 @@ def main() -> None:
     packed = gzip.compress(ET.tostring(document.getroot()), mtime=0)
     (FOLDER / "report.xml.gz").write_bytes(packed)
     commit = subprocess.run(
-        ["git", "rev-parse", "HEAD"],  # noqa: S607 - whichever git there is
+        ["git", "rev-parse", "HEAD"],  # noqa: S607 - any installed git
         check=True,
         capture_output=True,
         text=True,

@@ -1,4 +1,4 @@
-"""The life of one made-up pull request, for `make_events.py`: what the automation did to it.
+"""The events of one made-up pull request, for `make_events.py`.
 
 Nothing here happened; checks and addresses are invented.
 """
@@ -17,7 +17,7 @@ RULES = ("hotfix", None, None, None)
 
 
 class PullRequest:
-    """One pull request on its way from being opened to being merged, or not."""
+    """One pull request, from being opened to being merged or leaving the queue."""
 
     def __init__(self, story: Story, number: int, at: datetime) -> None:
         self.story = story
@@ -48,7 +48,7 @@ class PullRequest:
             self.merge()
 
     def prepare(self) -> None:
-        """What the rules do to a pull request before it is fit for the queue."""
+        """Add the events of the rules that apply before a pull request can be queued."""
         author = self.story.dice.choice(PEOPLE)[0]
         reviewer = self.story.dice.choice([name for name, _ in PEOPLE if name != author])
         steps: list[tuple[float, str, str, Json]] = [
@@ -124,7 +124,7 @@ class PullRequest:
             )
 
     def place(self) -> Json:
-        """Where in the queue it stands, as most queue events say it."""
+        """Return the position in the queue, as in the metadata of most queue events."""
         return {
             "queue_name": QUEUE,
             "branch": "main",

@@ -1,4 +1,4 @@
-"""A made-up log under way, with the dice that decide what comes next; see `make_events.py`."""
+"""The made-up log while it is written, with its random generator; see `make_events.py`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def text_of(moment: datetime) -> str:
 
 @dataclass
 class Story:
-    """The events so far, and the dice."""
+    """The events so far, and the random generator for the next ones."""
 
     dice: random.Random
     events: list[Json] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""A store that answers for itself and for the production cache in front of it.
+"""A store with the production cache in front of it, whose answers must agree with the store's.
 
 Writes invalidate the cache. Each read of what is cached asks the cache twice and the store once,
 and asserts that the three answers agree. So a contract that holds here holds of the store alone
@@ -44,7 +44,7 @@ from service.pagination.sort_keys import IdentityPlace
 
 
 class CachedStore(InvalidatingStore):
-    """Returns what the store answers, after asserting that the cache answers the same."""
+    """Returns the answers of the store, after asserting that the cache returns the same."""
 
     def __init__(self, store: Store, backend: CacheBackend) -> None:
         super().__init__(store, backend)
@@ -91,7 +91,7 @@ class CachedStore(InvalidatingStore):
         for _ in range(2):
             reader = await self._readers.open(Operation.SEARCH, None, query.repository)
             kept = await reader.search_tests(query, place, limit)
-        # Bodies have no counts.
+        # Response bodies do not contain the counts.
         stored = await self._store.search_tests(query, anchor, limit)
         shown = [_names_of(row) for row in _rows(kept, "tests")]
         assert shown == [
@@ -134,7 +134,7 @@ class CachedStore(InvalidatingStore):
 
 @asynccontextmanager
 async def cached(store: Store, redis_url: str | None = None) -> AsyncIterator[CachedStore]:
-    """The store behind a cache: in this process, or in that Redis."""
+    """Return the store behind a cache, which is in process or in the given Redis."""
     settings = Settings(redis_url=redis_url)
     opened = CachedStore(store, await open_backend(settings, store, await store.get_identity()))
     try:
@@ -149,7 +149,7 @@ def _rows(answer: Answer, member: str) -> list[dict[str, Any]]:
 
 
 def _quarantine_of(row: dict[str, Any], stored: Quarantine) -> Quarantine:
-    """What a body says; it lacks the owner and the end."""
+    """Parse the quarantine in a body, which lacks the owner and the expiry."""
     return Quarantine(
         key=QuarantineKey(parse_timestamp(row["created_at"]), uuid.UUID(row["id"])),
         test_name=row["test_name"],

@@ -20,7 +20,7 @@ STACKS = {
     "elasticsearch, cached in redis": ("elasticsearch_place", "in redis"),
     "elasticsearch": ("elasticsearch_place", "nowhere"),
 }
-# Without the one that is for the contracts below.
+# All stacks except the one that only the contracts below use.
 EVERY_READ = [name for name in STACKS if name != "elasticsearch"]
 
 # For contracts that no cache changes: it holds none of their answers (the event log), or knows
@@ -35,7 +35,7 @@ SETTINGS = "_hypothesis_internal_use_settings"
 
 @pytest.fixture(autouse=True)
 def share_of_examples(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Run half of a property's examples on Elasticsearch: each one needs several loads there."""
+    """Run half of a property's examples on Elasticsearch, where each needs several loads."""
     call = getattr(request.node, "callspec", None)
     chosen: settings | None = getattr(request.function, SETTINGS, None)
     if chosen is None or call is None or "elasticsearch" not in call.params.get("store", ""):

@@ -16,12 +16,12 @@ from indexing.store.interface import Store
 from tests.builders import FOREIGN, GADGETS, NOON, WIDGETS, after, make_event
 from tests.contracts.conftest import on_stores_and_one_cache
 
-# The cache holds none of them.
+# The cache contains no arrivals.
 pytestmark = on_stores_and_one_cache
 
 
 class Clock:
-    """The clock that stamps arrivals; a test puts it forward instead of waiting."""
+    """The clock of arrival times, which a test advances instead of waiting."""
 
     def __init__(self) -> None:
         self.ahead = 0.0

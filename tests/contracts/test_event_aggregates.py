@@ -73,7 +73,7 @@ async def write(store: Store, batch: Iterable[StoredEvent]) -> None:
 
 
 async def check(store: Store, query: EventQuery, known: Iterable[StoredEvent]) -> None:
-    """Compare the counts with those of the rows of a walk."""
+    """Assert that the counts equal those of the rows of a walk."""
     keys = set()
     anchor: Any = Anchor()
     while True:

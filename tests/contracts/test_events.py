@@ -97,7 +97,7 @@ async def test_repositories_do_not_see_each_other_and_case_does_not_matter(store
     assert await ids(store, ask(repository=RepositoryName("no", "body"))) == []
 
 
-# Too long for an index.
+# Longer than an index accepts.
 LONG = "t" * 256
 
 FILTERS: list[tuple[dict[str, Any], list[int]]] = [

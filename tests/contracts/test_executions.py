@@ -229,7 +229,7 @@ async def test_a_test_is_found_in_its_own_repository_only(store: Store) -> None:
     assert await store.get_test(WIDGETS, uuid.uuid4()) is None
 
 
-async def test_nobody_waits_for_the_stale_tests_of_another_repository(store: Store) -> None:
+async def test_no_refresh_waits_for_tests_of_another_repository(store: Store) -> None:
     run = make_run()
     for repository in (WIDGETS, FOREIGN):
         await store.ensure_repository(repository)
@@ -294,7 +294,7 @@ async def test_any_order_and_any_split_give_the_same_state(
 
 
 def _of(repository: RepositoryName, executions: list[Execution]) -> list[Execution]:
-    """The same executions with the ids of another repository."""
+    """Return the same executions with the ids of another repository."""
     key = repository.key.encode()
     return [
         replace(e, id=uuid.uuid5(uuid.UUID(bytes=e.id), key.decode()).bytes) for e in executions

@@ -29,7 +29,7 @@ Loaded = Sequence[tuple[Run, Execution]]
 
 
 async def load(store: Store, repository: RepositoryName = WIDGETS) -> Loaded:
-    """Failures of two months in two jobs and branches, some of them at the same moment."""
+    """Load failures of two months in two jobs and branches, some of them at the same moment."""
     random = Random(3)
     found = []
     results = {}
@@ -60,7 +60,7 @@ async def load(store: Store, repository: RepositoryName = WIDGETS) -> Loaded:
 
 
 def group(loaded: Loaded, branches: Sequence[str] = ()) -> dict[uuid.UUID, Loaded]:
-    """The failed executions by what they say, newest first."""
+    """Group the failed executions by type and message, newest first."""
     groups: dict[uuid.UUID, list[tuple[Run, Execution]]] = defaultdict(list)
     for run, execution in loaded:
         failure_id = identify_failure(TEST_ID, execution)

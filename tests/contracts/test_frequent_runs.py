@@ -31,7 +31,7 @@ class Result:
     letter: str
 
     def told(self) -> dict[str, Any]:
-        """As the independent script wants it."""
+        """The result as the independent script takes it."""
         return {
             "at": self.at,
             "commit": self.commit,
@@ -42,7 +42,7 @@ class Result:
 
 
 def day(number: int, letters: str, *, hour: float = 8) -> list[Result]:
-    """One commit every seven minutes, from that hour of the day on, UTC."""
+    """Make one commit every seven minutes, starting at this UTC hour of the day."""
     start = NOON.replace(hour=0) + timedelta(days=number, hours=hour)
     return [
         Result(number, start + timedelta(minutes=7 * index), f"c{number}-{index}", letter)

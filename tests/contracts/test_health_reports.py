@@ -29,7 +29,7 @@ async def load_history(
     end: float = 0,
     duration: float | None = None,
 ) -> None:
-    """One result for each day and commit; the newest is that many days after noon."""
+    """Load one result for each day and commit; the newest is that many days after noon."""
     await store.ensure_repository(WIDGETS)
     written = {}
     for days, conclusion in enumerate(reversed(results)):

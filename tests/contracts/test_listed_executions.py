@@ -41,7 +41,7 @@ def ask(test: str = "hinge", repository: RepositoryName = WIDGETS, **rest: Any) 
 
 
 async def load(store: Store, repository: RepositoryName = WIDGETS) -> list[tuple[Run, Execution]]:
-    """Executions of two months in all runs, some of them at the same moment."""
+    """Load executions of two months in all runs, some of them at the same moment."""
     random = Random(7)
     found = []
     await store.ensure_repository(repository)

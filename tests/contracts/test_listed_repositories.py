@@ -36,7 +36,7 @@ EVERYTHING = 1_000
 async def load(
     store: Store, name: RepositoryName, tests: dict[str, Sequence[Conclusion]], end: float = 0
 ) -> None:
-    """One result of each test a day and commit, the newest that many days after noon."""
+    """Load one result of each test per day and commit, the newest that many days after noon."""
     await store.ensure_repository(name)
     written = {}
     for test, results in tests.items():
@@ -63,7 +63,7 @@ async def read(
 
 
 async def count_one_by_one(store: Store, name: RepositoryName) -> TestCounts:
-    """The counts by the series of the repository."""
+    """Return the counts by the series of the repository."""
     counted = await store.count_health(DayQuery(name, 0, day_of(NOON) + 1))
     counts: Counter[str] = Counter(counted.before)
     for changes in counted.changes.values():

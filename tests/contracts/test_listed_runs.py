@@ -22,7 +22,7 @@ Loaded = Sequence[tuple[Run, Execution]]
 
 
 async def load(store: Store, repository: RepositoryName = WIDGETS) -> Loaded:
-    """Runs of two months, some at the same moment, and one that failed as a whole."""
+    """Load runs of two months, some at the same moment, and one that failed as a whole."""
     random = Random(5)
     found: list[tuple[Run, Execution]] = []
     written: dict[Run, list[Execution]] = defaultdict(list)
@@ -56,7 +56,7 @@ async def load(store: Store, repository: RepositoryName = WIDGETS) -> Loaded:
 
 
 def count(loaded: Loaded) -> list[ListedRun]:
-    """The rows of these executions, newest first."""
+    """Return the rows of these executions, newest first."""
     groups: dict[Run, dict[bytes, Execution]] = defaultdict(dict)
     for run, execution in loaded:
         groups[run][execution.id] = execution

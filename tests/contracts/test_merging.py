@@ -1,4 +1,4 @@
-"""In any store, what loads merge into derived data equals a full recomputation of it."""
+"""Derived data that loads update incrementally equals a full recomputation, in any store."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TODAY = day_of(LATER)
 
 
 async def state_of(store: Store, repository: RepositoryName) -> list[Any]:
-    """What clients can see of the tests of a repository."""
+    """Return everything that clients can see of the tests of a repository."""
     details = [
         await store.get_test(repository, derive_test_id(repository, name))
         for name in ("t", OTHERS[0])

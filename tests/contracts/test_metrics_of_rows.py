@@ -31,7 +31,7 @@ BROKEN, FLAKY, UNKNOWN, HEALTHY = (
 
 
 async def read_all(store: Store, query: TestQuery, limit: int = 3) -> list[Row]:
-    """All rows, walked both ways and counted."""
+    """Return all rows, after walking them both ways and comparing their total."""
 
     async def read(anchor: Anchor[IdentityKey]) -> Page[Row]:
         return await store.search_tests(query, anchor, limit)
@@ -130,7 +130,7 @@ async def test_a_row_changes_with_the_other_jobs_of_its_test(store: Store) -> No
     query = TestQuery(WIDGETS, ("t",), TestSort.JOB_NAME, descending=False, with_metrics=True)
     (row,) = await read_all(store, query)
     assert (metrics(row).health_status, metrics(row).last_failure_at) == (HEALTHY, NOON)
-    # Not live, but within the window; then outside of it.
+    # A job that is not live but within the window; then one outside of it.
     await load_history(store, "t", "new", [P], end=9)
     await store.refresh_tests(NOON)
     rows = await read_all(store, query)

@@ -1,4 +1,4 @@
-"""Webhooks, what is written into their outboxes and when, and the lease of the sender."""
+"""Webhooks, the notifications in their outboxes, and the lease of the sender."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ async def test_webhooks_are_listed_and_removed(store: Store) -> None:
     assert await store.remove_webhook(WIDGETS, first.id)
     assert not await store.remove_webhook(WIDGETS, first.id)
     assert await store.list_webhooks(WIDGETS) == [second]
-    # A change of settings leaves them.
+    # A change of settings does not remove webhooks.
     await store.set_repository(WIDGETS, RepositoryChange(flaky_detection=False), NOON)
     assert await store.list_webhooks(WIDGETS) == [second]
 
@@ -252,6 +252,6 @@ async def test_one_owner_holds_a_lease_until_it_ends(store: Store) -> None:
     await store.release_lease("a", "first")
     assert not await store.hold_lease("a", "first", after(minutes=2), after(minutes=9))
     await store.release_lease("a", "second")
-    # From a wrong clock.
+    # A wrong clock makes the lease far too long; another owner can still take it.
     assert await store.hold_lease("a", "first", after(minutes=2), after(days=9))
     assert await store.hold_lease("a", "second", after(minutes=3), after(minutes=9))

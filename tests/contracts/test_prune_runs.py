@@ -1,4 +1,4 @@
-"""The record of the last run of retention is replaced by one process at a time."""
+"""One process at a time replaces the record of the last prune."""
 
 from __future__ import annotations
 

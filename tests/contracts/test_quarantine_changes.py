@@ -32,7 +32,7 @@ FAR = after(days=3_000)
 async def read(
     store: Store, *, now: datetime = FAR, limit: int = 3, repository: RepositoryName = WIDGETS
 ) -> list[QuarantineChange]:
-    """All changes, walked from both ends."""
+    """Return all changes, after walking them from both ends."""
 
     async def read_page(anchor: Anchor[QuarantineChangeKey]) -> Page[QuarantineChange]:
         return await store.list_quarantine_changes(repository, now, anchor, limit)

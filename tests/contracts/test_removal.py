@@ -31,7 +31,7 @@ HOURS_TO_2262 = (FAR_FUTURE - NOON).total_seconds() / 3600
 async def state(
     store: Store, names: Sequence[str] = ("t", "u"), repository: RepositoryName = WIDGETS
 ) -> list[Any]:
-    """Everything that clients can see of these tests."""
+    """Return everything that clients can see of these tests."""
     page = await store.search_tests(TestQuery(repository, ("*",)), Anchor(), 100)
     found = [await store.get_test(repository, derive_test_id(repository, name)) for name in names]
     query = QuarantineQuery(repository, after(days=1))
@@ -146,7 +146,7 @@ async def test_an_undone_job_that_failed_as_a_whole_may_come_again_whole(store: 
 
 
 async def blind(store: Store) -> None:
-    """Results that were loaded while wrong dates were in the store."""
+    """Load three results, two of which disagree on one commit."""
     await load(store, make_run("1", commit="a"), ("t", FAILED))
     await load(store, make_run("2", commit="b"), ("t", PASSED), at=1)
     await load(store, make_run("3", commit="b"), ("t", FAILED), at=2)

@@ -304,7 +304,9 @@ async def test_a_job_that_only_skipped_long_ago_is_in_the_list(store: Store) -> 
     ],
     ids=["long", "many stars", "many question marks"],
 )
-async def test_what_an_engine_may_find_too_complex_is_answered(store: Store, pattern: str) -> None:
+async def test_patterns_that_are_complex_for_an_engine_are_answered(
+    store: Store, pattern: str
+) -> None:
     fits = pattern.replace("*", "x").replace("?", "y")
     await load_names(store, [fits, fits + "z", "x"])
     expected = [name for name in (fits, fits + "z", "x") if globs.matches(pattern, name)]

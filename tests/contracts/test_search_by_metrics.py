@@ -40,7 +40,7 @@ LETTERS = {
     "failed": Conclusion.FAILED,
     "skipped": Conclusion.SKIPPED,
 }
-# Worst last, as the order has them.
+# In sort order: the worst last.
 HEALTH = ("healthy", "unknown", "flaky", "broken")
 
 
@@ -113,7 +113,7 @@ async def load(store: Store, repository: RepositoryName, results: list[Result], 
 
 
 def moment_of(result: Result, number: int) -> datetime:
-    # No two are at the same moment.
+    # No two executions have the same time.
     return after(hours=result.hours, seconds=number)
 
 

@@ -1,4 +1,4 @@
-"""Figures of one test by day, on any store: against a slow computation that knows all results."""
+"""Figures of one test by day, on any store, compared with a slow computation of all results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Result(NamedTuple):
 
 
 async def load(store: Store) -> list[Result]:
-    """Results of 40 days in two pipelines and jobs, some on another branch, some retried."""
+    """Load results of 40 days in two pipelines and jobs, some on another branch, some retried."""
     random = Random(11)
     await store.ensure_repository(WIDGETS)
     found: list[Result] = []
@@ -67,7 +67,7 @@ async def load(store: Store) -> list[Result]:
 
 
 def sum_slowly(results: Sequence[Result], query: DayQuery) -> dict[int, DaySumsOfTest]:
-    """What each day of the query should have."""
+    """Compute the expected value of each day of the query."""
     days: dict[int, DaySumsOfTest] = {}
     verdicts: dict[tuple[str, str, str], list[Execution]] = defaultdict(list)
 

@@ -1,4 +1,4 @@
-"""Series by day, on any store: against a slow computation that knows all results."""
+"""Series by day, on any store, compared with a slow computation of all results."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ pytestmark = on_stores_and_one_cache
 
 
 def days(first: int, last: int = 0, repository: RepositoryName = WIDGETS) -> DayQuery:
-    """Days relative to today."""
+    """Return a query for days relative to today."""
     return DayQuery(repository, TODAY + first, TODAY + last)
 
 
 async def read_sums(store: Store, query: DayQuery) -> dict[int, DaySums]:
-    """By day relative to today."""
+    """Return the sums by day relative to today."""
     return {day - TODAY: sums for day, sums in (await store.sum_days(query)).items()}
 
 
 async def read_health(store: Store, query: DayQuery) -> dict[int, dict[str, int]]:
-    """The number of tests by health at the end of each day relative to today."""
+    """Return the number of tests by health at the end of each day relative to today."""
     counted = await store.count_health(query)
     counts: Counter[str] = Counter(counted.before)
     found = {}

@@ -39,7 +39,7 @@ def a_few_times(write: BetweenPages) -> BetweenPages:
 async def walk_forwards(
     read: ReadPage[K, R], key_of: Callable[[R], K], between: BetweenPages = _nothing
 ) -> list[R]:
-    """All rows from the first page on, by `next`; `between` runs before each further page."""
+    """Return all rows, following `next` from the first page; `between` runs between two pages."""
     found: list[R] = []
     page = await read(Anchor())
     while True:
@@ -55,7 +55,7 @@ async def walk_forwards(
 async def walk_backwards(
     read: ReadPage[K, R], key_of: Callable[[R], K], between: BetweenPages = _nothing
 ) -> list[R]:
-    """All rows from the last page back, by `prev`, in the order of the list."""
+    """Return all rows in the order of the list, following `prev` from the last page."""
     found: list[R] = []
     page = await read(Anchor(backward=True))
     while True:

@@ -37,7 +37,7 @@ A_TEST_ID = "3f0c9a4e-8d1b-5f6a-9c2d-0123456789ab"
 
 
 def operations(owner: str = "acme", repository: str = "widgets") -> dict[str, str]:
-    """A valid path and query of each operation that reads."""
+    """Return a valid path and query of each read operation."""
     ci = f"/v1/ci/{owner}/repositories/{repository}"
     return {
         "events": f"/v1/repos/{owner}/{repository}/logs",
@@ -80,14 +80,14 @@ class Answer:
 
     @property
     def links(self) -> Mapping[str, str]:
-        """The URLs of the `Link` header by relation."""
+        """Return the URLs of the `Link` header by relation."""
         header = ", ".join(self.headers.getall("Link", ()))
         found = re.findall(r'<([^<>]*)>; rel="([a-z]+)"', header)
         return {relation: url for url, relation in found}
 
     @property
     def wrong_fields(self) -> list[tuple[str, str]]:
-        """The location and name of each invalid field of a 422."""
+        """Return the location and name of each invalid field of a 422."""
         assert self.status == 422, (self.status, self.body)
         return [(error["in"], error["field"]) for error in self.json["errors"]]
 
@@ -108,7 +108,7 @@ class FrontDoor:
 
     @property
     def reader(self) -> Reader:
-        """The store itself; `store` invalidates the cache of what is written through it."""
+        """The plain store; writes through `store` also invalidate the cache."""
         return self.app[CONTEXT].reader
 
     async def command(self, *words: str) -> str:
@@ -170,7 +170,7 @@ class FrontDoor:
             return Answer(response.status, response.headers, await response.read())
 
     async def walk(self, target: str, member: str, relation: str = "next") -> list[list[Any]]:
-        """The pages from there on in that direction, each as its rows."""
+        """Yield the rows of each page, starting at this target and going in this direction."""
         pages = []
         following: str | None = target
         while following is not None:

@@ -33,7 +33,7 @@ class Service:
         )
 
     def next_line(self, event: str) -> dict[str, Any]:
-        """The next log line of that event; other lines before it are skipped."""
+        """Return the next log line of this event; skip other lines before it."""
         assert self.process.stderr is not None
         for line in self.process.stderr:
             found: dict[str, Any] = json.loads(line)
@@ -46,7 +46,7 @@ class Service:
         return self.wait()
 
     def wait(self) -> int:
-        """Its exit status, after it has ended."""
+        """Wait until the service has ended; return its exit status."""
         self.process.communicate(timeout=TIMEOUT)
         return self.process.returncode
 

@@ -55,7 +55,7 @@ def test_a_traceback_shows_no_variables(
     assert credential not in written
 
 
-def test_what_a_stranger_sent_cannot_begin_a_line_of_its_own(
+def test_untrusted_text_cannot_start_a_new_log_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     configure_logging(LogLevel.INFO, LogFormat.JSON)
@@ -64,7 +64,7 @@ def test_what_a_stranger_sent_cannot_begin_a_line_of_its_own(
 
 
 def log_of(capsys: pytest.CaptureFixture[str], target: str) -> str:
-    """The path as it is logged."""
+    """Return the path as it is logged."""
     configure_logging(LogLevel.DEBUG, LogFormat.JSON)
     request = make_mocked_request("GET", "/").clone(rel_url=URL(target, encoded=True))
     AccessLog(logging.getLogger(ACCESS_LOGGER), "").log(request, web.Response(), 0.001)

@@ -49,7 +49,7 @@ async def test_the_document_is_valid_openapi_3_1(document: dict[str, Any]) -> No
 
 
 def list_served(door: FrontDoor) -> set[str]:
-    """The paths of the API; pages are for people."""
+    """Return the paths of the API, without those of the dashboard."""
     served = {resource.canonical for resource in door.app.router.resources()}
     return {path for path in served if path != "/" and not path.startswith("/ui")}
 

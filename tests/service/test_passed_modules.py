@@ -33,7 +33,7 @@ async def embedded(tmp_path: Path) -> AsyncIterator[FrontDoor]:
 
 
 async def trace(door: FrontDoor, target: str) -> set[str]:
-    """The modules whose functions run for that request, by their paths."""
+    """Return the paths of the modules whose functions run for this request."""
     passed: set[str] = set()
 
     def note(frame: FrameType, event: str, _: object) -> None:
@@ -50,13 +50,13 @@ async def trace(door: FrontDoor, target: str) -> set[str]:
 
 
 def listed(section: str) -> set[str]:
-    """The modules in the list that ends a section of ARCHITECTURE.md."""
+    """Return the modules in the list that ends a section of ARCHITECTURE.md."""
     text = ARCHITECTURE.partition(f"## {section}\n")[2].partition("\n## ")[0]
     return set(re.findall(r"[\w/]+\.py", text.rpartition(" passes ")[2]))
 
 
 def assert_listed(passed: set[str], named: set[str]) -> None:
-    """Each module is named by the end of its path, and each name is that of one module."""
+    """Assert that each name in the list is the end of the path of exactly one module."""
     for name in named:
         assert len([path for path in passed if f"/{path}".endswith(f"/{name}")]) == 1, name
     assert len(passed) == len(named), sorted(passed)

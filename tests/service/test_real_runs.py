@@ -51,7 +51,7 @@ def loaded(request: pytest.FixtureRequest) -> LoadedProject:
 
 
 def count_files(loaded: LoadedProject) -> tuple[Counts, dict[str, set[str]]]:
-    """Conclusions of each job, and its test names on the default branch."""
+    """Count the conclusions of each job; collect its test names on the default branch."""
     counts: Counts = defaultdict(Counter)
     names: dict[str, set[str]] = defaultdict(set)
     folder = loaded.project.folder
@@ -153,7 +153,7 @@ async def test_failures_are_grouped_as_a_person_groups_them(
 
 
 def count_messages(folder: Path, names: set[str]) -> Counter[tuple[str, str]]:
-    """How often each of these tests failed with each message in the files."""
+    """Count how often each of these tests failed with each message in the files."""
     found: Counter[tuple[str, str]] = Counter()
     for report in folder.glob("*.xml.gz"):
         with gzip.open(report) as stream:
@@ -230,7 +230,7 @@ async def test_the_groups_are_what_an_independent_script_adds_up(loaded: LoadedP
 
 
 def place_of(value: Any) -> tuple[bool, Any]:
-    """Where a value of a metric lies in its order."""
+    """Return the sort key of a value of a metric."""
     healths = ["healthy", "unknown", "flaky", "broken"]
     return (value is not None, healths.index(value) if value in healths else value)
 
@@ -296,7 +296,7 @@ def test_the_independent_script_shares_nothing_with_the_product() -> None:
 
 
 def count_days(loaded: LoadedProject) -> dict[str, dict[str, int]]:
-    """The figures of each day by its date, counted from the files; health on some days only."""
+    """Count the figures of each day from the files; health on some days only."""
     project = loaded.project
     _, executions = independent_health.read_executions(project.folder, project.default_branch)
     figures: dict[str, Counter[str]] = defaultdict(Counter)

@@ -107,7 +107,7 @@ def refuse(refusal: Refusal) -> None:
 
 
 async def answers_of(door: FrontDoor, repository: str) -> tuple[list[Any], list[Any]]:
-    """The whole search and all details, without the fields that name the repository."""
+    """Return the whole search and all details, without the fields that name the repository."""
     search = SEARCH.replace("widgets", repository)
     pages = await door.walk(f"{search}?test_name=*&per_page=100", "tests")
     rows = [row for page in pages for row in page]

@@ -46,7 +46,7 @@ def test_one_mistyped_character_is_noticed(at: int, new: str) -> None:
 
 
 @given(st.text(max_size=60))
-def test_what_is_no_key_is_never_taken_for_one(text: str) -> None:
+def test_other_text_is_never_taken_for_a_key(text: str) -> None:
     assert not is_key(text)
 
 

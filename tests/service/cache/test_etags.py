@@ -1,4 +1,4 @@
-"""A client that has the current response is told so; an ETag changes with body and links."""
+"""Conditional requests get 304; an ETag changes with the body and the links."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HINGE = f"{TESTS}/{derive_test_id(WIDGETS, 'hinge')}"
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-async def test_who_has_the_answer_already_is_told_so(door: FrontDoor, method: str) -> None:
+async def test_a_client_with_the_current_response_gets_304(door: FrontDoor, method: str) -> None:
     await load_names(door.store, ["hinge"])
     quarantine = await add(door)
     for target in (HINGE, QUARANTINES, f"{QUARANTINES}/{quarantine}", f"{SEARCH}?test_name=*"):
@@ -64,7 +64,7 @@ async def test_a_page_that_got_another_one_behind_it_has_another_tag(door: Front
         assert same.links == followed.links
 
 
-async def test_the_tag_is_of_the_links_as_they_are_given(door: FrontDoor) -> None:
+async def test_the_etag_covers_the_links_as_they_are_sent(door: FrontDoor) -> None:
     await load_names(door.store, ["a"])
     target = f"{SEARCH}?test_name=*"
     tags = [

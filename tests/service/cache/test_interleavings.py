@@ -97,7 +97,7 @@ class HeldInvalidator(Invalidator):
 
 @pytest.fixture
 async def doors(door: FrontDoor) -> AsyncIterator[list[FrontDoor]]:
-    """A service, and a second one over the same store that sees what the first one writes."""
+    """Yield two services over one store; each sees the writes of the other."""
     await load_names(door.store, ["hinge", *LATCHES])
     if door.settings.elasticsearch_url and not door.settings.redis_url:
         yield [door]
@@ -108,7 +108,7 @@ async def doors(door: FrontDoor) -> AsyncIterator[list[FrontDoor]]:
 
 
 async def ask(doors: Iterable[FrontDoor], case: Case) -> list[str]:
-    """The body as each service gives it, read or cached, and then as its response cache does."""
+    """Return the body from each service, read or cached, and then from its response cache."""
     told = [await door.get(case.target) for door in doors for _ in range(2)]
     assert {answer.status for answer in told} == {200}
     return [answer.body.decode() for answer in told]

@@ -69,7 +69,7 @@ async def test_a_long_list_is_encoded_in_steps_beside_the_loop_and_is_not_shared
 
 
 def sizes_of_shared(door: FrontDoor, monkeypatch: pytest.MonkeyPatch) -> Sequence[int]:
-    """The sizes of the values that the service shares from now on."""
+    """Record the sizes of the values that the service puts into the shared cache from now on."""
     backend = door.app[RESPONSE_CACHE]._backend
     put, sizes = backend.put, list[int]()
 

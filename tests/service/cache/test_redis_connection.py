@@ -84,7 +84,7 @@ async def test_more_keys_than_one_command_takes_are_several(link: RedisConnectio
     assert await count_of(link, "mget") - before == 3
 
 
-async def test_who_is_cancelled_cancels_nobody_else(link: RedisConnection) -> None:
+async def test_cancelling_one_look_up_leaves_the_others(link: RedisConnection) -> None:
     await put(link, a="1")
     first, second = (asyncio.create_task(link.get((b"a",))) for _ in range(2))
     await asyncio.sleep(0)
@@ -95,7 +95,7 @@ async def test_who_is_cancelled_cancels_nobody_else(link: RedisConnection) -> No
 
 
 @pytest.mark.parametrize("behaviour", FAILING, ids=lambda behaviour: type(behaviour).__name__)
-async def test_what_fails_is_nothing_found_until_it_works_again(
+async def test_failed_look_ups_are_misses_until_redis_works_again(
     proxy: Proxy, link: RedisConnection, behaviour: Behaviour
 ) -> None:
     await put(link, a="1")

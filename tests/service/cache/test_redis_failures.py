@@ -39,7 +39,7 @@ REPLIES = {
 
 
 def parse(reply: str) -> RedisError:
-    """The exception that the driver raises for a reply."""
+    """Return the exception that the driver raises for a reply."""
     error = Connection()._parser.parse_error(reply)
     assert isinstance(error, RedisError)
     return error

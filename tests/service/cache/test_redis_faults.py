@@ -50,7 +50,7 @@ async def replica(door: FrontDoor) -> AsyncIterator[FrontDoor]:
 
 @pytest.fixture
 async def right(tmp_path: Path, door: FrontDoor) -> dict[str, bytes]:
-    """The responses of the service without Redis."""
+    """Return the responses of the service without Redis."""
     bodies = {}
     async for plain in open_door(Settings(data_dir=tmp_path)):
         bodies = {target: (await plain.get(target)).body for target in TARGETS}
@@ -74,7 +74,7 @@ async def listed(door: FrontDoor) -> set[str]:
 
 @pytest.fixture
 async def inside(server: Redis) -> AsyncIterator[redis.asyncio.Redis]:
-    """A client of that Redis that is not the service."""
+    """Yield a Redis client that is independent of the service."""
     client = redis.asyncio.Redis.from_url(server.url)
     yield client
     await client.aclose()

@@ -47,7 +47,7 @@ def server(tmp_path: Path) -> Iterator[Redis]:
 
 @pytest.fixture
 def warnings(caplog: pytest.LogCaptureFixture) -> Warnings:
-    """The warnings about Redis so far."""
+    """Return the warnings about Redis so far."""
     caplog.set_level(logging.WARNING, logger="service.cache")
     return lambda: [
         record.getMessage()
@@ -97,7 +97,7 @@ async def assert_unusable(door: FrontDoor, reason: str) -> None:
 
 
 async def assert_shared(url: str, doors: Sequence[FrontDoor], password: str | None = None) -> None:
-    """Each process sees at once what another writes, and values reach Redis."""
+    """Assert that each process sees the writes of others at once, and that values reach Redis."""
     for number, door in enumerate(doors):
         for each in doors:
             await listed(each)
@@ -118,7 +118,7 @@ async def assert_shared(url: str, doors: Sequence[FrontDoor], password: str | No
             asked += 1
 
 
-async def test_a_replica_is_not_used_and_said_so_once(
+async def test_a_redis_replica_is_not_used_and_reported_once(
     tmp_path: Path, server: Redis, warnings: Warnings
 ) -> None:
     server.make_read_only()
@@ -129,7 +129,7 @@ async def test_a_replica_is_not_used_and_said_so_once(
     assert "point MERGEWATCH_REDIS_URL at the primary" in warning
 
 
-async def test_a_primary_that_becomes_a_replica_is_left_and_taken_up_again(
+async def test_a_primary_that_becomes_a_replica_is_unused_until_it_is_primary_again(
     tmp_path: Path, server: Redis, warnings: Warnings
 ) -> None:
     async with opened(tmp_path, server.url) as door, opened(tmp_path, server.url) as other:
@@ -156,7 +156,7 @@ async def test_a_primary_that_becomes_a_replica_is_left_and_taken_up_again(
         (("~other:*", "+@all"), "has other keys"),
     ],
 )
-async def test_a_user_that_may_too_little_is_said_so_once(
+async def test_a_redis_user_without_rights_is_reported_once(
     tmp_path: Path, server: Redis, warnings: Warnings, rules: tuple[str, ...], command: str
 ) -> None:
     url = server.add_user("cache", "se cret", *rules)
@@ -188,7 +188,7 @@ async def test_the_documented_rights_are_enough(
         ("redis://:hush%20hush@{address}/99", "database"),
     ],
 )
-async def test_a_wrong_url_is_said_so_once(
+async def test_a_wrong_redis_url_is_reported_once(
     tmp_path: Path, server: Redis, warnings: Warnings, url: str, reason: str
 ) -> None:
     address = f"{HOST}:{server.port.number}"
@@ -200,7 +200,7 @@ async def test_a_wrong_url_is_said_so_once(
     assert "hush" not in warning
 
 
-async def test_a_full_redis_is_said_so_once_and_still_told_of_changes(
+async def test_a_full_redis_is_reported_once_and_still_gets_invalidations(
     tmp_path: Path, server: Redis, warnings: Warnings
 ) -> None:
     async with opened(tmp_path, server.url) as door, opened(tmp_path, server.url) as other:
@@ -223,7 +223,7 @@ def node(folder: Path) -> Redis:
     return Redis(folder, password=PASSWORD, cluster=True)
 
 
-async def test_a_cluster_without_slots_is_said_so_once(tmp_path: Path, warnings: Warnings) -> None:
+async def test_a_cluster_without_slots_is_reported_once(tmp_path: Path, warnings: Warnings) -> None:
     with node(tmp_path / "redis") as server:
         async with opened(tmp_path, server.url) as door:
             await assert_unusable(door, "clusterdown")
@@ -274,7 +274,7 @@ async def until_whole(nodes: Sequence[Redis]) -> None:
 
 
 async def find_holder(door: FrontDoor, nodes: Sequence[Redis]) -> Redis:
-    """The node that has the keys of the store."""
+    """Return the node that has the keys of the store."""
     while True:
         await listed(door)
         for each in nodes:

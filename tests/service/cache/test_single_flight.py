@@ -39,7 +39,7 @@ async def reading() -> Reading:
     return Reading()
 
 
-async def test_all_who_ask_meanwhile_share_one(reading: Reading) -> None:
+async def test_concurrent_requests_share_one_read(reading: Reading) -> None:
     single_flight = SingleFlight()
     asked = [asyncio.create_task(single_flight.share("a", reading)) for _ in range(500)]
     await iterations()
@@ -48,14 +48,14 @@ async def test_all_who_ask_meanwhile_share_one(reading: Reading) -> None:
     assert await single_flight.share("a", reading) == 2
 
 
-async def test_other_names_are_read_by_themselves(reading: Reading) -> None:
+async def test_different_names_are_read_separately(reading: Reading) -> None:
     single_flight = SingleFlight()
     reading.go.set()
     await asyncio.gather(single_flight.share("a", reading), single_flight.share("b", reading))
     assert reading.begun == 2
 
 
-async def test_who_is_cancelled_first_does_not_fail_the_others(reading: Reading) -> None:
+async def test_cancelling_one_waiter_does_not_fail_the_others(reading: Reading) -> None:
     single_flight = SingleFlight()
     first, second = (asyncio.create_task(single_flight.share("a", reading)) for _ in range(2))
     await iterations()
@@ -79,7 +79,7 @@ async def test_a_reading_that_nobody_waits_for_is_cancelled(reading: Reading) ->
     assert await later == 2
 
 
-async def test_a_failure_is_everybodys_and_is_not_kept(reading: Reading) -> None:
+async def test_a_failure_reaches_all_waiters_and_is_not_cached(reading: Reading) -> None:
     single_flight = SingleFlight()
     reading.error = ValueError("no")
     asked = [asyncio.create_task(single_flight.share("a", reading)) for _ in range(3)]
@@ -91,7 +91,7 @@ async def test_a_failure_is_everybodys_and_is_not_kept(reading: Reading) -> None
     assert await single_flight.share("a", reading) == 2
 
 
-async def test_who_asks_for_the_next_one_shares_it_with_all_who_came_meanwhile(
+async def test_requests_during_a_read_share_the_read_after_it(
     reading: Reading,
 ) -> None:
     single_flight = SingleFlight()
@@ -107,7 +107,7 @@ async def test_who_asks_for_the_next_one_shares_it_with_all_who_came_meanwhile(
     assert await asyncio.gather(*later) == [2] * 500
 
 
-async def test_who_asks_as_one_ends_is_given_the_next_one() -> None:
+async def test_a_request_as_a_read_ends_gets_the_next_read() -> None:
     single_flight, asked, begun = SingleFlight(), asyncio.Event(), 0
 
     async def read() -> int:

@@ -125,7 +125,7 @@ def test_questions_of_two_repositories_kinds_or_filters_have_two_names() -> None
     assert len(names) == 8
 
 
-def test_nothing_of_a_revoked_key_outlives_a_minute() -> None:
+def test_no_cached_value_of_a_revoked_key_outlives_a_minute() -> None:
     assert max(LIFETIMES.values()) + COPY_LIFETIME + RESPONSE_LIFETIME <= LONGEST_LIFETIME < 60
 
 

@@ -37,7 +37,7 @@ TOLD_AT_ONCE = pytest.mark.parametrize(
 
 @pytest.fixture
 async def reads(door: FrontDoor, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the store's methods, in the order of the calls."""
+    """Record the names of the store's methods in the order of the calls."""
     calls: list[str] = []
 
     def counted(name: str) -> Callable[..., Awaitable[Any]]:
@@ -62,7 +62,7 @@ async def reads(door: FrontDoor, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return calls
 
 
-async def test_what_was_asked_once_is_not_read_again(door: FrontDoor, reads: list[str]) -> None:
+async def test_a_value_that_was_read_once_is_cached(door: FrontDoor, reads: list[str]) -> None:
     await load_names(door.store, ["hinge"])
     quarantine = await add(door)
     other = await door.new_key()
@@ -106,7 +106,7 @@ async def test_series_of_tests_by_health_share_one_read(door: FrontDoor, reads: 
     assert reads.count("count_health") == 2
 
 
-async def test_what_is_absent_is_asked_for_each_time(door: FrontDoor, reads: list[str]) -> None:
+async def test_an_absent_value_is_not_cached(door: FrontDoor, reads: list[str]) -> None:
     assert (await door.get(HINGE)).status == 404
     await load_names(door.store, ["hinge"])
     assert (await door.get(HINGE)).status == 200

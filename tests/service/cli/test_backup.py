@@ -151,7 +151,7 @@ def back_up_elsewhere(folder: Path, target: Path) -> None:
 
 
 def read_log(port: int, key: str) -> set[int]:
-    """The ids of all events that the service returns."""
+    """Return the ids of all events that the service returns."""
     client = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
     beginning = format_timestamp(after(days=-1))
     target: str | None = f"{LOG}?per_page=100&received_from={beginning}"

@@ -108,7 +108,7 @@ def test_another_run_has_none_of_the_attempts_and_pull_requests_of_this_one(
     ],
     ids=["none", "github", "gitlab"],
 )
-def test_what_the_environment_does_not_tell_is_asked_for_by_option(
+def test_values_missing_in_the_environment_are_required_as_options(
     command: Command,
     report: str,
     monkeypatch: pytest.MonkeyPatch,

@@ -65,7 +65,7 @@ def curl(line: str, base: str) -> tuple[int, bytes]:
 
 
 def open_link(link: str, base: str) -> str:
-    """The title of the page that a printed link leads to at another address."""
+    """Open a printed link at another address; return the title of the page."""
     browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
     try:
         with browser.open(re.sub(r"^http://[^/]+", base, link)) as response:

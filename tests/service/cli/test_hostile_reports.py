@@ -47,7 +47,7 @@ sys.exit(status)
 
 
 def write_large(path: Path, head: str, tail: str) -> None:
-    """A file that unpacks to `LARGE_BYTES` of log lines between head and tail."""
+    """Write a file that unpacks to `LARGE_BYTES` of log lines between head and tail."""
     block = ("a line of some log\n" * 55_189)[: 1024 * 1024]
     packed = gzip.compress(block.encode(), 1)
     with path.open("wb") as stream:

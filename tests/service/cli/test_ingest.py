@@ -48,7 +48,7 @@ def lines(*events: object) -> bytes:
 
 
 def dump(settings: Mapping[str, str]) -> list[str]:
-    """Everything in the store except row ids and times of writing."""
+    """Return everything in the store except row ids and times of writing."""
     connection = sqlite3.connect(Path(settings["MERGEWATCH_DATA_DIR"]) / "mergewatch.db")
     queries = [
         (

@@ -163,7 +163,9 @@ async def test_a_server_without_tls_is_not_trusted_as_one_with_it(receiver: Rece
     assert receiver.requests == []
 
 
-async def test_what_no_span_can_tell_is_refused_and_the_rest_is_sent(receiver: Receiver) -> None:
+async def test_results_that_no_span_can_represent_are_refused_and_the_rest_is_sent(
+    receiver: Receiver,
+) -> None:
     refused: list[str] = []
     late = make_executions(RUN, RESULTS[:1], datetime(9999, 1, 1, tzinfo=UTC))
     async with open_upload(receiver.url, TOKEN, refuse=refused.append) as sink:

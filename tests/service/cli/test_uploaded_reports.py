@@ -36,7 +36,7 @@ def upload(environment: Mapping[str, str]) -> str:
 
 
 def read_all(base: str, key: str) -> dict[str, Any]:
-    """Every identity in the search, with the detail of its test."""
+    """Return every identity in the search, with the detail of its test."""
     rows: list[dict[str, Any]] = []
     for job in ("serial", "parallel"):
         for name in ("*[A-M]*", "in.*", "*bench*", "*"):

@@ -22,7 +22,7 @@ URL = "https://hooks.example/T000/hush"
 
 
 class Taker(BaseHTTPRequestHandler):
-    """Answers with the status that its path ends in."""
+    """A receiver that responds with the status at the end of the path."""
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))

@@ -43,7 +43,7 @@ class Stream:
     comments: int = 0
 
     async def block(self) -> dict[str, str] | None:
-        """The next event, or `None` at the end."""
+        """Return the next event, or `None` at the end."""
         fields: dict[str, str] = {}
         async for line in self.answer.content:
             text = line.decode().rstrip("\n")
@@ -94,7 +94,7 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 async def settle(door: FrontDoor, count: int) -> None:
-    """Wait until so many streams follow the poll."""
+    """Wait until this number of streams share the poll."""
     await until(lambda: sum(map(len, door.app[ARRIVALS]._subscriptions.values())) >= count)
 
 
@@ -163,7 +163,7 @@ async def test_ids_do_not_tell_how_much_others_send(door: FrontDoor) -> None:
     for _ in range(2):
         async with opened(door) as stream:
             firsts.append(await stream.answer.content.readuntil(b"\n\n"))
-    # Not even whether anything arrived for others in between.
+    # The ids do not even show whether other repositories got events in between.
     assert firsts[0] != firsts[1]
     async with opened(door) as one, opened(door) as other:
         await settle(door, 2)

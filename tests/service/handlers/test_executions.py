@@ -206,5 +206,5 @@ async def test_hostile_names_come_out_as_data(door: FrontDoor) -> None:
     assert {row[name] for name in names} == {HOSTILE}
     table = await door.get(HINGE, Accept="text/csv")
     (cells,) = csv.DictReader(io.StringIO(table.body.decode(), newline=""))
-    # Not a formula for a spreadsheet.
+    # The name must not be a formula in a spreadsheet.
     assert {cells[name] for name in names} == {f"'{HOSTILE}"}

@@ -1,4 +1,4 @@
-"""The newest page of the event log is polled: it is read again only when it may have changed."""
+"""Polling the newest page of the event log: it is read again only if it may have changed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.service.front_door import LOGS, Answer, FrontDoor
 
 @pytest.fixture
 def reads(door: FrontDoor, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The queries that the store was asked for pages of the log."""
+    """Record the queries for pages of the log that reach the store."""
     read, asked = door.reader.list_events, list[Any]()
 
     async def count(query: Any, *rest: Any) -> Any:
@@ -68,7 +68,7 @@ async def test_what_arrives_shows_at_the_next_poll(door: FrontDoor) -> None:
     await write(door, [4])
     second = await poll(door, first)
     assert (second.status, [row["id"] for row in second.json["events"]]) == (200, [4, 3, 2, 1])
-    # Something older shows too, and nothing that is of no interest.
+    # An older event shows too, and events that the filters exclude do not.
     narrow = f"{LOGS}?pull_request=7"
     assert await ids(door, narrow) == []
     await door.store.write_events([make_event(5, after(minutes=-5), pull_request=7)])
@@ -124,7 +124,7 @@ async def test_pages_of_different_ranges_and_filters_are_kept_apart(door: FrontD
 
 
 @pytest.mark.parametrize("stack", ["elasticsearch"], indirect=True)
-async def test_what_nobody_tells_of_shows_within_a_second(door: FrontDoor) -> None:
+async def test_a_write_without_invalidation_shows_within_a_second(door: FrontDoor) -> None:
     assert await ids(door) == [3, 2, 1]
     await door.reader.write_events([make_event(4, after(minutes=4))])  # type: ignore[attr-defined]
     door.clock.now = after(hours=1, seconds=UNSEEN_EVENTS_LIFETIME)

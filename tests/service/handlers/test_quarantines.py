@@ -106,7 +106,7 @@ async def test_a_cursor_without_a_page_size_means_ten(door: FrontDoor) -> None:
     assert "next" in answer.links
 
 
-async def test_what_has_expired_or_was_removed_is_gone(
+async def test_expired_and_removed_quarantines_are_not_listed(
     door: FrontDoor, made: list[Quarantine]
 ) -> None:
     await door.store.remove_quarantine(WIDGETS, made[5].key.id, after(hours=1))

@@ -28,7 +28,7 @@ class Client:
     key: str
 
     async def send(self, method: str, target: str, body: bytes = b"") -> tuple[int, Any]:
-        """The status, and the JSON of the body if there is one."""
+        """Send a request; return the status, and the JSON of the body if it has one."""
         kind = b"content-type: application/json\r\n" if body else b""
         length = b"content-length: %d\r\n" % len(body) if body else b""
         self.writer.write(

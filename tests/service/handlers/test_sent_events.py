@@ -183,7 +183,7 @@ async def go_away(door: FrontDoor, held: Held) -> None:
     await door.get("/health/live")
 
 
-async def test_what_has_begun_to_be_written_is_written_though_its_sender_goes_away(
+async def test_a_started_write_finishes_after_the_client_disconnects(
     open_: FrontDoor, held: Held
 ) -> None:
     await go_away(open_, held)
@@ -192,7 +192,7 @@ async def test_what_has_begun_to_be_written_is_written_though_its_sender_goes_aw
     assert [event["id"] for event in (await open_.get(LOGS)).json["events"]] == [1]
 
 
-async def test_a_service_that_ends_finishes_what_nobody_waits_for(
+async def test_a_stopping_service_finishes_writes_of_disconnected_clients(
     open_: FrontDoor, held: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("service.ingest.limiter.FINISH_SECONDS", 60.0)
@@ -215,7 +215,7 @@ async def test_a_service_that_ends_does_not_wait_for_ever(
     assert not held.ended.is_set()
 
 
-async def test_an_error_that_nobody_waits_for_is_told_as_any_other(
+async def test_an_error_after_the_client_disconnected_is_logged(
     open_: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stray: list[object] = []

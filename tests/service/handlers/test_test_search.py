@@ -106,7 +106,7 @@ async def test_a_cursor_of_another_search_is_refused(door: FrontDoor, other: str
     assert answer.wrong_fields == [("query", "cursor")]
 
 
-async def test_what_is_the_default_may_be_said_on_the_way(door: FrontDoor) -> None:
+async def test_defaults_may_be_spelled_out_during_a_walk(door: FrontDoor) -> None:
     first = await door.get(f"{SEARCH}?test_name=*&per_page=2")
     answer = await door.get(f"{first.links['next']}&sort=executions_count&direction=desc")
     assert answer.status == 200

@@ -43,7 +43,7 @@ async def names_of(door: FrontDoor, repository: str = "widgets") -> list[str]:
 
 
 def rejected(answer: Answer, kind: str) -> tuple[int, str]:
-    """The number of rejected spans in a response, and the reason."""
+    """Return the number of rejected spans in a response, and the reason."""
     assert (answer.status, answer.headers["Content-Type"].partition(";")[0]) == (200, kind)
     if kind == PROTOBUF:
         partial = ExportTraceServiceResponse.FromString(answer.body).partial_success
@@ -114,7 +114,7 @@ async def test_the_day_ahead_is_counted_by_the_clock_of_the_service(open_: Front
     assert rejected(await open_.post(TRACES, tomorrow, PROTOBUF), PROTOBUF)[0] == 0
 
 
-async def test_what_is_no_test_is_neither_stored_nor_rejected(open_: FrontDoor) -> None:
+async def test_spans_that_are_no_tests_are_neither_stored_nor_rejected(open_: FrontDoor) -> None:
     spans = [
         make_span("session", attributes={"test.scope": "session"}),
         make_span("GET /", None, attributes={"test.scope": None}),
@@ -202,7 +202,7 @@ async def test_a_repository_becomes_known_by_what_is_sent_of_it(open_: FrontDoor
     assert await names_of(open_, "New.One") == ["a"]
 
 
-async def test_more_than_a_process_holds_at_once_is_told_to_come_again(
+async def test_bodies_beyond_the_memory_limit_get_503_with_retry_after(
     open_: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body = write(make_request([make_span("a")]), PROTOBUF)

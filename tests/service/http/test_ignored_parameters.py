@@ -25,7 +25,7 @@ HEADER = "X-Ignored-Parameters"
 
 @pytest.fixture
 async def targets(door: FrontDoor) -> list[str]:
-    """A target of each operation that returns 200."""
+    """Return a target of each operation, which is answered by 200."""
     await load_names(door.store, ["a", "b"])
     made, _ = await door.store.add_quarantine(WIDGETS, QuarantineRequest("a", "flaky"), after())
     door.clock.now = after(hours=1)
@@ -62,7 +62,7 @@ async def test_every_answer_names_what_had_no_effect(door: FrontDoor, targets: l
                 assert (same.status, same.headers[HEADER]) == (304, "Per_Page, b, health")
 
 
-async def test_what_is_sent_in_is_answered_so_too(tmp_path: Path) -> None:
+async def test_uploads_list_ignored_parameters_too(tmp_path: Path) -> None:
     async for door in open_door(Settings(data_dir=tmp_path, ingest=True)):
         key = await door.new_key(Scope.INGEST)
         body = write(make_request([make_span("a")]), JSON)

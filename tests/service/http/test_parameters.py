@@ -276,7 +276,7 @@ def test_the_order_and_the_repeats_of_a_list_do_not_matter(values: list[str]) ->
         ([f"*?a?{number}*?*" for number in range(100)], False),
     ],
 )
-async def test_patterns_may_cost_so_much_together(
+async def test_the_cost_of_all_patterns_together_is_limited(
     door: FrontDoor, patterns: list[str], fits: bool
 ) -> None:
     query = "&".join(f"test_name={quote(pattern, safe='*?')}" for pattern in patterns)

@@ -39,7 +39,7 @@ class Message:
 
     @property
     def lasting(self) -> list[tuple[str, str]]:
-        """The headers that are the same in every response."""
+        """Return the headers that are the same in every response."""
         return sorted(
             (name.lower(), value) for name, value in self.fields if name.lower() not in OWN
         )
@@ -120,7 +120,7 @@ async def test_connection_is_closed_when_the_service_is_on_its_way_out(
     assert last.value("connection") == "close"
 
 
-async def test_own_id_of_a_request_comes_back_with_an_answer_that_stands(
+async def test_a_cached_response_has_the_request_id_of_its_own_request(
     embedded: FrontDoor,
 ) -> None:
     mine = ask(embedded, LISTS[0], "X-Request-Id: mine-1")

@@ -57,7 +57,7 @@ async def test_no_header_of_every_response_is_missing_in_the_dashboard(
     )
 
 
-async def test_what_is_not_http_is_answered_so_too(door: FrontDoor) -> None:
+async def test_bytes_that_are_not_http_get_the_headers_too(door: FrontDoor) -> None:
     answer = await door.ask("/", {"X-Long": "a" * 300_000})
     assert answer.status == 400
     assert answer.headers.getall("Server") == ["mergewatch"]
@@ -134,9 +134,7 @@ FORWARDED = {
 
 
 @pytest.mark.parametrize("name", TARGETS)
-async def test_nothing_depends_on_a_header_that_anybody_may_forward(
-    door: FrontDoor, name: str
-) -> None:
+async def test_forwarded_headers_have_no_effect(door: FrontDoor, name: str) -> None:
     plain = await door.get(TARGETS[name])
     forwarded = await door.get(TARGETS[name], **FORWARDED)
     assert forwarded.body == plain.body

@@ -34,7 +34,7 @@ async def embedded(tmp_path: Path) -> AsyncIterator[FrontDoor]:
 
 
 def padded(target: str, size: int, kind: str = "a") -> str:
-    """A target of that many bytes."""
+    """Return a target with this number of bytes."""
     target += ("&" if "?" in target else "?") + "x="
     left = size - len(target)
     filling = kind * (left // len(kind.encode()))
@@ -102,7 +102,7 @@ async def test_a_connection_outlives_a_target_that_is_too_long(
 
 @pytest.mark.parametrize("size", [MAX_PARSED_BYTES + 100, 300_000, 3_000_000])
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST"])
-async def test_a_target_that_is_far_too_long_is_refused_so_too(
+async def test_a_target_that_is_far_too_long_is_refused_the_same_way(
     embedded: FrontDoor, method: str, size: int
 ) -> None:
     address = urlsplit(embedded.base)
@@ -134,7 +134,7 @@ async def test_a_refused_target_reaches_neither_the_cache_nor_the_queue(
     assert_too_long(answer)
 
 
-def test_a_cursor_comes_on_top() -> None:
+def test_the_length_limit_allows_for_a_cursor() -> None:
     full = "/" + "a" * (MAX_TARGET_BYTES - 1)
     assert not is_too_long(full)
     assert is_too_long(full + "a")

@@ -14,7 +14,7 @@ from tests.builders import NOON
 from tests.service.front_door import LOGS, FrontDoor, hold_up
 
 
-async def test_what_has_no_room_is_a_503_that_says_when_to_come_back(
+async def test_a_shed_request_gets_503_with_retry_after(
     door: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = hold_up(door, monkeypatch)
@@ -40,7 +40,7 @@ async def test_what_has_no_room_is_a_503_that_says_when_to_come_back(
 
 
 def make_up_key() -> str:
-    """A well-formed key that was never issued."""
+    """Return a well-formed key that was never issued."""
     text, _ = make_key(
         key_id="none", name="", scope=Scope.READ, owner="acme", repository=None, created_at=NOON
     )
@@ -62,7 +62,9 @@ async def test_made_up_credentials_share_one_queue(
     assert {(await answer).status for answer in flood} == {403}
 
 
-async def test_who_goes_away_leaves_room(door: FrontDoor, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_disconnected_client_frees_its_slot(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
     held = hold_up(door, monkeypatch)
     monkeypatch.setattr(queue, "MAX_RUNNING", 1)
     gone = asyncio.create_task(door.get(LOGS))

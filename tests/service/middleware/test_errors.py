@@ -80,7 +80,7 @@ async def test_an_unknown_expectation_is_a_problem(door: FrontDoor, target: str)
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     ],
 )
-async def test_what_is_not_http_gets_a_problem_too(door: FrontDoor, sent: bytes) -> None:
+async def test_bytes_that_are_not_http_get_a_problem(door: FrontDoor, sent: bytes) -> None:
     status, headers, body = await exchange(door, sent)
     assert status == 400
     assert_problem(400, headers["content-type"], body)
@@ -154,7 +154,7 @@ async def test_a_store_that_is_broken_is_not_ready(
     assert (await door.get(LOGS)).status == 500
 
 
-async def test_what_nobody_foresaw_is_a_500_and_a_log_line_with_the_id_and_no_credential(
+async def test_an_unexpected_error_is_a_500_and_a_log_line_with_the_id_and_no_credential(
     door: FrontDoor, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     configure_logging(LogLevel.DEBUG, LogFormat.JSON)

@@ -76,7 +76,7 @@ async def run_all(work: Work) -> None:
         await work.decide()
 
 
-async def test_what_fits_is_answered_at_once() -> None:
+async def test_requests_within_the_capacity_start_at_once() -> None:
     work = Work()
     work.ask("one", limits.MAX_RUNNING_OF_ONE)
     await run_all(work)
@@ -146,7 +146,7 @@ async def test_a_queue_that_turns_out_to_be_slow_is_no_reason_to_refuse_the_quie
     await work.finish()
 
 
-async def test_there_is_an_end_to_the_room_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_queue_of_all_tenants_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_QUEUE", 40)
     work = Work()
     for number in range(500):
@@ -157,7 +157,7 @@ async def test_there_is_an_end_to_the_room_for_all(monkeypatch: pytest.MonkeyPat
     await work.finish()
 
 
-async def test_whoever_goes_away_leaves_its_place() -> None:
+async def test_a_cancelled_request_leaves_the_queue() -> None:
     work = Work()
     first = work.ask("one", limits.MAX_RUNNING_OF_ONE + 5)
     await run_all(work)

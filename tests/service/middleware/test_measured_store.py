@@ -110,7 +110,7 @@ async def test_failures_of_the_store_are_counted(
     assert value_of(registry, "store_errors_total", **labels) == 1
 
 
-async def test_what_a_caller_asks_for_in_vain_is_no_failure(store: Store) -> None:
+async def test_a_missing_resource_is_no_failure_of_the_store(store: Store) -> None:
     registry = CollectorRegistry()
     measured = StoreMetrics(registry, ()).measure(store)
     missing = replace(WIDGETS, name="missing")
@@ -178,7 +178,7 @@ async def test_a_scrape_does_not_wait_for_a_long_count(monkeypatch: pytest.Monke
     slow.released.set()
     monkeypatch.setattr(health_gauges, "WAIT_SECONDS", 60.0)
     await gauges.refresh()
-    # What cannot be counted is left out, the rest is there.
+    # Only the repository that cannot be counted is left out.
     assert counts_of(gauges) == [("mergewatch_tests", 1.0)]
     await gauges.refresh()
     assert slow.calls == 1
@@ -210,9 +210,9 @@ async def test_reads_of_the_cache_are_counted_by_where_the_value_was(counted: Fr
         }
 
     await counted.get(operations()["quarantines"])
-    # Credential, repository and body.
+    # The reads of the credential, the repository and the body.
     assert reads(await counted.get("/metrics")) == {"process": 0, "redis": 0, "store": 3}
-    # Of another list, the credential and the repository are the same.
+    # A read of another list finds the same credential and repository in the cache.
     await counted.get(operations()["quarantines"] + "?per_page=20")
     assert reads(await counted.get("/metrics")) == {"process": 2, "redis": 0, "store": 4}
 

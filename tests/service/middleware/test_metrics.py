@@ -26,7 +26,7 @@ async def counted(tmp_path: Path) -> AsyncIterator[FrontDoor]:
 
 
 def samples(answer: Answer) -> dict[tuple[str, ...], float]:
-    """The values by metric name and label values."""
+    """Return the values by metric name and label values."""
     assert answer.status == 200
     families = text_string_to_metric_families(answer.body.decode())
     return {
@@ -36,7 +36,7 @@ def samples(answer: Answer) -> dict[tuple[str, ...], float]:
     }
 
 
-async def test_there_is_nothing_unless_it_is_asked_for(door: FrontDoor) -> None:
+async def test_metrics_are_off_by_default(door: FrontDoor) -> None:
     assert (await door.get("/metrics")).status == 404
 
 
@@ -73,14 +73,14 @@ def test_an_operation_is_known_by_its_path(name: str) -> None:
     assert name_operation("PUT", operations()[name]) == "other"
 
 
-def test_what_is_changed_has_names_of_its_own() -> None:
+def test_changes_have_operation_names_of_their_own() -> None:
     assert name_operation("POST", QUARANTINES) == "add-quarantine"
     assert name_operation("DELETE", f"{QUARANTINES}/{A_TEST_ID}") == "remove-quarantine"
     assert name_operation("GET", f"{QUARANTINES}/changes") == "quarantine-changes"
     assert name_operation("DELETE", LOGS) == "other"
 
 
-def test_what_is_sent_in_has_names_of_its_own() -> None:
+def test_uploads_have_operation_names_of_their_own() -> None:
     assert name_operation("POST", LOGS) == "send-events"
     for path in ("/v1/repos/a/b/ci/traces", "/v1/ci/a/repositories/b/traces"):
         assert name_operation("POST", path) == "send-traces"

@@ -78,7 +78,7 @@ async def test_an_open_stream_spends_one_request(
         assert left(await limited.get(LOGS)) == QUOTA - 2
 
 
-async def test_who_has_no_credential_is_told_that_and_counted_nowhere(limited: FrontDoor) -> None:
+async def test_a_request_without_credential_is_refused_and_not_counted(limited: FrontDoor) -> None:
     statuses = {(await limited.get(LOGS, key="mw_bad")).status for _ in range(QUOTA * 2)}
     assert statuses == {403}
     assert (await limited.get(LOGS)).status == 200
@@ -100,7 +100,7 @@ async def test_a_token_of_the_host_is_counted_over_all_repositories(tmp_path: Pa
             assert statuses == [200, 404, 200, 404, 200, 429]
 
 
-async def test_host_is_asked_nothing_for_a_token_that_has_used_up_its_requests(
+async def test_a_token_over_its_rate_limit_is_not_sent_to_the_host(
     tmp_path: Path,
 ) -> None:
     async with open_host() as host:

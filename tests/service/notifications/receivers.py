@@ -21,7 +21,7 @@ class Receiver:
     url: str = ""
     answer: Callable[[], web.StreamResponse] = web.Response
     on_message: Callable[[], None] = lambda: None
-    # The ids and bodies that it took.
+    # The ids and bodies of accepted messages.
     taken: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     requests: list[web.BaseRequest] = field(default_factory=list)
 

@@ -1,4 +1,4 @@
-"""One request to a real receiver: signature, answers, and where it may go."""
+"""One request to a real receiver: signature, response, and allowed addresses."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def test_slack_gets_no_signature(receiver: Receiver, client: Delivery) -> 
         (500, Result.FAILED),
     ],
 )
-async def test_the_status_tells_what_has_become_of_it(
+async def test_the_status_decides_the_result_of_an_attempt(
     receiver: Receiver, client: Delivery, status: int, result: Result
 ) -> None:
     # A redirect is not followed, wherever it leads.
@@ -88,7 +88,7 @@ async def test_the_status_tells_what_has_become_of_it(
 @pytest.mark.parametrize(
     ("text", "seconds"), [("30", 30.0), ("999999999", 3_600.0), ("soon", 0.0), ("-1", 0.0)]
 )
-async def test_a_receiver_may_ask_for_less_haste(
+async def test_retry_after_of_a_receiver_is_respected(
     receiver: Receiver, client: Delivery, text: str, seconds: float
 ) -> None:
     receiver.answer = lambda: web.Response(status=429, headers={"Retry-After": text})
@@ -96,7 +96,9 @@ async def test_a_receiver_may_ask_for_less_haste(
     assert attempt.retry_after == seconds
 
 
-async def test_of_a_large_answer_little_is_read(receiver: Receiver, client: Delivery) -> None:
+async def test_only_the_beginning_of_a_large_response_is_read(
+    receiver: Receiver, client: Delivery
+) -> None:
     receiver.answer = lambda: web.Response(body=b"a" * (100 * MAX_ANSWER_BYTES))
     for _ in range(2):
         assert (await client.send(webhook_at(receiver.url), MESSAGE, NOON)).result is Result.SENT

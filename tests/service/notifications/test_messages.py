@@ -110,7 +110,7 @@ def test_a_hostile_name_is_shown_as_a_name(name: str, shown: str) -> None:
 
 
 @given(st.text(max_size=300))
-def test_no_name_leaves_its_place(name: str) -> None:
+def test_no_name_can_break_out_of_its_code_span(name: str) -> None:
     (line,) = lines_of(replace(CHANGE, test_name=name))
     assert line.count("`") == 4
     assert not set("<>\n\r") & set(line)
@@ -144,7 +144,7 @@ def test_no_body_is_larger_than_receivers_have_to_take(text: str) -> None:
         "hooks.example",
     ],
 )
-def test_what_is_no_receiver_is_refused_without_repeating_it(url: str) -> None:
+def test_an_invalid_url_is_refused_without_repeating_it(url: str) -> None:
     with pytest.raises(InvalidValueError) as refused:
         parse_url(url)
     assert "a.example" not in str(refused.value)

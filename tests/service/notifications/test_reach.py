@@ -45,5 +45,5 @@ def test_private_addresses_need_the_setting(address: str) -> None:
 
 
 @pytest.mark.parametrize("address", NEVER)
-def test_where_machines_keep_credentials_is_never_allowed(address: str) -> None:
+def test_metadata_addresses_of_clouds_are_never_allowed(address: str) -> None:
     assert not any(reach.allows(address) for reach in Reach)

@@ -1,4 +1,4 @@
-"""Each notification is told once, in order, over outages and kills, and none is lost."""
+"""Each notification is sent once and in order, despite outages and kills, and none is lost."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ LOOK = timedelta(seconds=LOOK_SECONDS)
 
 @dataclass
 class Scripted:
-    """A receiver that answers as the test says, and notes what it took."""
+    """A receiver with scripted responses, which records the messages that it accepts."""
 
     result: Result = Result.SENT
-    # A message that is never taken.
+    # Messages that contain this text are refused.
     refused: str = ""
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
     requests: list[Message] = field(default_factory=list)
@@ -103,7 +103,7 @@ async def pass_time(
         await sender.look()
 
 
-async def test_what_waits_is_sent_once_and_in_order(store: Store) -> None:
+async def test_notifications_are_sent_once_and_in_order(store: Store) -> None:
     webhook = await add_webhook(store)
     names = [f"test {number}" for number in range(3 * BATCH + 1)]
     await break_tests(store, names)
@@ -125,13 +125,13 @@ async def test_ten_thousand_changes_survive_an_outage_of_an_hour(store: Store) -
         clock = Clock()
         sender = NotificationSender(store, client, clock=clock)
         receiver.answer = lambda: web.Response(status=503)
-        # The changes come while nobody is there.
+        # The changes happen while the receiver is down.
         for batch in range(10):
             names = [f"test {batch * 1_000 + number}" for number in range(1_000)]
             await break_tests(store, names, after(minutes=6 * batch))
             await pass_time(sender, clock, after(minutes=6 * (batch + 1)))
         assert receiver.taken == []
-        # Not each look is an attempt.
+        # Not every check of the outboxes is an attempt.
         assert len(receiver.requests) < 30
         count = await store.count_outbox(webhook.id)
         assert (count.waiting, count.dead) == (10_000, 0)
@@ -146,7 +146,7 @@ async def test_ten_thousand_changes_survive_an_outage_of_an_hour(store: Store) -
 
 
 class DiesBeforeMark:
-    """A store whose process is killed whenever it is to mark what was sent, but once in a while."""
+    """A store whose process is usually killed before it removes sent notifications."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -164,7 +164,7 @@ class DiesBeforeMark:
 
 
 class KilledError(BaseException):
-    """The process is gone."""
+    """The process was killed."""
 
 
 async def test_a_kill_before_the_mark_repeats_messages_with_their_ids(store: Store) -> None:
@@ -206,7 +206,7 @@ async def test_one_process_sends_at_a_time(store: Store) -> None:
     assert len(receiver.taken) == 3
 
 
-async def test_what_has_waited_for_a_day_is_given_up(store: Store) -> None:
+async def test_notifications_become_dead_letters_after_a_day(store: Store) -> None:
     webhook = await add_webhook(store)
     old = [f"old {number}" for number in range(2 * BATCH)]
     await break_tests(store, old)

@@ -141,7 +141,7 @@ async def test_a_cursor_of_another_secret_is_refused(tmp_path: Path) -> None:
 
 
 def search_of(size: int, name: str = "*") -> str:
-    """A search with one row per page, whose target has exactly that many bytes."""
+    """Return a search with one row per page, whose target has exactly this many bytes."""
     target = f"{SEARCH}?per_page=1&sort=test_name&direction=asc&test_name={name}"
     while (left := size - len(target)) > 2_000:
         target += f"&job_name_exclude={'x' * (1_500 + len(target) % 7)}"

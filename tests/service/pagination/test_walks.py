@@ -68,7 +68,7 @@ pieces = st.sampled_from(
 
 
 def outcome(raw_query: str) -> object:
-    """All that a list makes of a query, or what is wrong with it."""
+    """Return what the list reads from a query, or the invalid fields."""
     try:
         query, of_list, position = start(raw_query)
     except Problem as problem:

@@ -1,4 +1,4 @@
-"""The service prunes daily: one process of all, in a child process, without a clock that passes."""
+"""The service prunes daily: one process of all does, in a child process; the clock is fake."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def clock() -> Clock:
 
 
 async def write_old_results(store: Store) -> None:
-    """Two results at `NOON`, which is long before `DUE`."""
+    """Write two results at `NOON`, which is long before `DUE`."""
     await store.ensure_repository(WIDGETS)
     run = make_run()
     results = [("a", Conclusion.PASSED), ("b", Conclusion.FAILED)]

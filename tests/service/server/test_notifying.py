@@ -1,4 +1,4 @@
-"""A service that sends notifications of what is loaded while it runs."""
+"""A running service sends notifications about the results that are loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests that repeat an earlier one byte for byte are answered as that one would be now."""
+"""Requests that repeat an earlier one byte for byte get the current response."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Wire:
         return await self.read()
 
     async def repeat(self, head: bytes) -> None:
-        """Ask until the head is known."""
+        """Repeat the request until the service knows its head."""
         for _ in range(3):
             assert (await self.ask(head))[0] in (200, 304)
         self.unparsed = 0
@@ -185,7 +185,7 @@ async def test_a_known_head_inside_of_another_request_is_part_of_it(wire: Wire) 
 
 
 @IN_MEMORY
-async def test_a_process_that_stops_says_that_it_closes_the_connection(wire: Wire) -> None:
+async def test_a_stopping_process_announces_that_it_closes_the_connection(wire: Wire) -> None:
     head = wire.head()
     await wire.repeat(head)
     wire.door.app[LIFECYCLE].stopping = True

@@ -140,7 +140,7 @@ def test_workers_that_cannot_start_are_given_up_on(start: Start, tmp_path: Path)
     assert "worker cannot start" in written
 
 
-def test_who_has_connected_is_let_in_and_nobody_connects_after_that() -> None:
+def test_accepted_connections_are_served_and_new_ones_are_refused() -> None:
     with bind("127.0.0.1", 0) as listener:
         address = listener.getsockname()
         with socket.create_connection(address, timeout=TIMEOUT) as before:

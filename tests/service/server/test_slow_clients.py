@@ -72,7 +72,7 @@ async def test_a_second_request_has_no_more_time_than_the_first(door: FrontDoor)
 
 
 @pytest.mark.usefixtures("hasty")
-async def test_who_asks_in_time_stays_connected_between_requests(door: FrontDoor) -> None:
+async def test_a_client_within_the_keep_alive_timeout_stays_connected(door: FrontDoor) -> None:
     reader, writer = await connect(door)
     for _ in range(2):
         writer.write(HEAD)
@@ -89,7 +89,7 @@ async def test_who_asks_in_time_stays_connected_between_requests(door: FrontDoor
 
 
 @pytest.mark.usefixtures("hasty")
-async def test_an_answer_that_nobody_takes_is_not_held_for_ever(door: FrontDoor) -> None:
+async def test_a_response_that_is_not_read_is_dropped(door: FrontDoor) -> None:
     for number in range(400):
         request = QuarantineRequest(f"hinge.{number}", "x" * 8_000)
         await door.store.add_quarantine(WIDGETS, request, after())

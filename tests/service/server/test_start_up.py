@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-# By the setting that needs them. No setting needs apispec; only /openapi.json does.
+# The modules that each setting needs. No setting needs apispec; only /openapi.json does.
 OPTIONAL = {
     "MERGEWATCH_INGEST=true": (
         "google.protobuf",
@@ -22,7 +22,7 @@ OPTIONAL = {
     "OTEL_TRACES_EXPORTER=console": ("opentelemetry.sdk", "service.tracing.tracing"),
     "MERGEWATCH_NOTIFICATIONS=public": ("service.notifications.sender", "standardwebhooks"),
 }
-# Of the dashboard, which is on unless it is turned off.
+# The modules of the dashboard, which is on by default.
 OF_DASHBOARD = ("jinja2", "cryptography", "service.ui.routes")
 NEVER = ("apispec", "redis", "elastic_transport", "elasticsearch")
 
@@ -48,7 +48,7 @@ main(["serve", "--port", "0"])
 
 
 def load(folder: Path, *settings: str) -> set[str]:
-    """The modules that a process with these settings has loaded when it is ready."""
+    """Return the modules that a process with these settings has loaded when it is ready."""
     ours = ("MERGEWATCH_", "OTEL_")
     unset = {name: text for name, text in os.environ.items() if not name.startswith(ours)}
     given = dict(setting.split("=", 1) for setting in settings)

@@ -25,18 +25,18 @@ from tests.service.front_door import FrontDoor
 
 @dataclass
 class Spans:
-    """What was traced."""
+    """The spans that the service has ended."""
 
     exporter: InMemorySpanExporter = field(default_factory=InMemorySpanExporter)
 
     def take(self) -> list[ReadableSpan]:
-        """The spans that have ended since the last call, in the order of their end."""
+        """Return the spans that have ended since the last call, in the order of their end."""
         found = list(self.exporter.get_finished_spans())
         self.exporter.clear()
         return found
 
     def take_request(self) -> tuple[ReadableSpan, list[ReadableSpan]]:
-        """The span of the one request since the last call, and its parts."""
+        """Return the span of the only request since the last call, and its child spans."""
         *parts, request = self.take()
         assert request.kind is SpanKind.SERVER
         assert {part.kind for part in parts} <= {SpanKind.CLIENT}

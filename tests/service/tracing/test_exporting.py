@@ -22,7 +22,7 @@ REQUESTS = 20
 
 
 async def ask(address: str) -> None:
-    """Requests on connections of their own, so that any worker may answer."""
+    """Send each request on a new connection, so that any worker may answer."""
     connector = aiohttp.TCPConnector(force_close=True)
     async with aiohttp.ClientSession(connector=connector) as client:
         for _ in range(REQUESTS):
@@ -38,7 +38,7 @@ async def test_each_worker_exports_all_of_its_spans_before_it_ends(start: Start)
             OTEL_EXPORTER_OTLP_HEADERS="authorization=Bearer%20a",
             OTEL_EXPORTER_OTLP_COMPRESSION="gzip",
             OTEL_SERVICE_NAME="ours",
-            # Nothing is exported but at the end.
+            # Spans are exported only at the end.
             OTEL_BSP_SCHEDULE_DELAY="3600000",
         )
         listening = await asyncio.to_thread(service.next_line, "listening")
@@ -81,7 +81,7 @@ async def test_a_collector_that_is_away_delays_nothing_and_fills_no_log(
     assert service.process.returncode == 0
     lines = [orjson.loads(line) for line in log.splitlines()]
     of_sdk = [line for line in lines if line.get("logger", "").startswith("opentelemetry")]
-    # One of each of its loggers, not of each span.
+    # One line for each logger of the SDK, not for each span.
     assert len(of_sdk) <= 3
     assert len(lines) <= 6
     # An attempt alone may take ten seconds.

@@ -1,4 +1,4 @@
-"""The variables of OpenTelemetry: what turns traces on, what is exported, and what is refused."""
+"""The OpenTelemetry variables: they turn traces on, choose the export, or are refused."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_service_without_the_extra_says_what_to_install(
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, missing, None)
     monkeypatch.setattr(process, "_tune_interpreter", lambda: None)
-    # It is not to come that far.
+    # This must not be reached.
     monkeypatch.delattr(process, "bind")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", URL)
     with pytest.raises(ServeError, match=r"pip install 'mergewatch\[otel\]'"):
@@ -73,7 +73,7 @@ def test_a_service_without_the_extra_says_what_to_install(
     ],
     ids=["exporter", "one exporter", "protocol", "queue", "limit"],
 )
-def test_what_cannot_be_exported_is_refused(
+def test_unsupported_export_settings_are_refused(
     monkeypatch: pytest.MonkeyPatch, variables: Mapping[str, str]
 ) -> None:
     for name, value in variables.items():
@@ -88,7 +88,7 @@ async def test_the_variables_name_and_sample(
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "console")
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
     monkeypatch.setenv("OTEL_PROPAGATORS", "b3, none")
-    # As a compose file passes it on.
+    # A compose file sets an omitted variable to an empty text.
     monkeypatch.setenv("OTEL_TRACES_SAMPLER", "")
     tracing = open_tracing()
     assert not tracing.requests.takes_parents

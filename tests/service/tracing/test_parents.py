@@ -1,4 +1,4 @@
-"""Whose trace a request continues, and who decides whether it is traced."""
+"""The parent of a request's trace, and whether the client's sampling decision counts."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ async def test_what_is_not_sampled_has_no_parts(tmp_path: Path, spans: Spans) ->
         for _ in range(5):
             assert (await traced.get(QUARANTINES)).status == 200
         assert spans.take() == []
-        # The client has chosen this one.
+        # The client decided to sample this one.
         await traced.get(SEARCH + "?test_name=*", traceparent=TRACEPARENT)
         request, parts = spans.take_request()
         assert parts

@@ -1,4 +1,4 @@
-"""What no span holds, what no client can do to the export, and what log lines say of spans."""
+"""Spans hold nothing private, no client can break the export, and log lines name spans."""
 
 from __future__ import annotations
 

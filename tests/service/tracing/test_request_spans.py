@@ -1,4 +1,4 @@
-"""The span of a request and its parts: what they say, and when they end."""
+"""The span of a request and its child spans: their attributes, and when they end."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ async def test_a_failure_of_the_store_is_one_of_the_request(
     assert attributes_of(request)["error.type"] == "503"
     for span in (request, parts[-1]):
         assert span.status.status_code is StatusCode.ERROR
-        # The text of an error may be of anybody.
+        # The text of an error can contain untrusted data.
         assert span.status.description is None
         assert span.events == ()
 

@@ -33,7 +33,7 @@ ARGUMENTS = (
 
 @pytest.fixture(params=["sqlite"])
 def stack(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
-    """The dashboard asks the API, which is tested on every stack; a test may ask for more."""
+    """Return the default stack: the API below is tested on every stack. A test may choose more."""
     chosen = Settings(data_dir=tmp_path)
     if request.param == "elasticsearch":
         place: ElasticsearchPlace = request.getfixturevalue("elasticsearch_place")
@@ -43,7 +43,7 @@ def stack(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser(without_servers: None) -> AsyncIterator[Browser]:
-    """One browser for all tests of this process."""
+    """Yield one browser for all tests of this process."""
     found = shutil.which(CHROMIUM)
     if found is None:
         pytest.fail("the tests of the dashboard need Chromium: install the Debian package chromium")

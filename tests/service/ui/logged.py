@@ -16,7 +16,7 @@ LOG: Final = "/ui/acme/widgets/events"
 
 
 def make_log() -> list[StoredEvent]:
-    """Six days of events, every two hours; the newest is of pull request 444."""
+    """Make six days of events, every two hours; the newest is of pull request 444."""
     events = []
     for number in range(72):
         at = NOON - timedelta(hours=2 * number + 1)
@@ -50,14 +50,14 @@ async def load_log(store: Store) -> None:
 
 
 def nest(depth: int, value: Any) -> Any:
-    """The value within that many objects and lists, by turns."""
+    """Nest the value in this many objects and lists, in turn."""
     for level in range(depth):
         value = [value] if level % 2 else {"level": value}
     return value
 
 
 async def load_hostile_log(store: Store) -> None:
-    """Events as bad as they come: 64 KiB of text or of members, 50 levels, markup everywhere."""
+    """Write hostile events: 64 KiB of text or of members, 50 levels, markup everywhere."""
     await store.ensure_repository(WIDGETS)
     events = []
     for number in range(60):

@@ -18,7 +18,7 @@ from tests.builders import NOON, PULL, WIDGETS, make_executions, make_run
 FLAKY: Final = "tests/test_hinge.py::test_the_hinge_swings"
 BROKEN: Final = "tests/test_lid.py::test_the_lid_closes"
 HEALTHY: Final = "tests/test_box.py::test_the_box_stands"
-# Only its stack trace says so.
+# This text is in the stack trace only.
 SECRET_OF_TRACE: Final = "hinge.py:17: the spring is missing"
 
 # Text that would be markup, a template, a script, an attribute, or would turn the text around it.
@@ -32,7 +32,7 @@ HOSTILE: Final[Sequence[str]] = (
 
 
 async def load_shown(store: Store, days: int = 14) -> None:
-    """A result a day of so many days, in two jobs; the newest are an hour old."""
+    """Load one result a day for this many days, in two jobs; the newest are an hour old."""
     await store.ensure_repository(WIDGETS)
     for number in range(days):
         at = NOON - timedelta(days=days - 1 - number, hours=1)
@@ -69,7 +69,7 @@ async def load_shown(store: Store, days: int = 14) -> None:
 
 
 async def load_hostile(store: Store) -> None:
-    """Hostile text in every place that a producer of results or a person fills."""
+    """Load hostile text into every field that producers of results or users can fill."""
     await store.ensure_repository(WIDGETS)
     for number, text in enumerate(HOSTILE):
         run = make_run(
@@ -101,5 +101,5 @@ async def load_hostile(store: Store) -> None:
 
 
 def page_of(test_name: str) -> str:
-    """The path of the page of a test."""
+    """Return the path of the page of a test."""
     return f"/ui/acme/widgets/tests/{derive_test_id(WIDGETS, test_name)}"

@@ -11,7 +11,7 @@ import service.ui
 from tests.service.front_door import FrontDoor
 
 OURS = Path(service.ui.__file__).parent / "assets" / "vendor"
-# Of tests alone.
+# A file that only the tests use.
 OF_TESTS = Path(__file__).parent / "vendor"
 
 

@@ -23,7 +23,7 @@ NOT_TRIED = ("streamEvents", "addQuarantine", "removeQuarantine", "getLiveness",
 
 
 def call(operation: str, **values: str) -> str:
-    """The path of a page that tries an operation."""
+    """Return the path of a page that tries an operation."""
     return f"{DOCS}?{urlencode({'operation': operation, 'try': '1', **values})}"
 
 
@@ -50,7 +50,7 @@ async def test_an_operation_is_found_read_and_tried(site: FrontDoor, visitor: Vi
     )
     await answer.locator("summary").click()
     await expect(answer.locator("dl")).to_contain_text('rel="first"')
-    # The URL is the call.
+    # The URL contains the whole call.
     await page.reload()
     await expect(answer.locator(".badge")).to_have_text("200")
 
@@ -143,7 +143,7 @@ async def test_a_call_counts_and_needs_a_session(site: FrontDoor) -> None:
     client = Client(site)
     path = call("listEvents", owner="acme", repository="widgets")
     assert (await client.get(path)).status == 303
-    # A key in the header opens no page.
+    # Pages ignore a key in the header.
     assert (await client.get(path, Authorization=f"Bearer {site.key}")).status == 303
     await client.sign_in()
     assert (await client.get(path)).status == 200

@@ -1,4 +1,4 @@
-"""The live tail by plain requests: the stream of the API, as long as session and key are valid."""
+"""The live tail by plain requests: it ends when its session or key is no longer valid."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ async def test_tails_count_as_streams_of_the_key(
         assert api.status == 429
 
 
-async def test_nobody_follows_what_the_key_does_not_open(client: Client) -> None:
+async def test_a_tail_needs_access_to_the_repository(client: Client) -> None:
     client.door.key = await client.door.new_key(scope=Scope.INGEST)
     await client.sign_in()
     assert (await client.get(TAIL)).status == 403

@@ -41,7 +41,7 @@ async def test_what_happened_to_a_pull_request_takes_two_clicks(
     await page.locator(ROWS).get_by_role("link", name=f"#{QUEUED}").first.click()
     await expect(page.locator(ROWS)).to_have_count(8)
     await expect(page.locator(ROWS).get_by_role("link", name=f"#{QUEUED}")).to_have_count(8)
-    # The URL is the view: another person sees the same.
+    # The URL contains the whole view: another user sees the same.
     assert f"pull_request={QUEUED}" in page.url
     await page.reload()
     await expect(page.locator(ROWS)).to_have_count(8)
@@ -91,7 +91,7 @@ async def test_a_part_of_the_histogram_is_chosen_by_mouse_and_by_keyboard(
     await page.mouse.up()
     await page.wait_for_url("**received_from=2026-09-01T06*received_to=2026-09-01T12*")
     await expect(rows).to_have_count(3)
-    # The histogram still shows what is around.
+    # The histogram still shows the whole range.
     await expect(page.locator("h1 + span")).to_have_text("3 of 72 in this range")
     await expect(page.locator(".histogram .in")).to_have_count(3)
 

@@ -106,7 +106,7 @@ def test_a_ratio_looks_like_zero_or_all_only_if_it_is() -> None:
 def test_a_strip_says_what_it_shows() -> None:
     strip = draw_strip(["passed", "failed", "flaky", "passed"])
     assert strip.label == "4 verdicts: 2 passed, 1 failed, 1 flaky; newest passed"
-    # The newest is at the right end of twenty.
+    # The newest verdict is the last of the twenty slots.
     assert dict(strip.paths)["pass"].endswith("M152 10h6v6h-6z")
     assert strip.width == 158
 

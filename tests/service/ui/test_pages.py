@@ -1,4 +1,4 @@
-"""The pages in a real browser: each answers its question, to everybody, whatever the data."""
+"""The pages in a real browser: content, accessibility, and hostile data."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ async def test_the_list_begins_with_the_worst_and_shows_what_is_chosen(
     await page.get_by_label("flaky").check()
     await expect(rows).to_have_count(1)
     await expect(rows).to_contain_text("ci / windows")
-    # The address is the view: who gets it sees the same.
+    # The URL contains the whole view: another user sees the same.
     await page.reload()
     await expect(rows).to_have_count(1)
     await expect(page.get_by_text("1 row", exact=True)).to_be_visible()

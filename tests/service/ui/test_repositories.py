@@ -1,4 +1,4 @@
-"""The first page shows which repository is ill."""
+"""The first page shows the health of the repositories, worst first."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Client:
         return await self._ask(path, {k: v for k, v in sent.items() if v}, "POST", body)
 
     async def proof(self, path: str = "/ui/sign-in") -> str:
-        """The token of the forms of a page."""
+        """Return the CSRF token of a page."""
         found = re.search(rb'name="csrf" value="([^"]+)"', (await self.get(path)).body)
         assert found is not None
         return found[1].decode()
@@ -139,11 +139,11 @@ async def test_a_session_is_worth_nothing_once_its_key_is_revoked_or_eight_hours
     assert key is not None
     await client.door.store.revoke_key(key.id, NOON)
     assert (await client.get("/ui/")).status == 303
-    # The browser is told to forget it.
+    # The response deletes the cookie.
     assert client.cookies == {}
 
 
-async def test_nobody_makes_a_session_up(client: Client) -> None:
+async def test_a_forged_session_is_not_accepted(client: Client) -> None:
     await client.sign_in()
     [(name, value)] = client.cookies.items()
     for made_up in (value[:-4] + "AAAA", value[:40], "x" * 5_000, "", "gAAAAA=="):
@@ -243,7 +243,7 @@ async def test_after_signing_in_one_stays_here(client: Client, asked: str, led_t
     assert (await client.sign_in(next=asked)).headers["Location"] == led_to
 
 
-async def test_every_answer_is_for_this_person_and_this_site_alone(client: Client) -> None:
+async def test_no_response_may_be_cached_or_embedded_elsewhere(client: Client) -> None:
     await load_shown(client.door.store)
     await client.sign_in()
     for path in ("/ui/", "/ui/sign-in", page_of(FLAKY), "/ui/nothing/here/at/all"):
@@ -271,7 +271,7 @@ async def test_a_link_signs_in_once_within_ten_minutes_and_no_log_shows_it(
 ) -> None:
     configure_logging(LogLevel.DEBUG, LogFormat.JSON)
     link = await make_link_of(client.door)
-    # Looking at a link uses nothing up.
+    # A HEAD request does not use the link up.
     assert (await client.door.ask(f"/ui/sign-in?link={link}", {}, "HEAD")).status == 200
     opened = await client.get(f"/ui/sign-in?link={link}")
     assert (opened.status, opened.headers["Location"]) == (303, "/ui/")

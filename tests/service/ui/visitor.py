@@ -1,4 +1,4 @@
-"""A person in a browser, who complains of errors, dialogs and requests to other sites."""
+"""A browser window that records errors, dialogs and requests to other sites."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ INJECTED = """
 
 @dataclass
 class Visitor:
-    """A browser window; `wrong` is all that a person would complain about."""
+    """A browser window; `wrong` lists everything that must not happen."""
 
     page: Page
     site: FrontDoor
@@ -49,7 +49,7 @@ class Visitor:
         await self.page.get_by_role("heading", name="Repositories").wait_for()
 
     async def find_violations(self) -> list[Any]:
-        """What axe finds in the page as it is now."""
+        """Return the violations that axe finds in the page as it is now."""
         # As text of the tester: the policy of the page lets no script in.
         await self.page.evaluate(AXE.read_text(encoding="utf-8") + "; 0")
         found: list[Any] = await self.page.evaluate(
@@ -58,7 +58,7 @@ class Visitor:
         return found
 
     async def find_injected(self) -> list[str]:
-        """Elements and handlers that no template has."""
+        """Return the elements and handlers that no template contains."""
         found: list[str] = await self.page.evaluate(INJECTED)
         return found
 

@@ -83,7 +83,7 @@ async def test_a_token_lists_the_one_repository_that_it_names(
 @pytest.mark.parametrize(
     "query", ["", "?repository=", "?repository=a%2Fb", "?repository=a&repository=b"]
 )
-async def test_a_token_that_names_no_repository_is_not_shown_to_the_host(
+async def test_a_token_without_a_repository_parameter_is_not_sent_to_the_host(
     door: FrontDoor, host: SourceHost, query: str
 ) -> None:
     answer = await door.get(REPOSITORIES + query, key=TOKEN)
@@ -102,13 +102,13 @@ async def test_a_token_may_not_write(tmp_path: Path, host: SourceHost) -> None:
         assert hidden.status == 404
 
 
-async def test_no_host_no_token(tmp_path: Path) -> None:
+async def test_tokens_are_refused_without_a_configured_host(tmp_path: Path) -> None:
     async for door in open_door(Settings(data_dir=tmp_path)):
         assert await status(door) == 403
         assert await status(door, target="/v1/repos/ac_me/widgets/logs") == 403
 
 
-async def test_a_mistyped_application_key_is_shown_to_nobody(
+async def test_a_mistyped_application_key_is_not_sent_to_the_host(
     door: FrontDoor, host: SourceHost
 ) -> None:
     for wrong in (door.key[:-1], door.key + "x", "mw_", "mw_secret"):
@@ -117,7 +117,7 @@ async def test_a_mistyped_application_key_is_shown_to_nobody(
 
 
 @pytest.mark.parametrize("token", ["a,b", "a;b", 'a"b', "=a", "a=b", "a" * 5_000])
-async def test_what_no_host_issues_is_shown_to_none(
+async def test_a_token_of_unknown_form_is_not_sent_to_the_host(
     door: FrontDoor, host: SourceHost, token: str
 ) -> None:
     assert await status(door, token) == 403
@@ -134,7 +134,7 @@ async def test_what_no_host_issues_is_shown_to_none(
         ("/v1/repos/acme/a%2Fb/logs", 422),
     ],
 )
-async def test_a_name_that_would_ask_something_else_is_not_asked_about(
+async def test_a_name_that_changes_the_path_is_not_sent_to_the_host(
     door: FrontDoor, host: SourceHost, target: str, expected: int
 ) -> None:
     assert await status(door, target=target) == expected
@@ -231,7 +231,7 @@ async def test_a_host_that_is_not_well_is_a_503_that_says_when_to_come_back(
 
 
 @pytest.mark.parametrize("code", [403, 404, 410, 451])
-async def test_what_the_host_will_not_show_is_not_there(
+async def test_a_repository_that_the_host_refuses_is_not_found(
     door: FrontDoor, host: SourceHost, code: int
 ) -> None:
     host.saying = Saying(code)
@@ -251,7 +251,7 @@ async def test_a_silent_host_is_given_up_on_while_the_client_still_waits(
     assert len(host.asked) == asked
 
 
-async def test_one_request_at_a_time_for_all_who_ask_the_same(
+async def test_equal_checks_share_one_request_to_the_host(
     door: FrontDoor, host: SourceHost
 ) -> None:
     host.open.clear()

@@ -225,7 +225,7 @@ async def test_events_are_followed_and_gone_on_with(run: Run, door: FrontDoor) -
     )
     number = 1_000
     while not following.done():
-        # Nothing tells from outside when the stream has begun.
+        # It cannot be seen from outside when the stream has begun.
         await door.store.write_events([make_event(number + n, pull_request=5 - n) for n in (0, 1)])
         number += 2
         await asyncio.sleep(0.05)

@@ -159,7 +159,8 @@ def build_history(
         change._replace(health=settle(before.test, change.day, newest or 0, change.health))
         if change.day <= settled_until
         else change
-        for change in _judge(rows, final_until + 1)
+        # A sequence may be live by an execution that retention has left on a final day.
+        for change in _judge(days, final_until + 1)
     )
     return _trimmed(
         History(

@@ -15,7 +15,7 @@ from indexing.identifiers import derive_test_id
 from indexing.models.paging import Anchor
 from indexing.models.quarantines import QuarantineQuery
 from indexing.models.repositories import RepositoryChange
-from indexing.models.tests import TestQuery
+from indexing.models.tests import HealthStatus, TestQuery
 from indexing.models.trends import DayQuery
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
@@ -115,6 +115,23 @@ async def test_a_rerun_of_a_commit_that_is_no_longer_kept_is_seen(store: Store) 
     merged = await state_of(store, repository)
     assert merged[0][0].health.flakiness_ratio == 1 / 31
     assert [row.key.executions_count for row in merged[1]] == [32]
+    await store.rebuild(LATER)
+    assert merged == await state_of(store, repository)
+
+
+async def test_late_results_from_before_the_retention_count_as_in_a_recomputation(
+    store: Store,
+) -> None:
+    repository = RepositoryName("merged", "late")
+    await store.ensure_repository(repository)
+    await load(store, repository, Report(-400, "old", PASSED), number=0)
+    await load(store, repository, Report(-39, "new", PASSED), number=0)
+    await store.refresh_tests(LATER)
+    await store.prune(after(hours=-100), LATER)
+    await load(store, repository, Report(-200, "late", FAILED, job="slow"), number=0)
+    await store.refresh_tests(LATER)
+    merged = await state_of(store, repository)
+    assert merged[0][0].health.health_status is HealthStatus.BROKEN
     await store.rebuild(LATER)
     assert merged == await state_of(store, repository)
 

@@ -1,4 +1,4 @@
-"""The events of single actions on a pull request."""
+"""Declares the events of single actions on a pull request."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from indexing.events.declaration import declare
 from indexing.events.fields import Boolean, Integer, JsonObject, Strings, Text
 from indexing.events.outcomes import CONCLUSIONS, FAILURE, SUCCESS, By
 
-# A copy with conflicts is made, and waits for a person to resolve them.
+# A copy with conflicts is created, but counts as failed, because a person has to resolve them.
 _CONFLICTS: Final = By("conflicts", {True: FAILURE, False: SUCCESS})
 
 ACTION_EVENTS: Final = (

@@ -1,7 +1,7 @@
 """Fields whose value may have one of several shapes; the value itself shows which.
 
 `options` lists the shapes for the OpenAPI generator, which writes them as `anyOf`. `oneOf` would be
-wrong: objects are open, so one with more members fits the shape with fewer as well.
+wrong: objects may have unknown members, so an object also fits every shape with fewer members.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from indexing.events.fields import Strict
 
 
 class Alternatives(Strict):
-    """A value of exactly one of `options`."""
+    """A field whose value must fit one of `options`."""
 
     def __init__(self, *options: fields.Field[Any], **settings: Any) -> None:
         super().__init__(**settings)
         self.options = options
 
     def choose(self, value: Any) -> fields.Field[Any]:
-        """Return the option that `value` has to fit; raise `ValidationError` if there is none."""
+        """Return the option for `value`; raise `ValidationError` if there is none."""
         raise NotImplementedError
 
     def read(self, value: Any) -> Any:
@@ -30,7 +30,7 @@ class Alternatives(Strict):
 
 
 class ByType(Alternatives):
-    """The JSON type of the value selects the shape; `expected` names the types for the error."""
+    """Selects the shape by the JSON type of the value; error messages contain `expected`."""
 
     def __init__(
         self, expected: str, options: Mapping[type, fields.Field[Any]], **settings: Any
@@ -47,7 +47,7 @@ class ByType(Alternatives):
 
 
 class ByMember(Alternatives):
-    """One string member of an object selects the shape; the key `None` is for its absence."""
+    """Selects the shape by a string member of an object; the key `None` is for its absence."""
 
     def __init__(
         self, member: str, options: Mapping[str | None, fields.Field[Any]], **settings: Any

@@ -1,4 +1,4 @@
-"""All event types, in the order of the interface; the module of each family declares its own."""
+"""All event types by name, in the order of the API; a module for each family declares them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of the merge queue, and the speculative pull requests that they run on."""
+"""The schemas of merge queue checks, and of the speculative pull requests that they run on."""
 
 from __future__ import annotations
 

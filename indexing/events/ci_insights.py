@@ -1,4 +1,4 @@
-"""The events of CI insights: settings of auto-quarantine, and retried jobs."""
+"""Declares the events of CI insights: settings of auto-quarantine, and retried jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions: their syntax, their evaluation, and their matches in the output of a job."""
+"""The schemas of conditions: their syntax, their evaluation, and matches in a job's output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declares one event type: its name, its outcome, the schemas of its metadata and envelope."""
+"""Declares an event type: its name, its outcome, and the schemas of its metadata and envelope."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from indexing.events.schema import OpenSchema
 
 
 class EventType:
-    """One type of event. Its schemas are built when they are first used: most readers need none.
+    """One type of event. Its schemas are built when they are first used, because few callers do.
 
     The class names derive from the type and are valid OpenAPI component names:
     `action.queue.checks_end` has `ActionQueueChecksEndMetadata` and `ActionQueueChecksEndEvent`.

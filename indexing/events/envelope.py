@@ -14,7 +14,7 @@ def _up_to(limit: int) -> validate.Range:
 
 
 class Envelope(OpenSchema):
-    """An event of a type not known yet; the envelope of each type narrows the last two members."""
+    """An event of any type; the envelope of each type restricts the last two members."""
 
     id = Integer(validate=_up_to(MAX_INTEGER))
     received_at = Timestamp()

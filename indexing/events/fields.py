@@ -27,19 +27,19 @@ _MESSAGES: Final[dict[str, str | list[Any] | dict[Any, Any]]] = {
 
 
 class Errors:
-    """Counts the wrong elements of all arrays in one line, up to a limit."""
+    """Counts the invalid array elements in one line of input, up to a limit."""
 
     def __init__(self, limit: int) -> None:
         self.full = False
         self._left = limit
 
     def add(self) -> None:
-        """Count one more."""
+        """Count one more invalid element."""
         self._left -= 1
         self.full = self._left <= 0
 
 
-# The count for the line under validation.
+# The count for the line that is being validated.
 ERRORS: Final[ContextVar[Errors]] = ContextVar("errors")
 
 
@@ -57,7 +57,7 @@ class Member(fields.Field[Any]):
 
 
 class Strict(Member):
-    """A value that `read` validates by itself, whatever surrounds it."""
+    """A field whose value `read` validates without looking at the rest of the event."""
 
     def read(self, value: Any) -> Any:
         """Return the value in its stored form, or raise `ValidationError`."""
@@ -159,8 +159,8 @@ class Part(Member, fields.Nested):
 class Array(Member, fields.List[Any]):
     """An array whose elements all have the same field type.
 
-    Reading stops once the line's `Errors` are full: a wrong element costs far more than a good one,
-    and a hostile line has thousands.
+    Reading stops once the line's `Errors` are full: an invalid element costs far more time than a
+    valid one, and a hostile line has thousands.
     """
 
     def _deserialize(self, value: Any, *_: Any, **options: Any) -> list[Any]:

@@ -17,18 +17,19 @@ from indexing.errors import InvalidValueError
 from indexing.names import check_text
 
 # Deep enough for any condition tree that a person can read. Validation uses up to a dozen Python
-# frames a level, and the interpreter's own limit is 1,000 frames.
+# frames for each level, and the interpreter's limit is 1,000 frames.
 MAX_DEPTH: Final = 48
 
-# Parsing digits takes quadratic time; no real count needs so many.
+# Parsing digits takes quadratic time, and no real number has this many digits.
 MAX_INTEGER_DIGITS: Final = 400
 
-# orjson accepts an escaped NUL, and refuses a lone surrogate without saying where it is.
+# Texts with these escapes are not parsed by orjson: it accepts an escaped NUL, and refuses a lone
+# surrogate without reporting where it is.
 _ESCAPES: Final = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 
-# Integers of 19 digits and more may not fit into 64 bits, and orjson would make floats of them. To
-# find them, replace every digit by 0 and all else by a blank: a regular expression that counts
-# digits takes ten times as long.
+# Integers of 19 digits and more may not fit into 64 bits, and orjson would convert them to floats.
+# To find them, every digit is replaced by 0 and all else by a blank; a regular expression that
+# counts digits takes ten times as long.
 _DIGITS: Final = bytes(ord("0") if chr(byte) in "0123456789" else ord(" ") for byte in range(256))
 _LONG_NUMBER: Final = b"0" * 19
 
@@ -36,13 +37,13 @@ MemberPath = tuple[str | int, ...]
 
 # Every value follows a comma or an opening bracket, except the single value of an object or array.
 _VALUE_MARKS: Final = (b"{", b"[", b",")
-# Matches from every quote on, so that no text is scanned twice.
+# A JSON string, even an unterminated one, so that no text is scanned twice.
 _TEXT: Final = re.compile(rb'"[^"\\]*+(?:\\.?[^"\\]*+)*+"?', re.DOTALL)
 
 
 def has_more_values(text: bytes, limit: int) -> bool:
-    """Return whether a JSON text holds more than about `limit` values; it need not be valid."""
-    # Strings may be full of these marks too. Removing strings is slow, so do it only when needed.
+    """Return whether a JSON text has more than about `limit` values; it need not be valid."""
+    # Strings may contain these marks too. Removing strings is slow, so do it only when needed.
     return _count_marks(text) > limit and _count_marks(_TEXT.sub(b"", text)) > limit
 
 
@@ -81,12 +82,15 @@ def decode(text: bytes, max_values: int | None = None) -> Any:
 
 
 def find_bad_text(value: Any, text: bytes) -> Iterator[tuple[MemberPath, str]]:
-    """Find NUL and lone surrogates in `value`, read from `text`: paths, each with a reason."""
+    """Yield the path of each text in `value` with NUL or a lone surrogate, and the reason.
+
+    `value` was parsed from `text`.
+    """
     return _walk_text(value, ()) if _ESCAPES.search(text) else iter(())
 
 
 def encode(value: Any, *, sort_keys: bool = False) -> bytes:
-    """Write a value from `decode` as compact UTF-8 JSON, with integers of any size exact."""
+    """Write a value from `decode` as compact UTF-8 JSON; integers of any size stay exact."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS if sort_keys else None)
     except TypeError:
@@ -106,7 +110,7 @@ def in_canonical_order(value: Any) -> Any:
 
 
 def show(text: str, limit: int = 80) -> str:
-    """Quote, escape and cut untrusted text, so that it is safe in a message of one line."""
+    """Quote, escape and cut untrusted text, so that it is safe in a one-line message."""
     shown = ascii(text[:limit])
     return shown if len(text) <= limit else f"{shown} and {len(text) - limit} characters more"
 
@@ -124,7 +128,7 @@ def _check_depth(value: Any) -> None:
 
 
 def _children(value: Any) -> Iterator[Any]:
-    """The objects and arrays directly inside; any other value has none."""
+    """Yield the objects and arrays directly inside a value."""
     if isinstance(value, dict):
         value = value.values()
     elif not isinstance(value, list):

@@ -16,9 +16,9 @@ NEUTRAL: Final = Outcome.NEUTRAL
 
 @dataclass(frozen=True, slots=True)
 class By:
-    """The outcome depends on a member of the metadata; a dot leads into an object.
+    """An outcome that depends on a member of the metadata; dots in its name lead into objects.
 
-    A value that is not among `cases` is neutral.
+    If the value is not among `cases`, the outcome is neutral.
     """
 
     member: str
@@ -38,7 +38,7 @@ def decide_outcome(rule: OutcomeRule, metadata: Mapping[str, Any]) -> Outcome:
     return rule
 
 
-# The conclusions of checks, as the interface names them.
+# The outcome for each conclusion of a check.
 CONCLUSIONS: Final[Mapping[str | bool, OutcomeRule]] = {
     "success": SUCCESS,
     "failure": FAILURE,

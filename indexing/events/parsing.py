@@ -29,12 +29,12 @@ from indexing.models.events import EventKey, Outcome, StoredEvent
 from indexing.names import RepositoryName, parse_repository
 from indexing.timestamps import parse_timestamp
 
-# A hostile event can be wrong in thousands of places. Nobody reads more reasons than this, and
-# validation stops there too.
+# The most reasons that a refused event gets. A hostile event can have thousands of errors, and
+# validation stops at this number.
 MAX_REASONS: Final = 10
 
-# Validation takes some ten microseconds a value. An event with 1,500 unsuccessful checks has 12,000
-# values; ordinary ones have less than a hundred.
+# The most values in one event. Validation takes about ten microseconds for each. An event with
+# 1,500 unsuccessful checks has 12,000 values; ordinary events have fewer than a hundred.
 MAX_VALUES: Final = 20_000
 
 # Building a schema costs a hundred times as much as using it.
@@ -52,10 +52,10 @@ class RefusedEventError(InvalidValueError):
 
 @dataclass(frozen=True, slots=True)
 class ParsedEvent:
-    """A valid event, before its repository has the spelling that the store uses.
+    """A valid event; the spelling of its repository may still differ from the stored one.
 
-    `body` is the normalised event as JSON text: members in the interface's order, then unknown
-    ones; times in UTC; always with an `id`.
+    `body` is the normalised event as JSON text: declared members in their order, then unknown ones;
+    times in UTC; always with an `id`.
     """
 
     repository: RepositoryName
@@ -85,10 +85,10 @@ class ParsedEvent:
 
 
 def _spelled(repository: RepositoryName) -> bytes:
-    """The member `repository` as JSON text.
+    """Return the member `repository` as JSON text.
 
     The first occurrence of this text in an event is that member: quotes within strings are escaped,
-    and the members before it hold no objects.
+    and the members before it contain no objects.
     """
     return f'"repository":"{repository}"'.encode()
 
@@ -132,7 +132,7 @@ def parse_event(line: bytes) -> ParsedEvent:
 
 def _load(value: dict[str, Any]) -> dict[str, Any]:
     if "id" not in value:
-        # Any valid id will do for validation; the real one is derived from the validated rest.
+        # The schema requires an id; the real one is derived from the validated event later.
         value = {"id": 0, **value}
     name = value.get("type")
     schema = _SCHEMAS.get(name) if isinstance(name, str) else None
@@ -152,10 +152,10 @@ def _derive_id(envelope: Mapping[str, Any], repository: RepositoryName) -> int:
 
 
 def _flatten(messages: Any, path: MemberPath) -> Iterator[tuple[MemberPath, str]]:
-    """List the error messages of marshmallow one by one; it nests them as the event is nested."""
+    """Yield the error messages of marshmallow one by one; they are nested like the event."""
     if isinstance(messages, dict):
         for name, inner in messages.items():
-            # marshmallow files the errors of an object as a whole under a name of its own.
+            # marshmallow uses this name for errors of an object as a whole.
             yield from _flatten(inner, path if name == "_schema" else (*path, name))
     elif isinstance(messages, list):
         for message in messages:
@@ -168,5 +168,5 @@ def _write(complaints: list[tuple[MemberPath, str]]) -> tuple[str, ...]:
 
 
 def _dotted(path: MemberPath) -> str:
-    """Write a path as `metadata.checks.0.name`; cut and escape it, as names are untrusted."""
+    """Format a path as `metadata.checks.0.name`; cut and escape it, because names are untrusted."""
     return ascii(".".join(str(step)[:80] for step in path))[1:-1]

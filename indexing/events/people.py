@@ -1,4 +1,4 @@
-"""The accounts that events name."""
+"""The schemas of accounts that events name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from indexing.events.schema import OpenSchema
 
 
 class Actor(OpenSchema):
-    """Who changed a pause, a freeze or a setting."""
+    """The account that changed a pause, a freeze or a setting."""
 
     type = OneOf("application", "user")
     id = ByType("an integer or a UUID string", {int: Integer(), str: Uuid()})

@@ -1,4 +1,4 @@
-"""The events of the merge queue, from entering it to leaving it."""
+"""Declares the events of the merge queue, from entering it to leaving it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from indexing.events.fields import (
 )
 from indexing.events.outcomes import CONCLUSIONS, FAILURE, NEUTRAL, PENDING, SUCCESS, By
 
-# Why the checks of a batch were aborted.
+# The reasons for which the checks of a batch may be aborted.
 ABORT_CODES: Final = (
     "PR_DEQUEUED",
     "PR_DEQUEUED_FROM_PARTITION",
@@ -56,7 +56,7 @@ ABORT_CODES: Final = (
     "CHECKS_RETRIED",
 )
 
-# Checks that were aborted for now are run again.
+# `REEMBARKED` checks are aborted only for now and run again later.
 _CHECKS_END: Final = By(
     "aborted",
     {
@@ -64,7 +64,7 @@ _CHECKS_END: Final = By(
         False: By("speculative_check_pull_request.checks_conclusion", CONCLUSIONS),
     },
 )
-# A bisection is to find what broke the batch; it may end without, and be given up.
+# A bisection searches for the pull request that broke the batch; it may end without finding it.
 _BISECTION_END: Final = By(
     "culprit_found",
     {

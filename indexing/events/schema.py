@@ -12,10 +12,10 @@ _MESSAGES: Final = {"type": "must be an object"}
 
 
 class OpenSchema(Schema):
-    """Declared members in their declared order, then unknown members, sorted by name.
+    """Loads declared members in their declared order, then unknown members, sorted by name.
 
     Newer producers add members, which must not get lost here. marshmallow's own `INCLUDE` would
-    give them in the order of a set, which differs from process to process.
+    return them in the order of a set, which differs from process to process.
     """
 
     class Meta:

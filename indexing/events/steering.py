@@ -1,4 +1,4 @@
-"""The events of people who steer the merge queue: commands, pauses and scheduled freezes."""
+"""Declares the events of manual control of the queue: commands, pauses and scheduled freezes."""
 
 from __future__ import annotations
 

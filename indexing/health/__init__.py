@@ -1,1 +1,1 @@
-"""Derives the health of tests from executions: pure rules, with no store, clock or await."""
+"""Derives the health of tests from executions, with pure rules: no store, no clock, no await."""

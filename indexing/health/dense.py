@@ -1,6 +1,6 @@
-"""The rule for flaky sequences that run often: on how many days a result stood alone. Pure.
+"""The rule for flakiness of sequences that run often: on how many days a result stood alone. Pure.
 
-It counts days, not results: an outage, or a regression that comes back, makes many changes from
+It counts days, not results, because an outage or a recurring regression causes many changes from
 pass to fail within hours.
 """
 
@@ -23,10 +23,11 @@ from indexing.health.thresholds import (
 
 @dataclass(frozen=True, slots=True)
 class Recurrence:
-    """On which days of the window results of a sequence stood alone, and what came after them.
+    """The days of the window on which results of a sequence stood alone (`alone`).
 
-    `near`: days with such a result among the newest `NEAR_SPAN` verdicts. `days`: all days that
-    have a verdict. `quiet`: how many of those come after the last day with a failed or flaky one.
+    `near` is the number of days with such a result among the newest `NEAR_SPAN` verdicts. `days`
+    are all days with a verdict. `quiet` is how many of these come after the last day with a failed
+    or flaky verdict.
     """
 
     alone: tuple[int, ...]
@@ -36,7 +37,7 @@ class Recurrence:
 
     @property
     def is_flaky(self) -> bool:
-        """Whether results stand alone often enough, and were not mended since."""
+        """Whether results stood alone often enough, and the test was not mended since."""
         if len(self.alone) < ALONE_DAYS and self.near < NEAR_DAYS:
             return False
         # Days with a verdict, up to the last one on which a result stood alone.
@@ -45,11 +46,11 @@ class Recurrence:
 
     @property
     def days_to_clear(self) -> int:
-        """After how many more days, each with many verdicts and no failure, it is not flaky."""
+        """The number of further days with many verdicts and no failure until it is not flaky."""
         return next(later for later in count() if not self._after(later).is_flaky)
 
     def _after(self, later: int) -> Recurrence:
-        """Return what this is after so many more days with passes alone."""
+        """Return the state after `later` more days with passed verdicts only."""
         if later == 0:
             return self
         newest = self.days[-1]
@@ -58,7 +59,8 @@ class Recurrence:
         alone = self.alone[bisect_left(self.alone, start) :]
         return Recurrence(
             alone=alone,
-            # A day of a dense sequence has 10 verdicts: after two, none of the newest 20 failed.
+            # A day of a dense sequence has at least 10 verdicts, so after two days without a
+            # failure, none of the newest 20 verdicts failed.
             near=min(self.near, len(alone)) if later * DENSE_VERDICTS_A_DAY < NEAR_SPAN else 0,
             days=days[bisect_left(days, start) :],
             quiet=self.quiet + later,
@@ -66,7 +68,7 @@ class Recurrence:
 
 
 def is_dense(state: SequenceState) -> bool:
-    """Return whether a sequence runs so often that the rule of this module is for it."""
+    """Return whether a sequence runs so often that the rule of this module applies."""
     verdicts = 0
     for _, passed, failed, flaky, _ in state.days:
         verdicts += passed + failed + flaky
@@ -74,7 +76,7 @@ def is_dense(state: SequenceState) -> bool:
 
 
 def measure(state: SequenceState) -> Recurrence:
-    """Return what the rule needs to know of a sequence."""
+    """Return the values of a sequence that the rule needs."""
     failed = max((day.day for day in state.days if day.failed or day.flaky), default=None)
     return Recurrence(
         alone=tuple(day.day for day in state.days if day.stood_alone),

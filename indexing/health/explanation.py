@@ -1,7 +1,7 @@
-"""Says which rule decided the status of a sequence, with its numbers. Pure.
+"""Explains which rule decided the status of a sequence, with its numbers. Pure.
 
-`docs/health.md` lists the rules by these names. No sentence holds text from a report, so each has a
-bounded length.
+`docs/health.md` lists the rules by these names. No sentence contains text from a report, so the
+length of each is bounded.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from indexing.health.verdicts import Outcome
 from indexing.models.tests import HealthStatus
 from indexing.timestamps import EPOCH
 
-# Not those of the process's locale.
+# English names, whatever the locale of the process.
 _MONTHS: Final = (
     *("January", "February", "March", "April", "May", "June", "July"),
     *("August", "September", "October", "November", "December"),
@@ -38,7 +38,7 @@ _PERCENT_OF_THREE: Final = 300
 
 
 class Rule(Enum):
-    """The names of the rules, as `docs/health.md` has them."""
+    """The names of the rules, as in `docs/health.md`."""
 
     FAILING_NOW = "failing_now"
     FAILING_MOSTLY = "failing_mostly"
@@ -53,7 +53,7 @@ class Rule(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A rule, and what it found."""
+    """The rule that decided, and a sentence with its numbers."""
 
     rule: Rule
     sentence: str
@@ -143,7 +143,10 @@ def _praise(state: SequenceState) -> str:
 
 
 def _passes_in_a_row(state: SequenceState) -> int:
-    """Return how many of the newest verdicts passed, at least: days hide the order within them."""
+    """Return how many of the newest verdicts passed, as a lower bound.
+
+    The order of verdicts within an older day is unknown.
+    """
     newest = 0
     for seen in reversed(state.newest):
         if seen.outcome is not Outcome.PASSED:

@@ -1,9 +1,10 @@
-"""How the health of a test went, by UTC days: only its changes are kept. Pure.
+"""The health history of a test by UTC days; only the changes are kept. Pure.
 
-The health of a sequence at the end of a day is that of its daily roll-up; on a day without an
-execution it stays. That of a test is the worst of its live sequences, as of the newest day on which
-each ran; it too is only judged on days with an execution. A sequence is live here until
-`LIVE_DAYS` days after the last one with a result. Flaky detection is on.
+The health of a sequence at the end of a day is that of its daily roll-up; a day without an
+execution changes nothing. The health of a test is the worst of its live sequences, each as of the
+newest day on which it ran; it is also judged only on days with an execution. A sequence is live
+here until `LIVE_DAYS` days after its last day with a result. The history is computed as if flaky
+detection were on.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from indexing.health.rollups import DailyRollup
 from indexing.health.thresholds import LIVE_FOR, WINDOW
 from indexing.models.tests import HealthStatus
 
-# A pipeline and a job.
+# (pipeline, job)
 Job = tuple[str, str]
 
 LIVE_DAYS: Final = LIVE_FOR.days
-# Changes before these days, which end with that of the newest execution, are left out; a range of
-# 400 days that ends a year ago is complete. The last one before them stays: it tells the health.
+# Changes that are more than this many days older than the newest execution are left out; so a range
+# of 400 days that ended a year ago is complete. The last change before that is kept, because it
+# gives the health at the start.
 KEPT_DAYS: Final = 800
 
 _LIVE_FOR: Final = int(LIVE_FOR.total_seconds()) * 1_000_000
@@ -36,7 +38,7 @@ _WORST_FIRST: Final = tuple(
 
 
 class Change(NamedTuple):
-    """The health from the end of this day on, and when its newest execution finished."""
+    """The health from the end of this day on; `at` is when its newest execution finished."""
 
     day: int
     at: int
@@ -44,16 +46,16 @@ class Change(NamedTuple):
 
 
 class FlakyDay(NamedTuple):
-    """The number of flaky verdicts that began on a day, if any."""
+    """The number of flaky verdicts that began on a day; at least one."""
 
     day: int
     verdicts: int
 
 
 class Row(NamedTuple):
-    """One change as stores list it; without a job it is of the test as a whole.
+    """One change as a row for stores; without a job, it is about the test as a whole.
 
-    `previous` is None for the first one. A row of flaky verdicts has no health.
+    `previous` is None for the first change. A row of flaky verdicts has no health.
     """
 
     job: Job | None
@@ -66,14 +68,14 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The changes of each sequence and of the test, and days with flaky verdicts; oldest first."""
+    """The changes of each sequence and of the test, and the flaky days; all oldest first."""
 
     sequences: Mapping[Job, tuple[Change, ...]] = field(default_factory=dict)
     test: tuple[Change, ...] = ()
     flaky: Mapping[Job, tuple[FlakyDay, ...]] = field(default_factory=dict)
 
     def rows(self) -> Iterator[Row]:
-        """Yield all rows; no two are of the same job and day, but one of each kind."""
+        """Yield all rows: for each job and day at most one change and one row of flaky verdicts."""
         yield from _rows_of(None, self.test)
         for job, changes in self.sequences.items():
             yield from _rows_of(job, changes)
@@ -83,7 +85,7 @@ class History:
 
 
 def write_history(history: History) -> bytes:
-    """Return a history as text, the same for equal ones."""
+    """Return a history as text; equal histories give equal text."""
     jobs = sorted({*history.sequences, *history.flaky})
     return orjson.dumps(
         [
@@ -102,7 +104,7 @@ def write_history(history: History) -> bytes:
 
 
 def read_history(text: bytes) -> History:
-    """Read such a text.
+    """Parse the text from `write_history`.
 
     Raises:
         ValueError: the text is of another version.
@@ -130,8 +132,8 @@ def build_history(
 ) -> History:
     """Compute the history from every day of every sequence, oldest first.
 
-    Days until `final_until` stay as they were before: retention has taken executions of theirs. So
-    does the health on days whose window reaches back to them, except on the newest day.
+    Days up to `final_until` stay as they were in `before`, because retention has removed executions
+    of them. So does the health of days whose window reaches back to them, except the newest day.
     """
     kept = _until(before, final_until)
     rows = {job: _after(of_job, final_until) for job, of_job in days.items()}
@@ -181,10 +183,10 @@ def merge_history(
     merged: Mapping[Job, int],
     final_until: int,
 ) -> History:
-    """Add days of roll-ups that new executions were merged into.
+    """Update the history after new executions were merged into the roll-ups.
 
-    `days` are those of the window of every sequence, and those that changed, oldest first; `merged`
-    is the oldest day of the new executions of each sequence that has some.
+    `days` has, for every sequence, the days of the window and those that changed, oldest first.
+    `merged` has the oldest day of the new executions, for each sequence with some.
 
     Raises:
         InexactMergeError: the history has to be computed from all days.
@@ -194,7 +196,7 @@ def merge_history(
     newest = max(of_job[-1].day for of_job in days.values() if of_job)
     first = max(min(merged.values()), final_until + 1)
     if first - LIVE_DAYS <= newest - WINDOW.days:
-        # A sequence may have been live by days that are not given.
+        # Whether a sequence was live may depend on days that are not in `days`.
         raise InexactMergeError
     sequences = dict(before.sequences)
     for job, oldest in merged.items():
@@ -228,7 +230,7 @@ def _rows_of(job: Job | None, changes: Sequence[Change]) -> Iterator[Row]:
 
 
 def _changes_of(rows: Iterable[DailyRollup]) -> Iterator[Change]:
-    """Yield the first day, and those on which the health differs from the day before it."""
+    """Yield a change for the first day, and for each day on which the health changed."""
     health = None
     for row in rows:
         if row.health != health:
@@ -237,7 +239,7 @@ def _changes_of(rows: Iterable[DailyRollup]) -> Iterator[Change]:
 
 
 def _extended(kept: Sequence[Change], judged: Iterable[Change]) -> tuple[Change, ...]:
-    """Add what the health was at the end of later days, where it changed."""
+    """Append to `kept` those later days on which the health changed."""
     changes = list(kept)
     health = changes[-1].health if changes else None
     for each in judged:
@@ -250,7 +252,7 @@ def _extended(kept: Sequence[Change], judged: Iterable[Change]) -> tuple[Change,
 def _judge(days: Mapping[Job, Sequence[DailyRollup]], first: int) -> Iterator[Change]:
     """Yield the health of the test at the end of each day with an execution, from `first` on."""
     if len(days) == 1:
-        # Most tests run in one job.
+        # A shortcut, because most tests run in one job only.
         (rows,) = days.values()
         only = _Begun(rows)
         for row in rows:
@@ -272,14 +274,14 @@ def _judge(days: Mapping[Job, Sequence[DailyRollup]], first: int) -> Iterator[Ch
 
 
 class _Begun:
-    """The days of a sequence up to one that only moves on."""
+    """A position in the days of a sequence, which only moves forwards."""
 
     def __init__(self, days: Sequence[DailyRollup]) -> None:
         self._days = days
         self._end = 0
 
     def health_if_live(self, day: int, newest_at: int) -> str | None:
-        """Return the health of the sequence on a day, None if it is not live.
+        """Return the health of the sequence on a day; None if it is not live.
 
         `newest_at` is when the newest execution of the test finished.
         """
@@ -327,7 +329,7 @@ def _with_flaky(
 
 
 def _trimmed(history: History, newest: int | None) -> History:
-    """Leave out old changes, and sequences without any."""
+    """Leave out old changes, and sequences that have none left."""
     start = None if newest is None else newest - KEPT_DAYS
     return History(
         {job: kept for job, each in history.sequences.items() if (kept := _since(each, start))},

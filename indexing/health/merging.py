@@ -1,9 +1,9 @@
 """Merges executions into the roll-up of one sequence, day by day. Pure.
 
-A full computation is the same merge, begun with nothing, so both give equal roll-ups. The merge of
-new executions is exact, or raises `InexactMergeError`: then the roll-up has to be computed from all
-executions. It is exact for executions of the newest day or later, unless they belong to a verdict
-that is no longer kept.
+A full computation is the same merge, starting with an empty roll-up, so both give equal results.
+The merge of new executions is either exact or raises `InexactMergeError`; then the roll-up has to
+be computed from all executions. It is exact for executions on the newest day or later, unless they
+belong to a verdict that is no longer kept.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from indexing.models.executions import Conclusion
 from indexing.models.tests import METADATA_FIELDS, HealthStatus, TestMetadata
 
 _LIVE_FOR: Final = int(LIVE_FOR.total_seconds()) * 1_000_000
-# So many failures make no sequence flaky, nor do so many results that stood alone.
+# With at most this many failures and results that stood alone, no rule makes a sequence flaky.
 _TOLERATED: Final = min(FLAKY_CHANGES, NEAR_DAYS, ALONE_DAYS) - 1
 # Whether a verdict stood alone depends on the one before it, and that on the one before that.
 _KEPT_BEFORE: Final = 2
@@ -55,7 +55,7 @@ _metadata_of: Final = attrgetter(*METADATA_FIELDS)
 
 
 class InexactMergeError(Exception):
-    """The merge needs executions that the roll-up no longer tells apart."""
+    """The merge needs older executions, which the roll-up contains only as sums."""
 
 
 def build_rollup(
@@ -72,8 +72,8 @@ def merge_rollup(
 ) -> tuple[Rollup, Sequence[DailyRollup]]:
     """Return the roll-up with new executions, and the days that changed, oldest first.
 
-    `has_earlier` tells whether a commit has stored executions of this sequence besides the new
-    ones. It is asked only for commits that the roll-up does not know.
+    `has_earlier` returns whether a commit has stored executions of this sequence besides the new
+    ones. It is called only for commits that the roll-up does not know.
 
     Raises:
         InexactMergeError: the roll-up has to be computed from all executions.
@@ -97,22 +97,22 @@ class _Merge:
         self._days: dict[int, DailyRollup] = {}
         # The days that have changed.
         self._open: dict[int, OpenDay] = {}
-        # The verdicts of days, counted when they were last needed; a day that changes is dropped.
+        # A cache of the verdicts of days; a day that changes is removed from it.
         self._counted: dict[int, DayOfSequence] = {}
-        # Days with a verdict that failed, was flaky or stood alone, and maybe some others.
+        # The days with a verdict that failed, was flaky or stood alone; it may contain more days.
         self._bad: set[int] = set()
         self._verdicts: dict[str, KeptVerdict] = {}
-        # The places of all known verdicts in the sequence, and of those that are not flaky.
+        # The sorted keys of all known verdicts, and of those that are not flaky.
         self._order: list[_Key] = []
         self._clean: list[_Key] = []
         self._unsettled: set[_Key] = set()
         self._spread: dict[str, SpreadVerdict] = {}
         self._metadata: list[Stated] = [None] * len(METADATA_FIELDS)
-        # When new executions stated these values last.
+        # The metadata of new executions, with the newest time at which each was stated.
         self._stated: dict[TestMetadata, int] = {}
         self._has_older = False
         self._oldest_kept: _Key | None = None
-        # Whether all verdicts that are not flaky are known, however many others are not.
+        # Whether all verdicts that are not flaky are known; flaky ones may be missing.
         self._knows_all_clean = True
         if rollup is not None:
             self._load(rollup)
@@ -143,7 +143,7 @@ class _Merge:
         """Merge executions, in any order.
 
         Raises:
-            InexactMergeError: one is older than the newest day, or of a verdict that is not kept.
+            InexactMergeError: one is older than the newest day, or its verdict is not kept.
         """
         days: dict[int, list[Observation]] = {}
         for seen in observations:
@@ -154,7 +154,7 @@ class _Merge:
             self._add_day(day, days[day])
 
     def finish(self) -> Rollup | None:
-        """Return the roll-up, or None without any execution."""
+        """Return the roll-up; None if there is no execution."""
         if self._newest is None:
             return None
         self._days |= {day: rolled.close() for day, rolled in self._open.items()}
@@ -179,7 +179,7 @@ class _Merge:
         )
 
     def list_changed(self) -> list[DailyRollup]:
-        """Return the days that have changed, oldest first; call `finish` before."""
+        """Return the days that have changed, oldest first; call `finish` first."""
         return [self._days[day] for day in sorted(self._open)]
 
     def _add_day(self, day: int, executions: Sequence[Observation]) -> None:
@@ -208,7 +208,7 @@ class _Merge:
         rolled.health = self._judge(day)
 
     def _note(self, at: int, seen: Observation) -> None:
-        """Keep what the newest execution tells."""
+        """Update the values that the newest execution determines."""
         newest = self._newest
         if newest is None or at >= newest[0]:
             attention = ATTENTION[seen.conclusion]
@@ -222,7 +222,7 @@ class _Merge:
             self._stated[seen.metadata] = at
 
     def _newest_metadata(self) -> tuple[Stated, ...]:
-        """Return the newest value of each field; of two at the same moment, the greater one."""
+        """Return the newest value of each field; of two at the same time, the greater one."""
         newest = self._metadata
         for metadata, at in self._stated.items():
             for index, value in enumerate(_metadata_of(metadata)):
@@ -233,10 +233,10 @@ class _Merge:
         return tuple(newest)
 
     def _open_day(self, day: int, rolled: DailyRollup | None) -> OpenDay:
-        """Return a day to change it.
+        """Return a day in a form that can be changed.
 
         Raises:
-            InexactMergeError: the day is not given, because it lies before the window.
+            InexactMergeError: the day is unknown, because it is before the window.
         """
         self._counted.pop(day, None)
         opened = self._open.get(day)
@@ -281,7 +281,7 @@ class _Merge:
         self._insert(after)
 
     def _is_before_kept(self, key: _Key) -> bool:
-        """Return whether verdicts that are not kept may come after this place."""
+        """Return whether verdicts that are not kept may come after this key."""
         return self._oldest_kept is not None and key < self._oldest_kept
 
     def _insert(self, verdict: KeptVerdict) -> None:
@@ -301,7 +301,8 @@ class _Merge:
         if clean and clean[-1] < key:
             newest = clean[-1]
             clean.append(key)
-            # Neither of two that agree stands alone: one is the newest, the other agrees with it.
+            # If both results agree, neither stands alone: one is the newest, and the other one
+            # agrees with its neighbour.
             if self._verdicts[newest[1]].results != verdict.results:
                 self._unsettled.update((newest, key))
             return
@@ -320,11 +321,11 @@ class _Merge:
             self._unsettle_around(place)
 
     def _unsettle_around(self, place: int) -> None:
-        """Look again at the neighbours of what is inserted or was removed at that place."""
+        """Mark the neighbours of an inserted or removed verdict to be checked again."""
         self._unsettled.update(self._clean[max(place - 1, 0) : place + 1])
 
     def _settle(self) -> None:
-        """Find out anew which verdicts stood alone, where that may have changed."""
+        """Check again which verdicts stood alone, for those where that may have changed."""
         clean = self._clean
         for key in self._unsettled:
             place = bisect_left(clean, key)
@@ -361,7 +362,7 @@ class _Merge:
         return judge_sequence(state, flaky_detection=True).value
 
     def _is_surely_healthy(self) -> bool:
-        """Return whether so few verdicts are bad that no rule applies; most days are like that."""
+        """Return whether too few verdicts are bad for any rule to apply, as on most days."""
         failed = alone = 0
         for day in self._bad:
             rolled = self._open.get(day) or self._days[day]
@@ -376,7 +377,7 @@ class _Merge:
         return newest.results != FAILED and max(failed, alone) <= _TOLERATED
 
     def _sequence_since(self, start: int) -> SequenceState | None:
-        """Do the same as `Rollup.sequence_since`, for days that are still open."""
+        """Return the same as `Rollup.sequence_since`, including days that are being changed."""
         days: list[DayOfSequence] = []
         for day in range(start, start + _WINDOW_DAYS):
             counted = self._counted.get(day)

@@ -1,4 +1,4 @@
-"""The inputs and results of the health rules, as values; the rules are elsewhere."""
+"""The inputs and results of the health rules, as values."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from indexing.models.tests import TestHealth, TestMetadata, TestMetrics
 class Observation(NamedTuple):
     """One execution of one test on the default branch.
 
-    It finished at `at`, in microseconds since 1970. `infrastructure_failure` marks an execution of
-    a run that failed as a whole. `metadata` is the test's metadata in this one execution,
-    `duration` its seconds if known.
+    `at` is when it finished, in microseconds since 1970. `infrastructure_failure` marks an
+    execution of a run that failed as a whole. `metadata` is the test's metadata in this one
+    execution; `duration` is in seconds, None if unknown.
     """
 
     pipeline_name: str
@@ -35,7 +35,7 @@ class Judgement:
     """All derived data of one test.
 
     `rows` has the metrics of each observed (pipeline, job), which may have no execution in the
-    window. `explanation` says why the test is flaky or broken; it is empty if it is neither.
+    window. `explanation` is a sentence on why the test is flaky or broken; empty if it is neither.
     """
 
     health: TestHealth

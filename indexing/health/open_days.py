@@ -45,9 +45,9 @@ class OpenDay:
         return DailyRollup._make(_values(self))
 
     def count_execution(self, seen: Observation) -> int:
-        """Count an execution of this day; return the bit that it adds to its verdict, 0 for none.
+        """Count an execution of this day; return the bit that it adds to its verdict.
 
-        Skips and infrastructure failures add none.
+        Skipped executions and infrastructure failures add none and return 0.
         """
         at = seen.at
         if at > self.last_at or not self.passed + self.failed + self.skipped:
@@ -79,7 +79,7 @@ class OpenDay:
         return bit
 
     def count_verdict(self, results: int, by: int) -> None:
-        """Count a verdict with these results that began on this day; one less if `by` is -1."""
+        """Add `by` (1 or -1) to the count of verdicts with these results that began on this day."""
         if results == PASSED:
             self.passed_verdicts += by
         elif results == FAILED:

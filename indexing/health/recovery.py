@@ -1,4 +1,4 @@
-"""Whether a quarantined test has been healthy since its quarantine began. Pure."""
+"""Decides whether a quarantined test has been healthy since its quarantine began. Pure."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from indexing.models.executions import Conclusion
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """The executions since a quarantine began, on the branches that it covers.
+    """A summary of the executions since a quarantine began, on the branches that it covers.
 
-    `passed` are the (pipeline, job, commit) of its verdicts, until there are enough of them or one
-    of them failed: then they no longer matter, and are dropped.
+    `passed` has the (pipeline, job, commit) of passed verdicts. Once there are enough of them, or
+    one execution failed, they no longer matter and are dropped.
     """
 
     has_failed: bool = False
@@ -27,7 +27,7 @@ class Recovery:
         return self.has_enough and not self.has_failed
 
     def merge(self, observations: Iterable[Observation]) -> Recovery:
-        """Add executions; one that is counted already changes nothing."""
+        """Return the summary with these executions added; adding one twice changes nothing."""
         has_failed, has_enough, passed = self.has_failed, self.has_enough, set(self.passed)
         for seen in observations:
             if seen.infrastructure_failure or seen.conclusion is Conclusion.SKIPPED:

@@ -17,11 +17,12 @@ from indexing.models.health_reports import HealthReport, JobHealth, ReportedVerd
 from indexing.models.tests import HealthStatus
 from indexing.timestamps import from_microseconds
 
-# As many as the rules look at.
+# The verdicts that a report shows of each job: as many as the rules use.
 SHOWN_VERDICTS: Final = 20
 
-# A matrix with more jobs than this is read by its worst ones. Names and commits come from reports
-# and may have 8,000 bytes each: the answer must not take long to encode and to send.
+# The most jobs that a report shows, the worst first, and the most characters of their names and
+# commits. These come from uploads and may have 8,000 bytes each, and a response must not take long
+# to encode and to send.
 SHOWN_JOBS: Final = 200
 SHOWN_TEXT_LENGTH: Final = 500_000
 
@@ -71,7 +72,7 @@ def report_health(rollups: Mapping[Job, Rollup], *, flaky_detection: bool) -> He
 
 
 def _cut_jobs(jobs: Iterable[JobHealth]) -> tuple[JobHealth, ...]:
-    """Return the first jobs, as many as may be shown; at least one of them if there is one."""
+    """Return as many of the first jobs as the limits allow; at least one, if there is any."""
     shown: list[JobHealth] = []
     length = 0
     for job in jobs:
@@ -84,15 +85,15 @@ def _cut_jobs(jobs: Iterable[JobHealth]) -> tuple[JobHealth, ...]:
 
 
 def _list_verdicts(rollup: Rollup, start: int) -> tuple[ReportedVerdict, ...]:
-    """Return the newest verdicts of the window that begins with this day, oldest first."""
+    """Return the newest verdicts of the window that begins with the day `start`, oldest first."""
     found = [
         (verdict.first_at, verdict.commit, verdict.outcome, verdict.last_at)
         for verdict in rollup.verdicts
         if day_number(verdict.first_at) >= start
     ]
     last_at = {verdict.commit: verdict.last_at for verdict in rollup.verdicts}
-    # Those that began before the window count by what ran inside it. A roll-up does not have the
-    # last moment of one with many newer verdicts.
+    # A verdict that began before the window counts with its executions inside it. The time of its
+    # last execution is unknown if the roll-up no longer keeps the verdict.
     found += [
         (first_at, commit, outcome_of(results), last_at.get(commit, first_at))
         for first_at, commit, _, results in cut_spread(rollup.spread, start)

@@ -1,4 +1,4 @@
-"""Writes roll-ups as JSON, the same for equal ones, and reads them back. Pure."""
+"""Writes roll-ups as JSON and reads them back; equal roll-ups give equal text. Pure."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from indexing.health.rollups import (
 )
 from indexing.models.executions import Conclusion
 
-# The first value of a text: a text of another version cannot be read, so its roll-up is computed
-# from executions again.
+# The version, which is the first value of a text. A text of another version cannot be read, so its
+# roll-up is computed from executions again.
 _VERSION: Final = 2
 _BEGINNING: Final = b"[%d" % _VERSION
 
 
 def write_rollup(rollup: Rollup | None) -> bytes:
-    """Return a roll-up as text; None is one without executions."""
+    """Return a roll-up as text; None stands for a roll-up without executions."""
     if rollup is None:
         return orjson.dumps([_VERSION])
     return orjson.dumps(
@@ -46,12 +46,12 @@ def write_rollup(rollup: Rollup | None) -> bytes:
 
 
 def is_readable(text: bytes) -> bool:
-    """Return whether the text is of the version that `read_rollup` reads."""
+    """Return whether the text has the version that `read_rollup` can read."""
     return text.startswith(_BEGINNING)
 
 
 def read_rollup(text: bytes) -> Rollup | None:
-    """Return the roll-up of a text; None if there are no executions.
+    """Parse a text from `write_rollup`; None if there are no executions.
 
     Raises:
         ValueError: the text is of another version.

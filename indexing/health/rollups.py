@@ -1,7 +1,7 @@
-"""Roll-ups: what is kept of the executions of one test in one (pipeline, job). Frozen values.
+"""Roll-ups: summaries of the executions of one test in one (pipeline, job). Frozen values.
 
-They hold all that the rules need, and all that merging new executions into them needs, so that a
-load does not read the history again. Times are microseconds and days are numbers, both since 1970.
+They contain everything that the rules need, and that merging new executions needs, so an upload
+does not read old executions again. Times are microseconds and days are numbers, both since 1970.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from indexing.health.window import DAY_MICROSECONDS
 from indexing.models.executions import Conclusion
 from indexing.models.tests import METADATA_FIELDS, HealthStatus
 
-# Bits for the results of a verdict: it is flaky with two of them, or with the last one.
+# Bits for the results of a verdict. A verdict with several bits, or with `RETRIED`, is flaky.
 PASSED: Final = 1
 FAILED: Final = 2
 RETRIED: Final = 4
 
-# The tie-break between two executions that finished at the same moment: all results of one report
-# may share its start. The one that needs attention counts as the newer one.
+# The tie-break between executions that finished at the same time, as all results of one report may
+# have the time of its start. The one that needs attention counts as the newer one.
 ATTENTION: Final = {Conclusion.SKIPPED: 0, Conclusion.PASSED: 1, Conclusion.FAILED: 2}
 
 _FLAKY: Final = Outcome.FLAKY
@@ -69,7 +69,7 @@ class DailyRollup(NamedTuple):
 
 
 class Verdicts(Protocol):
-    """The verdicts that began on one day, of a roll-up or of one that is being changed."""
+    """The verdicts that began on one day: of a `DailyRollup` or an `OpenDay`."""
 
     @property
     def day(self) -> int: ...
@@ -84,7 +84,7 @@ class Verdicts(Protocol):
 
 
 class KeptVerdict(NamedTuple):
-    """One verdict: its executions outside infrastructure failures, whenever they finished."""
+    """One verdict, by all of its executions outside infrastructure failures."""
 
     first_at: int
     last_at: int
@@ -103,7 +103,7 @@ class KeptVerdict(NamedTuple):
 
     @property
     def key(self) -> tuple[int, str]:
-        """The order of a sequence."""
+        """The sort key of a sequence."""
         return self.first_at, self.commit
 
 
@@ -116,10 +116,10 @@ class Part(NamedTuple):
 
 
 class SpreadVerdict(NamedTuple):
-    """A verdict with executions on several days, in parts.
+    """A verdict with executions on several days, with a part for each day.
 
-    The rules count executions in the window, so a verdict that began before it counts by the rest.
-    Parts before the window are left out.
+    The rules count only executions in the window, so a verdict that began before the window counts
+    with its parts inside. Parts before the window are left out.
     """
 
     commit: str
@@ -135,11 +135,11 @@ Stated = tuple[int, str] | None
 class Rollup:
     """The executions of one test in one (pipeline, job) on the default branch; at least one.
 
-    `days` are those of the window that ends with its newest execution. `verdicts`, in the order of
-    the sequence, are the newest `KEPT_VERDICTS`, and before them the newest two others that are not
-    flaky: whether a verdict stood alone depends on its neighbours. With `has_older` there are more
-    before these. `evidence_at` is when the newest execution that is part of a verdict finished,
-    `last_failure_at` when the newest failed one did, in an infrastructure failure or not.
+    `days` are those of the window that ends with its newest execution. `verdicts` are the newest
+    `KEPT_VERDICTS`, oldest first, and before them the newest two others that are not flaky, because
+    whether a verdict stood alone depends on its neighbours. With `has_older`, there were more
+    before these. `evidence_at` is when the newest execution that is part of a verdict finished.
+    `last_failure_at` is when the newest failed one finished, infrastructure failures included.
     """
 
     newest_at: int
@@ -153,9 +153,9 @@ class Rollup:
     last_failure_at: int | None = None
 
     def sequence_since(self, start: int) -> SequenceState | None:
-        """Return the sequence of the window that begins with this day, if it has a verdict.
+        """Return the sequence in the window that begins with the day `start`.
 
-        The window may not begin before that of this roll-up.
+        None if it has no verdict. The window must not begin before that of this roll-up.
         """
         days = [
             day_of_sequence(day)
@@ -171,7 +171,7 @@ class Rollup:
 
 
 def find_newest(rollups: Iterable[Rollup]) -> Rollup:
-    """Return the one with the newest execution of a test; of two, the one that needs attention."""
+    """Return the roll-up with the newest execution; among equals, the one that needs attention."""
     return max(rollups, key=lambda each: (each.newest_at, ATTENTION[each.last_conclusion]))
 
 
@@ -191,9 +191,9 @@ def with_spread(
     spread: tuple[SpreadVerdict, ...],
     start: int,
 ) -> SequenceState | None:
-    """Add the verdicts that began before the window, by their executions inside it.
+    """Return a sequence with verdicts that began before the window, by their executions inside.
 
-    `keys` has the place of each of the newest verdicts in the sequence.
+    `keys` has the sort key of each of the newest verdicts.
     """
     by_day = {day.day: day for day in days}
     placed: list[tuple[tuple[int, str], RecentVerdict]] = list(zip(keys, newest, strict=True))
@@ -217,7 +217,10 @@ def with_spread(
 def cut_spread(
     spread: tuple[SpreadVerdict, ...], start: int
 ) -> Iterator[tuple[int, str, int, int]]:
-    """Yield what lies in the window of each verdict that began before it."""
+    """Yield the part inside the window of each verdict that began before it.
+
+    Each is (time of its first execution there, commit, day, results).
+    """
     for verdict in spread:
         parts = [part for part in verdict.parts if part.day >= start]
         if verdict.first_day < start and parts:

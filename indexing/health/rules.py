@@ -35,7 +35,7 @@ _LIVE_FOR: Final = int(LIVE_FOR.total_seconds()) * 1_000_000
 _PASSED: Final = Conclusion.PASSED
 _FAILED: Final = Conclusion.FAILED
 
-# A pipeline and a job.
+# (pipeline, job)
 Job = tuple[str, str]
 
 
@@ -47,8 +47,9 @@ def judge(
 ) -> Judgement:
     """Derive all displayed data of one test from its executions on the default branch.
 
-    `before` is the earlier judgement: its first and last failure and success stay if retention has
-    pruned the executions behind them. With `flaky_detection` off, a flaky test counts as healthy.
+    `before` is the earlier judgement: its first and last failure and success are kept, because
+    retention may have removed their executions. With `flaky_detection` off, a flaky test counts as
+    healthy.
     The window ends with the day of the newest execution, so the rules need no clock.
     """
     return judge_rollups(
@@ -75,9 +76,9 @@ def judge_rollups(
     flaky_detection: bool,
     before: TestHealth | None = None,
 ) -> Judgement:
-    """Derive the same from the roll-ups of a test, and from the executions that are new in them.
+    """Derive the same as `judge` from the roll-ups of a test.
 
-    First and last failure and success are those of `before` and of `fresh`.
+    First and last failure and success come from `before` and from the executions in `fresh`.
     """
     first_failure, last_failure, last_success = _find_bounds(fresh, before or TestHealth())
     rows: dict[Job, TestMetrics] = {}
@@ -96,7 +97,7 @@ def judge_rollups(
             verdicts += counted.verdicts
             flaky += counted.flaky_verdicts
             status_of_job = HealthStatus.UNKNOWN
-            # A job that runs an unchanged commit every night is still live.
+            # A job counts as live even if it runs the same commit every night.
             if counted.sequence is not None and is_live(rollup, newest.newest_at):
                 status_of_job = judge_sequence(counted.sequence, flaky_detection=flaky_detection)
                 live.append((status_of_job, counted.sequence))
@@ -122,7 +123,7 @@ def judge_rollups(
 
 
 def is_infrastructure_failure(passed: int, failed: int) -> bool:
-    """Return whether a run with these numbers of passed and failed tests failed as a whole."""
+    """Return whether a run with this many passed and failed tests failed as a whole."""
     results = passed + failed
     return (
         results >= INFRASTRUCTURE_MIN_RESULTS
@@ -171,12 +172,12 @@ def _find_bounds(
 
 
 def is_live(rollup: Rollup, newest: int) -> bool:
-    """Return whether a sequence counts for a test whose newest execution finished then."""
+    """Return whether a sequence counts for a test whose newest execution finished at `newest`."""
     return rollup.evidence_at is not None and newest - rollup.evidence_at <= _LIVE_FOR
 
 
 def _newest_metadata(rollups: Iterable[Rollup], start: int) -> TestMetadata:
-    """Take each field from the newest execution of the window that states it."""
+    """Return each field from the newest execution of the window that states it."""
     newest: dict[str, str] = {}
     rollups = list(rollups)
     for index, field in enumerate(METADATA_FIELDS):

@@ -1,6 +1,7 @@
-"""What the rules need to know of one sequence: its days, and its newest verdicts. Pure.
+"""The state of one sequence that the rules need: its days, and its newest verdicts. Pure.
 
-This is also what roll-ups keep, so a sequence is judged alike from its executions and from them.
+Roll-ups keep the same values, so a sequence is judged equally from its executions and from its
+roll-up.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from indexing.health.thresholds import FLAKY_SPAN, NEAR_SPAN
 from indexing.health.verdicts import Outcome, Verdict
 from indexing.health.window import day_of
 
-# How many of the newest verdicts the rules look at one by one.
+# The rules use this many of the newest verdicts one by one.
 KEPT_VERDICTS: Final = max(FLAKY_SPAN, NEAR_SPAN)
 
 
 class RecentVerdict(Protocol):
     """One of the newest verdicts; `day` is the UTC day of its first execution, from 1970 on.
 
-    `stood_alone`: it is flaky, or it is not, and the nearest verdicts before and after it that are
-    not flaky agree with each other and not with it.
+    A flaky verdict always `stood_alone`. Another verdict stood alone if the nearest verdicts before
+    and after it that are not flaky agree with each other and not with it.
     """
 
     @property
@@ -33,7 +34,7 @@ class RecentVerdict(Protocol):
 
 
 class WindowVerdict(NamedTuple):
-    """A recent verdict by its executions in the window alone."""
+    """A recent verdict, by its executions in the window only."""
 
     outcome: Outcome
     day: int
@@ -56,9 +57,9 @@ class DayOfSequence(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SequenceState:
-    """The days in the window that have a verdict, and at most the newest `KEPT_VERDICTS` of them.
+    """The days in the window with a verdict, and the newest verdicts of the window.
 
-    Both are sorted, oldest first; the newest verdicts are in the window too, and at least one.
+    Both are sorted, oldest first. There are at least one and at most `KEPT_VERDICTS` newest ones.
     """
 
     days: Sequence[DayOfSequence]
@@ -79,17 +80,17 @@ def summarise(verdicts: Sequence[Verdict], before: Outcome | None = None) -> Seq
 
 
 def find_alone(outcomes: Sequence[Outcome], before: Outcome | None = None) -> list[bool]:
-    """Say of each verdict of a sequence, oldest first, whether it stood alone.
+    """Return for each verdict of a sequence, oldest first, whether it stood alone.
 
-    The newest one that is not flaky does not, before a later one shows it. `before` is the outcome
-    of the newest verdict before these that is not flaky.
+    The newest verdict that is not flaky never does, because no later one follows. `before` is the
+    outcome of the newest verdict before these that is not flaky.
     """
     alone = [outcome is Outcome.FLAKY for outcome in outcomes]
     earlier, last, at = None, before, -1
     for index, outcome in enumerate(outcomes):
         if outcome is Outcome.FLAKY:
             continue
-        # The index is negative while the verdict between the two is `before` itself.
+        # `at` is negative while the verdict in the middle is `before` itself.
         if earlier is outcome and last is not outcome and at >= 0:
             alone[at] = True
         earlier, last, at = last, outcome, index
@@ -97,7 +98,7 @@ def find_alone(outcomes: Sequence[Outcome], before: Outcome | None = None) -> li
 
 
 def count_days(verdicts: Iterable[RecentVerdict]) -> list[DayOfSequence]:
-    """Return the days that have one of these verdicts, oldest first."""
+    """Count these verdicts by day; return the days, oldest first."""
     outcomes: dict[int, list[Outcome]] = {}
     alone: dict[int, int] = {}
     for verdict in verdicts:

@@ -14,13 +14,14 @@ def spread_over(
 ) -> SpreadVerdict | None:
     """Return the parts of a verdict that gains executions on the newest day of its sequence.
 
-    `spread` and `before` are what is known of it without them. None if it is of that day alone.
+    `spread` and `before` describe the verdict without them. Returns None if all of its executions
+    are on that day.
     """
     began, ended = day_number(before.first_at), day_number(before.last_at)
     if spread is None:
         if began == here.day:
             return None
-        # If it was spread already, its other parts lie before the window by now.
+        # If it had executions on several days before, those parts are before the window by now.
         whole = began == ended and began > here.day - WINDOW.days
         parts = (Part(began, before.first_at, before.results),) if whole else ()
         spread = SpreadVerdict(before.commit, began, parts)
@@ -33,7 +34,7 @@ def spread_over(
 
 
 def drop_before(spread: Mapping[str, SpreadVerdict], start: int) -> dict[str, SpreadVerdict]:
-    """Leave out parts before that day, and verdicts without any other."""
+    """Leave out the parts before that day, and verdicts that have no other parts."""
     kept: dict[str, SpreadVerdict] = {}
     for commit, verdict in spread.items():
         parts = tuple(part for part in verdict.parts if part.day >= start)

@@ -1,4 +1,4 @@
-"""The status of a sequence, and of a test by that of its sequences. Pure."""
+"""Decides the status of a sequence, and that of a test from its sequences. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WORST_FIRST: Final = (HealthStatus.BROKEN, HealthStatus.FLAKY, HealthStatus.HEA
 def find_worst(
     judged: Iterable[tuple[HealthStatus, SequenceState]],
 ) -> tuple[HealthStatus, SequenceState | None]:
-    """Return the status of a test from its live sequences, and the first sequence that has it."""
+    """Return the worst status among live sequences, and the first sequence that has it."""
     found: dict[HealthStatus, SequenceState] = {}
     for status, state in judged:
         found.setdefault(status, state)
@@ -37,7 +37,7 @@ def find_worst(
 
 
 def judge_sequence(state: SequenceState, *, flaky_detection: bool) -> HealthStatus:
-    """Return the status of one sequence; with `flaky_detection` off it is never flaky."""
+    """Return the status of one sequence; with `flaky_detection` off, it is never flaky."""
     if is_broken(state.newest):
         return HealthStatus.BROKEN
     if flaky_detection and _is_flaky(state):
@@ -62,5 +62,5 @@ def count_changes(newest: Sequence[RecentVerdict]) -> int:
 def _is_flaky(state: SequenceState) -> bool:
     if is_dense(state):
         return measure(state).is_flaky
-    # Without a flaky verdict in the window, the newest verdicts are those that are not flaky.
+    # Changes are counted only if the window has no flaky verdict.
     return any(day.flaky for day in state.days) or count_changes(state.newest) >= FLAKY_CHANGES

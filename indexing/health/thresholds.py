@@ -1,6 +1,6 @@
-"""Every threshold of the health rules, each with its reason; the rules apply them.
+"""All thresholds of the health rules, each with its reason.
 
-Tested together on 216 real CI runs against a manual review of 25 tests: 24 agree.
+They were tested together on 216 real CI runs, against a manual review of 25 tests: 24 agree.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Final
 
 # Long enough for several runs of a nightly job, short enough that failures fixed last season do not
-# affect today's ratios. Whole UTC days, the day of the newest execution included.
+# affect today's ratios. It consists of whole UTC days and ends with that of the newest execution.
 WINDOW: Final = timedelta(days=30)
 
 # Of 123 sequences that were silent for longer than this, 122 never came back, so their last status
@@ -29,14 +29,14 @@ BROKEN_FAILED_IN_SPAN: Final = 8
 FLAKY_SPAN: Final = 20
 FLAKY_CHANGES: Final = 2
 
-# A sequence with this many verdicts on each day that has one gets a rule of its own for `flaky`:
-# there, a regression that is mended within hours makes as many changes as a flaky test does in
-# weeks. No real history at hand has more than 3.5; `benchmarks/health` simulates those that do.
+# A sequence with this many verdicts per active day has its own rule for `flaky`. There, a
+# regression that is fixed within hours makes as many changes as a flaky test elsewhere makes in
+# weeks. No real history at hand has more than 3.5; `benchmarks/health` simulates denser ones.
 DENSE_VERDICTS_A_DAY: Final = 10
 
-# One lone failure is an accident, two may be one outage on both sides of midnight. Of the healthy
-# tests that are simulated, 1 to 3 % are called flaky in a quarter; of those that fail once in 100
-# runs, at 50 runs a day, half are seen within a week.
+# Days on which a result stood alone. One may be an accident, two may be one outage on both sides of
+# midnight. In the simulation, 1 to 3 % of healthy tests are called flaky in a quarter; of tests
+# that fail once in 100 runs, at 50 runs a day, half are detected within a week.
 ALONE_DAYS: Final = 3
 
 # Two such days among the newest 20 verdicts are enough: a test that fails so often need not wait
@@ -44,8 +44,8 @@ ALONE_DAYS: Final = 3
 NEAR_DAYS: Final = 2
 NEAR_SPAN: Final = 20
 
-# Mended: no failure on 5 times as many days as there were from one such day to the next. Chance
-# leaves that long a gap in a flaky test one time in e^5, about 150.
+# A test counts as mended after 5 times as many days without a failure as there were on average from
+# one such day to the next. By chance, a flaky test has so long a gap one time in e^5, about 150.
 MENDED_GAPS: Final = 5
 
 # When more than four fifths of a report fail, the machine failed, not the tests. With fewer than 20

@@ -1,4 +1,4 @@
-"""Verdicts: what all executions of one commit in one job say together."""
+"""Verdicts: the combined result of all executions of a test on one commit in one job."""
 
 from __future__ import annotations
 

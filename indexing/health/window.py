@@ -1,7 +1,7 @@
 """The window of the health rules: whole UTC days, so that daily roll-ups are exact. Pure.
 
 Days are numbered from 1970-01-01. Numbers cannot overflow, unlike dates: a store of an earlier
-release may hold results of the year 1.
+release may contain results of the year 1.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ DAY_MICROSECONDS: Final = 86_400_000_000
 
 
 def day_of(moment: datetime) -> int:
-    """Return the UTC day of a moment."""
+    """Return the number of the UTC day of a moment."""
     return (moment - EPOCH).days
 
 
@@ -25,5 +25,5 @@ def end_of_day(day: int) -> datetime:
 
 
 def day_number(microseconds: int) -> int:
-    """Return the UTC day of a moment in microseconds."""
+    """Return the number of the UTC day of a time in microseconds since 1970."""
     return microseconds // DAY_MICROSECONDS

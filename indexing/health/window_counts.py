@@ -1,4 +1,4 @@
-"""Counts the executions of a roll-up in a window, for the metrics of a row of the search. Pure."""
+"""Counts the executions of a roll-up in a window, for the metrics of a search row. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SECOND: Final = 1_000_000
 class WindowCounts(NamedTuple):
     """The executions of one sequence in a window; times are microseconds since 1970.
 
-    `sequence` is None without a verdict in the window. `mean_duration` is in seconds.
+    `sequence` is None if the window has no verdict. `mean_duration` is in seconds.
     """
 
     executions: int
@@ -49,7 +49,10 @@ class WindowCounts(NamedTuple):
 
 
 def count_window(rollup: Rollup, start: int) -> WindowCounts:
-    """Count the window that begins with this day; it may not begin before that of the roll-up."""
+    """Count the executions in the window that begins with the day `start`.
+
+    It must not begin before the window of the roll-up.
+    """
     executions = failed = passed_evidence = failed_evidence = durations = total = 0
     for day in rollup.days:
         if day.day >= start:
@@ -72,7 +75,7 @@ def count_window(rollup: Rollup, start: int) -> WindowCounts:
         failed_evidence=failed_evidence,
         verdicts=verdicts,
         flaky_verdicts=flaky,
-        # To the microsecond, in which durations are kept.
+        # Round to microseconds, because durations are stored in them.
         mean_duration=round(total / durations / _SECOND, 6) if durations else None,
         last_at=_since(start, rollup.newest_at),
         last_failure_at=_since(start, rollup.last_failure_at),
@@ -81,7 +84,7 @@ def count_window(rollup: Rollup, start: int) -> WindowCounts:
 
 
 def ratio_of(part: int, whole: int) -> float:
-    """Return the share of a part in the whole, 0 if there is nothing."""
+    """Return the share of a part in the whole; 0 if the whole is 0."""
     return part / whole if whole else 0.0
 
 

@@ -1,1 +1,1 @@
-"""Loads data into a store: sources of lines and reports, dead letters, and counts."""
+"""Loads events and reports into a store, with dead letters for refused input."""

@@ -1,6 +1,6 @@
 """Parses request bodies step by step, so that a caller can pause between two steps.
 
-Pure: bytes in, values out. Each parser yields what it parsed, or None if a step gave nothing.
+Pure: bytes in, values out. Each parser yields the parsed values, or None after a step without any.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from indexing.otlp.protobuf import read_protobuf
 from indexing.otlp.requests import JSON, PROTOBUF, RequestError, RequestTooLargeError
 from indexing.otlp.results import Results
 
-# The decompressed size. Logs and spans compress to a tenth, so a compressed body reaches this limit
-# before the one on its own size.
+# The largest decompressed size. Logs and spans compress to a tenth, so a compressed body reaches
+# this limit before the one on its compressed size.
 MAX_CONTENT_BYTES: Final = 32 * 1024 * 1024
 
-# Events are larger than this on average. A body with more lines has blank ones, and each of those
-# costs as much time as any other line.
+# Events are larger than this on average. A body with more lines than `MAX_LINES` has blank ones,
+# and each of those costs as much time as any other line.
 LINE_MIN_BYTES: Final = 80
 MAX_LINES: Final = MAX_CONTENT_BYTES // LINE_MIN_BYTES
 
-# Refusals in one body mostly have one reason: a screenful shows it.
+# The most refused lines that are reported one by one: most refusals of one body have the same
+# reason.
 REPORTED_REFUSALS: Final = 20
 
 _PIECE_BYTES: Final = 64 * 1024
@@ -40,7 +41,7 @@ _SPAN_READERS: Final = {PROTOBUF: read_protobuf, JSON: read_json}
 
 @dataclass(frozen=True, slots=True)
 class AcceptedLine:
-    """A line with a valid event; `line` keeps only its place."""
+    """A line with a valid event; `line` has only its number and offset."""
 
     line: Line
     event: ParsedEvent
@@ -48,7 +49,7 @@ class AcceptedLine:
 
 @dataclass(frozen=True, slots=True)
 class WrongLine:
-    """A line without a valid event; `line` keeps only its place."""
+    """A line without a valid event; `line` has only its number and offset."""
 
     line: Line
     reasons: tuple[str, ...]
@@ -56,14 +57,14 @@ class WrongLine:
 
 @dataclass(frozen=True, slots=True)
 class UnreportedLines:
-    """The number of further refused lines, not reported one by one."""
+    """The number of further refused lines, which are not reported one by one."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class Rejections:
-    """The number of rejected spans of a request; `complaint` gives reasons, with first spans."""
+    """The number of rejected spans of a request; `complaint` has reasons with example spans."""
 
     count: int
     complaint: str
@@ -100,7 +101,7 @@ def read_events(
     lines, and the number of further ones at the end.
 
     Raises:
-        BodyTooLargeError: before the first line, if there are too many.
+        BodyTooLargeError: there are too many lines; raised before the first one is yielded.
     """
     if content.count(b"\n") > MAX_LINES:
         raise BodyTooLargeError(f"the request body has more than {MAX_LINES} lines")
@@ -129,7 +130,7 @@ def read_spans(
     A span that ended more than a day after `now` is rejected.
 
     Raises:
-        BodyError: before the first execution, if any part of the request cannot be parsed.
+        BodyError: a part of the request cannot be parsed; raised before the first execution.
     """
     results = Results(repository, now)
     try:

@@ -1,6 +1,7 @@
-"""What is wrong with a request body as a whole.
+"""Errors of a request body as a whole.
 
-A module of its own: `indexing/ingest/bodies.py` also loads the schema of every event.
+They are in a separate module, because `indexing/ingest/bodies.py` also loads the schemas of all
+events.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from indexing.errors import InvalidValueError
 
 
 class BodyError(InvalidValueError):
-    """A body cannot be parsed; the text says why."""
+    """A body cannot be parsed; the message says why."""
 
 
 class BodyTooLargeError(BodyError):

@@ -20,8 +20,8 @@ MAGIC_LENGTH: Final = 4
 GZIP_WINDOW_BITS: Final = 16 + zlib.MAX_WBITS
 _GZIP_OUTPUT_BYTES: Final = 256 * 1024
 
-# zstandard's decompressor returns all output of its input at once, and four bytes of input can hold
-# a block of 128 KiB: this much input gives at most 8 MiB of output.
+# zstandard's decompressor returns all output of its input at once, and four bytes of input may
+# decompress to a block of 128 KiB. So this much input gives at most 8 MiB of output.
 _ZSTANDARD_INPUT_BYTES: Final = 256
 
 
@@ -101,7 +101,7 @@ def inflate_zstandard(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _salvage(member: zlib._Decompress, corrupt: bytes) -> Iterator[bytes]:
-    """Recover the output before a defect: zlib drops it in the call that meets the defect."""
+    """Yield the output before a defect, which zlib drops in the call that finds the defect."""
     for byte in corrupt:
         try:
             yield member.decompress(bytes((byte,)))

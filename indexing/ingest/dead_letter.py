@@ -1,4 +1,4 @@
-"""The dead-letter file: refused input, one JSON object a line, to be fixed and loaded again."""
+"""The dead-letter file: refused input as lines of JSON, to be fixed and loaded again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _RECORD_BEGINS: Final = b'{"source":'
 
 
 class DeadLetterError(MergewatchError):
-    """The dead-letter file cannot be written; the text says why."""
+    """The dead-letter file cannot be written; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +129,6 @@ def _is_same(path: Path, source: str) -> bool:
 
 
 def _is_dead_letter(path: Path) -> bool:
-    """Return whether the file is empty or an earlier run's dead letter, safe to overwrite."""
+    """Return whether the file is empty or an earlier dead-letter file, so safe to overwrite."""
     with path.open("rb") as file:
         return file.read(len(_RECORD_BEGINS)) in (b"", _RECORD_BEGINS)

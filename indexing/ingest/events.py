@@ -1,4 +1,4 @@
-"""Loads events from lines into a store in batches; a load is idempotent."""
+"""Loads events from lines into a store in batches; repeating a load changes nothing."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from indexing.names import RepositoryName
 from indexing.pauses import Pause
 from indexing.store.interface import EventOutcome, Writer
 
-# A commit for fewer events costs more than the events do; larger batches gain nothing and hold the
-# store's write lock for longer.
+# The size of a batch. With fewer events, the commit takes longer than writing them; larger batches
+# are not faster and hold the store's write lock for longer.
 BATCH_EVENTS: Final = 1_000
 BATCH_BYTES: Final = 4 * 1024 * 1024
 
-# One call for each repository saves a look-up for each event, but a file may name millions.
+# The most repositories whose stored spelling is cached, to save a look-up for each event. A file
+# may name millions.
 REMEMBERED_REPOSITORIES: Final = 10_000
 
 _JSON_BLANKS: Final = b" \t\r\n"
@@ -43,10 +44,10 @@ async def ingest_events(
 ) -> IngestCount:
     """Store the event of each line; skip empty lines.
 
-    Every refused line goes to `refuse`, and the others are stored. `source` names the origin of the
-    lines in refusals. `clock` returns the time, in UTC; no event may be dated more than a day after
-    it. With `only`, events of any other repository are refused too. `progress` is called after each
-    batch.
+    `refuse` is called with every refused line; the others are stored. `source` names the origin of
+    the lines in refusals. `clock` returns the time, in UTC; no event may be dated more than a day
+    after it. With `only`, events of any other repository are refused too. `progress` is called
+    after each batch.
 
     Raises:
         StoreError: the store failed; earlier batches are stored.
@@ -96,7 +97,7 @@ def read_event(line: Line, now: datetime, only: RepositoryName | None = None) ->
 
 
 class EventLoad:
-    """One load in progress: the current batch, and the counts of earlier lines."""
+    """A load in progress: the current batch, and the counts so far."""
 
     def __init__(self, writer: Writer, source: str, refuse: Callable[[RefusedLine], None]) -> None:
         self.count = IngestCount()
@@ -131,7 +132,7 @@ class EventLoad:
         """Store the batch.
 
         Raises:
-            StoreError: the store failed; what was flushed before is stored.
+            StoreError: the store failed; earlier batches are stored.
         """
         events = [event.finish(await self._spell(event.repository)) for _, event in self._batch]
         if not events:

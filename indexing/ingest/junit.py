@@ -1,4 +1,4 @@
-"""Loads JUnit report files into a store, each report entirely or not at all. Parses no XML."""
+"""Loads JUnit report files into a store; a damaged report is refused as a whole. Parses no XML."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from indexing.names import RepositoryName, check_stored_name
 from indexing.store.interface import ExecutionCount, Steps
 from indexing.timestamps import format_timestamp
 
-# The size of one transaction: large enough to hide its fixed cost, small enough that readers wait
-# for milliseconds.
+# The executions in one call of the store: enough to make its fixed cost negligible, few enough that
+# readers wait only milliseconds.
 BATCH_EXECUTIONS: Final = 2_000
 
 _SUFFIXES: Final = (".xml", ".xml.gz")
@@ -30,7 +30,7 @@ _SUFFIXES: Final = (".xml", ".xml.gz")
 
 @dataclass(frozen=True, slots=True)
 class ReportRequest:
-    """A report or a folder of reports, with the facts of its CI job.
+    """A report file or a folder of them, with the facts of its CI job.
 
     `started_at`, if set, is the time of all executions.
     """
@@ -58,7 +58,7 @@ class Refusal:
 
 
 class ReportProgress(Protocol):
-    """Called after each file with the number of files done, and of all files."""
+    """Called after each file with the number of files done and the number of all files."""
 
     def __call__(self, done: int, total: int | None) -> None: ...
 
@@ -66,7 +66,7 @@ class ReportProgress(Protocol):
 class ExecutionSink(Protocol):
     """The destination of executions: the part of `Writer` that a report needs, or a remote service.
 
-    `write_executions` counts an execution neither as written nor as unchanged if it refused it.
+    An execution that `write_executions` refuses counts neither as written nor as unchanged.
     """
 
     async def ensure_repository(self, name: RepositoryName) -> Repository | None: ...
@@ -93,7 +93,7 @@ def check_run(run: Run) -> Run:
 
 
 def check_started_at(started_at: datetime | None, now: datetime) -> datetime | None:
-    """Return it, or raise `InvalidValueError` if it is outside the accepted range."""
+    """Return the time, or raise `InvalidValueError` if it is outside the accepted range."""
     try:
         return None if started_at is None else check_accepted(started_at, now)
     except InvalidValueError as error:
@@ -114,12 +114,12 @@ async def ingest_reports(
     `clock` returns the time, in UTC: new automatic quarantines start at it, and dates are checked
     against it. `progress` is called after each file, `judged` for the tests refreshed at the end.
 
-    A file that cannot be read to its end stores nothing and counts as one read and one refused; so
-    does a `Refusal` among the requests. A case that cannot be stored is refused alone. The call is
-    idempotent, also after it was killed.
+    Nothing is stored of a file that cannot be read to its end; it counts as one read and one
+    refused record, and so does a `Refusal` among the requests. If a single case cannot be stored,
+    only that case is refused. The call is idempotent, even after it was killed.
 
     Raises:
-        StoreError: the store failed; what was written before stays.
+        StoreError: the store failed; executions that were written before stay.
     """
     todo = [found for request in requests for found in _expand(request)]
     ingest = _Ingest(sink, refuse, clock)
@@ -130,7 +130,7 @@ async def ingest_reports(
             await ingest.take(item)
         if progress is not None:
             progress(done, len(todo))
-    # Refresh only these repositories: results of others have not changed.
+    # Refresh only these repositories, because this call changed no others.
     for repository in ingest.repositories:
         await sink.refresh_tests(clock(), judged, repository)
     return ingest.count
@@ -206,7 +206,7 @@ class _Ingest:
 def _choose_time(
     request: ReportRequest, file: ReportFile, case: ReportCase, times: AcceptedTimes
 ) -> datetime | None:
-    """Return the first accepted time, or None if there is none."""
+    """Return the first accepted time, of the request, the case or the file; None if none is."""
     if request.started_at is not None:
         return request.started_at
     for moment in (case.timestamp, file.modified_at):

@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-# An event with 1,500 failed checks, each with both of its URLs, takes half of this.
+# The longest line. An event with 1,500 failed checks, each with both of its URLs, takes half of
+# this.
 MAX_LINE_BYTES: Final = 1024 * 1024
 
-# How much of a line that is too long is kept, to identify it.
+# The bytes that are kept of a line that is too long, to identify it.
 KEPT_BYTES: Final = 4 * 1024
 
-# A limit for each piece: a piece of line feeds alone becomes as many lines at once.
+# The bytes that are split at once: a piece of line feeds only becomes this many lines.
 _PIECE_BYTES: Final = 64 * 1024
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
@@ -26,8 +27,8 @@ class Line:
     """One line without its line feed.
 
     `number` counts from 1; `offset` is the start of the line, in bytes of the decompressed stream.
-    `defect` says why the line cannot be used; `data` is then the line or its beginning, and `cut`
-    tells whether more followed.
+    `defect` says why the line cannot be used, None if it can. `cut` says whether `data` is only the
+    beginning of the line.
     """
 
     number: int
@@ -38,7 +39,7 @@ class Line:
 
 
 def split_lines(content: bytes) -> Iterator[Line]:
-    """Split a text that is completely in memory."""
+    """Split a text that is completely in memory into lines."""
     splitter = LineSplitter()
     for start in range(0, len(content), _PIECE_BYTES):
         yield from splitter.feed(content[start : start + _PIECE_BYTES])
@@ -66,7 +67,7 @@ class LineSplitter:
         self._hold(rest)
 
     def finish(self, defect: str | None = None) -> Iterator[Line]:
-        """Yield the last line if the stream ended or broke within it."""
+        """Yield the last line, if it has no line feed; `defect` says why the stream broke."""
         if self._length or defect is not None:
             yield self._close(b"", defect)
 

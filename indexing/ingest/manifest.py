@@ -35,7 +35,7 @@ Parsed = TypeVar("Parsed")
 
 _ATTEMPT: Final = re.compile(r"[0-9]{1,10}")
 
-# Five names of the maximum stored length, and a path.
+# The longest line: room for five names of the maximum stored length, and a path.
 LINE_MAX_BYTES: Final = 64 * 1024
 
 
@@ -48,7 +48,7 @@ def read_manifest(
     framework_version: str | None = None,
     language: str | None = None,
 ) -> Iterator[ReportRequest | Refusal]:
-    """Yield a request for each row, or a refusal in its place.
+    """Yield a request for each row, or a refusal if the row is invalid.
 
     Files are relative to the manifest. A blank `started_at`, `attempt` or `pull_request` counts as
     missing. `started_at` is checked against `clock`, in UTC. Unknown columns are ignored. A
@@ -86,7 +86,7 @@ class _UnreadableManifestError(Exception):
 
 
 def _read_rows(stream: BinaryIO) -> Iterator[tuple[int, Mapping[str, str] | csv.Error]]:
-    """Yield each row by column with the line it ends on, or the error in its quoting."""
+    """Yield the last line number of each row, and its cells by column or the error in it."""
     rows = csv.reader(_read_lines(stream), strict=True)
     try:
         columns = next(rows, None)

@@ -24,14 +24,15 @@ from indexing.junit.cases import RefusedCase, ReportCase, ReportError
 from indexing.junit.reader import ByteStream, read_report
 from indexing.timestamps import from_microseconds
 
-# A report up to this size stays in memory between both readings; nearly every report does.
+# A report up to this size stays in memory between the two readings; nearly all reports do.
 SMALL_REPORT_BYTES: Final = 8 * 1024 * 1024
 
-# Up to this number, its cases stay in memory too and it is parsed once: some 20 MB.
+# Up to this number of cases, they stay in memory too, about 20 MB, and the report is parsed only
+# once.
 KEPT_CASES: Final = 20_000
 
-# Equal names in one report are numbered, so every name takes some memory. At this many cases, some
-# hundred times what large projects report, that is about 40 MB.
+# The most cases in one report. Equal names are numbered, so every name takes memory: about 40 MB
+# for this many cases. Large projects have a hundredth of them.
 REPORT_MAX_CASES: Final = 5_000_000
 
 _CENSUS_SHARDS: Final = 64
@@ -44,8 +45,8 @@ _Case = ReportCase | RefusedCase
 class _Census:
     """The results of the first reading of a report.
 
-    `repeated` has the hashes of the names that occur more than once; a hash collision costs one
-    look-up and changes no result. `cases` has all of them, or is `None` if there are too many.
+    `repeated` has the hashes of names that occur more than once; a hash collision costs one look-up
+    and changes no result. `cases` are all cases, or `None` if they are too many to keep.
     """
 
     repeated: frozenset[int]
@@ -70,7 +71,7 @@ class ReportFile:
         """Read and validate the whole file.
 
         Raises:
-            ReportError: it is missing, unreadable, damaged or not a report; the text says which.
+            ReportError: it is missing, unreadable, damaged or not a report; the message says which.
         """
         with _as_report_errors():
             with _open(path) as (stream, status):
@@ -118,7 +119,7 @@ class ReportFile:
 
 
 class _HashedStream:
-    """A stream that hashes all that is read from it."""
+    """A stream that computes the digest of everything that is read from it."""
 
     def __init__(self, stream: ByteStream) -> None:
         self._stream = stream
@@ -136,7 +137,7 @@ class _HashedStream:
 def _take_census(stream: ByteStream, keep: int) -> _Census:
     """Read a report to its end; keep its cases if there are no more than `keep`.
 
-    Beyond that number, it needs eight bytes a case.
+    Every case above that number takes eight bytes of memory.
     """
     shards = [array("q") for _ in range(_CENSUS_SHARDS)]
     kept: list[_Case] = []
@@ -161,7 +162,7 @@ def _take_census(stream: ByteStream, keep: int) -> _Census:
 
 @contextmanager
 def _open(path: Path) -> Iterator[tuple[io.BufferedIOBase, os.stat_result]]:
-    """Open a file; decompress it if its first bytes are those of gzip, whatever its name."""
+    """Open a file; decompress it if it begins like a gzip file, whatever its name."""
     with path.open("rb") as raw:
         status = os.fstat(raw.fileno())
         if raw.peek(len(GZIP_MAGIC)).startswith(GZIP_MAGIC):

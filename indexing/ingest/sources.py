@@ -30,7 +30,7 @@ _CHUNK_BYTES: Final = 64 * 1024
 
 
 class SourceError(MergewatchError):
-    """A source that cannot be opened; the text names it and says why."""
+    """A source cannot be opened; the message names it and says why."""
 
 
 class Source:
@@ -75,7 +75,7 @@ class Source:
         return chunks
 
     def _raw(self) -> Iterator[bytes]:
-        # Read what is available: a pipe need not be full before its lines are read.
+        # `read1` returns what is available, so lines of a pipe are read as they arrive.
         while chunk := self._stream.read1(_CHUNK_BYTES):
             self.bytes_read += len(chunk)
             yield chunk
@@ -99,5 +99,5 @@ def open_source(path: str) -> Iterator[Source]:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise SourceError(f"{path}: {reason}") from error
     with stream:
-        # A pipe has a name and no size.
+        # A named pipe has the size 0, which means that its size is unknown.
         yield Source(path, stream, os.fstat(stream.fileno()).st_size or None)

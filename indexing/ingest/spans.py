@@ -22,11 +22,11 @@ async def ingest_results(
 ) -> IngestCount:
     """Write the executions, which come run by run, and refresh the derived data.
 
-    Registers the repository if there is anything to write. The call is idempotent, also after an
-    earlier one was cut short.
+    Registers the repository if there is anything to write. The call is idempotent, even after an
+    earlier one was interrupted.
 
     Raises:
-        StoreError: the store failed; what was written before stays.
+        StoreError: the store failed; executions that were written before stay.
     """
     count = IngestCount()
     batch: dict[Run, list[Execution]] = {}
@@ -37,7 +37,7 @@ async def ingest_results(
         try:
             done = await writer.write_results(repository, batch)
         except UnknownRepositoryError:
-            # Checking beforehand would cost one more request for each upload.
+            # Checking first would cost one more request for each upload.
             await writer.ensure_repository(repository)
             done = await writer.write_results(repository, batch)
         count += IngestCount(size, done.written, done.unchanged)

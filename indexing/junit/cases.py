@@ -1,4 +1,4 @@
-"""The values that reading a JUnit report gives, and its limits. Nothing is read here."""
+"""The values that the reader of JUnit reports returns, and its limits."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Final
 from indexing.errors import InvalidValueError
 from indexing.models.executions import Conclusion
 
-# The body of a failure is often a whole log. What distinguishes failures stands at its start, and
-# every execution stores its own copy.
+# The body of a failure is often a whole log. Its start is enough to distinguish failures, and every
+# execution stores its own copy.
 FAILURE_MESSAGE_MAX_LENGTH: Final = 4_000
 FAILURE_TYPE_MAX_LENGTH: Final = 500
 
-# The longest path that common systems open. A longer one is dropped, since a cut path names another
-# file.
+# The longest path that common systems can open. A longer one is dropped, because a cut path would
+# name another file.
 FILEPATH_MAX_LENGTH: Final = 4_096
 
 # Suites nest by folder and class, so real ones stay below 20; a deeper document is an attack.
@@ -37,7 +37,7 @@ TOKEN_MAX_BYTES: Final = 32 * 1024 * 1024
 
 
 class ReportError(InvalidValueError):
-    """A document is not a JUnit report, or cannot be read to its end; the text says where and why.
+    """A document is not a JUnit report, or cannot be read to its end; the message says why.
 
     `line` counts from 1 and is `None` if unknown.
     """
@@ -73,7 +73,7 @@ class ReportCase:
 
 @dataclass(frozen=True, slots=True)
 class RefusedCase:
-    """A `testcase` that cannot be stored; the rest of its report can."""
+    """A `testcase` that cannot be stored; the rest of its report is not affected."""
 
     line: int | None
     reason: str

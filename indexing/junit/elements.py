@@ -1,7 +1,7 @@
-"""Turns the parser's events of a JUnit document into cases; reads no bytes itself.
+"""Converts the parser's events of a JUnit document into cases; reads no bytes itself.
 
-It follows what writers really do, since there is no binding schema: suites nest, attributes are
-missing, and counters are wrong, so they are ignored.
+There is no binding schema, so it accepts what common writers produce: suites are nested, and
+attributes are missing. Counters are often wrong, so they are ignored.
 """
 
 from __future__ import annotations
@@ -40,11 +40,12 @@ _NOT_RUN: Final = {
     "status": frozenset({"notrun", "disabled", "skipped"}),
     "result": frozenset({"suppressed", "skipped"}),
 }
-# Others mark a failed test by this alone; counting it as a pass would be the worst mistake.
+# Other writers mark a failed test only by these attributes. Counting it as passed would be the
+# worst mistake.
 _FAILED: Final = dict.fromkeys(_NOT_RUN, frozenset({"failed", "failure", "fail", "error"}))
 
-# When a test and its teardown both fail, pytest writes two cases, because JUnit's schema has room
-# for one failure in each. They are still one run of the test.
+# If a test and its teardown both fail, pytest writes two cases, because JUnit's schema allows only
+# one failure in each. They are still one execution of the test.
 _TEARDOWN: Final = "failed on teardown with"
 
 # How many characters of an untrusted element name an error message repeats.
@@ -53,13 +54,16 @@ _SHOWN_NAME_LENGTH: Final = 80
 
 @dataclass(frozen=True, slots=True)
 class _Suite:
-    """What the suites and cases within a suite inherit from it."""
+    """The values that suites and cases inherit from the enclosing suite."""
 
     timestamp: datetime | None = None
     filepath: str | None = None
 
     def enclose(self, attributes: Mapping[str, str]) -> _Suite:
-        """Return what an element with these attributes passes on; its own values come first."""
+        """Return the values that an element with these attributes passes on.
+
+        Its own values take precedence over inherited ones.
+        """
         if "timestamp" not in attributes and "file" not in attributes:
             return self
         timestamp, filepath = attributes.get("timestamp"), _stated(attributes, "file")
@@ -71,7 +75,7 @@ class _Suite:
 
 @dataclass(slots=True)
 class _OpenCase:
-    """A `testcase` that has not ended yet, with what its children have stated so far."""
+    """A `testcase` that has not ended yet, with the values from its children so far."""
 
     attributes: Mapping[str, str]
     line: int | None
@@ -86,7 +90,7 @@ class _OpenCase:
 
 @dataclass(slots=True)
 class _Message:
-    """The start of a text, for a failure without a message of its own."""
+    """The start of a failure's text, for a failure without a `message` attribute."""
 
     pieces: list[str] = field(default_factory=list)
     room: int = FAILURE_MESSAGE_MAX_LENGTH
@@ -103,10 +107,10 @@ class _Message:
 
 
 class CaseCollector:
-    """The target of a streaming parser: takes its callbacks, puts finished cases into `finished`.
+    """The target of a streaming parser: receives its callbacks, adds cases to `finished`.
 
-    The owner sets `line` before it feeds that line and empties `finished`. It may clear `stirred`,
-    which every callback sets. Raises `ReportError` for a document that is not a report.
+    The owner sets `line` before it feeds that line, and empties `finished`. Every callback sets
+    `stirred`, which the owner may clear. Raises `ReportError` if the document is not a report.
     """
 
     def __init__(self) -> None:
@@ -119,7 +123,7 @@ class CaseCollector:
         self._passed_over_from: int | None = None
         self._suites = [_Suite()]
         self._case: _OpenCase | None = None
-        # Where the text of the current element goes.
+        # The buffers that collect the text of the current element, if it is needed.
         self._message: _Message | None = None
         self._text: TraceBuffer | None = None
         self._names: set[str] = set()
@@ -272,7 +276,7 @@ class CaseCollector:
 
 
 def _says(attributes: Mapping[str, str], words: Mapping[str, frozenset[str]]) -> bool:
-    """Return whether an attribute has one of its words as its value, in any case."""
+    """Return whether one of the attributes has one of its words as value, regardless of case."""
     return any(
         attributes[name].lower() in known for name, known in words.items() if name in attributes
     )
@@ -287,13 +291,13 @@ def _find_trace(case: _OpenCase) -> bytes | None:
 
 
 def _stated(attributes: Mapping[str, str], name: str) -> str | None:
-    """Return the value of an attribute; a blank value counts as none."""
+    """Return the value of an attribute; `None` if it is missing or blank."""
     value = attributes.get(name)
     return value if value and not value.isspace() else None
 
 
 def _cut(text: str | None, length: int) -> str | None:
-    """Return the first `length` characters of a text, `None` if it is blank."""
+    """Return the first `length` characters of a text; `None` if it is blank."""
     return (text.strip()[:length] or None) if text else None
 
 

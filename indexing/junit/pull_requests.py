@@ -16,11 +16,11 @@ _NUMBER: Final = re.compile(r"#?([0-9]{1,19})")
 
 
 def parse_pull_request(text: str) -> tuple[int | None, PullRequest | None]:
-    """Parse a number, or the JSON text of an event, into what it says about the pull request.
+    """Parse a number, or the JSON text of an event, into the pull request's number and details.
 
-    The event is GitHub's payload with a member `pull_request`, or that member by itself. The pull
-    request is `None` unless its id, number, title, user id and login are all there. The number too
-    is `None` for an event that is not about a pull request.
+    The event is GitHub's payload with a member `pull_request`, or that member by itself. The
+    details are `None` unless id, number, title, user id and login are all present. The number is
+    also `None` if the event is not about a pull request.
 
     Raises:
         InvalidValueError: the text is neither, or the number is out of range.

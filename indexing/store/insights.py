@@ -1,4 +1,4 @@
-"""The reads of a store that the insights need; `interface` says what holds for all of them."""
+"""The reads of a store that the insights need; `interface` has the guarantees of all reads."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class InsightReader(Protocol):
         """
 
     async def find_next_expiry(self, repository: RepositoryName, now: datetime) -> datetime | None:
-        """Return when the first of the quarantines in force at `now` expires, if one does."""
+        """Return when the next quarantine expires of those in force at `now`; `None` if none do."""
 
     async def list_executions(
         self, query: ExecutionQuery, anchor: Anchor[ExecutionKey], limit: int
     ) -> Page[ListedExecution] | None:
         """Return one page of a test's executions, newest first; `None` if the test is unknown.
 
-        Executions show after `Writer.refresh_tests`.
+        New executions appear after `Writer.refresh_tests`.
         """
 
     async def list_failures(
@@ -56,43 +56,43 @@ class InsightReader(Protocol):
     ) -> Page[Failure] | None:
         """Return one page of a test's failures, latest first; `None` if the test is unknown.
 
-        Groups all failures of the test. They show after `Writer.refresh_tests`.
+        Groups all failures of the test. New ones appear after `Writer.refresh_tests`.
         """
 
     async def get_failure(
         self, query: FailureQuery, failure_id: uuid.UUID, events: int
     ) -> FailureDetail | None:
-        """Return the failure of that id of the test, with its newest `events`, if there is one."""
+        """Return that failure with its newest `events` executions; `None` if it is unknown."""
 
     async def list_runs(
         self, query: RunQuery, anchor: Anchor[RunKey], limit: int
     ) -> Page[ListedRun]:
         """Return one page of runs, newest first; an empty page for an unknown repository.
 
-        Results show after `Writer.refresh_tests`.
+        New results appear after `Writer.refresh_tests`.
         """
 
     async def sum_days(self, query: DayQuery) -> Mapping[int, DaySums]:
-        """Add up the executions of each UTC day that has some, on the default branch.
+        """Add up the executions on the default branch by UTC day; empty days are left out.
 
-        Results show after `Writer.refresh_tests`. Days outlive executions: those that retention has
-        reached keep their sums, whatever arrives or is removed later.
+        New results appear after `Writer.refresh_tests`. The sums outlive executions: those of days
+        that retention has reached stay as they are, whatever arrives or is removed later.
         """
 
     async def sum_days_of_test(
         self, query: DayQuery, test_id: uuid.UUID
     ) -> Mapping[int, DaySumsOfTest] | None:
-        """Add up what a test did on each UTC day on the default branch; `None` if it is unknown.
+        """Add up the results of a test on the default branch by UTC day; `None` if it is unknown.
 
         Days that retention has reached (`find_final_day`) are left out, as their executions are
-        gone. Results show after `Writer.refresh_tests`.
+        gone. New results appear after `Writer.refresh_tests`.
         """
 
     async def count_flaky_verdicts(self, query: DayQuery) -> Mapping[int, int]:
-        """Count the flaky verdicts that began on each UTC day, where there are some."""
+        """Count the flaky verdicts that began on each UTC day; days without any are left out."""
 
     async def count_health(self, query: DayQuery) -> HealthCounts:
-        """Count how the tests of a repository changed, by `indexing.health.history`.
+        """Count the tests of each health, and their changes by day (`indexing.health.history`).
 
         Filters of the query have no effect.
         """
@@ -102,8 +102,8 @@ class InsightReader(Protocol):
     ) -> Page[Transition]:
         """Return one page of changes of health; an empty page for an unknown repository.
 
-        They are those of sequences, by `indexing.health.history`, and outlive executions. With
-        flaky detection off, changes between flaky and healthy are none.
+        These are the changes of sequences (`indexing.health.history`); they outlive executions.
+        With flaky detection off, changes between flaky and healthy are left out.
         """
 
     async def list_transitions_of_test(
@@ -122,25 +122,25 @@ class InsightReader(Protocol):
     async def list_owned(
         self, query: RepositoryQuery, anchor: Anchor[RepositoryKey], limit: int
     ) -> Page[ListedRepository]:
-        """Return one page of the repositories of an owner; results show after `refresh_tests`.
+        """Return one page of the repositories of an owner; new results count after a refresh.
 
-        By name, the cost is that of the rows of the page. By `worst`, the counts of all
-        repositories of the owner are sorted, and one whose counts change during a walk may appear
-        twice or not at all.
+        Sorted by name, the cost depends only on the page. Sorted by `worst`, the counts of all
+        repositories of the owner are read, and a repository whose counts change between two pages
+        may appear twice or not at all.
 
         Raises:
             StoreUnavailableError: it takes too long.
         """
 
     async def count_tests(self, repository: RepositoryName) -> Mapping[HealthStatus, int]:
-        """Count the tests of a repository by health, zeros too; takes a scan of them.
+        """Count the tests of a repository by health, including zeros; scans all tests.
 
         Raises:
             StoreUnavailableError: counting takes too long.
         """
 
     async def get_code_owners(self, repository: RepositoryName) -> str | None:
-        """Return the text of the CODEOWNERS file of a repository, if one was stored."""
+        """Return the text of a repository's CODEOWNERS file; `None` if none was stored."""
 
     async def group_tests(
         self,
@@ -149,10 +149,10 @@ class InsightReader(Protocol):
         most: int,
         find_values: FindValues = find_directory,
     ) -> Sequence[TestGroup]:
-        """Count the tests of the search in groups, worst first; takes a scan of its rows.
+        """Count the tests of the search in groups, worst first; scans all rows of the search.
 
-        `find_values` gives the groups of a file, for `Grouping.DIRECTORY` and `Grouping.OWNER`; it
-        is called in a thread. Empty for an unknown repository.
+        `find_values` returns the groups of a file, for `Grouping.DIRECTORY` and `Grouping.OWNER`;
+        it is called in a thread. Empty for an unknown repository.
 
         Raises:
             StoreUnavailableError: counting takes too long.

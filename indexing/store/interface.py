@@ -1,6 +1,6 @@
-"""The two interfaces that every backend implements, with their guarantees.
+"""The interfaces that every backend implements, with their guarantees.
 
-For all methods: repository names match without regard to case. Each `datetime` is aware and in UTC.
+For all methods: repository names match regardless of case. Each `datetime` is aware and in UTC.
 Driver exceptions become `indexing.errors`, with the original as their cause:
 `StoreUnavailableError` if a retry may help, `StoreError` otherwise. A read returns its complete
 result or raises; it never returns a part as if it were the whole. `tests/contracts` checks every
@@ -113,12 +113,12 @@ class StoreStatus:
 
 
 class Reader(InsightReader, KeyReader, Protocol):
-    """The reads that the API needs of a store.
+    """The reads of a store that the API needs.
 
-    Paged lists take an anchor and a limit of at least 1. A page holds the rows nearest to the
-    anchor on its side, always in the order of the list. Rows written or removed between two calls
-    neither repeat nor hide any other row. The cost of a page does not depend on its position in the
-    list.
+    Paged lists take an anchor and a limit of at least 1. A page contains the rows directly after
+    the anchor (or before it, if the anchor is `backward`), always in the order of the list. Rows
+    written or removed between two calls neither repeat nor hide any other row. The cost of a page
+    does not depend on its position in the list.
     """
 
     async def get_identity(self) -> StoreIdentity:
@@ -127,25 +127,25 @@ class Reader(InsightReader, KeyReader, Protocol):
     def revision(self) -> Hashable | None:
         """Return a value that changes with every commit of another process; cheap, without waiting.
 
-        None if the store cannot tell. Data read after taking a revision is at least as new as that
-        revision. The value may change without a reason; it does if a call of this process was
-        cancelled, as nobody knows what it has changed.
+        None if the store does not support this. Data read after a call is at least as new as its
+        revision. The value may also change without such a commit; it does so if a call of this
+        process was cancelled, because nobody knows what that call has changed.
         """
 
     async def ping(self) -> None:
-        """Return if the store answers, else raise `StoreError`."""
+        """Check that the store responds; raise `StoreError` if it does not."""
 
     async def get_status(self) -> StoreStatus:
         """Count the contents of the store; may take as long as a scan."""
 
     async def get_prune_run(self) -> PruneRun | None:
-        """Return the record of the last run of retention; `None` if none was recorded."""
+        """Return the record of the last retention run; `None` if none was recorded."""
 
     async def find_repository(self, name: RepositoryName) -> Repository | None:
-        """Find a repository by its name in any spelling."""
+        """Find a repository by its name, regardless of case."""
 
     async def list_repositories(self) -> Sequence[Repository]:
-        """List all known repositories, sorted by name without regard to case."""
+        """List all known repositories, sorted by name regardless of case."""
 
     async def list_events(
         self, query: EventQuery, anchor: Anchor[EventKey], limit: int
@@ -167,15 +167,15 @@ class Reader(InsightReader, KeyReader, Protocol):
         """
 
     async def find_newest_arrival(self) -> ArrivalKey:
-        """Return the place in the order of arrival after everything that is there."""
+        """Return the position in the order of arrival after every stored event."""
 
     async def list_arrivals(
         self, after: ArrivalKey, limit: int, repository: RepositoryName | None = None
     ) -> Arrivals:
-        """Return up to `limit` events that arrived after that place, in the order of arrival.
+        """Return up to `limit` events that arrived after that position, in the order of arrival.
 
-        They are of one repository, or of all without `repository`. Following `until` meets every
-        event that is written at least once, whatever its date and whichever process writes it.
+        They are of one repository, or of all without `repository`. A reader that continues from
+        `until` sees every written event at least once, whatever its date and its writer.
         """
 
     async def search_tests(
@@ -183,8 +183,8 @@ class Reader(InsightReader, KeyReader, Protocol):
     ) -> Page[TestIdentity]:
         """Return one page of the matching identities on the default branch.
 
-        Agrees with `indexing.globs.matches`. If the sort key of a row changes during a walk (names
-        do not), that row may appear twice or not at all; no other row is affected.
+        Patterns match as `indexing.globs.matches` says. If the sort key of a row changes between
+        two pages (names do not), it may appear twice or not at all; no other row is affected.
         """
 
     async def find_identity(
@@ -201,7 +201,7 @@ class Reader(InsightReader, KeyReader, Protocol):
     async def list_quarantines(
         self, query: QuarantineQuery, anchor: Anchor[QuarantineKey], limit: int | None
     ) -> Page[Quarantine]:
-        """List quarantines in force, oldest first; all of them without a limit."""
+        """Return a page of the quarantines in force, oldest first; all of them without a limit."""
 
     async def get_quarantine(
         self, repository: RepositoryName, quarantine_id: uuid.UUID, now: datetime
@@ -218,8 +218,8 @@ class Reader(InsightReader, KeyReader, Protocol):
         """Return one page of the changes of quarantines, newest first.
 
         Every acknowledged change within retention is listed. A quarantine that expired by `now` has
-        a change at its expiry. What a killed call has changed is listed after the next change of
-        that quarantine at the latest.
+        a change at its expiry. A change by a killed call is listed after the next change of that
+        quarantine at the latest.
         """
 
     async def close(self) -> None:
@@ -231,8 +231,8 @@ class Writer(Protocol):
 
     Every call is idempotent. Every read that begins after a call has returned sees its effects. In
     the embedded store each call is atomic for readers and on a kill, unless its method says
-    otherwise. In a cluster only each row is atomic: a call that was cut short has done part of its
-    work, and repeating it does the rest.
+    otherwise. In a cluster only each row is atomic: an interrupted call has done part of its work,
+    and repeating it does the rest.
     """
 
     async def ensure_repository(self, name: RepositoryName) -> Repository:
@@ -268,10 +268,10 @@ class Writer(Protocol):
     ) -> ExecutionCount:
         """Store executions of several runs; one that is stored already stays unchanged.
 
-        Their tests, those of unchanged executions too, are stale until `refresh_tests`. The cost is
-        linear in the input, even for runs that differ only in their commits and already have many
-        stored executions. One exception: a job that becomes an infrastructure failure, or stops
-        being one, makes all of its tests stale.
+        Their tests are stale until `refresh_tests`, even if the executions are unchanged. The cost
+        is linear in the input, even for runs that differ only in their commits and already have
+        many stored executions. One exception: a job that becomes an infrastructure failure, or
+        stops being one, makes all of its tests stale.
 
         Raises:
             UnknownRepositoryError: `ensure_repository` was not called for it.
@@ -288,20 +288,20 @@ class Writer(Protocol):
 
         With `repository`, only the stale tests there, so that no tenant waits for another.
 
-        `changed` is called after each step with what the step changed in answers. Only a call that
-        ends without an error has told all of its changes.
+        `changed` is called after each step with the answers of the API that the step changed. Only
+        a call that ends without an error has reported all of its changes.
 
-        First and last failure and success outlive the executions behind them. The call works in
+        First and last failure and success outlive the executions they come from. The call works in
         atomic steps; the next call finishes what a killed one left stale. Returns the number of
         tests; `progress` is called after each step.
 
         If the repository has automatic quarantine on, a test for which
         `indexing.quarantine.decision` gives a reason is quarantined from `now` on, on every branch
         and in the same step, unless a quarantine of the same test and branches is in force. Later
-        passes do not end it. Results that arrive later but are older than the decision can: if they
-        show that there was no reason, the quarantine is taken back as if it had never existed. So
-        results dated before any decision lead to the same quarantines, in whatever order and calls
-        they arrive. A decision is final once a setting of the repository changes or retention
+        passes do not end it. Results that arrive later but are older than the decision can end it:
+        if they show that there was no reason, the quarantine is withdrawn as if it had never
+        existed. So results dated before any decision lead to the same quarantines, in whatever
+        order they arrive. A decision is final once a setting of the repository changes or retention
         removes results of the test.
         """
 
@@ -313,14 +313,14 @@ class Writer(Protocol):
         The removal works in atomic steps. Then it recomputes the derived data, like
         `refresh_tests(now)`: which jobs failed as a whole, and the affected tests, with first and
         last failure and success from the stored executions. An automatic quarantine based on
-        removed executions is taken back. Tests without executions stay known.
+        removed executions is withdrawn. Tests without executions stay known.
 
         If the selection is of dates outside a range, first and last failures and successes outside
-        it go too, even if the executions behind them are no longer stored. Evidence of quarantines
-        that lies after the range then counts as evidence until `now`.
+        it are removed too, even if their executions are no longer stored. Evidence of quarantines
+        that is later than the range then counts as evidence until `now`.
 
-        Loading the same executions again restores everything. A call that was cut short has done
-        part of its work; repeating it does the rest.
+        Writing the same executions again restores everything. An interrupted call has done part of
+        its work; repeating it does the rest.
         """
 
     async def forget_test(
@@ -332,8 +332,8 @@ class Writer(Protocol):
     ) -> ForgetCount:
         """Remove a test: its executions, as `remove_executions` does, its identities, and itself.
 
-        Its automatic quarantines in force go too, as they derive from its executions. Quarantines
-        made by people stay, and so do the records of ended ones.
+        Its automatic quarantines in force are removed too, as they derive from its executions.
+        Quarantines made by people stay, and so do the records of ended ones.
         """
 
     async def add_quarantine(
@@ -356,7 +356,7 @@ class Writer(Protocol):
         now: datetime,
         actor: Actor = UNKNOWN,
     ) -> bool:
-        """End a quarantine; return false if none of that id is in force in the repository.
+        """End a quarantine; return false if the repository has none with that id in force.
 
         If it covered every branch, an automatic one for that test starts again only on a failed or
         retried execution on the default branch that is newer than all stored ones. After an expired
@@ -367,7 +367,7 @@ class Writer(Protocol):
         """Store a new key; a key for a single repository also registers that repository."""
 
     async def revoke_key(self, key_id: str, now: datetime) -> bool:
-        """Revoke a key; return false if the id is unknown. The first revocation's time stays."""
+        """Revoke a key; return false if the id is unknown. A second call keeps the first time."""
 
     async def prune(
         self,
@@ -378,16 +378,16 @@ class Writer(Protocol):
     ) -> PruneCount:
         """Remove events received and executions finished before that moment (retention).
 
-        Changes of quarantines and notifications before it go too.
-        Tests stay, with their first and last failure and success, and so do quarantines. The
-        derived data is recomputed, as by `refresh_tests(now)`. The daily rows of tests stay too,
-        but those of days before `rollups_before`, if it is given.
+        Changes of quarantines and notifications before it are removed too. Tests stay, with their
+        first and last failure and success, and so do quarantines. The derived data is recomputed,
+        as by `refresh_tests(now)`. The daily rows of tests stay too, except those of days before
+        `rollups_before`, if it is set.
         """
 
     async def replace_prune_run(self, seen: PruneRun | None, run: PruneRun) -> bool:
-        """Record a run of retention; return false if the last record is not `seen` any more.
+        """Record a retention run; return false if the last record is not `seen` any more.
 
-        Of several processes that have seen the same record, one gets true.
+        If several processes have seen the same record, only one of them gets true.
         """
 
     async def rebuild(self, now: datetime, progress: Steps | None = None) -> int:
@@ -395,4 +395,4 @@ class Writer(Protocol):
 
 
 class Store(Reader, Writer, NotificationStore, Protocol):
-    """A backend implements all of them."""
+    """The whole interface of a backend."""

@@ -1,4 +1,4 @@
-"""The reads of application keys; `interface` says what holds for all reads of a store."""
+"""The reads of application keys; `interface` has the guarantees of all reads of a store."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from indexing.models.keys import ApplicationKey
 
 
 class KeyReader(Protocol):
-    """Application keys, revoked and expired ones included."""
+    """Reads application keys, including revoked and expired ones."""
 
     async def find_key(self, digest: bytes) -> ApplicationKey | None:
-        """Find the application key with that SHA-256."""
+        """Find the application key with that SHA-256 digest."""
 
     async def get_key(self, key_id: str) -> ApplicationKey | None:
-        """Return the application key with that id."""
+        """Return the application key with that id; `None` if there is none."""
 
     async def list_keys(self) -> Sequence[ApplicationKey]:
         """List all application keys, oldest first."""

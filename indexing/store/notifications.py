@@ -1,8 +1,9 @@
-"""What the service needs of a store to notify: webhooks, an outbox for each, and leases.
+"""The part of a store that the service needs for notifications: webhooks, outboxes and leases.
 
-Where a repository has webhooks, `Writer.refresh_tests`, `add_quarantine` and the rules of automatic
-quarantine write into the outbox what `indexing.notifications.rules` tells. In the embedded store
-that is part of the change. In a cluster it is done again after a kill, with the same ids.
+If a repository has webhooks, `Writer.refresh_tests`, `add_quarantine` and the rules of automatic
+quarantine add notifications to their outboxes, as `indexing.notifications.rules` decides. In the
+embedded store, that is part of the transaction of the change. In a cluster, it is repeated after a
+kill, with the same ids.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from indexing.names import RepositoryName
 
 
 class NotificationStore(Protocol):
-    """Webhooks and their outboxes; an outbox is first in, first out."""
+    """Webhooks, and the outbox of each, which is first in, first out."""
 
     async def add_webhook(self, webhook: Webhook) -> None:
         """Store a new webhook, and register its repository.
@@ -33,13 +34,13 @@ class NotificationStore(Protocol):
         """Remove a webhook with its outbox; return false if the repository has none of that id."""
 
     async def find_waiting(self) -> Collection[uuid.UUID]:
-        """Return the webhooks for which notifications wait, at most 10,000 of them."""
+        """Return the ids of webhooks with waiting notifications, at most 10,000 of them."""
 
     async def list_outbox(self, webhook_id: uuid.UUID, limit: int) -> Sequence[Notification]:
-        """Return the notifications that wait for longest, in their order."""
+        """Return the first waiting notifications of a webhook, oldest first."""
 
     async def count_outbox(self, webhook_id: uuid.UUID) -> OutboxCount:
-        """Count the notifications that wait, and those that were given up."""
+        """Count the waiting notifications and the dead letters of a webhook."""
 
     async def remove_sent(
         self, webhook_id: uuid.UUID, notifications: Collection[uuid.UUID]
@@ -47,19 +48,19 @@ class NotificationStore(Protocol):
         """Remove notifications that were sent; every later `list_outbox` lacks them."""
 
     async def give_up(self, webhook_id: uuid.UUID, notifications: Collection[uuid.UUID]) -> None:
-        """Keep notifications as dead letters: they wait no more, until `retry_dead`."""
+        """Turn notifications into dead letters, which do not wait until `retry_dead` is called."""
 
     async def retry_dead(self, webhook_id: uuid.UUID) -> int:
-        """Let the dead letters of a webhook wait again; return their number."""
+        """Turn the dead letters of a webhook into waiting notifications; return their number."""
 
     async def notice_expiring(self, now: datetime) -> int:
         """Write notifications of quarantines that expire soon, each once; return their number."""
 
     async def hold_lease(self, name: str, owner: str, now: datetime, until: datetime) -> bool:
-        """Take a lease, or extend one's own; return false while another owner holds it.
+        """Take a lease, or extend it as its owner; return false while another owner holds it.
 
-        A lease that lasts for more than an hour from now comes from a wrong clock and is void.
+        A lease that lasts for more than an hour from now comes from a wrong clock and is ignored.
         """
 
     async def release_lease(self, name: str, owner: str) -> None:
-        """Give a lease up, if that owner holds it."""
+        """Release a lease if that owner holds it."""

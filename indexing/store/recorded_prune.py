@@ -1,7 +1,7 @@
-"""A run of retention that leaves a record in the store, and its steps.
+"""Runs retention and keeps a record of the run in the store.
 
-A process whose record was replaced by another one goes on: two runs at once do no harm. Only the
-later one is recorded.
+If another process replaces the record, the run goes on: two runs at once do no harm. Only the later
+one is recorded.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ Clock = Callable[[], datetime]
 
 
 def new_run(now: datetime) -> PruneRun:
-    """A run that begins now, not recorded yet."""
+    """Return a run that begins now, without recording it."""
     return PruneRun(uuid.uuid4().hex, began_at=now, alive_at=now)
 
 
 async def begin(store: Store, now: datetime) -> PruneRun:
-    """Record a new run, whatever other processes do."""
+    """Record a new run; replace the record of any other run."""
     run = new_run(now)
     while not await store.replace_prune_run(await store.get_prune_run(), run):
         pass
@@ -48,7 +48,7 @@ async def prune(
     progress: Steps | None = None,
     rollups_before: datetime | None = None,
 ) -> PruneCount:
-    """Prune the store as `Writer.prune` does, and record that the run is alive, and its end."""
+    """Prune the store as `Writer.prune` does; keep the record alive, and record the end."""
     renewing = asyncio.create_task(_keep_alive(store, run.id, clock))
     try:
         count = await store.prune(before, clock(), progress, rollups_before)
@@ -65,6 +65,6 @@ async def prune(
 async def _keep_alive(store: Store, run_id: str, clock: Clock) -> None:
     while True:
         await asyncio.sleep(RENEWED_EVERY.total_seconds())
-        # The run itself reports a store that stays unavailable.
+        # If the store stays unavailable, the run itself fails with that error.
         with suppress(StoreUnavailableError):
             await change_run(store, run_id, lambda seen: seen.renewed(clock()))

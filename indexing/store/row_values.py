@@ -1,4 +1,4 @@
-"""The metrics of a row of the search as the stores keep them. Pure."""
+"""Converts the metrics of a search row to and from their stored form. Pure."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ _STATUSES: Final = {number: status for status, number in HEALTH_NUMBERS.items()}
 
 
 class RowValues(NamedTuple):
-    """Values that rows can be sorted by, under the names of the orders, and two that are shown.
+    """The stored metrics of a search row; each sort order is named like its field.
 
-    `health_status` is a number of `HEALTH_NUMBERS`. Durations and times are in microseconds, and
-    `NO_VALUE` in place of none. `latest_verdicts` has a letter each.
+    The last two are only shown, not sorted by. `health_status` is a number of `HEALTH_NUMBERS`.
+    Durations and times are in microseconds; a missing one is `NO_VALUE`, except for
+    `last_execution_at`. `latest_verdicts` has one letter for each verdict.
     """
 
     executions_count: int
@@ -47,7 +48,7 @@ class RowValues(NamedTuple):
         )
 
     def metrics(self, *, is_quarantined: bool) -> TestMetrics:
-        """Return what they stand for."""
+        """Convert the values back to metrics."""
         duration, failed_at = self.mean_duration, self.last_failure_at
         return TestMetrics(
             health_status=_STATUSES[self.health_status],

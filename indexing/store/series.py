@@ -1,4 +1,4 @@
-"""Series of a repository by UTC day, from what every store adds up."""
+"""Builds daily series of a repository, by UTC day, from the sums that a store returns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from indexing.models.trends import DayQuery, DaySums, DaySumsOfTest, HealthCount
 from indexing.store.interface import Reader
 from indexing.timestamps import EPOCH
 
-# Those of a day's end, by the health of the tests that they count; None counts all.
+# The series that count tests at the end of each day, with the health that they count; None counts
+# all tests.
 _HEALTH: Final[Mapping[Stat, HealthStatus | None]] = {
     Stat.TOTAL_TESTS: None,
     Stat.HEALTHY_TESTS: HealthStatus.HEALTHY,
@@ -28,24 +29,25 @@ _HEALTH: Final[Mapping[Stat, HealthStatus | None]] = {
     Stat.BROKEN_TESTS: HealthStatus.BROKEN,
     Stat.UNKNOWN_TESTS: HealthStatus.UNKNOWN,
 }
-# The places of counts in the sums of a test.
+# The index of each count in `DaySumsOfTest`.
 _COUNTS_OF_TEST: Final[Mapping[TestStat, int]] = {
     TestStat.SUCCESS_COUNT: 0,
     TestStat.FAILURE_COUNT: 1,
     TestStat.SKIPPED_COUNT: 2,
     TestStat.FLAKY_COUNT: 3,
 }
-# Those that can be limited to pipelines and jobs.
+# The series that can be filtered by pipeline and job.
 OF_EXECUTIONS: Final = frozenset(Stat) - {*_HEALTH, Stat.QUARANTINED_TESTS}
 
 _CHANGES_A_PAGE: Final = 500
-# All changes of quarantines since the first day are read, so their number has no bound.
+# The time limit for counting quarantines: it reads all changes since the first day, which may be
+# any number.
 _SECONDS: Final = 5.0
 _LAST: Final = datetime.max.replace(tzinfo=UTC)
 
 # Counts the tests by their health, as `Reader.count_health` does.
 CountHealth = Callable[[DayQuery], Awaitable[HealthCounts]]
-# None where nothing is known.
+# A value of a series; None if it is unknown.
 Figure = int | float | None
 
 
@@ -60,7 +62,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A figure over all days, or at the end of the last one, and that of each day."""
+    """The figure of each day, and one figure over all days or at the end of the last one."""
 
     stat: Stat | TestStat
     value: Figure
@@ -70,9 +72,9 @@ class Series:
 async def read_series(
     reader: Reader, count_health: CountHealth, stat: Stat, query: DayQuery, now: datetime
 ) -> Series:
-    """Return a series with every day of the query; a last day before the first one gives none.
+    """Return a series with every day of the query; it is empty if the last day precedes the first.
 
-    Series of tests by health are made of what `count_health` gives, which is the same for all.
+    Series of tests by health are computed from the result of `count_health`, which they share.
 
     Raises:
         StoreUnavailableError: reading takes too long.
@@ -105,9 +107,9 @@ async def read_series(
 async def read_test_series(
     reader: Reader, stat: TestStat, query: DayQuery, test_id: uuid.UUID
 ) -> Series | None:
-    """Return a series of one test, `None` if it is unknown; as `read_series`.
+    """Return a series of one test, like `read_series`; `None` if the test is unknown.
 
-    Days that retention has reached have no figure, and the figure over all days is of the others.
+    Days that retention has reached have no figure; the figure over all days covers the others.
     """
     days = range(query.first_day, query.last_day + 1)
     sums = await reader.sum_days_of_test(query, test_id)
@@ -165,9 +167,9 @@ def _count_tests(
 
 
 async def _count_quarantined(reader: Reader, query: DayQuery, now: datetime) -> list[Figure]:
-    """Count the tests in quarantine at the end of each day, backwards from now by the changes.
+    """Count the quarantined tests at the end of each day, from now backwards by undoing changes.
 
-    None for days before those that retention has reached: their changes are gone.
+    Days before the newest one that retention has reached have None, as their changes are gone.
     """
     try:
         async with asyncio.timeout(_SECONDS):
@@ -180,7 +182,7 @@ async def _undo_changes(reader: Reader, query: DayQuery, now: datetime) -> list[
     known_from = await reader.find_final_day()
     page = await reader.list_quarantines(QuarantineQuery(query.repository, now), Anchor(), None)
     tests = {row.key.id: row.test_name for row in page.rows}
-    # Several quarantines may be of one test.
+    # The number of quarantines by test name; a test may have several.
     quarantines = Counter(tests.values())
     figures: dict[int, Figure] = {}
     day = query.last_day
@@ -191,7 +193,7 @@ async def _undo_changes(reader: Reader, query: DayQuery, now: datetime) -> list[
             query.repository, now, anchor, _CHANGES_A_PAGE
         )
         for change in changes.rows:
-            # The state here is that after the change.
+            # `quarantines` is now the state after this change.
             while day >= query.first_day and day_of(change.key.at) <= day:
                 figures[day] = len(quarantines)
                 day -= 1

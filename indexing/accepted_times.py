@@ -23,7 +23,7 @@ MAX_AHEAD: Final = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class AcceptedTimes:
-    """The accepted range, both ends included."""
+    """The accepted time range; both ends are included."""
 
     earliest: datetime
     latest: datetime
@@ -41,7 +41,7 @@ def check_accepted(moment: datetime, now: datetime) -> datetime:
     """Return the moment if it is accepted.
 
     Raises:
-        InvalidValueError: the moment is too early or too late; the text says which.
+        InvalidValueError: the moment is too early or too late; the message says which.
     """
     if moment < EARLIEST:
         raise InvalidValueError(f"is before {format_timestamp(EARLIEST)}")

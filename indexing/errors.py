@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class MergewatchError(Exception):
-    """The base of all errors that this package raises on purpose; its text is safe to show."""
+    """The base of all errors that this package raises on purpose; messages are safe to show."""
 
 
 class InvalidValueError(MergewatchError):
@@ -32,8 +32,8 @@ class StaleKeyError(StoreError):
 
 
 class TooManyWebhooksError(StoreError):
-    """A repository has as many webhooks as it may have."""
+    """A repository already has the largest allowed number of webhooks."""
 
 
 class TooManyQuarantinesError(StoreError):
-    """A repository has as many quarantines in force as people may add."""
+    """A repository already has the largest number of quarantines in force that people may add."""

@@ -1,6 +1,6 @@
 """Matches names against many globs, much faster than one glob after the other. Pure.
 
-Agrees with `indexing.globs.matches`, which makes the final decision for every glob with a `*`.
+The result is that of `indexing.globs.matches`, which makes the final decision for globs with a `*`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from indexing.globs import is_literal, literal_prefix, literal_runs
 
 _RUN: Final = re.compile(r"[^?]+")
 
-# Where the literal runs of a glob begin and end.
+# The start and end of each literal run of a glob.
 _Spans = tuple[tuple[int, int], ...]
 
 
@@ -23,8 +23,8 @@ class GlobSet:
 
     def __init__(self, patterns: Sequence[str]) -> None:
         self._literals = {pattern for pattern in patterns if is_literal(pattern)}
-        # Globs without a `*`, by length, then by the spans of their literals: the literal texts
-        # there.
+        # The globs without a `*`, by length, then by the spans of their literal runs. Each entry
+        # has a function that cuts these spans out of a name, and the texts that match there.
         self._fixed: dict[int, dict[_Spans, tuple[itemgetter[Any], set[Any]]]] = {}
         self._starred = []
         for pattern in patterns:

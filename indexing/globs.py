@@ -1,7 +1,7 @@
 """The glob grammar of test names: `*` is any run of characters, `?` exactly one code point.
 
 Everything else is literal, case matters, nothing is normalised, and the whole name must match.
-`matches` is the oracle: every backend has to agree with it. Pure: no store access.
+`matches` defines the grammar: every backend has to agree with it. Pure: no store access.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 _WILDCARD: Final = re.compile(r"[*?]")
 
-# The maximum number of steps of a regular expression: some 0.3 milliseconds.
+# The most steps for which a regular expression is used: they take about 0.3 milliseconds.
 _MAX_STEPS: Final = 50_000
 
 
@@ -39,9 +39,9 @@ def literal_runs(pattern: str) -> list[str]:
 
 
 def count_cost(pattern: str) -> int:
-    """Count the wildcards that make the matcher try several places in a name.
+    """Count the wildcards that make the matcher try several positions in a name.
 
-    These are each `*` and each `?` behind one; before the first `*` every place is fixed.
+    These are each `*`, and each `?` after the first `*`; before that, all positions are fixed.
     """
     _, star, rest = pattern.partition("*")
     return len(star) + rest.count("*") + rest.count("?")
@@ -50,8 +50,8 @@ def count_cost(pattern: str) -> int:
 def matches(pattern: str, name: str) -> bool:
     """Return whether the whole of `name` matches.
 
-    Without a `?`, the time is linear in pattern plus name. With one, it is at most pattern times
-    name over 64: a few milliseconds for the longest of both.
+    Without a `?`, the time is linear in the lengths of pattern and name. With one, it is at most
+    proportional to their product divided by 64: a few milliseconds for the longest of both.
     """
     head, *middle, tail = _pieces(pattern)
     if not _fits(head, name, 0):
@@ -80,7 +80,7 @@ class _Piece:
 
 @lru_cache(maxsize=1024)
 def _pieces(pattern: str) -> tuple[_Piece, ...]:
-    """Split at the runs of `*`; without a `*`, the single piece is both the first and the last."""
+    """Split at the runs of `*`; without a `*`, the single piece is both first and last."""
     found = tuple(_Piece(text, "?" not in text) for text in re.split(r"\*+", pattern))
     return found if len(found) > 1 else found * 2
 

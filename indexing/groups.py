@@ -1,4 +1,4 @@
-"""Adds up tests in groups, and puts the groups in order. Pure."""
+"""Adds up tests in groups, and sorts the groups. Pure."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ BADNESS: Final = {
     HEALTH_NUMBERS[status]: len(WORST_FIRST) - 1 - place for place, status in enumerate(WORST_FIRST)
 }
 
-# By badness, then executions and failed executions.
+# The number of tests by badness from 0 up, then the executions and failed executions.
 Counts: TypeAlias = list[int]
 _EXECUTIONS: Final = len(BADNESS)
 _FAILED: Final = _EXECUTIONS + 1
 
-# A name that begins with a path, such as that of a Go package or a file of JavaScript.
+# The path at the start of a test name, such as that of a Go package or a JavaScript file.
 _PATH_OF_NAME: Final = re.compile(r"/?(?:[\w.@+-]++/)+")
 
 
@@ -32,16 +32,16 @@ class FindValues(Protocol):
 
 
 def find_directory(filepath: str | None, test_name: str | None) -> Sequence[str | None]:
-    """Return the directory of the file as it is written, `.` for the top one.
+    """Return the directory of the file as it is written, `.` for the top directory.
 
-    Without a file it is the path that the name begins with, None if it does not begin so.
+    Without a file, it is the path at the start of the test name; None if there is no such path.
     """
     if filepath is None:
         found = _PATH_OF_NAME.match(test_name or "")
         return (None if found is None else found[0][:-1],)
-    # Reports of Windows have backslashes.
+    # Reports from Windows have backslashes.
     end = max(filepath.rfind("/"), filepath.rfind("\\"))
-    # At the root, the separator is all there is of the directory.
+    # The directory of a file in the root is the separator itself.
     return (filepath[: end or 1] if end >= 0 else ".",)
 
 
@@ -52,7 +52,7 @@ class GroupCounts:
         self._counts: dict[str | None, Counts] = {}
 
     def add(self, value: str | None, counts: Sequence[int]) -> None:
-        """Add tests: how many of each badness from 0 up, then executions and failed ones."""
+        """Add the counts of several tests, in the order of `Counts`."""
         known = self._counts.get(value)
         if known is None:
             self._counts[value] = [*counts]
@@ -72,21 +72,22 @@ class GroupCounts:
         counts[_FAILED] += failed_executions
 
     def choose_worst(self, most: int) -> list[TestGroup]:
-        """Return the groups in order, at most that many."""
+        """Return the worst groups in order, at most `most`."""
         return choose_worst((group_of(value, found) for value, found in self._counts.items()), most)
 
 
 def group_of(value: str | None, counts: Sequence[int]) -> TestGroup:
-    """Return the group of counts as `GroupCounts.add` takes them."""
+    """Return the group with these counts, which are in the order of `Counts`."""
     unknown, healthy, flaky, broken, executions, failed = counts
     tests = unknown + healthy + flaky + broken
     return TestGroup(value, tests, healthy, flaky, broken, unknown, executions, failed)
 
 
 def choose_worst(groups: Iterable[TestGroup], most: int) -> list[TestGroup]:
-    """Return the groups with the most broken tests first, at most that many.
+    """Return the worst groups in order, at most `most`.
 
-    Then come flaky tests, failed executions, and the value by code point, None last.
+    They are sorted by broken tests, flaky tests and failed executions, the most first; then by the
+    value, None last.
     """
     return heapq.nsmallest(most, groups, key=_place_of)
 

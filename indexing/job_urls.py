@@ -1,4 +1,4 @@
-"""The valid form of the URL of a CI job, which pages show as a link. Pure."""
+"""Checks the URL of a CI job, which pages show as a link. Pure."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _FORM: Final = re.compile(r"https?://[!#-;=?-~]+")
 
 
 def read_job_url(text: str | None) -> str | None:
-    """Return the URL if it is one of HTTP that holds no credentials, else `None`.
+    """Return the URL if it is an HTTP or HTTPS URL without credentials, else `None`.
 
-    Anything else may run code or leak a password where it is shown.
+    Any other URL may run code or leak a password on the page that shows it.
     """
     if text is None or len(text) > URL_MAX_LENGTH or not _FORM.fullmatch(text):
         return None

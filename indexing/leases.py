@@ -1,4 +1,4 @@
-"""A lease of a store: one process at a time does what it is for. Pure: no clock."""
+"""Leases in a store: only the owner of a lease does the work that it protects. Pure: no clock."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from typing import Any, Final
 
 from indexing.timestamps import from_microseconds, to_microseconds
 
-# One that lasts longer comes from a machine with a wrong clock.
+# A lease that lasts longer from now comes from a machine with a wrong clock, and is ignored.
 MAX_AHEAD: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Who holds a lease, and until when."""
+    """A lease: its owner, and the time at which it ends."""
 
     owner: str
     until: datetime
 
     def allows(self, owner: str, now: datetime) -> bool:
-        """Whether that owner may take it or extend it."""
+        """Return whether that owner may take or extend the lease."""
         return self.owner == owner or not now < self.until <= now + MAX_AHEAD
 
     def to_record(self) -> dict[str, Any]:
-        """The lease as JSON values."""
+        """Return the lease as JSON values."""
         return {"owner": self.owner, "until": to_microseconds(self.until)}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Lease:
-        """The lease of a record from `to_record`."""
+        """Parse a record from `to_record`."""
         return cls(record["owner"], from_microseconds(record["until"]))

@@ -9,12 +9,13 @@ from typing import Final
 from indexing.errors import InvalidValueError
 
 OWNER_MAX_LENGTH: Final = 40
-# The interface's patterns, ASCII only. Use them with `fullmatch`: `\w` and `$` match more.
+# The patterns of the API, in ASCII only: `\w` matches more. Use them with `fullmatch`, because `$`
+# matches before a line feed too.
 OWNER_PATTERN: Final = r"[a-zA-Z0-9\-]+"
 REPOSITORY_PATTERN: Final = r"[a-zA-Z0-9_\-\.]+"
 
-# Names of tests, pipelines and jobs are index keys. This is the longest that both stores accept
-# whole (an Elasticsearch term ends at 32,766 bytes, and the key there begins with the repository).
+# Names of tests, pipelines and jobs are index keys. Both stores accept names of this length: an
+# Elasticsearch term has at most 32,766 bytes, and the key there begins with the repository.
 STORED_NAME_MAX_BYTES: Final = 8_000
 
 _OWNER: Final = re.compile(OWNER_PATTERN)
@@ -24,14 +25,14 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class RepositoryName:
-    """The `owner/name` of a repository in any spelling; compare names by `key`."""
+    """The `owner/name` of a repository as written; compare names by `key`."""
 
     owner: str
     name: str
 
     @property
     def key(self) -> str:
-        """The key, equal for every spelling: case does not distinguish repositories."""
+        """The name in lower case, because case does not distinguish repositories."""
         return f"{self.owner}/{self.name}".lower()
 
     def __str__(self) -> str:
@@ -65,7 +66,10 @@ def parse_repository(text: str) -> RepositoryName:
 
 
 def check_text(text: str) -> str:
-    """Refuse NUL and lone surrogates, which stores and JSON readers do not handle alike."""
+    """Return the text; raise `InvalidValueError` if it has NUL or lone surrogates.
+
+    Stores and JSON parsers handle those differently.
+    """
     if "\0" in text:
         raise InvalidValueError("must not hold a NUL character")
     if _SURROGATE.search(text):

@@ -1,4 +1,4 @@
-"""Lets long work yield to other tasks on the event loop."""
+"""Lets long work on the event loop pause, so that other tasks can run."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import asyncio
 import time
 from typing import Final
 
-# Long enough that the pauses cost nothing beside the work, short enough for other tasks.
+# The work between two pauses: long enough that pauses cost almost nothing, and short enough for
+# other tasks.
 WORK_SECONDS: Final = 0.003
 
 
 class Pause:
-    """Pauses by elapsed time, because pieces of work differ in size."""
+    """Pauses by elapsed time, because steps of work differ in size."""
 
     def __init__(self) -> None:
         self._due = time.monotonic() + WORK_SECONDS

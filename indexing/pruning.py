@@ -1,7 +1,7 @@
-"""The record of the last run of retention, and the rules of when another begins. Pure: no clock.
+"""The record of the last retention run, and the rules for when the next one begins. Pure: no clock.
 
-A store has one record. A process begins a run by replacing it, and shows that it is alive by
-replacing it again. So a run that was killed can be told from one that goes on.
+A store has one record. A process begins a run by replacing the record, and shows that it is alive
+by replacing it again. So other processes can distinguish a killed run from one in progress.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from indexing.timestamps import (
 
 # How often a run shows that it is alive.
 RENEWED_EVERY: Final = timedelta(minutes=1)
-# A run that has not done so for this long was killed. It is long, so that a run that is always
-# killed, as by a lack of memory, is not repeated all the time.
+# A run that has not done so for this long was killed. The time is long, so that a run that is
+# killed each time, for example for lack of memory, is not repeated all the time.
 ABANDONED_AFTER: Final = timedelta(minutes=30)
 # A record that is further ahead than this comes from a machine with a wrong clock.
 MAX_AHEAD: Final = timedelta(hours=1)
@@ -30,9 +30,9 @@ MAX_AHEAD: Final = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class PruneRun:
-    """One run of retention. `alive_at` is `None` if it was stopped before its end.
+    """One retention run. `alive_at` is `None` if it was stopped before its end.
 
-    `events` and `executions` are what it removed, once `ended_at` is set.
+    `events` and `executions` are the numbers of removed rows, once `ended_at` is set.
     """
 
     id: str
@@ -43,20 +43,20 @@ class PruneRun:
     executions: int = 0
 
     def ended(self, moment: datetime, events: int, executions: int) -> PruneRun:
-        """The record of this run after its end."""
+        """Return the record of this run after its end."""
         return replace(self, alive_at=moment, ended_at=moment, events=events, executions=executions)
 
     def renewed(self, moment: datetime) -> PruneRun:
-        """The record of this run while it goes on."""
+        """Return the record of this run while it is in progress."""
         return replace(self, alive_at=moment)
 
     def stopped(self) -> PruneRun:
-        """The record of this run if it was stopped: another process may take it up at once."""
+        """Return the record of a stopped run, so that another process may repeat it at once."""
         return self if self.ended_at else replace(self, alive_at=None)
 
 
 class NextStep(Enum):
-    """What a process does about the daily run."""
+    """What a process should do about the daily run."""
 
     BEGIN = "begin"
     # Another process has begun the run, and may die before its end.
@@ -66,7 +66,7 @@ class NextStep(Enum):
 
 
 def find_due(at: time, now: datetime) -> datetime:
-    """The last moment of that time of day in UTC, not after `now`."""
+    """Return the newest moment with that time of day in UTC that is not after `now`."""
     today = now.replace(hour=at.hour, minute=at.minute, second=0, microsecond=0)
     return today if today <= now else today - timedelta(days=1)
 
@@ -74,10 +74,10 @@ def find_due(at: time, now: datetime) -> datetime:
 def next_step(
     last: PruneRun | None, due: datetime, now: datetime, watching_since: datetime
 ) -> NextStep:
-    """Decide about the run that was due at `due`, by the record of the last one.
+    """Decide about the run that was due at `due`, given the record of the last run.
 
-    A run that was missed is made up for. A store without a record waits for the first time of day
-    that the process itself has seen, so that turning retention on removes nothing at once.
+    A missed run is made up for. Without a record, the first run begins at the first due time after
+    `watching_since`, so that turning retention on removes nothing at once.
     """
     if last is not None and last.began_at > now + MAX_AHEAD:
         last = None
@@ -90,7 +90,7 @@ def next_step(
 
 
 def to_record(run: PruneRun) -> dict[str, Any]:
-    """The run as JSON values, as both stores keep it."""
+    """Return the run as JSON values, which both stores keep."""
     return {
         "id": run.id,
         "began_at": to_microseconds(run.began_at),
@@ -102,7 +102,7 @@ def to_record(run: PruneRun) -> dict[str, Any]:
 
 
 def from_record(record: Mapping[str, Any]) -> PruneRun:
-    """The run of a record from `to_record`."""
+    """Parse a record from `to_record`."""
     return PruneRun(
         record["id"],
         from_microseconds(record["began_at"]),

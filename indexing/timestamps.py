@@ -26,10 +26,10 @@ _RFC_3339: Final = re.compile(
 def parse_timestamp(text: str) -> datetime:
     """Parse an RFC 3339 timestamp with a zone.
 
-    Digits finer than a microsecond are cut. A leap second becomes the second after it.
+    Digits beyond microseconds are cut off. A leap second becomes the second after it.
 
     Raises:
-        InvalidValueError: the text is not such a timestamp, or lies outside the years 1 to 9999.
+        InvalidValueError: the text is not such a timestamp, or is outside the years 1 to 9999.
     """
     match = _RFC_3339.fullmatch(text)
     if match is None:
@@ -59,7 +59,7 @@ def format_timestamp(moment: datetime) -> str:
 
 
 def to_microseconds(moment: datetime) -> int:
-    """Microseconds since 1970, exact; negative before."""
+    """Return the exact number of microseconds since 1970; negative for earlier moments."""
     return (moment - EPOCH) // _MICROSECOND
 
 
@@ -69,10 +69,10 @@ def from_microseconds(count: int) -> datetime:
 
 
 def microseconds_or_none(moment: datetime | None) -> int | None:
-    """Return the microseconds of a moment, if there is one."""
+    """Return the microseconds of a moment; `None` for `None`."""
     return None if moment is None else to_microseconds(moment)
 
 
 def moment_or_none(number: int | None) -> datetime | None:
-    """Return the moment for a number of microseconds, if there is one."""
+    """Return the moment for a number of microseconds; `None` for `None`."""
     return None if number is None else from_microseconds(number)

@@ -1,7 +1,7 @@
 """Reads a JUnit document as a stream: bytes in, cases out, with one case in memory at a time.
 
 The parser builds no tree, resolves no external reference and opens nothing. Whether a document is
-well-formed shows only after its last case.
+well-formed is known only after its last case.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CHUNK_BYTES: Final = 64 * 1024
 _MARKUP: Final = re.compile(rb"[<>]")
 
 _UTF_16_MARKS: Final = (b"\xfe\xff", b"\xff\xfe")
-# The parser puts the place at the end of its messages; here it stands at the beginning.
+# The position at the end of the parser's messages; `ReportError` has the line at the beginning.
 _PLACE: Final = re.compile(r"\s*,? line [0-9]+, column [0-9]+\s*$")
 
 
@@ -33,7 +33,7 @@ class ByteStream(Protocol):
 
 
 def read_report(stream: ByteStream) -> Iterator[ReportCase | RefusedCase]:
-    """Yield the cases of a report in order, with refused cases in their place.
+    """Yield the cases of a report in order, including refused ones.
 
     Raises:
         ReportError: the document cannot be read to its end: malformed XML, a character that XML
@@ -88,10 +88,10 @@ def _feed(
 
 
 def _cut_by_lines(chunk: bytes) -> Iterator[tuple[bytes, int, int]]:
-    """Yield pieces with markup in one line at most, each with the line ends before and after it.
+    """Yield pieces of a chunk, each with the number of line ends before and after its markup.
 
-    The parser does not tell its target the current line, so each piece is fed at the line of its
-    markup. Text needs no line number: a log is fed in whole chunks, however short its lines are.
+    The parser does not report the current line, so each piece has markup in at most one line. Text
+    needs no line number, so a log is fed in whole chunks, however short its lines are.
     """
     start = 0
     while start < len(chunk):
@@ -113,6 +113,6 @@ def _move(collector: CaseCollector, lines: int) -> None:
 def _translate(error: etree.XMLSyntaxError) -> ReportError:
     reason = _PLACE.sub("", error.msg or "")
     if getattr(error, "code", None) == etree.ErrorTypes.ERR_CDATA_NOT_FINISHED:
-        # The one common error without a message of the parser: a report cut off within a log.
+        # A report that ends within a log: the only common error without a message of the parser.
         reason = "a CDATA section does not end"
     return ReportError(f"not well-formed XML: {reason}", error.position[0] or None)

@@ -1,4 +1,4 @@
-"""Parses durations and times as report writers spell them; unreadable ones give `None`."""
+"""Parses durations and times in the forms that report writers use; returns `None` for others."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _TIMESTAMP: Final = re.compile(
     r"\s*(?:([Zz]|UTC|GMT)|([+\-][0-9]{2}):?([0-9]{2})?)?)?"
 )
 
-# Writers without a time give the zero of their platform: the years 1, 1601, 1900.
+# Writers without a time use the zero of their platform, in the years 1, 1601 or 1900.
 _EARLIEST: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -49,8 +49,8 @@ def parse_duration(text: str | None) -> float | None:
     """Return the seconds of a `time` attribute.
 
     `.` and `,` group thousands and mark decimals; the last one is the decimal mark. A single comma
-    is a decimal mark too: locales that write it so are more common than durations of thousands of
-    seconds. A unit after the number counts. Negative numbers and words give `None`.
+    is a decimal mark too: such locales are more common than durations of thousands of seconds. A
+    unit may follow the number. Returns `None` for negative numbers and words.
     """
     if text is None or len(text) > _DURATION_MAX_LENGTH:
         return None

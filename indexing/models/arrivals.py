@@ -1,4 +1,4 @@
-"""Events in the order in which they arrived in the store, which is not that of the log. Pure."""
+"""Events in the order of arrival in the store, which differs from the order of the log. Pure."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 
 class ArrivalKey(NamedTuple):
-    """A place in the order of arrival; later arrivals have greater keys.
+    """A position in the order of arrival; later arrivals have greater keys.
 
-    The store gives the sequence its meaning. The other two tell events of one sequence apart.
+    The meaning of `sequence` depends on the store. The other two fields distinguish events with the
+    same sequence.
     """
 
     sequence: int
@@ -20,7 +21,7 @@ class ArrivalKey(NamedTuple):
 class Arrival(NamedTuple):
     """One event that arrived.
 
-    `repository_id` is that of `indexing.identifiers.derive_repository_id`, `body` the complete JSON
+    `repository_id` is from `indexing.identifiers.derive_repository_id`. `body` is the complete JSON
     text of the event.
     """
 
@@ -34,8 +35,8 @@ class Arrival(NamedTuple):
 class Arrivals:
     """Some events in the order of arrival.
 
-    Everything that arrived up to `until` is in here or came before; the next events follow it.
-    `is_all` tells whether these were all events up to now.
+    To read the next events, continue from `until`: no earlier event is missing. `is_all` is true if
+    these were all events so far.
     """
 
     rows: tuple[Arrival, ...]

@@ -1,4 +1,4 @@
-"""What a refresh changes in the answers of the API, so that a cache can drop just that."""
+"""The changes that a refresh makes in answers of the API, so that a cache can drop only these."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from indexing.names import RepositoryName
 
 @dataclass(frozen=True, slots=True)
 class AnswerChanges:
-    """What changed in the answers about one repository.
+    """The changes in answers about one repository.
 
-    `tests` are those whose detail changed; `search` if a row of the search did, `quarantines` if a
-    quarantine did. `everything` if another process has refreshed tests there meanwhile.
+    `tests` are the tests whose detail changed. `search` and `quarantines` are true if a row of the
+    search or a quarantine changed. `everything` is true if anything may have changed, because
+    another process has refreshed tests of the repository in the meantime.
     """
 
     repository: RepositoryName

@@ -11,7 +11,7 @@ from indexing.timestamps import from_microseconds, to_microseconds
 
 V = TypeVar("V", str, int)
 
-# A facet lists so many values, the most frequent first.
+# The most values in one facet, the most frequent first.
 MAX_FACET_VALUES: Final = 100
 MAX_BARS: Final = 120
 MIN_BARS: Final = 30
@@ -19,7 +19,8 @@ MIN_BARS: Final = 30
 _SECOND: Final = 1_000_000
 _HOUR: Final = 3_600 * _SECOND
 _DAY: Final = 24 * _HOUR
-# Each is at most three times the one before, so that there are never fewer than `MIN_BARS`.
+# Bar lengths within a day. Each is at most three times the one before, so that a histogram never
+# has fewer than `MIN_BARS` bars.
 _WITHIN_A_DAY: Final = (
     *(seconds * _SECOND for seconds in (1, 2, 5, 10, 15, 30)),
     *(minutes * 60 * _SECOND for minutes in (1, 2, 5, 10, 15, 30)),
@@ -43,7 +44,7 @@ class Bars:
     count: int
 
     def bounds(self, number: int) -> tuple[datetime, datetime]:
-        """The beginning and the end of a bar, counted from 0."""
+        """Return the start and the end of a bar; bars are counted from 0."""
         start = (self.first + number) * self.size
         return (
             from_microseconds(max(start, _FIRST)),
@@ -52,7 +53,7 @@ class Bars:
 
     @property
     def seconds(self) -> float:
-        """The length of a bar."""
+        """The length of a bar in seconds."""
         return self.size / _SECOND
 
 
@@ -69,8 +70,8 @@ class EventAggregate:
     """The counts of the events that match a query.
 
     `histogram` has the count of each bar. Each facet has its `MAX_FACET_VALUES` most frequent
-    values, equal ones in the order of the value. Events without a pull request, or with a trigger
-    that is too long for an index, are in no bucket of that facet.
+    values; equally frequent ones are sorted by value. Events without a pull request, or with a
+    trigger that is too long for an index, are not counted in that facet.
     """
 
     total: int
@@ -95,7 +96,7 @@ def choose_bars(received_from: datetime, received_to: datetime) -> Bars:
 
 
 def rank(counts: Mapping[V, int]) -> tuple[FacetValue[V], ...]:
-    """The facet of these counts."""
+    """Return the facet of these counts."""
     ranked = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
     return tuple(FacetValue(value, count) for value, count in ranked[:MAX_FACET_VALUES])
 

@@ -10,12 +10,12 @@ from typing import Final, NamedTuple
 from indexing.names import RepositoryName
 from indexing.timestamps import from_microseconds
 
-# A longer trigger is stored in the event alone: no filter finds it, and no facet counts it.
+# A longer trigger is stored only in the body of the event: no filter finds it, no facet counts it.
 MAX_TRIGGER_LENGTH: Final = 255
 
 
 class Outcome(Enum):
-    """What became of what an event reports."""
+    """The outcome of the action that an event reports."""
 
     SUCCESS = "success"
     FAILURE = "failure"
@@ -57,7 +57,7 @@ class StoredEvent:
 class EventRow(NamedTuple):
     """One event of a page; `body` is its complete JSON text in UTF-8.
 
-    A page has a hundred rows and needs the keys of two, so the rest stay unparsed.
+    A page of a hundred rows needs the keys of only two, so `key` is built when it is needed.
     """
 
     received_microseconds: int
@@ -74,8 +74,8 @@ class EventRow(NamedTuple):
 class EventQuery:
     """The filters of an event list; an empty tuple or `None` does not filter.
 
-    An event that is both asked for and excluded is left out. One without a pull request is of none
-    of the excluded ones.
+    An event that is both included and excluded is left out. An event without a pull request matches
+    no excluded pull request.
 
     `received_from` is included in the range, `received_to` is not. Order: newest first, by
     `(received_at, id)` descending.

@@ -1,4 +1,4 @@
-"""Executions: one run of one test, from a report or a span."""
+"""Executions, each of one test in one CI job, from a report or a span."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-# CI systems count attempts in small numbers, and both stores hold this in one integer.
+# CI systems count attempts in small numbers; both stores can store this as an integer.
 MAX_ATTEMPT: Final = 2**31 - 1
 
 
@@ -64,11 +64,11 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """One run of one test.
+    """One execution of one test.
 
-    `needed_retries` marks a pass that took more than one attempt according to the report.
-    `duration` is in seconds. The id is derived from the rest, 16 bytes.
-    `failure_trace` is packed by `indexing.failures.traces`.
+    `id` is derived (`indexing.identifiers`) and has 16 bytes. `needed_retries` marks a pass that
+    took more than one attempt according to the report. `duration` is in seconds. `failure_trace` is
+    packed by `indexing.failures.traces`.
     """
 
     id: bytes

@@ -1,4 +1,4 @@
-"""The failures of one test, grouped by what they say, and the queries for them."""
+"""The failures of one test, grouped by type and message, and the queries for them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class FailureKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Executions of one test that failed alike; type and message are those of the newest one."""
+    """Executions of one test with the same failure; type and message are those of the newest."""
 
     key: FailureKey
     exception_type: str | None

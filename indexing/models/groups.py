@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from indexing.models.tests import HealthStatus
 
-# More than anybody reads; the worst come first.
+# The most groups in an answer: more than anybody reads, and the worst come first.
 MOST_GROUPS: Final = 500
 
 # The worst first. Unlike in the order of the search, unknown is last: a test is unknown only if no
@@ -21,7 +21,7 @@ WORST_FIRST: Final = (
 
 
 class Grouping(StrEnum):
-    """What tests can be grouped by."""
+    """The properties by which tests can be grouped."""
 
     PIPELINE = "pipeline"
     JOB = "job"

@@ -1,4 +1,4 @@
-"""Why a test is healthy, flaky or broken: the health of each sequence, and the rule behind it."""
+"""Reports on the health of a test: that of each sequence, and the rule that decided it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from indexing.models.tests import HealthStatus
 
 @dataclass(frozen=True, slots=True)
 class ReportedVerdict:
-    """One commit in one (pipeline, job): passed, failed or flaky."""
+    """The verdict on one commit in one (pipeline, job): passed, failed or flaky."""
 
     verdict: str
     commit: str
@@ -22,8 +22,8 @@ class ReportedVerdict:
 class JobHealth:
     """One sequence of a test; `rule` is a name in `docs/health.md`, `verdicts` are oldest first.
 
-    `health_status` is unknown if the sequence is not live. Counts take all executions of the window
-    of the test; durations are in seconds.
+    `health_status` is unknown if the sequence is not live. Counts include all executions in the
+    window of the test; `mean_duration` is in seconds.
     """
 
     pipeline_name: str
@@ -41,9 +41,9 @@ class JobHealth:
 
 @dataclass(frozen=True, slots=True)
 class HealthReport:
-    """The health of a test by that of its sequences.
+    """The health of a test and of its sequences.
 
-    `jobs` are the worst of them, worst first: as many as an answer may show of `jobs_count`.
+    `jobs` are the worst of its `jobs_count` sequences, worst first, up to a limit.
     """
 
     health_status: HealthStatus

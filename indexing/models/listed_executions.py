@@ -1,4 +1,4 @@
-"""The executions of one test as a list, and the query for a page of it."""
+"""The executions of one test, and the query for a page of them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class ExecutionKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ListedExecution:
-    """One execution with its run, without what its failure says.
+    """One execution with its run, without the message and trace of its failure.
 
-    Failures of the test with an equal `failure_id` say the same; `None` for those that were stored
-    by a release that kept no such ids.
+    Failures of the test with an equal `failure_id` are the same failure. It is `None` for
+    executions that did not fail, or were stored by a release without these ids.
     """
 
     key: ExecutionKey

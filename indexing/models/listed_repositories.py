@@ -1,4 +1,4 @@
-"""The repositories of an owner, with the health of their tests: what is asked, and the rows."""
+"""The repositories of an owner with the health of their tests, and the query for a page of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from indexing.models.tests import HealthStatus
 
 
 class RepositorySort(StrEnum):
-    """The orders of the list; `worst` is by broken tests, then by flaky ones, the most first."""
+    """The sort orders of the list; `worst` is by broken, then flaky tests, the most first."""
 
     NAME = "name"
     WORST = "worst"
@@ -20,7 +20,10 @@ class RepositorySort(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RepositoryQuery:
-    """The repositories of an owner in any spelling, or that of one name; `now` is for expiry."""
+    """The query for the repositories of an owner, or for one of them; case does not matter.
+
+    `now` decides which quarantines have expired.
+    """
 
     owner: str
     now: datetime
@@ -29,15 +32,15 @@ class RepositoryQuery:
 
     @property
     def prefix(self) -> str:
-        """What the keys of all repositories of the owner begin with."""
+        """The prefix of the keys of all repositories of the owner."""
         return f"{self.owner}/".lower()
 
 
 @dataclass(frozen=True, slots=True)
 class RepositoryKey:
-    """The place of a repository in the list: its own name in lower case, and what it is sorted by.
+    """The sort key of a repository: its own name in lower case, and its test counts.
 
-    By name, both numbers are 0.
+    In the order by name, both counts are 0.
     """
 
     name: str
@@ -75,7 +78,7 @@ class TestCounts:
 
 @dataclass(frozen=True, slots=True)
 class ListedRepository:
-    """A repository with its figures; the times are those of what is stored, of every branch."""
+    """A repository with its figures; the times are of the newest stored data, on any branch."""
 
     repository: Repository
     tests: TestCounts
@@ -84,7 +87,7 @@ class ListedRepository:
     last_event_at: datetime | None
 
     def key_in(self, sort: RepositorySort) -> RepositoryKey:
-        """Return its place in a list of that order."""
+        """Return its sort key in a list with that order."""
         name = self.repository.name.name.lower()
         if sort is RepositorySort.NAME:
             return RepositoryKey(name)

@@ -1,4 +1,4 @@
-"""The runs of CI jobs whose results are stored, and the query for a page of them."""
+"""The runs of CI jobs with stored results, and the query for a page of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from indexing.names import RepositoryName
 
 
 class RunKey(NamedTuple):
-    """The sort key of arrivals, by the newest execution; unique within one repository."""
+    """The sort key of runs, by the newest execution; unique within one repository."""
 
     finished_at: datetime
     id: bytes

@@ -12,9 +12,9 @@ from indexing.models.quarantines import QuarantineSource
 from indexing.models.tests import HealthStatus
 from indexing.names import RepositoryName
 
-# Each notification is stored once for each webhook of its repository.
+# The most webhooks of one repository; each notification is stored once for each of them.
 MAX_WEBHOOKS: Final = 5
-# Of webhooks at once for which notifications wait.
+# The most webhooks with waiting notifications that are found at once.
 MAX_FOUND: Final = 10_000
 MAX_URL_LENGTH: Final = 2_048
 MIN_SECRET_BYTES: Final = 24
@@ -22,7 +22,7 @@ MAX_SECRET_BYTES: Final = 64
 
 
 class WebhookFormat(StrEnum):
-    """What a receiver understands: signed Standard Webhooks, or messages as Slack takes them."""
+    """The format that a receiver expects: signed Standard Webhooks, or messages for Slack."""
 
     STANDARD = "standard"
     SLACK = "slack"
@@ -32,7 +32,7 @@ class WebhookFormat(StrEnum):
 class Webhook:
     """A receiver of the notifications of one repository.
 
-    `url` may itself be a secret; `secret` signs, and is empty for Slack.
+    `url` may itself be a secret. `secret` signs the requests; it is empty for Slack.
     """
 
     id: uuid.UUID
@@ -66,10 +66,10 @@ class QuarantineNotice:
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """What happened to one test, at the time when the service noticed it.
+    """An event of one test that webhooks are notified of; `at` is when the service noticed it.
 
-    The id is derived, so the same notification always has the same. `previous` is None unless the
-    test's health changed; `quarantine` is None unless it was quarantined or is about to be freed.
+    The id is derived, so the same notification always has the same id. `previous` is None unless
+    the test's health changed. `quarantine` is None unless a quarantine began or is about to expire.
     """
 
     id: uuid.UUID
@@ -83,7 +83,10 @@ class Notification:
 
 @dataclass(frozen=True, slots=True)
 class OutboxCount:
-    """The notifications of one webhook: those that wait, since when, and those given up."""
+    """The number of waiting notifications and dead letters of one webhook.
+
+    `oldest_at` is the time of the oldest waiting one.
+    """
 
     waiting: int
     dead: int

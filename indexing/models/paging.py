@@ -1,4 +1,4 @@
-"""One page of any list, and the position that the page begins at."""
+"""A page of any list, and the position at which a page begins."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ R = TypeVar("R")
 class Anchor(Generic[K]):
     """The position of a page in a list.
 
-    `key` is the row next to the page; the row itself is not in the page. `None` is the end of the
-    list. The page lies after the key or, with `backward`, before it.
+    `key` is the sort key of the row next to the page; that row is not in the page. The page is
+    after the key or, with `backward`, before it. Without a key, it is at the start of the list or,
+    with `backward`, at the end.
     """
 
     key: K | None = None

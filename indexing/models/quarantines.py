@@ -12,7 +12,7 @@ from indexing.names import RepositoryName
 
 
 class QuarantineSource(StrEnum):
-    """Who put a test in quarantine: a person, or the rules."""
+    """The source of a quarantine: a person, or the rules."""
 
     MANUAL = "manual"
     AUTO = "auto"
@@ -55,7 +55,7 @@ class QuarantineQuery:
 
 
 class ActorKind(StrEnum):
-    """Who changes quarantines: the holder of an application key, a user of a machine, the rules."""
+    """The kind of an actor: an application key, a user of this machine, or the rules."""
 
     KEY = "key"
     USER = "user"
@@ -64,14 +64,15 @@ class ActorKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who made a change; `id` is that of the key, and None for a user and for the rules."""
+    """The author of a change; `id` is the id of an application key, None for other kinds."""
 
     kind: ActorKind
     name: str
     id: str | None = None
 
 
-# In force in one repository, as far as people add them: the list of all of them stays readable.
+# The most quarantines in force in one repository; people cannot add more. So the list of all of
+# them stays readable.
 MAX_QUARANTINES: Final = 10_000
 
 RULES: Final = Actor(ActorKind.RULES, "automatic quarantine")
@@ -92,14 +93,14 @@ class QuarantineRequest:
 
 
 class AddedQuarantine(NamedTuple):
-    """A quarantine in force, and whether the call began it or found it in force."""
+    """A quarantine in force; `is_new` is false if it was in force before the call."""
 
     quarantine: Quarantine
     is_new: bool
 
 
 class ChangeAction(StrEnum):
-    """What happened to a quarantine; late results that leave it no reason take it back."""
+    """What happened to a quarantine; `TAKEN_BACK` is a withdrawal because of late results."""
 
     ADDED = "added"
     UPDATED = "updated"
@@ -118,7 +119,7 @@ class QuarantineChangeKey:
 
 @dataclass(frozen=True, slots=True)
 class QuarantineChange:
-    """A change of a quarantine, with its values since then; `actor` is None if it expired."""
+    """A change of a quarantine, with its values after the change; no `actor` if it expired."""
 
     key: QuarantineChangeKey
     action: ChangeAction

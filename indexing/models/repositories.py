@@ -10,7 +10,7 @@ from indexing.names import RepositoryName, check_text
 
 DEFAULT_BRANCH: Final = "main"
 
-# Every day is one look at the test's state, and few stores keep executions for longer.
+# The largest `quarantine_after`, in days; few stores keep executions for longer.
 MAX_QUARANTINE_AFTER: Final = 365
 
 # GitHub ignores a CODEOWNERS file that is not smaller than 3 MB:
@@ -23,7 +23,8 @@ class Repository:
     """A known repository; `name` has the spelling that was stored first.
 
     `ignore_broken_on_default_branch` and `quarantine_after` configure `auto_quarantine`. The latter
-    is for how many days a test must have been flaky or broken: 0 to `MAX_QUARANTINE_AFTER`.
+    is the number of days for which a test must have been flaky or broken: 0 to
+    `MAX_QUARANTINE_AFTER`.
     """
 
     name: RepositoryName

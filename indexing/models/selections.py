@@ -11,10 +11,10 @@ from indexing.names import RepositoryName
 
 @dataclass(frozen=True, slots=True)
 class ExecutionSelection:
-    """Executions that match all given filters; `None` does not filter.
+    """Selects executions that match all filters; `None` does not filter.
 
-    Without a repository, the executions of all repositories. `outside` selects those dated outside
-    a range of time.
+    Without a repository, it selects executions of all repositories. `outside` selects executions
+    dated outside a time range.
     """
 
     repository: RepositoryName | None = None
@@ -30,8 +30,8 @@ class ExecutionSelection:
 class SelectionExtent:
     """The number of selected executions and tests, and when the first and last finished.
 
-    `bounds` are the tests whose first or last failure or success lies outside the range of the
-    selection; the executions behind those may no longer be stored.
+    `bounds` is the number of first or last failures or successes of tests that lie outside the
+    selection's time range; their executions may no longer be stored.
     """
 
     executions: int

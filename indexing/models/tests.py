@@ -39,7 +39,7 @@ class TestSort(StrEnum):
     LAST_FAILURE_AT = "last_failure_at"
 
 
-# The orders by a value that is not one of the names, nor their `executions_count`.
+# The sort orders by a value other than the names and `executions_count`.
 VALUE_SORTS: Final = frozenset(
     {
         TestSort.HEALTH_STATUS,
@@ -51,7 +51,7 @@ VALUE_SORTS: Final = frozenset(
     }
 )
 
-# The order by health: what needs attention most has the highest number.
+# The order by health: the status that needs the most attention has the highest number.
 HEALTH_NUMBERS: Final = {
     HealthStatus.HEALTHY: 0,
     HealthStatus.UNKNOWN: 1,
@@ -59,7 +59,7 @@ HEALTH_NUMBERS: Final = {
     HealthStatus.BROKEN: 3,
 }
 
-# In place of a duration or a time that there is none of: before all others.
+# The value in place of a missing duration or time; it is less than all others.
 NO_VALUE: Final = -(2**62)
 
 
@@ -77,19 +77,19 @@ class IdentityKey(NamedTuple):
     value: float | None = None
 
 
-# The verdicts of a row that are shown: as many as the rules look at.
+# The number of verdicts that a row shows: as many as the rules use.
 LATEST_VERDICTS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
 class TestMetrics:
-    """One sequence by its executions in the window of its test.
+    """The metrics of one sequence, by its executions in the window of its test.
 
-    `health_status` is unknown if the sequence is not live. Counts and times take all executions,
-    skips and infrastructure failures included; ratios leave both out and are 0 without evidence.
+    `health_status` is unknown if the sequence is not live. Counts and times include all executions,
+    even skipped ones and infrastructure failures; ratios leave both out and are 0 without evidence.
     `mean_duration` is in seconds. `latest_verdicts` are the newest `LATEST_VERDICTS`, oldest first:
-    passed, failed or flaky. `is_quarantined` depends on the time, so each read decides it: whether
-    a quarantine in force covers the test on the default branch.
+    passed, failed or flaky. `is_quarantined` says whether a quarantine in force covers the test on
+    the default branch; it depends on the time, so it is computed for each read.
     """
 
     __test__ = False
@@ -107,7 +107,7 @@ class TestMetrics:
 
 
 class TestIdentity(NamedTuple):
-    """One (test, pipeline, job) that runs on the default branch; with its metrics if asked for."""
+    """One (test, pipeline, job) that runs on the default branch; with metrics if requested."""
 
     identity_id: bytes
     test_id: uuid.UUID
@@ -149,17 +149,17 @@ class TestQuery:
 
     @property
     def all_patterns(self) -> tuple[str, ...]:
-        """The globs of all filters, which cost something each."""
+        """The globs of all filters, each of which adds to the cost of the search."""
         return (*self.patterns, *self.patterns_excluded, *self.filepaths)
 
     @property
     def depends_on_quarantines(self) -> bool:
-        """Whether the rows, or what they show, change when a quarantine begins or ends."""
+        """Whether the rows or their values change when a quarantine begins or ends."""
         return self.with_metrics or self.quarantined is not None
 
     @property
     def health_numbers(self) -> tuple[int, ...] | None:
-        """The numbers of the health statuses that rows may have; None if any will do."""
+        """The numbers of the health statuses that rows may have; None if there is no filter."""
         if not (self.health or self.health_excluded):
             return None
         included = set(self.health or HealthStatus) - set(self.health_excluded)

@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 from indexing.models.tests import HealthStatus
 from indexing.names import RepositoryName
 
-# Of one test: those of its newest days.
+# The most transitions of one test that are listed, from its newest days.
 MAX_OF_TEST: Final = 500
-# The execution shown with these is one that failed, if the day has one.
+# A transition to these states is shown with a failed execution, if the day has one.
 SHOWS_A_FAILURE: Final = frozenset({HealthStatus.BROKEN, HealthStatus.FLAKY})
 
 
@@ -26,11 +26,11 @@ class TransitionKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """The health of a sequence at the end of a UTC day differs from that of the day it ran before.
+    """A change of the health of a sequence, between the ends of two UTC days on which it ran.
 
-    `key.at` is when the day's newest execution finished. `exception_type`, `commit` and
-    `pull_number` are of that execution, or of the day's newest failure where the test became broken
-    or flaky; all are None if retention has removed them.
+    `key.at` is when the newest execution of the second day finished. `exception_type`, `commit` and
+    `pull_number` are of that execution, or of the day's newest failure if the test became broken or
+    flaky; all are None if retention has removed it.
     """
 
     key: TransitionKey
@@ -47,9 +47,10 @@ class Transition:
 
 @dataclass(frozen=True, slots=True)
 class TransitionQuery:
-    """Transitions from `start` until before `end`, newest first, into any of these states.
+    """The filters of transitions; order: newest first.
 
-    Without states, into all; of one test, if it is given.
+    `start` is included in the range, `end` is not. `healths` are the states after the transition;
+    an empty tuple or `None` does not filter.
     """
 
     repository: RepositoryName
@@ -75,13 +76,13 @@ class TestTransitions:
 def stored_states(
     healths: Sequence[HealthStatus], *, flaky_detection: bool
 ) -> tuple[HealthStatus, ...]:
-    """Return which states of a history are shown as one of these, or all if none is given."""
+    """Return the states of a history that are shown as one of `healths`; all if it is empty."""
     wanted = frozenset(healths or HealthStatus)
     return tuple(status for status in HealthStatus if shown_as(status, flaky_detection) in wanted)
 
 
 def shown_as(status: HealthStatus, flaky_detection: bool) -> HealthStatus:  # noqa: FBT001
-    """Return what a state of a history is shown as: with flaky detection off, flaky is healthy."""
+    """Return the state to show: with flaky detection off, flaky is shown as healthy."""
     if status is HealthStatus.FLAKY and not flaky_detection:
         return HealthStatus.HEALTHY
     return status

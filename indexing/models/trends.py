@@ -1,4 +1,4 @@
-"""Series of a repository by UTC day: what is asked, and what stores add up. Frozen values."""
+"""Daily series of a repository: the query, and the sums that stores return. Frozen values."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Final, NamedTuple
 
 from indexing.names import RepositoryName
 
-# A century, more than a test takes, in seconds; what is longer is no duration.
+# The longest accepted duration of an execution in seconds: a century, more than any test takes.
 MAX_DURATION: Final = 100 * 366 * 86_400
 
 
 def duration_of(seconds: float | None) -> int | None:
-    """Return a duration in microseconds, None if there is none."""
+    """Return a duration in microseconds; None if it is missing or not plausible."""
     if seconds is None or not 0 <= seconds <= MAX_DURATION:
         return None
     return round(seconds * 1_000_000)
 
 
 class Stat(StrEnum):
-    """What a series is of; the first ones are as of the end of each day."""
+    """The values of a series of a repository; the first six are as of the end of each day."""
 
     TOTAL_TESTS = "total_tests"
     HEALTHY_TESTS = "healthy_tests"
@@ -37,7 +37,7 @@ class Stat(StrEnum):
 
 
 class TestStat(StrEnum):
-    """What a series of one test is of."""
+    """The values of a series of one test."""
 
     __test__ = False
 
@@ -94,7 +94,10 @@ class DaySums(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DayQuery:
-    """Days of a repository, counted from 1970, both included; empty tuples do not filter."""
+    """A range of days of a repository, counted from 1970; both ends are included.
+
+    Empty tuples do not filter.
+    """
 
     repository: RepositoryName
     first_day: int
@@ -105,10 +108,10 @@ class DayQuery:
 
 @dataclass(frozen=True, slots=True)
 class HealthCounts:
-    """How the tests of a repository changed, by their health as a text.
+    """The numbers of tests of a repository by health, and their changes by day.
 
-    `before` are the numbers of tests before the first day; `changes` has by day how many more
-    there were of each at its end.
+    `before` has the number of tests of each health before the first day. `changes` has, for each
+    day, by how much each number changed.
     """
 
     before: Mapping[str, int] = field(default_factory=dict)

@@ -1,1 +1,1 @@
-"""Decides which notifications there are, and writes them as JSON values. Pure."""
+"""Decides which notifications to send, and converts them to JSON values. Pure."""

@@ -1,4 +1,4 @@
-"""Notifications as JSON values, as both stores keep them. Pure."""
+"""Converts notifications to and from the JSON values that both stores keep. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Which changes are told, and how often. Pure.
+"""Decides of which changes webhooks are notified, and how often. Pure.
 
-A flapping test is told of once a day. What is not told now is told with the test's next results
-after that, if it still holds then.
+A flapping test causes one notification a day. A change that is suppressed now is notified with the
+test's next results after that day, if it is still true then.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from indexing.models.notifications import Notification, NotificationType, Quaran
 from indexing.models.quarantines import Quarantine
 from indexing.models.tests import HealthStatus
 
-# Nothing about the health of a test, nor about its quarantine, is told twice within this time.
+# Within this time after a notification about the health of a test, or about its quarantine, no
+# second one about the same is sent.
 QUIET: Final = timedelta(days=1)
-# How long before its end a quarantine is told of.
+# How long before the expiry of a quarantine webhooks are notified of it.
 EXPIRING_WITHIN: Final = timedelta(days=1)
 
 _SOUND: Final = frozenset({HealthStatus.HEALTHY, HealthStatus.UNKNOWN})
@@ -34,9 +35,10 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Noticed:
-    """The health of a test that was told last, and when; `count` is how often it was.
+    """The health of a test in its last notification, for one subscription.
 
-    It holds for one subscription. `at` is None if nothing was told yet.
+    `since` identifies the subscription. `at` is the time of the last notification, None if there
+    was none yet. `count` is the number of notifications.
     """
 
     status: HealthStatus
@@ -45,19 +47,19 @@ class Noticed:
     count: int = 0
 
     def told(self, status: HealthStatus, at: datetime) -> Noticed:
-        """The same after a notification."""
+        """Return the record after another notification."""
         return Noticed(status, self.since, at, self.count + 1)
 
 
 def noticed_by(subscription: Subscription, stored: Noticed | None, before: HealthStatus) -> Noticed:
-    """What the subscription was told last; `before` is the health when it was told nothing."""
+    """Return the record for the subscription; without a stored one, it starts with `before`."""
     if stored is not None and stored.since == subscription.since:
         return stored
     return Noticed(before, subscription.since)
 
 
 def type_of_change(before: HealthStatus, after: HealthStatus) -> NotificationType | None:
-    """What a change of health is told as, if it is told."""
+    """Return the type of notification for a change of health; None if it causes none."""
     if after is before or after is HealthStatus.UNKNOWN:
         return None
     if after is HealthStatus.HEALTHY:
@@ -66,14 +68,14 @@ def type_of_change(before: HealthStatus, after: HealthStatus) -> NotificationTyp
 
 
 def is_quiet(last: datetime | None, now: datetime) -> bool:
-    """Whether the test was told of too short a time ago."""
+    """Return whether the last notification is so recent that another one is suppressed."""
     return last is not None and now - last < QUIET
 
 
 def notice_health(
     noticed: Noticed, status: HealthStatus, now: datetime, test_id: uuid.UUID, test_name: str
 ) -> Notification | None:
-    """The notification that is due for a test with that health."""
+    """Return the notification that is due for a test with that health; None if none is."""
     kind = type_of_change(noticed.status, status)
     if kind is None or is_quiet(noticed.at, now):
         return None
@@ -91,9 +93,9 @@ def notice_health(
 def notice_quarantine(
     kind: NotificationType, quarantine: Quarantine, at: datetime, test_id: uuid.UUID
 ) -> Notification:
-    """The notification of a quarantine that began at that time, or is about to expire."""
+    """Return the notification of a quarantine that began at that time, or is about to expire."""
     expires_at = quarantine.expires_at
-    # A new end of the same quarantine is told of again.
+    # The expiry is part of the id, so that a new expiry of the same quarantine is notified again.
     told_end = expires_at if kind is NotificationType.EXPIRING else None
     until = "" if told_end is None else told_end.isoformat()
     key = quarantine.key
@@ -110,9 +112,10 @@ def notice_quarantine(
 
 
 def is_expiring(quarantine: Quarantine, now: datetime) -> bool:
-    """Whether the end of a quarantine in force is to be told now.
+    """Return whether webhooks should be notified now that a quarantine in force will expire.
 
-    One that was meant to last no longer than that was told of when it began.
+    This is never so for a quarantine that lasts only for `EXPIRING_WITHIN` in total, because its
+    beginning was notified.
     """
     expires_at = quarantine.expires_at
     return (

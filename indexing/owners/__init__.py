@@ -1,1 +1,1 @@
-"""CODEOWNERS files: their rules, and the owners of a file. Pure."""
+"""Reads CODEOWNERS files and finds the owners of a file. Pure."""

@@ -1,7 +1,8 @@
 """Finds the owners of files by a CODEOWNERS file. Pure.
 
-A file may have thousands of rules, and a repository a hundred thousand files: rules are looked up
-by a text that every path which they match contains, and only the rest is tried for each path.
+A CODEOWNERS file may have thousands of rules, and a repository a hundred thousand files. So most
+rules are looked up by a text that every matching path contains; only the others are tried for each
+path.
 """
 
 from __future__ import annotations
@@ -13,27 +14,27 @@ from typing import Final
 from indexing.owners.patterns import PathPattern, compile_pattern
 from indexing.owners.rules import MAX_OWNERS, MAX_PATTERN_LENGTH, MAX_RULES, read_rules
 
-# Paths whose owners are kept.
+# The most paths whose owners are cached.
 _MAX_KEPT: Final = 50_000
 
 _NOBODY: Final = (None,)
 
-# A pattern with its place in the file.
+# A pattern with the number of its rule in the file.
 _Numbered = tuple[int, PathPattern]
 
 
 class Owners:
-    """The rules of one file, and the owners of the paths that were asked for last.
+    """The rules of one CODEOWNERS file, with a cache of the owners of paths.
 
     Threads may share it.
     """
 
     def __init__(self, text: str) -> None:
-        """Read the file, which takes up to some seconds."""
+        """Read the rules; a large file takes several seconds."""
         self._owners: list[tuple[str, ...]] = []
         self._by_directory: defaultdict[str, list[_Numbered]] = defaultdict(list)
         self._by_name: defaultdict[str, list[_Numbered]] = defaultdict(list)
-        # By length, then by the ending.
+        # The rules by the length of their ending, then by the ending itself.
         self._by_ending: defaultdict[int, defaultdict[str, list[_Numbered]]] = defaultdict(
             lambda: defaultdict(list)
         )
@@ -49,7 +50,10 @@ class Owners:
             self._place_of(pattern, frequent).append((number, pattern))
 
     def find(self, filepath: str | None, check: Callable[[], object]) -> Sequence[str | None]:
-        """Return the owners of a file, None if it has none; `check` is called again and again."""
+        """Return the owners of a file; a single None if it has none.
+
+        `check` is called before each pattern is tried, so it can raise an error to stop the search.
+        """
         if filepath is None:
             return _NOBODY
         found = self._kept.get(filepath)
@@ -61,7 +65,7 @@ class Owners:
         return found
 
     def _find(self, filepath: str, check: Callable[[], object]) -> tuple[str, ...]:
-        # Reports of Windows have backslashes.
+        # Reports from Windows have backslashes.
         path = filepath.replace("\\", "/").removeprefix("./").split("/")
         best = -1
         for rules in self._candidates(path):
@@ -83,12 +87,12 @@ class Owners:
         for name in dict.fromkeys(path):
             yield self._by_name.get(name, ())
             for length, endings in self._by_ending.items():
-                # All names end in a text of no length.
+                # A length of 0 is fine: every name ends in the empty text.
                 yield endings.get(name[len(name) - length :], ()) if len(name) >= length else ()
         yield self._others
 
     def _place_of(self, pattern: PathPattern, frequent: Mapping[str, int]) -> list[_Numbered]:
-        """Return the list that a rule belongs into; it should be short."""
+        """Return the list for a rule: if possible, one that few other rules share."""
         names = _names_of(pattern)
         parts = [part for run in pattern.runs for part in run]
         if len(pattern.runs) == 1 and len(names) == len(parts):
@@ -102,5 +106,5 @@ class Owners:
 
 
 def _names_of(pattern: PathPattern) -> list[str]:
-    """Return the names that every path which matches has as parts."""
+    """Return the names that are parts of every matching path."""
     return [part.text for run in pattern.runs for part in run if part.expression is None]

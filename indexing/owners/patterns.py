@@ -1,9 +1,10 @@
 """Patterns of CODEOWNERS files, which are like those of `.gitignore`. Pure.
 
-`*` is any text without a slash, `?` any character but a slash, `**` any number of directories, and
-`[a-z]` one of these. A pattern with a slash before its end is for the whole path, others are for
-any part of it. It matches everything below a directory that it matches; with `/*` at its end, only
-what lies directly in it. The time is at most pattern times path: nothing backtracks.
+`*` matches any text without a slash, `?` any character except a slash, `**` any number of
+directories, and `[a-z]` one of these characters. A pattern with a slash before its end must match
+from the root; others may match at any depth. If a pattern matches a directory, it matches
+everything below; with `/*` at its end, it matches only files directly in the directory. Matching
+takes at most time proportional to pattern times path, because nothing backtracks.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ _ONE_STAR: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a pattern between slashes: a text, or the expression of its wildcards.
+    """A part of a pattern between slashes: a text, or a regular expression if it has wildcards.
 
-    `ending` is the text after the `*` that it begins with, if that is all there is.
+    `ending` is set if the part is a single `*` and a text after it; then it is that text.
     """
 
     text: str
@@ -40,9 +41,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class PathPattern:
-    """A pattern: runs of parts with any number of directories between two of them.
+    """A pattern: runs of parts, with any number of directories between two runs.
 
-    `below`: how many parts of a path must follow a match at least. `is_last`: none may follow.
+    `below` is the least number of parts of a path that must follow the match. With `is_last`, none
+    may follow.
     """
 
     runs: tuple[tuple[Part, ...], ...]
@@ -50,7 +52,7 @@ class PathPattern:
     is_last: bool
 
     def matches(self, path: Sequence[str]) -> bool:
-        """Return whether the path matches; it is given in parts."""
+        """Return whether the path, given as its parts, matches."""
         first, *others = self.runs
         if not _fits(first, path, 0):
             return False
@@ -59,7 +61,7 @@ class PathPattern:
         for place, run in enumerate(others):
             end = len(path) - len(run)
             if self.is_last and place == len(others) - 1:
-                # This one has to end where the path ends.
+                # The last run has to end where the path ends.
                 return end >= at and _fits(run, path, end)
             while at <= end and not _fits(run, path, at):
                 at += 1
@@ -71,7 +73,7 @@ class PathPattern:
 
 
 def compile_pattern(pattern: str) -> PathPattern:
-    """Read one pattern."""
+    """Compile one pattern."""
     inner = pattern.strip("/")
     is_whole = "/" in pattern[:-1]
     is_directory = pattern.endswith("/")
@@ -85,7 +87,7 @@ def compile_pattern(pattern: str) -> PathPattern:
         else:
             runs[-1].append(_read_part(name))
     if names[-1] == _DIRECTORIES and (is_directory or len(names) > 1):
-        # What lies below, not the directory itself.
+        # `**` at the end matches everything below the directory, but not the directory itself.
         below += 1
     return PathPattern(tuple(map(tuple, runs)), below, is_last)
 
@@ -99,7 +101,8 @@ def _fits(run: Sequence[Part], path: Sequence[str], at: int) -> bool:
 def _read_part(name: str) -> Part:
     if _SPECIAL.search(name) is None:
         return Part(name)
-    # Between the stars: the expressions, and the texts while there is nothing but text and stars.
+    # The expressions between the stars, and the plain texts between them. `texts` is used only if
+    # the part consists of text and stars.
     pieces, texts = [""], [""]
     is_text = True
     at = 0
@@ -134,13 +137,13 @@ def _expression_of(pieces: Sequence[str]) -> re.Pattern[str]:
     if not others:
         return re.compile(rf"{first}\Z", re.DOTALL)
     *middle, last = others
-    # An atomic group keeps the leftmost match.
+    # An atomic group keeps the leftmost match, so the expression never backtracks into it.
     found = "".join(f"(?>.*?{piece})" for piece in middle if piece)
     return re.compile(rf"{first}{found}.*{last}\Z", re.DOTALL)
 
 
 def _end_of_class(name: str, start: int) -> int | None:
-    """Return the place of the bracket that ends the class; a bracket without an end is a text."""
+    """Return the index of the bracket that ends the class; None if there is no such bracket."""
     at = start + 2 if name[start + 1 : start + 2] in _NEGATIONS else start + 1
     first = at
     while at < len(name):
@@ -151,7 +154,7 @@ def _end_of_class(name: str, start: int) -> int | None:
 
 
 def _class_of(members: str) -> str:
-    """Return the expression of the members of a class."""
+    """Return the regular expression of a class with these members."""
     negation = ""
     if members[0] in _NEGATIONS:
         negation, members = "^", members[1:]
@@ -167,5 +170,5 @@ def _class_of(members: str) -> str:
         else:
             written += re.escape(low)
             at += 1
-    # A class of a range that holds nothing matches nothing.
+    # A class of empty ranges only matches nothing; its negation matches any character.
     return f"[{negation}{written}]" if written else ("." if negation else r"(?!)")

@@ -3,8 +3,8 @@
 https://docs.github.com/en/repositories/managing-your-repositorys-settings-and-features/customizing-your-repository/about-code-owners#codeowners-syntax
 https://docs.gitlab.com/user/project/codeowners/reference/
 
-A line that is not understood is no rule, as there. What is too long or too much is refused when the
-file is given, and left out afterwards.
+Lines that are not valid rules are ignored, as GitHub and GitLab do. A file that exceeds a limit is
+refused when it is stored; in a file that is stored already, rules beyond the limits are left out.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Final, NamedTuple
 from indexing.errors import InvalidValueError
 from indexing.models.repositories import check_code_owners
 
-# The largest files in public repositories have some thousands.
+# The largest files in public repositories have a few thousand rules.
 MAX_RULES: Final = 20_000
-# As long as a path may be on Linux.
+# The longest path on Linux.
 MAX_PATTERN_LENGTH: Final = 4_096
 MAX_OWNER_LENGTH: Final = 255
 MAX_OWNERS: Final = 100
 
-# A section of GitLab, whose owners are for its rules without any.
+# The heading of a GitLab section; its owners apply to the rules of the section without owners.
 _SECTION: Final = re.compile(r"\^?\[[^\]]+\](?:\[\d+\])?(?=\s|$)")
 # A space in a pattern has a backslash before it.
 _FIELD: Final = re.compile(r"(?:[^\s\\]|\\.|\\$)+")
@@ -31,7 +31,7 @@ _COMMENT: Final = re.compile(r"(?:^|\s)#.*")
 
 
 class Rule(NamedTuple):
-    """The pattern of a line and its owners; a rule without owners takes them away."""
+    """The pattern of a line and its owners; a file that matches a rule without owners has none."""
 
     pattern: str
     owners: tuple[str, ...]

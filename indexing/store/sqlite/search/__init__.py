@@ -1,1 +1,1 @@
-"""The test search: how a page is best read off the indexes, and the reading of it."""
+"""The test search: plans which indexes to read for a page, and reads it."""

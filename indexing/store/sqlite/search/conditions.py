@@ -1,6 +1,6 @@
 """Conditions of a test search as pieces of SQL. Pure: runs no query.
 
-They are about a row of `identities` by the name `i`.
+In the SQL, `i` is the name of the table `identities`.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from indexing.globs import is_literal, literal_prefix
 from indexing.models.tests import TestQuery
 from indexing.timestamps import to_microseconds
 
-# The SQL function of `indexing.globs.matches`, for characters that GLOB confuses.
+# The name of the SQL function for `indexing.globs.matches`, for characters that GLOB confuses.
 EXACT_MATCH: Final = "glob_matches"
 
 # SQLite reads these two and every surrogate as U+FFFD, so its GLOB treats all three as equal.
 CONFUSED_BY_GLOB: Final = frozenset("\ufffd\ufffe\uffff")
 
-# GLOB takes up to pattern times name for each name. A pattern of this length on the longest name
-# takes half a millisecond, the most that may pass between two clock checks.
+# GLOB takes time up to the length of the pattern times that of the name. A pattern of this length
+# takes half a millisecond on the longest name, the most that may pass between two clock checks.
 _HEAVY_LENGTH: Final = 64
 
-# Quarantines in force that apply to the default branch; the parameter is the time.
+# The condition for quarantines in force on the default branch; the parameter is the current time.
 _IN_FORCE: Final = (
     "q.removed_at IS NULL AND (q.expires_at IS NULL OR q.expires_at > ?)"
     f" AND (q.branch IS NULL OR {EXACT_MATCH}(q.branch, r.default_branch))"
@@ -49,7 +49,7 @@ def name_condition(query: TestQuery) -> Sql:
 
 
 def filter_condition(query: TestQuery) -> Sql:
-    """Build the condition for everything but the included names; empty or beginning with AND."""
+    """Build the condition of all filters except the patterns; empty, or it begins with AND."""
     parts: list[Sql] = []
     for column, operator, names in (
         ("pipeline_name", "IN", query.pipelines),
@@ -75,7 +75,10 @@ def filter_condition(query: TestQuery) -> Sql:
 
 
 def quarantined_condition(query: TestQuery, test: str) -> Sql:
-    """Build the condition that the test in that column is quarantined on the default branch."""
+    """Build the condition that a test is quarantined on the default branch.
+
+    `test` is the column with the row id of the test.
+    """
     return Sql(
         "EXISTS (SELECT 1 FROM tests t JOIN quarantines q ON q.test_id = t.test_id"
         " JOIN repositories r ON r.id = q.repository_id"
@@ -85,9 +88,9 @@ def quarantined_condition(query: TestQuery, test: str) -> Sql:
 
 
 def narrowing_condition(query: TestQuery, repository_id: int) -> Sql | None:
-    """Build a condition on the test that few tests meet, if the filters have one.
+    """Build a condition that few tests meet, from the filters; `None` if there is no such filter.
 
-    Its cost does not depend on the number of rows that it is checked for.
+    Its cost does not depend on the number of rows for which it is checked.
     """
     parts: list[Sql] = []
     if query.quarantined:
@@ -127,12 +130,12 @@ def _match_any(column: str, patterns: Sequence[str]) -> Sql:
             return Sql("1")
         exact = f"{EXACT_MATCH}(?, {column})"
         if is_heavy(pattern) and "?" not in pattern:
-            # Here the oracle is faster. With `?` it is not, and it would hold the interpreter's
-            # lock while it matches one long name.
+            # Here `globs.matches` is faster. With `?` it is not, and it would hold the
+            # interpreter's lock while it matches one long name.
             conditions.append(exact)
             values.append(pattern)
             continue
-        # `[` is special in GLOB too; a character class of itself makes it literal.
+        # `[` is special in GLOB; as the only member of a character class, it is literal.
         globbed = pattern.replace("[", "[[]")
         if CONFUSED_BY_GLOB.intersection(pattern):
             conditions.append(f"({column} GLOB ? AND {exact})")

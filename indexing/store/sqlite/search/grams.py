@@ -1,7 +1,8 @@
-"""The texts that a name has in the two n-gram indexes, and the n-grams of a pattern. Pure.
+"""The form of names in the two n-gram indexes, and the n-grams of a pattern. Pure.
 
-The trigram index has three code points each, and SQLite's own tokenizer finds them in the name. The
-bigram index has two bytes of UTF-8 each, so that one character beyond ASCII can be looked up too.
+The terms of the trigram index are three code points; SQLite's tokenizer finds them in the name. The
+terms of the bigram index are two bytes of UTF-8, so that a single character beyond ASCII can be
+looked up too.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from indexing.store.sqlite.search.conditions import CONFUSED_BY_GLOB
 
 T = TypeVar("T", str, bytes)
 
-# More n-grams of one pattern hardly narrow further, and each adds a list to intersect.
+# The most n-grams to look up for one pattern. More hardly narrow the result further, and each adds
+# a list to intersect.
 _MOST: Final = 8
 TRIGRAM: Final = 3
 _BIGRAM: Final = 2
 
 # A row number has the test in its lower bits and the repository above them. So the rows of one
-# repository are a range, and a search costs what that repository holds, however many others there
-# are.
+# repository are a range, and the cost of a search depends only on the size of its repository.
 _TEST_BITS: Final = 36
 
 
@@ -39,15 +40,15 @@ def rows_of(repository_id: int) -> tuple[int, int]:
 def bigram_text(test_name: str) -> str:
     """Return the text of a name in the bigram index: each pair of bytes as a word of four digits.
 
-    Pairs are counted from the end, so a single byte may be left over, a word that is never sought.
+    The pairs are cut from the end, so a single byte may be left over; no search looks for its word.
     """
     name = test_name.encode()
     return f"{name.hex(' ', _BIGRAM)} {name[:-1].hex(' ', _BIGRAM)}"
 
 
 def find_trigrams(pattern: str) -> list[str]:
-    """Return trigrams of every match, from the longest literal runs first."""
-    # SQLite's tokenizer confuses what its GLOB confuses.
+    """Return trigrams that every match contains, those of the longest literal runs first."""
+    # SQLite's tokenizer confuses the same characters as its GLOB.
     return _first(
         trigram
         for run in _longest_first(pattern)
@@ -57,14 +58,14 @@ def find_trigrams(pattern: str) -> list[str]:
 
 
 def find_bigrams(pattern: str) -> list[str]:
-    """Return bigrams of every match, as words of the index."""
+    """Return bigrams that every match contains, as words of the index."""
     return _first(
         bigram.hex() for run in _longest_first(pattern) for bigram in _cover(run.encode(), _BIGRAM)
     )
 
 
 def match_all(grams: list[str]) -> str:
-    """Return the full-text expression for rows with all of them."""
+    """Return the full-text query for rows that have all of these n-grams."""
     return " AND ".join('"' + gram.replace('"', '""') + '"' for gram in grams)
 
 
@@ -73,7 +74,7 @@ def _longest_first(pattern: str) -> list[str]:
 
 
 def _cover(run: T, size: int) -> Iterator[T]:
-    """Return the n-grams that cover a run without needless overlap."""
+    """Yield n-grams that cover a run, without needless overlap."""
     last: int = len(run) - size
     if last >= 0:
         for at in (*range(0, last, size), last):

@@ -1,4 +1,4 @@
-"""Finds one row of the search."""
+"""Finds a single row of the search by its id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes the names of tests to the n-gram indexes, which store no copy of them."""
+"""Writes the names of tests to the n-gram indexes, which keep no copy of the names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def add_name(connection: sqlite3.Connection, repository_id: int, test: int, name
 
 
 def remove_name(connection: sqlite3.Connection, repository_id: int, test: int, name: str) -> None:
-    """Remove a name; it has to be the one that was added."""
+    """Remove a name; it must be the same as the one that was added."""
     row = row_of(repository_id, test)
     for table, text in (("test_trigrams", name), ("test_bigrams", bigram_text(name))):
         connection.execute(
@@ -25,11 +25,11 @@ def remove_name(connection: sqlite3.Connection, repository_id: int, test: int, n
 
 
 def rebuild_names(connection: sqlite3.Connection) -> None:
-    """Write both indexes again."""
+    """Delete the contents of both indexes and write them again."""
     for table in ("test_trigrams", "test_bigrams"):
         connection.execute(f"INSERT INTO {table} ({table}) VALUES ('delete-all')")
-    # In the order of its rows, an index is written in large pieces. Without a limit, SQLite leaves
-    # out the order of a subquery.
+    # A full-text index is written faster in the order of its row ids. Without a LIMIT, SQLite
+    # ignores the order of a subquery.
     names = connection.execute(
         "SELECT t.repository_id, t.id, t.test_name"
         " FROM (SELECT id FROM tests ORDER BY repository_id, id LIMIT -1) ordered"

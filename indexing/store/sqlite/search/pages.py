@@ -1,4 +1,4 @@
-"""The test search: the ways to read a page, in order or by candidates."""
+"""The ways to read a page of the test search: in order, or by candidates."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ from indexing.store.sqlite.search.rows import (
     shown_columns,
 )
 
-# If at most this many tests match, looking them up and sorting them takes less time than walking an
-# index for a page.
+# If at most this many tests may match, looking them up and sorting them takes less time than
+# walking an index for a page.
 FEW: Final = 400
 
 _EMPTY: Final[Page[TestIdentity]] = Page((), has_previous=False, has_next=False)
 _HEALTHY: Final = HEALTH_NUMBERS[HealthStatus.HEALTHY]
-# Orders in which an index has the rows of one health status beside each other.
+# The sort orders for which an index has the rows of each health status together.
 _BY_STATUS: Final = frozenset(
     {TestSort.HEALTH_STATUS, TestSort.TEST_NAME, TestSort.EXECUTIONS_COUNT}
 )
@@ -57,7 +57,7 @@ _BY_STATUS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """An index to read, and the condition that its rows are in the search, which it contains."""
+    """An index to read; `presence` is its condition for rows that the search shows."""
 
     index: str
     presence: str = "health_status IS NOT NULL"
@@ -80,7 +80,7 @@ def add_functions(connection: sqlite3.Connection) -> None:
 def search_in_order(
     connection: sqlite3.Connection, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
 ) -> Page[TestIdentity]:
-    """Walk the index of the sort order; the cost is the rows skipped on the way to a full page."""
+    """Walk the index of the sort order; the cost grows with the rows skipped until a full page."""
     repository_id = find_repository_id(connection, query.repository)
     if repository_id is None:
         return _EMPTY
@@ -94,7 +94,7 @@ def search_in_order(
 def search_candidates(
     connection: sqlite3.Connection, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
 ) -> Page[TestIdentity]:
-    """Look up and sort what can match; the cost is its number, wherever the page lies."""
+    """Look up and sort all candidates; the cost grows with their number, not with the position."""
     repository_id = find_repository_id(connection, query.repository)
     if repository_id is None:
         return _EMPTY
@@ -108,7 +108,7 @@ def search_candidates(
 def search_narrowed(
     connection: sqlite3.Connection, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
 ) -> Page[TestIdentity]:
-    """Look up and sort what the filters beside the names leave; the cost is its number."""
+    """Look up and sort all rows that pass the filters other than names; these are the cost."""
     repository_id = find_repository_id(connection, query.repository)
     if repository_id is None:
         return _EMPTY
@@ -120,7 +120,7 @@ def search_narrowed(
 def search_few_narrowed(
     connection: sqlite3.Connection, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
 ) -> Page[TestIdentity] | None:
-    """Do the same if the filters leave so few rows that nothing is faster; else None."""
+    """Do the same as `search_narrowed` if so few rows remain that nothing is faster; else None."""
     repository_id = find_repository_id(connection, query.repository)
     if repository_id is None:
         return _EMPTY
@@ -130,7 +130,7 @@ def search_few_narrowed(
 
 
 def _narrow(query: TestQuery, repository_id: int) -> tuple[Source, Sql]:
-    """Return where to find what the filters beside the names leave."""
+    """Return the index and the condition for rows that pass the filters other than names."""
     narrowed = narrowing_condition(query, repository_id)
     if narrowed is not None:
         return _BY_TEST, narrowed
@@ -143,7 +143,7 @@ def search_few(
 ) -> Page[TestIdentity] | None:
     """Search by candidates if they are so few that nothing is faster; else stop at little cost.
 
-    None if there are more candidates than that, or nothing narrows them.
+    Returns None if there are more candidates than `FEW`, or nothing narrows the search.
     """
     repository_id = find_repository_id(connection, query.repository)
     if repository_id is None:
@@ -168,13 +168,16 @@ def search_few(
 
 
 def count_in_order(connection: sqlite3.Connection, query: TestQuery, most: int) -> int:
-    """Walk the names until there are as many; the cost is the rows skipped on the way."""
+    """Walk the index of names up to `most` matches; the cost grows with the rows skipped."""
     repository_id = find_repository_id(connection, query.repository)
     return 0 if repository_id is None else _count(connection, query, repository_id, _BY_NAME, most)
 
 
 def count_narrowed(connection: sqlite3.Connection, query: TestQuery, most: int) -> int:
-    """Count among what the filters leave, or what the names can match; the cost is its number."""
+    """Count matches among the rows that pass the filters, or among the candidates by name.
+
+    The cost grows with the number of these rows.
+    """
     repository_id = find_repository_id(connection, query.repository)
     if repository_id is None:
         return 0
@@ -230,10 +233,10 @@ def _source_of(sort: TestSort) -> Source:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The rows of a search that one index gives.
+    """The rows of a search, read from one index.
 
-    `narrowed` is a further condition, empty or beginning with AND. `names` is the remaining name
-    condition if it is not that of the patterns.
+    `narrowed` is a further condition; it is empty, or begins with AND. `names` replaces the
+    condition of the patterns, if it is set.
     """
 
     connection: sqlite3.Connection
@@ -257,7 +260,7 @@ class _Rows:
     def fetch(self, rows: Slice) -> list[TestIdentity]:
         query = self.query
         if query.health_numbers == ():
-            # All that is included is excluded, and SQLite has no plan for an empty set.
+            # All included statuses are excluded too, and SQLite has no plan for an empty set.
             return []
         names = self.names or name_condition(query)
         filters = filter_condition(query)
@@ -284,7 +287,7 @@ class _Rows:
 
 @dataclass(frozen=True, slots=True)
 class _StatusWalk:
-    """The rows of some health statuses, each of which an index has in the order of the search."""
+    """The rows of some health statuses; an index has each status in the order of the search."""
 
     connection: sqlite3.Connection
     query: TestQuery
@@ -302,7 +305,7 @@ class _StatusWalk:
         )
 
     def _fetch_in_turn(self, rows: Slice) -> list[TestIdentity]:
-        """Read one status after the other; the key lies in one of them."""
+        """Read one status after the other, from the status of the key on."""
         found: list[TestIdentity] = []
         for number in sorted(self._numbers, reverse=not rows.ascending):
             key = None
@@ -322,7 +325,7 @@ class _StatusWalk:
     def _fetch_merged(self, rows: Slice) -> list[TestIdentity]:
         found = [row for number in self._numbers for row in self._fetch_status(number, rows)]
         sort = self.query.sort
-        # Code points compare as SQLite compares the bytes of UTF-8.
+        # Python compares code points, which gives the same order as SQLite's bytes of UTF-8.
         found.sort(key=lambda row: sort_key_of(row.key, sort), reverse=not rows.ascending)
         return found[: rows.limit]
 
@@ -343,7 +346,7 @@ class _StatusWalk:
 
 
 def sort_key_of(key: IdentityKey, sort: TestSort) -> tuple[Any, ...]:
-    """Return the values of the columns of that order."""
+    """Return the values of the columns of that sort order."""
     if sort in VALUE_SORTS:
         return (key.value, key.test_name, key.pipeline_name, key.job_name)
     return tuple(getattr(key, column) for column in ORDERS[sort])
@@ -352,9 +355,9 @@ def sort_key_of(key: IdentityKey, sort: TestSort) -> tuple[Any, ...]:
 def _name_bounds(query: TestQuery, rows: Slice) -> Sql:
     """Bound the names by a common prefix if the page is sorted by name.
 
-    SQLite uses one bound on each side of an index. On the key's side the key is the nearer bound. A
-    second bound there for the prefix could replace it, and a deep page would cost more than the
-    first.
+    SQLite uses one bound at each end of an index. At the end where the key is, the key is the
+    nearer bound. A second bound there, for the prefix, could replace it, and a deep page would cost
+    more than the first one.
     """
     bounds = prefix_bounds(query) if rows.columns[0] == "test_name" else None
     if bounds is None:

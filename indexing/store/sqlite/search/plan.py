@@ -1,9 +1,9 @@
 """Plans how a test search reads the indexes, as pieces of SQL. Pure: runs no query.
 
-There are two ways to a page. *In order*: walk the index of the sort order and keep what matches;
-best if much matches. *By candidates*: look up the few names that can match, by a common prefix or
-suffix or by their n-grams, and sort them; best if little matches. Which one is best shows only
-while reading: `strategy.py` says which are tried, and in which order.
+There are two ways to read a page. *In order*: walk the index of the sort order and keep the rows
+that match; best if many rows match. *By candidates*: look up the few names that can match, by a
+common prefix or suffix or by their n-grams, and sort them; best if few rows match. Which way is
+best is only known while reading, so `strategy.py` decides which ones to try, and in which order.
 """
 
 from __future__ import annotations
@@ -32,16 +32,17 @@ ORDERS: Final = {
     **{sort: (sort.value, "test_name", "pipeline_name", "job_name") for sort in VALUE_SORTS},
 }
 
-# The index of endings has so many characters from the end of a name, in reverse.
+# The index of endings contains this many characters from the end of each name, in reverse.
 ENDING_LENGTH: Final = 16
 
 _HIGHEST: Final = 0x10FFFF
 
 
 def prefix_bounds(query: TestQuery) -> tuple[str, str | None] | None:
-    """Return the range [lower, upper) of names of all matches, if there is one pattern.
+    """Return the range [lower, upper) that contains the names of all matches of a single pattern.
 
-    `None` if every name is in it; an upper bound of `None` if no name lies above it.
+    `None` if there are several patterns, or if the range has all names. The upper bound is `None`
+    if no name is above the range.
     """
     if len(query.patterns) != 1:
         return None
@@ -51,7 +52,7 @@ def prefix_bounds(query: TestQuery) -> tuple[str, str | None] | None:
 
 @dataclass(frozen=True, slots=True)
 class NameRange:
-    """A range of an index with all matches; `exact` if the range alone is the full condition."""
+    """A range of an index that contains all matches; `exact` if it contains nothing else."""
 
     index: str
     condition: Sql
@@ -59,7 +60,7 @@ class NameRange:
 
 
 def name_ranges(query: TestQuery) -> list[NameRange]:
-    """Return the ranges of names that one pattern leaves: by its prefix, and by its suffix."""
+    """Return the ranges of names for a single pattern: by its prefix, and by its suffix."""
     if len(query.patterns) != 1:
         return []
     (pattern,) = query.patterns
@@ -76,9 +77,9 @@ def name_ranges(query: TestQuery) -> list[NameRange]:
 
 
 class Narrowing(Enum):
-    """How candidates are found, for all patterns that are not whole names."""
+    """How candidates are found for patterns with wildcards."""
 
-    # At least one pattern can match anything.
+    # Not at all: at least one pattern has nothing to look up.
     NOTHING = "nothing"
     RANGES = "ranges"
     # At least one pattern needs n-grams, or is one of several with a suffix.
@@ -99,9 +100,9 @@ def find_narrowing(query: TestQuery) -> Narrowing:
 
 
 def narrow_further(query: TestQuery, repository_id: int) -> Sql | None:
-    """Build a SELECT of test ids, to try when the `name_ranges` have too many; `None` if useless.
+    """Build a SELECT of test ids to try if the `name_ranges` are too large; `None` if useless.
 
-    A pattern with a single literal run has no narrower candidates than its range.
+    For a pattern with a single literal run, no candidates are narrower than its range.
     """
     if not name_ranges(query):
         return candidates(query, repository_id)
@@ -110,7 +111,7 @@ def narrow_further(query: TestQuery, repository_id: int) -> Sql | None:
 
 
 def candidates(query: TestQuery, repository_id: int) -> Sql | None:
-    """Build a SELECT of test ids that includes all matches; `None` if nothing narrows."""
+    """Build a SELECT of test ids that include all matches; `None` if nothing narrows the search."""
     parts: list[Sql] = []
     literals = tuple(p for p in query.patterns if is_literal(p))
     if literals:
@@ -128,7 +129,7 @@ def candidates(query: TestQuery, repository_id: int) -> Sql | None:
 
 def _narrow(pattern: str, repository_id: int) -> Sql | None:
     prefix, suffix = literal_prefix(pattern), literal_suffix(pattern)
-    # A range by the suffix has fewer names than the trigrams of the suffix have.
+    # The range of a suffix has fewer names than a search for the trigrams of the suffix.
     if not find_trigrams(_middle_of(pattern)):
         if suffix and (len(suffix) >= TRIGRAM or not prefix):
             return _in_index(_ENDING_INDEX, _ending(suffix), repository_id)
@@ -139,7 +140,8 @@ def _narrow(pattern: str, repository_id: int) -> Sql | None:
 
 def _by_grams(pattern: str, repository_id: int) -> Sql | None:
     middle = _middle_of(pattern)
-    # Names that share a prefix or a suffix share its trigrams; two characters between narrow more.
+    # Many names share the trigrams of a common prefix or suffix; two characters in the middle of
+    # the pattern narrow the search more.
     bigrams = [] if find_trigrams(middle) else find_bigrams(middle)
     table = "test_bigrams" if bigrams else "test_trigrams"
     grams = bigrams or find_trigrams(pattern)
@@ -157,11 +159,14 @@ def _middle_of(pattern: str) -> str:
 
 
 def upper_bound(prefix: str) -> str | None:
-    """Return the least text above all texts with this prefix; `None` if there is none."""
+    """Return the least text that is greater than all texts with this prefix.
+
+    `None` if there is no such text.
+    """
     for at in range(len(prefix) - 1, -1, -1):
         code = ord(prefix[at])
         if code < _HIGHEST:
-            # Surrogates are not characters: U+E000 follows U+D7FF.
+            # Surrogates are not characters, so U+E000 follows U+D7FF.
             following = 0xE000 if code == 0xD7FF else code + 1
             return prefix[:at] + chr(following)
     return None
@@ -169,7 +174,7 @@ def upper_bound(prefix: str) -> str | None:
 
 _NAME_INDEX: Final = "identities_by_test_name"
 _ENDING_INDEX: Final = "identities_by_ending"
-# As in the index: SQLite compares the text of expressions.
+# The same expression as in the index, because SQLite compares expressions by their text.
 _ENDING: Final = " || ".join(f"substr(test_name, -{n}, 1)" for n in range(1, ENDING_LENGTH + 1))
 
 

@@ -1,4 +1,4 @@
-"""What is read of each row of a search, and the values made of it. Runs no query."""
+"""Chooses the columns to read for a search, and converts the rows. Runs no query."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ KEY_COLUMNS: Final = ("executions_count", "test_name", "pipeline_name", "job_nam
 
 
 def read_columns(query: TestQuery) -> Iterable[str]:
-    """Return the columns to read of each match, before the page is cut: as few as possible."""
+    """Return the columns to read of every match before the page is cut; as few as possible."""
     sorted_by = (query.sort.value,) if query.sort in VALUE_SORTS else ()
     metrics = ("test", *METRICS_COLUMNS) if query.with_metrics else ()
     return dict.fromkeys(("identity_id", *KEY_COLUMNS, *sorted_by, *metrics))
 
 
 def shown_columns(query: TestQuery) -> Sql:
-    """Select a row of the page `found`: its key, the value that it is sorted by, its metrics."""
+    """Return the columns of a row of the page `found`: its key, its sort value, its metrics."""
     value = query.sort.value if query.sort in VALUE_SORTS else "NULL"
     text = ", ".join(("identity_id", *KEY_COLUMNS, value))
     if not query.with_metrics:
@@ -32,7 +32,7 @@ def shown_columns(query: TestQuery) -> Sql:
 
 
 def make_identities(query: TestQuery, rows: Iterable[tuple[Any, ...]]) -> list[TestIdentity]:
-    """Make the identities of rows of `shown_columns`."""
+    """Convert rows with the columns of `shown_columns` to identities."""
     make = _identity_with_metrics if query.with_metrics else _identity_of
     # Deriving the id of a test takes less time than looking it up in another table.
     test_id_of = test_ids_of(query.repository)

@@ -27,8 +27,8 @@ LastPlan: TypeAlias = partial[Page[TestIdentity]]
 class Strategy(NamedTuple):
     """Plans for the same page, each of which takes a connection, in the order to try them.
 
-    `last` always applies. `briefly`: the first plan is best when it is short, and useless
-    otherwise. `is_slow`: `last` is the only plan, and it takes too long for the event loop.
+    `last` always applies. With `briefly`, the first plan is either fast or useless, so it gets a
+    small budget. With `is_slow`, `last` is the only plan and takes too long for the event loop.
     """
 
     last: LastPlan
@@ -38,7 +38,7 @@ class Strategy(NamedTuple):
 
 
 class CountStrategy(NamedTuple):
-    """The same for a count."""
+    """The plans for a count; like `Strategy`."""
 
     last: partial[int]
     plans: tuple[partial[int], ...] = ()
@@ -46,9 +46,9 @@ class CountStrategy(NamedTuple):
 
 
 def choose_strategy(query: TestQuery, anchor: Anchor[IdentityKey], limit: int) -> Strategy:
-    """Choose the plans for a page. Nothing is read here.
+    """Choose the plans for a page, without reading anything.
 
-    Which plan is best shows only in the reading, so all but the last are tried within a budget.
+    Which plan is best is only known while reading, so all but the last are tried within a budget.
     """
     by_candidates = partial(search_candidates, query=query, anchor=anchor, limit=limit)
     if all(globs.is_literal(pattern) for pattern in query.patterns):
@@ -64,12 +64,12 @@ def choose_strategy(query: TestQuery, anchor: Anchor[IdentityKey], limit: int) -
         case Narrowing.RANGES:
             plans, briefly, last = (few, in_order), False, by_candidates
         case Narrowing.GRAMS:
-            # Intersecting n-grams takes longer than finding a page if many names match.
+            # If many names match, intersecting n-grams takes longer than finding a page in order.
             plans, briefly, last = (in_order, few, in_order), True, by_candidates
     if is_narrowed(query):
-        # Names may narrow more, or the filters.
+        # The names may narrow the search more than the filters, so both are tried.
         narrowed = partial(search_narrowed, query=query, anchor=anchor, limit=limit)
-        # Sorting many rows takes longer than a walk that meets some of them soon.
+        # Sorting many rows takes longer than a walk that soon finds enough of them.
         few_narrowed = partial(search_few_narrowed, query=query, anchor=anchor, limit=limit)
         others = (few_narrowed, in_order) if last is in_order else (last,)
         return Strategy(narrowed, (*plans, *others), briefly)
@@ -86,7 +86,7 @@ def choose_counts(query: TestQuery, most: int) -> CountStrategy:
 
 
 def is_narrowed(query: TestQuery) -> bool:
-    """Return whether the filters beside the names may leave few rows."""
+    """Return whether the filters other than names may leave few rows."""
     numbers = query.health_numbers
     return narrowing_condition(query, 0) is not None or (
         numbers is not None and HEALTH_NUMBERS[HealthStatus.HEALTHY] not in numbers

@@ -18,7 +18,7 @@ from indexing.job_urls import read_job_url
 def read_job(environment: Environment) -> JobFacts:
     """Read the variables of a job.
 
-    CircleCI gives no name of the workflow, and its id differs in every run, so the job's name is
+    CircleCI states no name of the workflow, and its id differs in every run, so the job's name is
     the pipeline's name too. A rerun is a new workflow: there are no attempts. `CIRCLE_BRANCH` is
     `pull/17` for the pull request of a fork.
     """

@@ -57,7 +57,7 @@ def read_job(environment: Environment, event: str | None) -> JobFacts:
         ci="GitHub Actions",
         repository=repository,
         branch=head.branch,
-        # Set for pull requests alone.
+        # Set only for pull requests.
         base_branch=stated(environment, "GITHUB_BASE_REF"),
         commit=head.commit,
         pipeline=stated(environment, "GITHUB_WORKFLOW"),

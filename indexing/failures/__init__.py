@@ -1,1 +1,1 @@
-"""What failures say: which of them say the same, and their stack traces. Pure."""
+"""Recognises equal failures, and packs their stack traces. Pure."""

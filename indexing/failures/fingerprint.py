@@ -1,4 +1,4 @@
-"""Recognises failures that say the same: equal type, and equal message apart from what varies.
+"""Recognises equal failures: the same type, and the same message except for variable parts.
 
 Numbers, hexadecimals, UUIDs, timestamps, durations and temporary paths vary between two occurrences
 of one failure. All become the same mark, because one kind may look like another: a short digest may
@@ -18,7 +18,7 @@ from typing import Final
 from indexing.identifiers import derive_failure_id
 from indexing.models.executions import Conclusion, Execution
 
-# Stored messages are not longer; what distinguishes failures stands at their start.
+# Stored messages are not longer; their start is enough to distinguish failures.
 MESSAGE_MAX_LENGTH: Final = 4_000
 
 MARK: Final = "#"
@@ -80,7 +80,7 @@ def identify_failure(test_id: uuid.UUID, execution: Execution) -> uuid.UUID | No
 
 @lru_cache(_REMEMBERED)
 def find_shape(message: str) -> str:
-    """Return the message with all that varies replaced by `MARK`, and each run of blanks by one."""
+    """Return the message with variable parts replaced by `MARK`, and each run of blanks by one."""
     shape = _VARYING.sub(_replace, message[:MESSAGE_MAX_LENGTH])
     return " ".join(shape.split())
 

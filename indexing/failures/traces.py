@@ -1,4 +1,4 @@
-"""Stack traces as they are kept: the head and the tail of a text, compressed. Pure."""
+"""Shortens stack traces to their head and tail, and compresses them. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HALF: Final = (TRACE_MAX_BYTES - len(GAP)) // 2
 
 
 class TraceBuffer:
-    """Collects a text piece by piece; holds no more of it than its head and its tail."""
+    """Collects a text piece by piece; keeps only its head and its tail."""
 
     def __init__(self) -> None:
         self._head: list[str] = []
@@ -55,7 +55,7 @@ def bound_trace(text: str) -> str | None:
 
 
 def pack_trace(text: str) -> bytes:
-    """Compress a trace that `bound_trace` gave."""
+    """Compress a trace from `bound_trace`."""
     return zlib.compress(text.encode())
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-# About the test.
+# Attributes of the test.
 TEST_CASE_NAME: Final = "test.case.name"
 TEST_CASE_RESULT_STATUS: Final = "test.case.result.status"
 TEST_SCOPE: Final = "test.scope"
@@ -20,17 +20,17 @@ TEST_LANGUAGE: Final = "test.language"
 TEST_NEEDED_RETRIES: Final = "mergewatch.test.needed_retries"
 CODE_FILEPATH: Final = "code.filepath"
 CODE_FUNCTION: Final = "code.function"
-# The names that replaced the two above.
+# The newer names of the two attributes above.
 CODE_FILE_PATH: Final = "code.file.path"
 CODE_FUNCTION_NAME: Final = "code.function.name"
 
-# About its failure, on the span or on an event of this name.
+# Attributes of the failure, on the span or on an event of this name.
 EXCEPTION_EVENT: Final = "exception"
 EXCEPTION_TYPE: Final = "exception.type"
 EXCEPTION_MESSAGE: Final = "exception.message"
 EXCEPTION_STACKTRACE: Final = "exception.stacktrace"
 
-# About the run.
+# Attributes of the run.
 PIPELINE_NAME: Final = "cicd.pipeline.name"
 TASK_NAME: Final = "cicd.pipeline.task.name"
 TASK_RUN_URL: Final = "cicd.pipeline.task.run.url.full"

@@ -104,7 +104,7 @@ def _to_resource(run: Run, of_run: Sequence[KeyValue], execution: Execution) -> 
 
 
 def _pull_attributes(run: Run) -> Sequence[KeyValue]:
-    """The known attributes of the run's pull request."""
+    """Return the known attributes of the run's pull request."""
     pull = run.pull
     return _to_attributes(
         {
@@ -158,7 +158,7 @@ def _end_of(execution: Execution) -> int:
 
 
 def _to_attributes(values: dict[str, Value]) -> list[KeyValue]:
-    """One attribute for each value that is not None."""
+    """Return one attribute for each value that is not None."""
     return [
         KeyValue(key=name, value=_to_value(value))
         for name, value in values.items()

@@ -140,7 +140,7 @@ def _read_value(value: Mapping[str, Any]) -> AttributeValue | None:
 def _objects(
     holder: Mapping[str, Any], name: str, within: str = ""
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the objects of an array, each with its place."""
+    """Yield the objects of an array, each with its position."""
     for index, item in enumerate(_array(holder, name, within)):
         place = f"{within}{name}[{index}]"
         if item is None:

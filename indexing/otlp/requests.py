@@ -1,4 +1,4 @@
-"""The values that parsing a trace export request gives, and its limits. Parses nothing."""
+"""The values from parsing a trace export request, and its limits. Parses nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Attributes = Mapping[str, AttributeValue]
 
 
 class RequestError(InvalidValueError):
-    """A request cannot be parsed at all; the text says where and why."""
+    """A request cannot be parsed at all; the message says where and why."""
 
 
 class RequestTooLargeError(RequestError):
@@ -59,7 +59,7 @@ class ReceivedSpan:
 
 @dataclass(frozen=True, slots=True)
 class DamagedSpan:
-    """A span that could not be decoded; the rest of its request is fine."""
+    """A span that could not be decoded; the rest of its request is not affected."""
 
     place: str
     reason: str

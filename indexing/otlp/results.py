@@ -29,7 +29,7 @@ class Results:
         self._repository = repository
         self._now = now
         self._runs: dict[Run, list[Execution]] = {}
-        # For each reason, the place of its first span and the number of spans.
+        # For each reason, the position of its first span and the number of spans.
         self._reasons: dict[str, tuple[str, int]] = {}
 
     def add(self, received: ReceivedSpan | DamagedSpan) -> None:
@@ -59,7 +59,7 @@ class Results:
 
     @property
     def rejected(self) -> int:
-        """How many spans were rejected."""
+        """The number of rejected spans."""
         return sum(count for _, count in self._reasons.values())
 
     @property

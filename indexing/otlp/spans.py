@@ -99,7 +99,7 @@ class _Facts:
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """What a span says about the failure of its test."""
+    """The failure of a test, as its span states it."""
 
     type: str | None = None
     message: str | None = None

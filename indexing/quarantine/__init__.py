@@ -1,1 +1,1 @@
-"""Automatic quarantine: when a test belongs in it, and the events for its settings."""
+"""The rules of automatic quarantine, and the events for changes of its settings."""

@@ -1,6 +1,6 @@
 """Makes the records of changes of quarantines. Pure.
 
-The id of a change is derived from all that it says, so recording it again changes nothing.
+The id of a change is derived from all of its values, so recording it again changes nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from indexing.timestamps import format_timestamp
 
 
 def too_many_quarantines() -> TooManyQuarantinesError:
-    """Return the error for one quarantine more than people may add."""
+    """Return the error for adding a quarantine beyond `MAX_QUARANTINES`."""
     return TooManyQuarantinesError(
         f"the repository has {MAX_QUARANTINES:,} quarantines in force; end some first"
     )

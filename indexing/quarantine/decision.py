@@ -19,7 +19,7 @@ _UNTRUSTED: Final = frozenset({HealthStatus.FLAKY, HealthStatus.BROKEN})
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """When the oldest and the newest result that count against a test finished."""
+    """The finish times of the oldest and the newest result that count against a test."""
 
     first_at: datetime
     last_at: datetime

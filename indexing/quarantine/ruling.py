@@ -1,4 +1,4 @@
-"""What the rules do to the automatic quarantine of one test: a generator of decisions.
+"""Decides what happens to the automatic quarantine of one test, as a generator.
 
 It handles only quarantines of every branch: the rules make no others. No I/O: `rule` yields the
 moments at which it needs the test's standing, and the store answers.

@@ -94,6 +94,33 @@ def test_links_and_files_that_a_document_names_exist(document: str) -> None:
     assert missing + [name for name in named if not (ROOT / name).exists()] == []
 
 
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_names_that_a_document_places_in_a_module_are_declared_there(document: str) -> None:
+    """As in: `Reader` and `Writer` in `indexing/store/interface.py`."""
+    text = " ".join(read(document).split())
+    named = re.findall(r"((?:`\w+`(?:, | and ))*`\w+`) (?:in|of) `([\w/]+\.py)`", text)
+    missing = [
+        f"{name} in {path}"
+        for names, path in named
+        for name in re.findall(r"\w+", names.replace(" and ", " "))
+        if not is_declared(name, path)
+    ]
+    assert missing == []
+
+
+def is_declared(name: str, path: str) -> bool:
+    """`path` is that of a module, or the end of it."""
+    declares = re.compile(rf"^\s*(?:(?:async )?def |class )?{name}\b\s*[(:=\[]", re.MULTILINE)
+    folders = ("service", "indexing", "mergewatch", "tests")
+    modules = [
+        module
+        for folder in folders
+        for module in (ROOT / folder).rglob(Path(path).name)
+        if module.as_posix().endswith(f"/{path}")
+    ]
+    return any(declares.search(module.read_text(encoding="utf-8")) for module in modules)
+
+
 # The sentences of docs/health.md with a threshold, with its value from the code.
 HEALTH_SENTENCES = (
     f"the {WINDOW.days} UTC days that end with the day of the test's newest execution",

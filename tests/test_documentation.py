@@ -9,6 +9,7 @@ import pytest
 
 from indexing.health import thresholds
 from indexing.health.explanation import Rule
+from indexing.health.sequences import KEPT_VERDICTS
 from indexing.health.thresholds import (
     ALONE_DAYS,
     BROKEN_FAILED_IN_SPAN,
@@ -156,6 +157,7 @@ BOUNDS = (
     f"`Retry-After`, {MIN_WAIT_SECONDS} to {MAX_WAIT_SECONDS} seconds",
     f"at most {MAX_ASKED} in all, {MAX_ASKED_OF_UNKNOWN} of them",
     f"{MAX_GLOB_COST} wildcards a request",
+    f"`latest_verdicts` are the newest {KEPT_VERDICTS}, oldest first",
     f"{HEAD_SECONDS:.0f} seconds for a request's head, {SEND_SECONDS:.0f} for a body",
     f"{BODY_SECONDS:.0f} for a body and for a reader that stopped",
     f"that stopped, {KEEPALIVE_SECONDS:.0f} for an idle connection",

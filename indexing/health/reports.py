@@ -8,7 +8,7 @@ from typing import Final
 from indexing.health.explanation import explain
 from indexing.health.rollups import Rollup, cut_spread, find_newest, outcome_of
 from indexing.health.rules import Job, is_live
-from indexing.health.sequences import SequenceState
+from indexing.health.sequences import KEPT_VERDICTS, SequenceState
 from indexing.health.status import find_worst, judge_sequence
 from indexing.health.thresholds import WINDOW
 from indexing.health.window import day_number
@@ -16,9 +16,6 @@ from indexing.health.window_counts import count_window
 from indexing.models.health_reports import HealthReport, JobHealth, ReportedVerdict
 from indexing.models.tests import HealthStatus
 from indexing.timestamps import from_microseconds
-
-# The verdicts that a report shows of each job: as many as the rules use.
-SHOWN_VERDICTS: Final = 20
 
 # The most jobs that a report shows, the worst first, and the most characters of their names and
 # commits. These come from uploads and may have 8,000 bytes each, and a response must not take long
@@ -101,5 +98,5 @@ def _list_verdicts(rollup: Rollup, start: int) -> tuple[ReportedVerdict, ...]:
     found.sort(key=lambda each: each[:2])
     return tuple(
         ReportedVerdict(outcome.value, commit, from_microseconds(first), from_microseconds(last))
-        for first, commit, outcome, last in found[-SHOWN_VERDICTS:]
+        for first, commit, outcome, last in found[-KEPT_VERDICTS:]
     )

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
-from indexing.health.thresholds import FLAKY_SPAN, NEAR_SPAN
+from indexing.health.thresholds import BROKEN_SPAN, BROKEN_STREAK, FLAKY_SPAN, NEAR_SPAN
 from indexing.health.verdicts import Outcome, Verdict
 from indexing.health.window import day_of
 
-# The rules use this many of the newest verdicts one by one.
-KEPT_VERDICTS: Final = max(FLAKY_SPAN, NEAR_SPAN)
+# The rules use this many of the newest verdicts one by one, and as many are shown.
+KEPT_VERDICTS: Final = max(BROKEN_STREAK, BROKEN_SPAN, FLAKY_SPAN, NEAR_SPAN)
 
 
 class RecentVerdict(Protocol):

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from indexing.health.rollups import Rollup
 from indexing.health.sequences import SequenceState
 from indexing.health.window import day_number
-from indexing.models.tests import LATEST_VERDICTS, HealthStatus, TestMetrics
+from indexing.models.tests import HealthStatus, TestMetrics
 from indexing.timestamps import moment_or_none
 
 _SECOND: Final = 1_000_000
@@ -44,7 +44,7 @@ class WindowCounts(NamedTuple):
             mean_duration=self.mean_duration,
             last_execution_at=moment_or_none(self.last_at),
             last_failure_at=moment_or_none(self.last_failure_at),
-            latest_verdicts=tuple([seen.outcome.value for seen in newest[-LATEST_VERDICTS:]]),
+            latest_verdicts=tuple([seen.outcome.value for seen in newest]),
         )
 
 

@@ -77,17 +77,13 @@ class IdentityKey(NamedTuple):
     value: float | None = None
 
 
-# The number of verdicts that a row shows: as many as the rules use.
-LATEST_VERDICTS: Final = 20
-
-
 @dataclass(frozen=True, slots=True)
 class TestMetrics:
     """The metrics of one sequence, by its executions in the window of its test.
 
     `health_status` is unknown if the sequence is not live. Counts and times include all executions,
     even skipped ones and infrastructure failures; ratios leave both out and are 0 without evidence.
-    `mean_duration` is in seconds. `latest_verdicts` are the newest `LATEST_VERDICTS`, oldest first:
+    `mean_duration` is in seconds. `latest_verdicts` are those that the rules use, oldest first:
     passed, failed or flaky. `is_quarantined` says whether a quarantine in force covers the test on
     the default branch; it depends on the time, so it is computed for each read.
     """

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from indexing.health import thresholds
 from indexing.health.observations import Judgement, Observation
 from indexing.health.recovery import is_recovered
 from indexing.health.rules import is_infrastructure_failure, judge
+from indexing.health.sequences import KEPT_VERDICTS
 from indexing.health.window import DAY_MICROSECONDS
 from indexing.models.executions import Conclusion, PullRequest
 from indexing.models.tests import HealthStatus, TestHealth, TestMetadata
@@ -101,6 +103,13 @@ def status(observations: list[Observation], *, flaky_detection: bool = True) -> 
 )
 def test_a_sequence_is_judged_by_its_newest_commits(letters: str, expected: str) -> None:
     assert status(history(letters)) == expected
+
+
+def test_all_verdicts_that_a_rule_looks_at_are_kept() -> None:
+    looked_at = [
+        value for name, value in vars(thresholds).items() if name.endswith(("_SPAN", "_STREAK"))
+    ]
+    assert max(looked_at) <= KEPT_VERDICTS
 
 
 def test_what_would_be_flaky_is_healthy_with_detection_off() -> None:

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from marshmallow import missing
 
 from indexing.models.events import EventKey
 from indexing.models.quarantines import QuarantineKey
 from indexing.models.tests import IdentityKey
+from service.http.operations import Operation
 from service.pagination.cursor import (
     CursorSigner,
     InvalidCursorError,
@@ -31,6 +33,7 @@ from service.pagination.sort_keys import (
     IdentityReference,
     place_identity,
 )
+from service.routes import READ_ROUTES, ListRoute
 from service.schemas.limits import CURSOR_MAX_LENGTH
 from tests.builders import NOON
 
@@ -153,3 +156,39 @@ def test_the_ends_of_time_can_be_carried() -> None:
 
 def test_a_cursor_of_the_log_is_short() -> None:
     assert len(CURSOR) < 100
+
+
+# The cursors of a list are bound to its filters, defaults included.
+DEFAULTS = {
+    Operation.EVENTS: {
+        *("base_ref", "event_type", "outcome", "pull_request", "trigger"),
+        *("not_event_type", "not_outcome", "not_pull_request", "not_trigger"),
+        *("received_from", "received_to"),
+    },
+    Operation.SEARCH: {
+        *("direction", "job_name", "job_name_exclude", "pipeline_name", "pipeline_name_exclude"),
+        "sort",
+    },
+    Operation.QUARANTINES: {"branch", "source", "test_id"},
+    Operation.QUARANTINE_CHANGES: set(),
+    Operation.TRANSITIONS: {"end", "health_status", "start"},
+    Operation.EXECUTIONS: {
+        *("branch", "commit", "conclusion", "end", "job_name", "pipeline_name", "start"),
+    },
+    Operation.FAILURES: {"branch"},
+    Operation.RUNS: {"branch", "commit", "job_name", "pipeline_name", "pull_request"},
+    Operation.REPOSITORIES: {"repository", "sort"},
+}
+
+
+def test_a_new_filter_has_no_default_so_that_earlier_cursors_stay_valid() -> None:
+    unbound = {"cursor", "per_page", "include"}
+    assert {
+        route.operation: {
+            name
+            for name, field in route.query.load_fields.items()
+            if field.load_default is not missing and name not in unbound
+        }
+        for route in READ_ROUTES
+        if isinstance(route, ListRoute)
+    } == DEFAULTS

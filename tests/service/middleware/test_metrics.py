@@ -5,13 +5,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from service.cache.redis import RedisBackend
+from service.cache.redis_connection import RedisConnection
+from service.cache.session import CacheReads
+from service.cache.signing import CacheSigner
 from service.config.settings import Settings
 from service.middleware.loop_lag import INTERVAL_SECONDS
+from service.middleware.metrics import Metrics
 from service.routes import name_operation
 from tests.service.conftest import open_door
 from tests.service.front_door import A_TEST_ID, LOGS, QUARANTINES, Answer, FrontDoor, operations
@@ -56,6 +62,23 @@ async def test_requests_are_counted_by_operation_and_status(counted: FrontDoor) 
     assert found["mergewatch_waiting_requests",] == 0
     for secret in ("acme", "widgets", "secret", counted.key):
         assert secret not in answer.body.decode()
+
+
+@dataclass
+class Counts:
+    """What metrics count in the response cache and in admission control."""
+
+    hits: int = 0
+    refused: int = 0
+    waiting: int = 0
+
+
+async def test_every_gauge_that_workers_copy_says_how_theirs_are_combined(tmp_path: Path) -> None:
+    redis = RedisConnection("redis://127.0.0.1:1", b"probe")
+    backend = RedisBackend(redis, CacheSigner(b"k" * 32), "store")
+    metrics = Metrics(Counts(), Counts(), backend, CacheReads(), tmp_path)
+    metrics.start()
+    await metrics.stop()
 
 
 async def test_hits_of_the_response_cache_are_counted(counted: FrontDoor) -> None:

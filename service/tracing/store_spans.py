@@ -38,18 +38,28 @@ COLLECTIONS: Final = {
     "failures": ("get_failure", "list_failures"),
     "identities": ("count_matches", "find_identity", "search_tests"),
     "keys": ("add_key", "find_key", "get_key", "list_keys", "revoke_key"),
+    "outbox": (
+        "count_outbox",
+        "find_waiting",
+        "give_up",
+        "list_outbox",
+        "remove_sent",
+        "retry_dead",
+    ),
     "quarantine_changes": ("list_quarantine_changes",),
     "quarantines": (
         "add_quarantine",
         "find_next_expiry",
         "get_quarantine",
         "list_quarantines",
+        "notice_expiring",
         "remove_quarantine",
     ),
     "repositories": (
         "ensure_repository",
         "find_repository",
         "get_code_owners",
+        "list_owned",
         "list_repositories",
         "set_code_owners",
         "set_repository",
@@ -66,7 +76,8 @@ COLLECTIONS: Final = {
         "refresh_tests",
     ),
     "transitions": ("list_transitions", "list_transitions_of_test"),
-    "trends": ("count_flaky_verdicts", "find_final_day", "sum_days"),
+    "trends": ("count_flaky_verdicts", "find_final_day", "sum_days", "sum_days_of_test"),
+    "webhooks": ("add_webhook", "list_webhooks", "remove_webhook"),
 }
 _COLLECTION_OF: Final = {call: name for name, calls in COLLECTIONS.items() for call in calls}
 

@@ -145,4 +145,5 @@ def _cells_of(row: TestIdentity) -> tuple[str, ...]:
 
 def _print_total(found: TestTotal) -> None:
     more = "" if found["total_is_exact"] else "more than "
-    click.echo(f"{more}{found['total']:,} rows match", err=True)
+    rows = "row matches" if found["total"] == 1 else "rows match"
+    click.echo(f"{more}{found['total']:,} {rows}", err=True)

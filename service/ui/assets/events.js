@@ -146,7 +146,8 @@
     return (
       document.hidden ||
       results.contains(document.activeElement) ||
-      results.querySelector("details[open]") !== null ||
+      // Only the details of a row: subtrees of its metadata are open from the start.
+      results.querySelector("td.time > details[open]") !== null ||
       results.getBoundingClientRect().top < 0
     );
   };
@@ -165,7 +166,7 @@
   const swap = (text) => {
     const old = document.getElementById("results");
     const known = new Set([...old.querySelectorAll("tr.entry")].map((row) => row.id));
-    const opened = [...old.querySelectorAll("tr.entry:has(details[open])")].map((row) => row.id);
+    const opened = [...old.querySelectorAll("tr.entry:has(td.time > details[open])")].map((row) => row.id);
     const holder = document.createElement("template");
     holder.innerHTML = text;
     const fresh = holder.content.querySelector("#results");

@@ -46,7 +46,7 @@ class Tile:
     icon: str
     health: str
     target: str
-    value: float
+    value: float | None
     change: float | None
     spark: Spark | None
     is_ratio: bool = False
@@ -116,16 +116,19 @@ def _make_tiles(page: PageContext, series: Mapping[Stat, Values], recovered: int
     ]
     of_week, before = _sum_ratio(series, -_WEEK, None), _sum_ratio(series, -2 * _WEEK, -_WEEK)
     may_leave = f"{recovered} may leave" if recovered else ""
+    # A repository that had no tests a week ago has nothing to compare with.
+    of_health = [series[Stat(f"{health}_tests")] for health in (*_DRAWN, "healthy")]
+    had_tests = any(values[-1 - _WEEK] for values in of_health)
     return [
-        _count("Broken", "broken", "broken", f"{tests}?health_status=broken", broken),
-        _count("Flaky", "flaky", "flaky", f"{tests}?health_status=flaky", flaky),
-        _count("Quarantined", "held", "", quarantines, quarantined, judged=False, about=may_leave),
+        _count("Broken", "broken", f"{tests}?health_status=broken", broken, compared=had_tests),
+        _count("Flaky", "flaky", f"{tests}?health_status=flaky", flaky, compared=had_tests),
+        _count("Quarantined", "", quarantines, quarantined, about=may_leave),
         Tile(
             "Failed executions",
             "broken",
             "",
             tests,
-            of_week or 0,
+            of_week,
             None if of_week is None or before is None else of_week - before,
             draw_spark(
                 "Failed executions, in percent", [ratio and ratio * 100 for ratio in ratios]
@@ -138,19 +141,20 @@ def _make_tiles(page: PageContext, series: Mapping[Stat, Values], recovered: int
 
 def _count(
     name: str,
-    icon: str,
     health: str,
     target: str,
     values: Values,
     *,
-    judged: bool = True,
+    compared: bool = True,
     about: str = "",
 ) -> Tile:
+    """Return the tile of a number of tests; `compared` with the number of a week ago."""
     now = values[-1] or 0
-    before = values[-1 - _WEEK] if len(values) > _WEEK else None
+    before = values[-1 - _WEEK] if compared else None
     change = None if before is None else now - before
     spark = draw_spark(name, values)
-    return Tile(name, icon, health, target, now, change, spark, judged=judged, about=about)
+    icon = health or "held"
+    return Tile(name, icon, health, target, now, change, spark, judged=bool(health), about=about)
 
 
 def _sum_ratio(series: Mapping[Stat, Values], start: int, end: int | None) -> float | None:

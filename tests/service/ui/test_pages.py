@@ -9,8 +9,16 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from indexing.errors import StoreUnavailableError
+from indexing.models.executions import Conclusion
 from service.config.settings import Settings
-from tests.builders import WIDGETS, after, load_names
+from tests.builders import (
+    NOON,
+    WIDGETS,
+    after,
+    load_names,
+    make_executions,
+    make_run,
+)
 from tests.service.front_door import FrontDoor
 from tests.service.ui.shown import (
     BROKEN,
@@ -167,6 +175,35 @@ async def test_axe_finds_nothing_and_nothing_is_wider_than_the_screen(
             shown = await visitor.page.evaluate("document.documentElement.scrollWidth")
             assert shown <= width, path
         assert {path: wrong for path, wrong in found.items() if wrong} == {}
+
+
+async def test_a_repository_of_today_is_compared_with_nothing(
+    site: FrontDoor, visitor: Visitor
+) -> None:
+    # A job in which most tests fail has failed as a whole, and its results do not count.
+    results = [(f"broken {number}", Conclusion.FAILED) for number in range(123)]
+    results += [(f"sound {number}", Conclusion.PASSED) for number in range(200)]
+    for number in range(3):
+        run = make_run(f"{number}", job="linux", commit=f"{number:040}")
+        executions = make_executions(run, results, after(hours=number - 4))
+        await site.store.write_executions(WIDGETS, run, executions)
+    await site.store.refresh_tests(NOON)
+    page = visitor.page
+    await visitor.sign_in()
+    await visitor.go("/ui/acme/widgets")
+    broken = page.get_by_role("link", name="Broken")
+    await expect(broken).to_contain_text("123")
+    await expect(broken).to_contain_text("no figure of a week ago")
+    jobs = page.get_by_role("region", name="Worst jobs")
+    counts = jobs.get_by_role("cell", name="123", exact=True)
+    await expect(counts).to_be_visible()
+    assert await counts.evaluate("each => each.scrollWidth <= each.clientWidth")
+    # Eight days later nothing has run for a week.
+    site.clock.now = after(days=8)
+    await visitor.sign_in()
+    await visitor.go("/ui/acme/widgets")
+    ratio = page.get_by_role("link", name="Failed executions")
+    await expect(ratio).to_contain_text(re.compile(r"of 7 days\s*none"))
 
 
 async def test_groups_that_take_too_long_to_count_hide_nothing_else(

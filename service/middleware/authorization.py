@@ -58,8 +58,8 @@ def _authorize_for_one(route: Route) -> RouteLayer:
             if requested.errors or principal is None:
                 raise problems.invalid(requested.errors)
             allowed = route.operation in OPERATIONS[principal.scope]
-            # A repository of somebody else is never looked up, so that not even the response time
-            # reveals whether it exists.
+            # The store is never asked for a repository of somebody else, so that not even the
+            # response time reveals whether it exists.
             found = None
             if covered:
                 found = await request[READER].find_repository(repository)

@@ -34,8 +34,8 @@ _HAS_WINDOW: Final = 4
 
 _WINDOW: Final = struct.Struct(">qq")
 
-# The bytes that base64, the flags, the store and the MAC leave for the key of a row. Only cursors
-# of the event log contain a window as well, and its keys are short.
+# The bytes that base64, the flags, the store and the MAC leave for the key of a row. Cursors
+# with a time range have 16 bytes more, but the keys of those lists have at most 24.
 KEY_MAX_SIZE: Final = CURSOR_MAX_LENGTH * 3 // 4 - (1 + _STORE_SIZE + _MAC_SIZE)
 
 
@@ -61,7 +61,7 @@ class KeyCodec(Generic[K]):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The time range of the event log, which the first page fixes for all others."""
+    """The time range of a list, which the first page fixes for all others."""
 
     received_from: datetime
     received_to: datetime

@@ -10,7 +10,7 @@ from http import HTTPStatus
 
 from hardening.ground import Ground
 from hardening.wire import Wire
-from indexing.failures.fingerprint import find_shape
+from indexing.failures.fingerprint import normalise_message
 from indexing.identifiers import derive_failure_id, derive_test_id
 from indexing.models.executions import Conclusion
 from indexing.models.keys import Scope
@@ -48,7 +48,7 @@ class Stock:
 
     @property
     def failure_id(self) -> str:
-        shape = find_shape(self.mark)
+        shape = normalise_message(self.mark)
         return str(derive_failure_id(derive_test_id(self.name, FAILING), "", shape))
 
     def targets(

@@ -1,4 +1,4 @@
-"""Forms of ids, and derived ids, which make writes idempotent."""
+"""Parses ids, and derives ids from content, which makes writes idempotent."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def derive_run_id(repository: RepositoryName, run: Run) -> bytes:
 
 
 def derive_arrival_id(repository: RepositoryName, run: Run) -> bytes:
-    """Return the key of an arrival, 16 bytes: of a run with all of its facts."""
+    """Return the key of an arrival, 16 bytes: of a run and all that one report says of it."""
     pull = run.pull
     about = [] if pull is None else [pull.id, pull.title, pull.user_id, pull.user_login]
     url, number = run.job_url or "", "" if run.pull_number is None else str(run.pull_number)

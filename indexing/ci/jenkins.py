@@ -17,7 +17,7 @@ from indexing.ci.facts import (
 from indexing.job_urls import read_job_url
 
 # Prefixes that the git plugin adds to a branch checked out from its remote.
-_REMOTE_MARKS: Final = ("refs/remotes/origin/", "refs/heads/", "remotes/origin/", "origin/")
+_REF_PREFIXES: Final = ("refs/remotes/origin/", "refs/heads/", "remotes/origin/", "origin/")
 # Its placeholder when a commit is checked out without a branch.
 _DETACHED: Final = "detached"
 # Stages that Jenkins adds itself, such as `Declarative: Post Actions`.
@@ -71,7 +71,7 @@ def _find_branch(environment: Environment) -> str | None:
     branch = tag or stated(environment, "BRANCH_NAME", "GIT_LOCAL_BRANCH", "GIT_BRANCH")
     if branch is None or branch == _DETACHED:
         return None
-    for mark in _REMOTE_MARKS:
-        if branch.startswith(mark):
-            return branch.removeprefix(mark) or None
+    for prefix in _REF_PREFIXES:
+        if branch.startswith(prefix):
+            return branch.removeprefix(prefix) or None
     return branch

@@ -1,11 +1,11 @@
 """Recognises equal failures: the same type, and the same message except for variable parts.
 
 Numbers, hexadecimals, UUIDs, timestamps, durations and temporary paths vary between two occurrences
-of one failure. All become the same mark, because one kind may look like another: a short digest may
-happen to hold digits only.
+of one failure. All become the same placeholder, because one kind may look like another: a short
+digest may happen to hold digits only.
 
-Each alternative below has a fixed length or never gives characters back, and those that can fail
-late begin at the start of a word only. So the time is linear in the message.
+Each alternative below has a fixed length or is possessive (never backtracks), and those that can
+fail late begin at the start of a word only. So the time is linear in the message.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from indexing.models.executions import Conclusion, Execution
 # Stored messages are not longer; their start is enough to distinguish failures.
 MESSAGE_MAX_LENGTH: Final = 4_000
 
-MARK: Final = "#"
+PLACEHOLDER: Final = "#"
 
 # When a job fails as a whole, most of its messages are equal.
-_REMEMBERED: Final = 256
+_CACHE_SIZE: Final = 256
 
 _REST_OF_PATH: Final = r"""[^\s'"`<>|:;,()\[\]{}]*+"""
 _UNIX_PATH: Final = rf"(?:/private)?/(?:tmp|var/tmp|var/folders|dev/shm)/{_REST_OF_PATH}"
@@ -57,7 +57,7 @@ _HEXADECIMAL: Final = r"""
 """
 _NUMBER: Final = r"[-+]?[0-9]++(?:[.,_][0-9]++)*+(?:[eE][-+]?[0-9]++)?+%?"
 
-# Most characters fail at the first condition of each line.
+# The first condition of each line rejects most positions.
 _VARYING: Final = re.compile(
     rf"""
     {_UNIX_PATH}
@@ -70,21 +70,21 @@ _VARYING: Final = re.compile(
 
 
 def identify_failure(test_id: uuid.UUID, execution: Execution) -> uuid.UUID | None:
-    """Return the id that all failures of the test which say the same share; `None` if it passed."""
+    """Return the id of the failure, the same for equal ones of the test; `None` if it passed."""
     if execution.conclusion is not Conclusion.FAILED:
         return None
     message = execution.failure_message
-    shape = "" if message is None else find_shape(message)
-    return derive_failure_id(test_id, execution.failure_type or "", shape)
+    normalised = "" if message is None else normalise_message(message)
+    return derive_failure_id(test_id, execution.failure_type or "", normalised)
 
 
-@lru_cache(_REMEMBERED)
-def find_shape(message: str) -> str:
-    """Return the message with variable parts replaced by `MARK`, and each run of blanks by one."""
-    shape = _VARYING.sub(_replace, message[:MESSAGE_MAX_LENGTH])
-    return " ".join(shape.split())
+@lru_cache(_CACHE_SIZE)
+def normalise_message(message: str) -> str:
+    """Return the message with `PLACEHOLDER` for each variable part, and blanks joined into one."""
+    normalised = _VARYING.sub(_replace, message[:MESSAGE_MAX_LENGTH])
+    return " ".join(normalised.split())
 
 
 def _replace(found: re.Match[str]) -> str:
     # A duration takes the blank behind it, which may belong to the words that follow.
-    return MARK + " " if found[0].endswith(" ") else MARK
+    return PLACEHOLDER + " " if found[0].endswith(" ") else PLACEHOLDER

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from typing import Final
 
-# A trace of some hundred frames. What failed stands at one of its ends, depending on the language.
+# A trace of some hundred frames. The failing frame is at one end, which depends on the language.
 TRACE_MAX_BYTES: Final = 32 * 1024
 
 # Stands for what is left out.
@@ -32,7 +32,7 @@ class TraceBuffer:
         if text:
             self._tail.append(text)
             self._tail_length += len(text)
-            # Joined only when as much again has come: each character is copied at most twice.
+            # Joined only once the tail has doubled, so each character is copied at most twice.
             if self._tail_length > 2 * TRACE_MAX_BYTES:
                 self._tail = ["".join(self._tail)[-TRACE_MAX_BYTES:]]
                 self._tail_length = TRACE_MAX_BYTES

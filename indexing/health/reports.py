@@ -42,18 +42,18 @@ def report_health(rollups: Mapping[Job, Rollup], *, flaky_detection: bool) -> He
     for job, rollup in sorted(rollups.items()):
         counted = count_window(rollup, start)
         state = counted.sequence
-        counts = state is not None and is_live(rollup, newest)
+        is_live_now = state is not None and is_live(rollup, newest)
         status = HealthStatus.UNKNOWN
-        if state is not None and counts:
+        if state is not None and is_live_now:
             status = judge_sequence(state, flaky_detection=flaky_detection)
             live.append((status, state))
-        found = explain(state, flaky_detection=flaky_detection, is_live=counts)
+        found = explain(state, flaky_detection=flaky_detection, is_live=is_live_now)
         jobs.append(
             JobHealth(
                 pipeline_name=job[0],
                 job_name=job[1],
                 health_status=status,
-                is_live=counts,
+                is_live=is_live_now,
                 rule=found.rule.value,
                 explanation=found.sentence,
                 executions_count=counted.executions,

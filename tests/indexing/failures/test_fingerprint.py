@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexing.failures.fingerprint import MESSAGE_MAX_LENGTH, find_shape, identify_failure
+from indexing.failures.fingerprint import MESSAGE_MAX_LENGTH, identify_failure, normalise_message
 from indexing.models.executions import Conclusion
 from tests.builders import make_executions, make_run
 from tests.growth import assert_linear
@@ -53,12 +53,12 @@ DIFFERENT = [
 
 @pytest.mark.parametrize(("one", "other"), ALIKE)
 def test_what_varies_is_put_aside(one: str, other: str) -> None:
-    assert find_shape(one) == find_shape(other)
+    assert normalise_message(one) == normalise_message(other)
 
 
 @pytest.mark.parametrize(("one", "other"), DIFFERENT)
 def test_words_tell_failures_apart(one: str, other: str) -> None:
-    assert find_shape(one) != find_shape(other)
+    assert normalise_message(one) != normalise_message(other)
 
 
 def identify(test: uuid.UUID = A_TEST, **about: Any) -> uuid.UUID | None:
@@ -88,9 +88,9 @@ def test_only_failures_have_an_id() -> None:
 
 @given(st.text(st.sampled_from("0123456789abcdefxXTZ:.,-+_/\\ \t\nsmh#%"), max_size=200))
 def test_any_message_has_a_shape_without_digits_and_it_is_its_own(message: str) -> None:
-    shape = find_shape(message)
+    shape = normalise_message(message)
     assert not any(character in "0123456789" for character in shape)
-    assert find_shape(shape) == shape
+    assert normalise_message(shape) == shape
 
 
 @pytest.mark.parametrize(
@@ -106,11 +106,11 @@ def test_the_time_is_linear_in_the_message(unit: str) -> None:
     def prepare(size: int) -> Any:
         message = (unit * size)[:size]
         # Without what is remembered of equal messages.
-        return lambda: find_shape.__wrapped__(message)
+        return lambda: normalise_message.__wrapped__(message)
 
     assert_linear(prepare, MESSAGE_MAX_LENGTH // 8)
 
 
 def test_only_the_part_of_a_message_that_is_stored_counts() -> None:
     start = "x" * MESSAGE_MAX_LENGTH
-    assert find_shape(start + "one") == find_shape(start + "other")
+    assert normalise_message(start + "one") == normalise_message(start + "other")

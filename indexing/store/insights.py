@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -27,6 +27,7 @@ from indexing.models.transitions import (
     TransitionQuery,
 )
 from indexing.models.trends import DayQuery, DaySums, DaySumsOfTest, HealthCounts
+from indexing.models.verdict_counts import VerdictCounts, VerdictsSince
 from indexing.names import RepositoryName
 
 
@@ -118,6 +119,15 @@ class InsightReader(Protocol):
         self, repository: RepositoryName, test_id: uuid.UUID
     ) -> HealthReport | None:
         """Return why the test is healthy, flaky or broken; `None` if it is unknown."""
+
+    async def count_verdicts(
+        self, repository: RepositoryName, asked: Collection[VerdictsSince]
+    ) -> Mapping[VerdictsSince, VerdictCounts]:
+        """Count the verdicts of each test since a day, by `indexing.health.verdict_counts`.
+
+        Those of the default branch; none for an unknown test. Results show after
+        `Writer.refresh_tests`. The cost is that of reading all roll-ups of each test.
+        """
 
     async def list_owned(
         self, query: RepositoryQuery, anchor: Anchor[RepositoryKey], limit: int

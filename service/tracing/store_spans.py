@@ -69,6 +69,7 @@ COLLECTIONS: Final = {
         "count_health",
         "count_stale_tests",
         "count_tests",
+        "count_verdicts",
         "forget_test",
         "get_health",
         "get_test",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 from indexing.groups import FindValues, find_directory
@@ -26,6 +26,7 @@ from indexing.models.transitions import (
     TransitionQuery,
 )
 from indexing.models.trends import DayQuery, DaySums, DaySumsOfTest, HealthCounts
+from indexing.models.verdict_counts import VerdictCounts, VerdictsSince
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch import (
     code_owners,
@@ -39,6 +40,7 @@ from indexing.store.elasticsearch import (
     quarantines,
     transitions,
     trends,
+    verdict_counts,
 )
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived import dirty_markers
@@ -109,6 +111,11 @@ class ElasticsearchInsights(InsightReader):
         self, repository: RepositoryName, test_id: uuid.UUID
     ) -> HealthReport | None:
         return await health_reports.get_health(self._cluster, repository, test_id)
+
+    async def count_verdicts(
+        self, repository: RepositoryName, asked: Collection[VerdictsSince]
+    ) -> Mapping[VerdictsSince, VerdictCounts]:
+        return await verdict_counts.count_verdicts(self._cluster, repository, asked)
 
     async def list_owned(
         self, query: RepositoryQuery, anchor: Anchor[RepositoryKey], limit: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 
@@ -27,6 +27,7 @@ from indexing.models.transitions import (
     TransitionQuery,
 )
 from indexing.models.trends import DayQuery, DaySums, DaySumsOfTest, HealthCounts
+from indexing.models.verdict_counts import VerdictCounts, VerdictsSince
 from indexing.names import RepositoryName
 from indexing.store.insights import InsightReader
 from indexing.store.sqlite import (
@@ -41,6 +42,7 @@ from indexing.store.sqlite import (
     quarantines,
     transitions,
     trends,
+    verdict_counts,
 )
 from indexing.store.sqlite.connections import Connections
 from indexing.store.sqlite.rollups import read_final_until
@@ -130,6 +132,13 @@ class SqliteInsights(InsightReader):
     ) -> HealthReport | None:
         return await self._connections.read(
             partial(health_reports.get_health, repository=repository, test_id=test_id)
+        )
+
+    async def count_verdicts(
+        self, repository: RepositoryName, asked: Collection[VerdictsSince]
+    ) -> Mapping[VerdictsSince, VerdictCounts]:
+        return await self._connections.read(
+            partial(verdict_counts.count_verdicts, repository=repository, asked=asked)
         )
 
     async def list_owned(

@@ -65,6 +65,7 @@ class Stock:
             "&include=metrics&include=total&health_status_exclude=broken&quarantined=false",
             "test": f"{ci}/tests/{ids.test_id}",
             "quarantines": f"{ci}/quarantines",
+            "quarantines with details": f"{ci}/quarantines?include=details",
             "quarantine": f"{ci}/quarantines/{ids.quarantine_id}",
             "executions": f"{ci}/tests/{ids.test_id}/executions?per_page=5",
             "runs": f"{ci}/runs",

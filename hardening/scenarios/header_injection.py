@@ -35,7 +35,7 @@ _PARAMETERS = {
         "job_name",
         "job_name_exclude",
     ),
-    "quarantines": ("branch", "test_id", "source"),
+    "quarantines": ("branch", "test_id", "source", "include"),
 }
 _PAGED = ("cursor", "per_page", "unknown")
 _HEADERS = (

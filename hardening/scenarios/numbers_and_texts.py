@@ -49,7 +49,7 @@ SENT = (
 PARAMETERS = {
     "events": ("base_ref", "event_type", "pull_request", "received_from", "cursor", "per_page"),
     "search": ("test_name", "pipeline_name", "job_name_exclude", "sort", "cursor"),
-    "quarantines": ("branch", "test_id", "source", "cursor"),
+    "quarantines": ("branch", "test_id", "source", "include", "cursor"),
 }
 
 

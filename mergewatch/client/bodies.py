@@ -157,7 +157,15 @@ class TestSeries(TypedDict):
     value_over_time: list[SeriesBar]
 
 
+class VerdictCounts(TypedDict):
+    passed: int
+    failed: int
+    flaky: int
+
+
 class Quarantine(TypedDict):
+    """A quarantine; has the last four fields if the request includes details."""
+
     id: str
     test_name: str
     reason: str
@@ -165,6 +173,10 @@ class Quarantine(TypedDict):
     created_at: str
     source: Literal["manual", "auto"]
     is_recovered: bool
+    test_id: NotRequired[str]
+    owner: NotRequired[str | None]
+    expires_at: NotRequired[str | None]
+    verdicts_since: NotRequired[VerdictCounts]
 
 
 class AddedQuarantine(TypedDict):

@@ -157,4 +157,5 @@ class QuarantineFilters(TypedDict, total=False):
     branch: str
     test_id: UUID | str
     source: Literal["manual", "auto"]
+    include: Literal["details"] | Sequence[Literal["details"]]
     per_page: int

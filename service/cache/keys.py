@@ -52,6 +52,8 @@ class Kind(Enum):
     # Searches whose rows depend on quarantines, and so on the time.
     SEARCH_OF_QUARANTINES = "search of quarantines"
     QUARANTINES = "quarantines"
+    # Lists of quarantines with the verdicts of their tests.
+    QUARANTINE_DETAILS = "quarantine details"
     QUARANTINE = "quarantine"
     EVENTS = "events"
     TREND = "trend"
@@ -66,6 +68,7 @@ LIFETIMES: Final[Mapping[Kind, float]] = {
     Kind.SEARCH: SEARCH_LIFETIME,
     Kind.EVENTS: EVENTS_LIFETIME,
     Kind.SEARCH_OF_QUARANTINES: SEARCH_LIFETIME,
+    Kind.QUARANTINE_DETAILS: SEARCH_LIFETIME,
     Kind.TREND: TREND_LIFETIME,
     Kind.HEALTH_COUNTS: TREND_LIFETIME,
     Kind.GROUPS: SEARCH_LIFETIME,
@@ -106,8 +109,10 @@ _KEPT: Final = 256
 
 _NAMESPACES_OF: Final = {
     **dict.fromkeys((Kind.SEARCH, Kind.GROUPS, Kind.HEALTH_COUNTS), (search_namespace,)),
-    Kind.SEARCH_OF_QUARANTINES: (search_namespace, quarantines_namespace),
-    Kind.TREND: (search_namespace, quarantines_namespace),
+    **dict.fromkeys(
+        (Kind.SEARCH_OF_QUARANTINES, Kind.QUARANTINE_DETAILS, Kind.TREND),
+        (search_namespace, quarantines_namespace),
+    ),
     **dict.fromkeys((Kind.QUARANTINE, Kind.QUARANTINES), (quarantines_namespace,)),
     Kind.EVENTS: (events_namespace,),
 }

@@ -7,13 +7,15 @@ from typing import Final
 
 from indexing.models.quarantines import Quarantine
 from service.schemas.compiled import compile_encoder
-from service.schemas.responses import QuarantinesAnswer, Rows
+from service.schemas.responses import QUARANTINE_DETAILS, QuarantinesAnswer, Rows
 
 # The encoder holds the interpreter's lock (GIL). Even in a thread it blocks the event loop, but no
 # longer than this number of rows takes.
 ROWS_AT_ONCE: Final = 500
 
-_encode: Final = compile_encoder(QuarantinesAnswer)
+_encode: Final = compile_encoder(
+    QuarantinesAnswer, without=[f"quarantined_tests.{name}" for name in QUARANTINE_DETAILS]
+)
 _START, _END = (part for part in _encode(Rows((), 0)).split(b"[]"))
 
 

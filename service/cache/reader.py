@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Collection, Coroutine, Mapping
-from dataclasses import fields, replace
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from operator import attrgetter
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import orjson
 
@@ -30,6 +29,7 @@ from indexing.store.interface import Reader
 from service.cache.answer_ends import Bounds, find_end_of_events, find_end_of_quarantines
 from service.cache.answers import Answer, make_answer, pack_answer, unpack_answer
 from service.cache.backend import CacheBackend, Versions
+from service.cache.canonical import canonical_page, filters_of
 from service.cache.codecs import (
     FOUND_KEY_CODEC,
     HEALTH_COUNTS_CODEC,
@@ -51,11 +51,11 @@ from service.cache.keys import (
     key_of_repository,
     namespaces_of,
 )
+from service.cache.quarantine_details import add_details, encode_details
 from service.cache.quarantine_lists import ROWS_AT_ONCE, encode_quarantines
 from service.cache.session import Cache, CacheReads, CacheSession
 from service.http import problems
 from service.http.operations import Operation
-from service.pagination.cursor import KeyCodec
 from service.pagination.sort_keys import (
     EVENT_KEYS,
     IDENTITY_KEYS,
@@ -68,6 +68,7 @@ from service.pagination.sort_keys import (
 from service.schemas.compiled import compile_encoder
 from service.schemas.limits import MAX_TOTAL
 from service.schemas.responses import (
+    QUARANTINE_DETAILS,
     EventPageAnswer,
     QuarantineAnswer,
     Rows,
@@ -75,12 +76,10 @@ from service.schemas.responses import (
 )
 from service.schemas.search_pages import ENCODERS as SEARCH_ENCODERS
 
-K = TypeVar("K")
-
 Read = Callable[[], Coroutine[Any, Any, Answer | None]]
 
 _encode_test: Final = compile_encoder(TestDetailAnswer)
-_encode_quarantine: Final = compile_encoder(QuarantineAnswer)
+_encode_quarantine: Final = compile_encoder(QuarantineAnswer, without=QUARANTINE_DETAILS)
 _encode_events: Final = compile_encoder(EventPageAnswer)
 
 _ANSWER_CODEC: Final = Codec(pack_answer, unpack_answer, lambda answer: answer.size)
@@ -101,18 +100,6 @@ _KINDS_OF_LISTS: Final[Mapping[Operation, Kind]] = {
     Operation.TRANSITIONS: Kind.TREND,
     Operation.TEST_TRANSITIONS: Kind.TREND,
 }
-
-
-def filters_of(query: type, *, but: Collection[str] = ()) -> Callable[[Any], tuple[object, ...]]:
-    """Return a function that reads the fields of a query that belong in its cache key.
-
-    The repository is in the key anyway. `but` names further fields that do not change the answer.
-    """
-    left_out = {"repository", *but}
-    names = [field.name for field in fields(query) if field.name not in left_out]
-    read = attrgetter(*names)
-    # With one name, `attrgetter` returns the value itself, not a tuple.
-    return read if len(names) > 1 else lambda query: (read(query),)
 
 
 # Without `now`: an answer contains the time from which and until which it is valid.
@@ -239,7 +226,7 @@ class CachedReader:
             return make_answer(body, ends, query.now, until)
 
         filters = (*_test_filters(query), with_total)
-        canonical = _canonical(filters, anchor, limit, IDENTITY_KEYS)
+        canonical = canonical_page(filters, anchor, limit, IDENTITY_KEYS)
         if query.depends_on_quarantines:
             kind = Kind.SEARCH_OF_QUARANTINES
             return await self._find_page(kind, query.repository, canonical, read, query.now)
@@ -275,22 +262,33 @@ class CachedReader:
         return await self._find_page(Kind.EVENTS, query.repository, canonical, read, now)
 
     async def list_quarantines(
-        self, query: QuarantineQuery, anchor: Anchor[QuarantineKey], limit: int | None
+        self,
+        query: QuarantineQuery,
+        anchor: Anchor[QuarantineKey],
+        limit: int | None,
+        *,
+        with_details: bool = False,
     ) -> Answer:
-        """Return one page of the quarantines in force at `query.now`, or all without a limit."""
+        """Return one page of the quarantines in force at `query.now`, or all without a limit.
+
+        Details cost a read of each test, so they need a limit.
+        """
 
         async def read() -> Answer:
             page = await self._reader.list_quarantines(query, anchor, limit)
             ends = pack_ends(page, _key_of, QUARANTINE_KEYS)
             until = await find_end_of_quarantines(self._reader, query, page)
+            if with_details:
+                detailed = await add_details(self._reader, query.repository, page.rows)
+                return make_answer(encode_details(detailed), ends, query.now, until)
 
             def make() -> Answer:
                 return make_answer(encode_quarantines(page.rows), ends, query.now, until)
 
             return await asyncio.to_thread(make) if len(page.rows) > ROWS_AT_ONCE else make()
 
-        canonical = _canonical(_quarantine_filters(query), anchor, limit, QUARANTINE_KEYS)
-        kind = Kind.QUARANTINES
+        canonical = canonical_page(_quarantine_filters(query), anchor, limit, QUARANTINE_KEYS)
+        kind = Kind.QUARANTINE_DETAILS if with_details else Kind.QUARANTINES
         return await self._find_page(kind, query.repository, canonical, read, query.now)
 
     async def get_quarantine(
@@ -377,14 +375,6 @@ def _present(found: Answer | None) -> Answer:
     if found is None:
         raise RuntimeError("a list always has an answer")
     return found
-
-
-def _canonical(
-    filters: tuple[object, ...], anchor: Anchor[K], limit: int | None, codec: KeyCodec[K]
-) -> bytes:
-    """Return bytes that identify a page of a list: equal requests give equal bytes."""
-    shape = orjson.dumps([*filters, anchor.backward, limit])
-    return shape if anchor.key is None else shape + codec.pack(anchor.key)
 
 
 def _place_of(row: TestIdentity) -> IdentityPlace:

@@ -16,10 +16,12 @@ from service.handlers.list_endpoint import ListEndpoint, open_list
 from service.handlers.without_parameters import find_ignored
 from service.http import problems
 from service.http.path_params import QUARANTINE_ID
+from service.http.query_string import INCLUDE_FIELD
 from service.middleware.response_cache import respond
 from service.pagination.sort_keys import QUARANTINE_KEYS
 from service.routes import LIST_QUARANTINES
 from service.schemas.limits import DEFAULT_PER_PAGE
+from service.schemas.queries import DETAILS
 
 LIST: Final = ListEndpoint(LIST_QUARANTINES, QUARANTINE_KEYS)
 
@@ -27,13 +29,17 @@ LIST: Final = ListEndpoint(LIST_QUARANTINES, QUARANTINE_KEYS)
 async def list_quarantines(request: web.Request) -> web.StreamResponse:
     """GET /v1/ci/{owner}/repositories/{repository}/quarantines.
 
-    The whole list without links, unless the request has `per_page` or `cursor`.
+    The whole list without links, unless the request has `per_page`, `cursor` or `include`.
     """
     opened = open_list(request, LIST)
     parameters = opened.parameters
-    limit = parameters["per_page"] or (DEFAULT_PER_PAGE if parameters["cursor"] else None)
+    with_details = DETAILS in parameters.get(INCLUDE_FIELD, ())
+    is_paged = parameters["cursor"] or with_details
+    limit = parameters["per_page"] or (DEFAULT_PER_PAGE if is_paged else None)
     query = make_query(opened.repository, parameters, opened.context.clock())
-    answer = await request[READER].list_quarantines(query, opened.anchor, limit)
+    answer = await request[READER].list_quarantines(
+        query, opened.anchor, limit, with_details=with_details
+    )
     link = None if limit is None else opened.links(answer.ends)
     return respond(request, answer, link, ignored=opened.query.ignored)
 

@@ -25,7 +25,7 @@ class Moment(fields.DateTime):
     """A moment as RFC 3339 text in UTC."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(required=True, **options)
+        super().__init__(**{"required": True} | options)
 
     def _serialize(self, value: datetime | None, *_: Any, **__: Any) -> str | None:
         return None if value is None else format_timestamp(value)

@@ -38,6 +38,7 @@ _DIGITS: Final = re.compile("[0-9]{1,19}")
 # The values of `include`, which name optional parts of an answer.
 METRICS: Final = "metrics"
 TOTAL: Final = "total"
+DETAILS: Final = "details"
 
 
 class Parameter(fields.Field[Any]):
@@ -358,4 +359,12 @@ class QuarantinesQuery(PagedQuery):
         *(source.value for source in QuarantineSource),
         load_default=absent,
         metadata=says("Quarantines with this source."),
+    )
+    include = AnyOf(
+        Choice(DETAILS),
+        metadata=says(
+            "`details`: each row has the id of its test, owner, expiry, and the verdicts of the "
+            "test on the default branch on the UTC days after `created_at`, within the 30 days "
+            "that end with its newest execution. The list comes in pages then."
+        ),
     )

@@ -173,8 +173,20 @@ class TestDetailAnswer(Answer):
     test_function_name = text(attribute="metadata.function_name", allow_none=True)
 
 
+class VerdictCountsAnswer(Answer):
+    """How many verdicts of a test there are."""
+
+    passed = fields.Integer(required=True)
+    failed = fields.Integer(required=True)
+    flaky = fields.Integer(required=True)
+
+
+# The fields of a quarantine that are there if asked for.
+QUARANTINE_DETAILS: Final = ("test_id", "owner", "expires_at", "verdicts_since")
+
+
 class QuarantineAnswer(Answer):
-    """One quarantine in force."""
+    """One quarantine in force; the last four fields are there if asked for."""
 
     id = fields.UUID(required=True, attribute="key.id")
     test_name = text()
@@ -183,6 +195,10 @@ class QuarantineAnswer(Answer):
     created_at = Moment(attribute="key.created_at")
     source = text(validate=OneOf([source.value for source in QuarantineSource]))
     is_recovered = fields.Boolean(required=True)
+    test_id = fields.UUID()
+    owner = fields.String(allow_none=True)
+    expires_at = Moment(allow_none=True, required=False)
+    verdicts_since = fields.Nested(VerdictCountsAnswer)
 
 
 class QuarantinesAnswer(Answer):

@@ -19,6 +19,7 @@ BODIES = {
     "TestMetrics": bodies.TestMetrics,
     "TestDetail": bodies.TestDetail,
     "Quarantine": bodies.Quarantine,
+    "VerdictCounts": bodies.VerdictCounts,
     "AddedQuarantine": bodies.AddedQuarantine,
     "ChangeActor": bodies.ChangeActor,
     "QuarantineChange": bodies.QuarantineChange,

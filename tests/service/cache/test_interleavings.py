@@ -37,6 +37,17 @@ async def fail_hinge(door: FrontDoor, number: int) -> str:
     return f'"last_failure_at":"2026-09-01T12:00:{number:02}Z"'
 
 
+async def pass_pin(door: FrontDoor, number: int) -> str:
+    """So many verdicts on the day after the quarantine began."""
+    written = {}
+    for each in range(number):
+        run = make_run(f"pin {each}", commit=f"c{each}")
+        written[run] = make_executions(run, [("pin", Conclusion.PASSED)], after(days=1))
+    await door.store.write_results(WIDGETS, written)
+    await door.store.refresh_tests(NOON, repository=WIDGETS)
+    return f'"verdicts_since":{{"passed":{number},'
+
+
 async def add_test(door: FrontDoor, number: int) -> str:
     await load_names(door.store, [f"bolt {number}"], make_run(f"bolt {number}"))
     return f'"bolt {number}"'
@@ -68,6 +79,8 @@ CASES = (
         f"{SEARCH}?test_name=latch*&quarantined=true&per_page=100", "search_tests", quarantine_latch
     ),
     Case(QUARANTINES, "list_quarantines", quarantine_latch),
+    Case(f"{QUARANTINES}?include=details&per_page=100", "list_quarantines", quarantine_latch),
+    Case(f"{QUARANTINES}?include=details&per_page=100", "count_verdicts", pass_pin),
 )
 
 
@@ -99,6 +112,7 @@ class HeldInvalidator(Invalidator):
 async def doors(door: FrontDoor) -> AsyncIterator[list[FrontDoor]]:
     """Yield two services over one store; each sees the writes of the other."""
     await load_names(door.store, ["hinge", *LATCHES])
+    await add(door, "pin")
     if door.settings.elasticsearch_url and not door.settings.redis_url:
         yield [door]
         return

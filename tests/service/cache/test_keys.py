@@ -14,8 +14,9 @@ from indexing.models.paging import Anchor, Page
 from indexing.models.quarantines import QuarantineKey, QuarantineQuery, QuarantineSource
 from indexing.models.tests import HealthStatus, IdentityKey, TestQuery, TestSort
 from indexing.store.interface import Reader
+from service.cache.canonical import filters_of
 from service.cache.memory import MemoryBackend
-from service.cache.reader import CachedReaders, filters_of
+from service.cache.reader import CachedReaders
 from service.http.operations import Operation
 from service.pagination.sort_keys import IdentityPlace
 from tests.builders import FOREIGN, NOON, WIDGETS, after
@@ -83,6 +84,9 @@ class CountingReader:
     async def find_next_expiry(self, *_: object) -> None:
         return None
 
+    async def count_verdicts(self, *_: object) -> dict[Any, Any]:
+        return {}
+
 
 def other(queries: Mapping[str, object], query: Any) -> list[Any]:
     return [query, *(replace(query, **{name: value}) for name, value in queries.items())]
@@ -126,9 +130,12 @@ async def test_lists_of_quarantines_that_differ_in_one_field_or_place_share_no_p
         await reader.list_quarantines(query, anchor, limit)
 
     await assert_each_is_read_once(counting, asked, ask)
-    # A later moment asks for the same page.
+    # A later moment asks for the same page, but not with details.
     await ask(replace(LIST, now=after(seconds=1)), Anchor(), 10)
     assert counting.reads == len({*map(repr, asked)})
+    reader = await readers.open(Operation.QUARANTINES, None, WIDGETS)
+    await reader.list_quarantines(LIST, Anchor(), 10, with_details=True)
+    assert counting.reads == len({*map(repr, asked)}) + 1
 
 
 async def test_first_pages_of_the_log_that_differ_in_one_field_or_bound_are_kept_apart() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 
 import pytest
 
@@ -104,6 +105,66 @@ async def test_a_cursor_without_a_page_size_means_ten(door: FrontDoor) -> None:
     answer = await door.get(first.replace("per_page=1&", ""))
     assert len(answer.json["quarantined_tests"]) == 10
     assert "next" in answer.links
+
+
+async def load_hinge(door: FrontDoor, results: Mapping[int, Conclusion]) -> None:
+    """One result a day, each of a commit of its own."""
+    for day, conclusion in results.items():
+        run = make_run(str(day), commit=f"c{day}")
+        executions = make_executions(run, [("hinge.0", conclusion)], after(days=day))
+        await door.store.write_executions(WIDGETS, run, executions)
+    await door.store.refresh_tests(after(days=9), repository=WIDGETS)
+
+
+async def test_details_have_the_owner_the_expiry_and_the_verdicts_since(
+    door: FrontDoor,
+) -> None:
+    for branch in (None, "release/*"):
+        request = QuarantineRequest("hinge.0", "flaps", branch, "mona", after(days=20))
+        await door.store.add_quarantine(WIDGETS, request, after(days=1 if branch else 0))
+    door.clock.now = after(days=10)
+    failed, passed = Conclusion.FAILED, Conclusion.PASSED
+    await load_hinge(door, {-1: failed, 0: failed, 1: failed, 2: passed})
+    plain = (await door.get(QUARANTINES)).json["quarantined_tests"]
+    detailed = (await door.get(f"{QUARANTINES}?include=details")).json["quarantined_tests"]
+    more = {
+        "test_id": str(derive_test_id(WIDGETS, "hinge.0")),
+        "owner": "mona",
+        "expires_at": "2026-09-21T12:00:00Z",
+    }
+    since = [{"passed": 1, "failed": 1, "flaky": 0}, {"passed": 1, "failed": 0, "flaky": 0}]
+    assert detailed == [
+        row | more | {"verdicts_since": counts} for row, counts in zip(plain, since, strict=True)
+    ]
+    assert [*detailed[0]] == [*plain[0], *more, "verdicts_since"]
+
+
+async def test_a_load_shows_in_the_details(door: FrontDoor) -> None:
+    await door.store.add_quarantine(WIDGETS, QuarantineRequest("hinge.0", "flaps"), after())
+    door.clock.now = after(days=10)
+    for day in range(1, 4):
+        await load_hinge(door, {day: Conclusion.PASSED})
+        (row,) = (await door.get(f"{QUARANTINES}?include=details")).json["quarantined_tests"]
+        assert row["verdicts_since"] == {"passed": day, "failed": 0, "flaky": 0}
+    assert (row["owner"], row["expires_at"]) == (None, None)
+
+
+@pytest.mark.usefixtures("made")
+async def test_details_come_in_pages_and_may_be_asked_for_with_any_cursor(
+    door: FrontDoor,
+) -> None:
+    first = await door.get(f"{QUARANTINES}?include=details&source=manual&per_page=4")
+    assert len(first.json["quarantined_tests"]) == 4
+    answer = await door.get(first.links["next"])
+    assert [row["test_name"] for row in answer.json["quarantined_tests"]] == ["hinge.8", "hinge.10"]
+    plain = (await door.get(f"{QUARANTINES}?source=manual&per_page=4")).links["next"]
+    assert (await door.get(f"{plain}&include=details")).body == answer.body
+    assert len((await door.get(f"{QUARANTINES}?include=details")).json["quarantined_tests"]) == 10
+
+
+async def test_an_unknown_detail_is_refused(door: FrontDoor) -> None:
+    answer = await door.get(f"{QUARANTINES}?include=metrics")
+    assert (answer.status, answer.json["errors"][0]["field"]) == (422, "include")
 
 
 async def test_expired_and_removed_quarantines_are_not_listed(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import orjson
 import pytest
@@ -24,13 +25,16 @@ from indexing.models.tests import (
     TestIdentity as Row,
 )
 from indexing.models.tests import TestMetrics as Metrics
+from indexing.models.verdict_counts import VerdictCounts
 from indexing.names import RepositoryName
 from indexing.timestamps import from_microseconds
+from service.cache.quarantine_details import DetailedQuarantine
 from service.http.field_errors import FieldError
 from service.http.problems import Problem
 from service.http.problems import body as problem_body
 from service.schemas.compiled import compile_encoder
 from service.schemas.responses import (
+    QUARANTINE_DETAILS,
     EventPageAnswer,
     InvalidAnswer,
     ProblemAnswer,
@@ -91,16 +95,23 @@ metrics = st.builds(
 )
 identities = st.builds(Row, st.binary(), st.uuids(), keys)
 measured = st.builds(Row, st.binary(), st.uuids(), keys, metrics)
-quarantines = st.builds(
-    Quarantine,
-    key=st.builds(QuarantineKey, moments, st.uuids()),
-    test_name=texts,
-    reason=texts,
-    branch=st.none() | texts,
-    source=st.sampled_from(QuarantineSource),
-    is_recovered=st.booleans(),
-    owner=st.none() | texts,
-    expires_at=st.none() | moments,
+quarantine_fields: dict[str, Any] = {
+    "key": st.builds(QuarantineKey, moments, st.uuids()),
+    "test_name": texts,
+    "reason": texts,
+    "branch": st.none() | texts,
+    "source": st.sampled_from(QuarantineSource),
+    "is_recovered": st.booleans(),
+    "owner": st.none() | texts,
+    "expires_at": st.none() | moments,
+}
+quarantines = st.builds(Quarantine, **quarantine_fields)
+counts = st.integers(0, 2**40)
+detailed_quarantines = st.builds(
+    DetailedQuarantine,
+    **quarantine_fields,
+    test_id=st.uuids(),
+    verdicts_since=st.builds(VerdictCounts, counts, counts, counts),
 )
 
 
@@ -130,9 +141,19 @@ def test_a_search_page_with_metrics_and_total_too(rows: list[Row], per_page: int
 @given(st.lists(quarantines, max_size=3))
 def test_quarantines_are_encoded_as_their_schemas_dump_them(rows: list[Quarantine]) -> None:
     page = Rows(rows, len(rows))
-    assert compile_encoder(QuarantinesAnswer)(page) == dump(QuarantinesAnswer, page)
+    without = [f"quarantined_tests.{name}" for name in QUARANTINE_DETAILS]
+    dumped = QuarantinesAnswer(exclude=without).dump(page)
+    assert compile_encoder(QuarantinesAnswer, without=without)(page) == orjson.dumps(dumped)
     for row in rows:
-        assert compile_encoder(QuarantineAnswer)(row) == dump(QuarantineAnswer, row)
+        dumped = QuarantineAnswer(exclude=QUARANTINE_DETAILS).dump(row)
+        encode = compile_encoder(QuarantineAnswer, without=QUARANTINE_DETAILS)
+        assert encode(row) == orjson.dumps(dumped)
+
+
+@given(st.lists(detailed_quarantines, max_size=3))
+def test_quarantines_with_details_too(rows: list[DetailedQuarantine]) -> None:
+    page = Rows(rows, len(rows))
+    assert compile_encoder(QuarantinesAnswer)(page) == dump(QuarantinesAnswer, page)
 
 
 @given(st.lists(st.dictionaries(texts, texts, max_size=2).map(orjson.dumps), max_size=3))

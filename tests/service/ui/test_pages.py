@@ -10,6 +10,7 @@ from playwright.async_api import Browser, expect
 
 from indexing.errors import StoreUnavailableError
 from indexing.models.executions import Conclusion
+from indexing.models.quarantines import QuarantineRequest
 from service.config.settings import Settings
 from tests.builders import (
     NOON,
@@ -142,6 +143,23 @@ async def test_the_list_begins_with_the_worst_and_shows_what_is_chosen(
     await expect(rows).to_have_count(6)
 
 
+async def test_quarantines_have_the_owner_the_expiry_and_the_verdicts_since(
+    site: FrontDoor, visitor: Visitor
+) -> None:
+    await load_shown(site.store)
+    for test, days, owner in ((FLAKY, -6, "mona"), (BROKEN, 0, None)):
+        request = QuarantineRequest(test, "flaps", owner=owner, expires_at=after(days=20 + days))
+        await site.store.add_quarantine(WIDGETS, request, after(days=days))
+    await visitor.sign_in()
+    await visitor.go("/ui/acme/widgets/quarantines")
+    rows = visitor.page.get_by_role("form", name="Quarantined tests").get_by_role("row")
+    # After the heading and the one of the group.
+    for text in ("11 of 12 passed", "mona", "in 14 d"):
+        await expect(rows.nth(2)).to_contain_text(text)
+    for text in ("none yet", "nobody", "in 20 d"):
+        await expect(rows.nth(3)).to_contain_text(text)
+
+
 async def test_a_long_list_is_walked_forward_and_back(site: FrontDoor, visitor: Visitor) -> None:
     await load_names(site.store, [f"test {number:02}" for number in range(60)])
     page = visitor.page
@@ -161,6 +179,7 @@ async def test_axe_finds_nothing_and_nothing_is_wider_than_the_screen(
     browser: Browser, site: FrontDoor, scheme: str, width: int
 ) -> None:
     await load_shown(site.store)
+    await site.store.add_quarantine(WIDGETS, QuarantineRequest(FLAKY, "flaps"), after(days=-6))
     options = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}}
     async with visit(browser, site, **options) as visitor:
         await visitor.go("/ui/sign-in")

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, fields
 from enum import Enum
 from functools import lru_cache
-from typing import Final
+from operator import attrgetter
+from typing import Any, Final, TypeVar
 
+import orjson
+
+from indexing.models.paging import Anchor
 from indexing.names import RepositoryName
+
+K = TypeVar("K")
 
 # Increased whenever the bytes of any cached value change their meaning.
 FORMAT: Final = 1
@@ -158,3 +164,23 @@ def key_of_answer(kind: Kind, repository: RepositoryName, canonical: bytes) -> C
     if kind is Kind.TEST:
         namespaces += (test_namespace(repository, canonical),)
     return CacheKey(kind, f"{kind.value}:{repository.key}:{digest}", namespaces)
+
+
+def filters_of(query: type, *, but: Collection[str] = ()) -> Callable[[Any], tuple[object, ...]]:
+    """Return a function that reads the fields of a query that belong in its cache key.
+
+    The repository is in the key anyway. `but` names further fields that do not change the answer.
+    """
+    left_out = {"repository", *but}
+    names = [field.name for field in fields(query) if field.name not in left_out]
+    read = attrgetter(*names)
+    # With one name, `attrgetter` returns the value itself, not a tuple.
+    return read if len(names) > 1 else lambda query: (read(query),)
+
+
+def canonical_page(
+    filters: tuple[object, ...], anchor: Anchor[K], limit: int | None, pack: Callable[[K], bytes]
+) -> bytes:
+    """Return bytes that identify a page of a list; `pack` encodes its sort keys."""
+    shape = orjson.dumps([*filters, anchor.backward, limit])
+    return shape if anchor.key is None else shape + pack(anchor.key)

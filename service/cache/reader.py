@@ -29,7 +29,6 @@ from indexing.store.interface import Reader
 from service.cache.answer_ends import Bounds, find_end_of_events, find_end_of_quarantines
 from service.cache.answers import Answer, make_answer, pack_answer, unpack_answer
 from service.cache.backend import CacheBackend, Versions
-from service.cache.canonical import canonical_page, filters_of
 from service.cache.codecs import (
     FOUND_KEY_CODEC,
     HEALTH_COUNTS_CODEC,
@@ -44,6 +43,8 @@ from service.cache.keys import (
     EVERYTHING,
     CacheKey,
     Kind,
+    canonical_page,
+    filters_of,
     key_of_answer,
     key_of_credential,
     key_of_key_id,
@@ -226,7 +227,7 @@ class CachedReader:
             return make_answer(body, ends, query.now, until)
 
         filters = (*_test_filters(query), with_total)
-        canonical = canonical_page(filters, anchor, limit, IDENTITY_KEYS)
+        canonical = canonical_page(filters, anchor, limit, IDENTITY_KEYS.pack)
         if query.depends_on_quarantines:
             kind = Kind.SEARCH_OF_QUARANTINES
             return await self._find_page(kind, query.repository, canonical, read, query.now)
@@ -287,7 +288,7 @@ class CachedReader:
 
             return await asyncio.to_thread(make) if len(page.rows) > ROWS_AT_ONCE else make()
 
-        canonical = canonical_page(_quarantine_filters(query), anchor, limit, QUARANTINE_KEYS)
+        canonical = canonical_page(_quarantine_filters(query), anchor, limit, QUARANTINE_KEYS.pack)
         kind = Kind.QUARANTINE_DETAILS if with_details else Kind.QUARANTINES
         return await self._find_page(kind, query.repository, canonical, read, query.now)
 

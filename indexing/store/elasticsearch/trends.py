@@ -25,6 +25,8 @@ from indexing.timestamps import EPOCH
 _MOST_DAYS: Final = 1_000
 _COUNTED: Final = (Conclusion.PASSED, Conclusion.FAILED, Conclusion.SKIPPED)
 _OF_DURATIONS: Final = {"durations": "value_count", "total": "sum", "longest": "max"}
+_IS_FLAKY: Final = {"term": {"kind": FLAKY}}
+_OF_VERDICTS: Final = {"verdicts": {"sum": {"field": "verdicts"}}}
 # More than there are states of health.
 _MOST_STATES: Final = 10
 
@@ -82,7 +84,11 @@ async def sum_days_of_test(
                 _body_of_executions(filters, settings.default_branch, days, retention),
                 routing,
             ),
-            Search(cluster.layout.changes, _body_of_flaky(filters, days), routing),
+            Search(
+                cluster.layout.changes,
+                _body_by_day([*filters, _IS_FLAKY], days, _OF_VERDICTS),
+                routing,
+            ),
         ]
     )
     sums: dict[int, DaySumsOfTest] = {}
@@ -116,18 +122,16 @@ def _body_of_executions(
     }
 
 
-def _body_of_flaky(filters: Sequence[Mapping[str, Any]], days: range) -> dict[str, Any]:
+def _body_by_day(
+    filters: Sequence[Mapping[str, Any]], days: range, within: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Build the search that aggregates documents by their field `day`."""
     of_days = {"range": {"day": {"gte": days.start, "lt": days.stop}}}
     return {
         "size": 0,
         "track_total_hits": False,
-        "query": {"bool": {"filter": [*filters, {"term": {"kind": FLAKY}}, of_days]}},
-        "aggs": {
-            "days": {
-                "terms": {"field": "day", "size": _MOST_DAYS},
-                "aggs": {"verdicts": {"sum": {"field": "verdicts"}}},
-            }
-        },
+        "query": {"bool": {"filter": [*filters, of_days]}},
+        "aggs": {"days": {"terms": {"field": "day", "size": _MOST_DAYS}, "aggs": within}},
     }
 
 
@@ -145,8 +149,8 @@ async def count_flaky_verdicts(cluster: Cluster, query: DayQuery) -> dict[int, i
         cluster,
         cluster.layout.changes,
         query,
-        [{"term": {"kind": FLAKY}}],
-        {"verdicts": {"sum": {"field": "verdicts"}}},
+        [_IS_FLAKY],
+        _OF_VERDICTS,
     )
     return {day: round(bucket["verdicts"]["value"]) for day, bucket in found.items()}
 
@@ -198,21 +202,12 @@ async def _by_day(
 ) -> dict[int, Mapping[str, Any]]:
     """Return a bucket for each day that has a document."""
     routing = routing_of(query.repository)
-    body = {
-        "size": 0,
-        "track_total_hits": False,
-        "query": {
-            "bool": {
-                "filter": [
-                    {"term": {"repository_id": routing}},
-                    {"range": {"day": {"gte": query.first_day, "lte": query.last_day}}},
-                    *any_of({"pipeline_name": query.pipelines, "job_name": query.jobs}),
-                    *filters,
-                ]
-            }
-        },
-        "aggs": {"days": {"terms": {"field": "day", "size": _MOST_DAYS}, "aggs": within}},
-    }
+    filters = [
+        {"term": {"repository_id": routing}},
+        *any_of({"pipeline_name": query.pipelines, "job_name": query.jobs}),
+        *filters,
+    ]
+    body = _body_by_day(filters, range(query.first_day, query.last_day + 1), within)
     answer = await cluster.connection.search(index, body, routing=routing)
     return {bucket["key"]: bucket for bucket in answer["aggregations"]["days"]["buckets"]}
 

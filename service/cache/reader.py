@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import orjson
 
@@ -76,6 +76,8 @@ from service.schemas.responses import (
     TestDetailAnswer,
 )
 from service.schemas.search_pages import ENCODERS as SEARCH_ENCODERS
+
+V = TypeVar("V")
 
 Read = Callable[[], Coroutine[Any, Any, Answer | None]]
 
@@ -327,9 +329,7 @@ class CachedReader:
         canonical = orjson.dumps([query.first_day, query.last_day])
         key = key_of_answer(Kind.HEALTH_COUNTS, query.repository, canonical)
         found = await self._session.find(key, read, HEALTH_COUNTS_CODEC)
-        if found is None:
-            raise RuntimeError("there is always a count")
-        return found
+        return _present(found)
 
     async def find_groups(self, repository: RepositoryName, canonical: bytes, read: Read) -> Answer:
         """Return the cached result of `read`, groups of tests, for the request `canonical`."""
@@ -372,9 +372,9 @@ class CachedReader:
         return IdentityKey(place.executions_count, *names, value=place.value)
 
 
-def _present(found: Answer | None) -> Answer:
+def _present(found: V | None) -> V:
     if found is None:
-        raise RuntimeError("a list always has an answer")
+        raise RuntimeError("lists and counts always have an answer")
     return found
 
 

@@ -85,26 +85,26 @@ CASES = (
 
 
 @dataclass
-class Gate:
-    """Holds its first call until it is opened."""
+class Breakpoint:
+    """Holds its first call until it is resumed."""
 
-    arrived: asyncio.Event = field(default_factory=asyncio.Event)
-    opened: asyncio.Event = field(default_factory=asyncio.Event)
+    reached: asyncio.Event = field(default_factory=asyncio.Event)
+    resumed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def pass_through(self) -> None:
-        if not self.arrived.is_set():
-            self.arrived.set()
-            await self.opened.wait()
+        if not self.reached.is_set():
+            self.reached.set()
+            await self.resumed.wait()
 
 
 class HeldInvalidator(Invalidator):
-    def __init__(self, invalidator: Invalidator, gate: Gate) -> None:
+    def __init__(self, invalidator: Invalidator, stop: Breakpoint) -> None:
         self._invalidator = invalidator
-        self._gate = gate
+        self._stop = stop
 
     async def invalidate(self, namespaces: Iterable[str]) -> None:
         names = tuple(namespaces)
-        await self._gate.pass_through()
+        await self._stop.pass_through()
         await self._invalidator.invalidate(names)
 
 
@@ -138,24 +138,24 @@ async def test_a_slow_read_hides_no_write_from_later_requests(
         for writer in doors:
             number += 2
             earlier = await case.write(writer, number)
-            gate, read = Gate(), getattr(reader.reader, case.method)
+            stop, read = Breakpoint(), getattr(reader.reader, case.method)
 
-            async def held(*asked: Any, gate: Gate = gate, read: Any = read) -> Any:
+            async def held(*asked: Any, stop: Breakpoint = stop, read: Any = read) -> Any:
                 if not has_read:
-                    await gate.pass_through()
+                    await stop.pass_through()
                 found = await read(*asked)
                 if has_read:
-                    await gate.pass_through()
+                    await stop.pass_through()
                 return found
 
             with monkeypatch.context() as patched:
                 patched.setattr(reader.reader, case.method, held)
                 slow = asyncio.create_task(reader.get(case.target))
-                await gate.arrived.wait()
+                await stop.reached.wait()
                 later = await case.write(writer, number + 1)
                 # While that read is in progress, and after it has cached what it found.
                 assert all(later in body for body in await ask(doors, case))
-                gate.opened.set()
+                stop.resumed.set()
                 body = (await slow).body.decode()
                 assert (earlier if has_read else later) in body
                 assert all(later in body for body in await ask(doors, case))
@@ -169,15 +169,15 @@ async def test_a_read_before_the_invalidation_hides_no_write(
         for writer in doors:
             number += 1
             assert isinstance(writer.store, InvalidatingStore)
-            gate = Gate()
+            stop = Breakpoint()
             await ask(doors, case)
             with monkeypatch.context() as patched:
-                invalidator = HeldInvalidator(writer.store._invalidator, gate)
+                invalidator = HeldInvalidator(writer.store._invalidator, stop)
                 patched.setattr(writer.store, "_invalidator", invalidator)
                 write = asyncio.create_task(case.write(writer, number))
-                await gate.arrived.wait()
+                await stop.reached.wait()
                 # Not acknowledged yet: with it or without it, each answer is right, and is cached.
                 await ask(doors, case)
-                gate.opened.set()
+                stop.resumed.set()
                 written = await write
             assert all(written in body for body in await ask(doors, case))

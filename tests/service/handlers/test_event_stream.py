@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +24,7 @@ from service.streaming import hub
 from service.streaming.limits import StreamLimit
 from tests.builders import FOREIGN, GADGETS, NOON, WIDGETS, after, make_event
 from tests.service.front_door import LOGS, FrontDoor
+from tests.waiting import until
 
 STREAM = f"{LOGS}/stream"
 
@@ -83,14 +84,6 @@ async def opened(door: FrontDoor, key: str | None = None, **headers: str) -> Asy
     async with door.client.get(door.base + STREAM, headers=sent) as answer:
         assert answer.status == 200, await answer.read()
         yield Stream(answer)
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while True:
-            if holds():
-                return
-            await asyncio.sleep(0.01)
 
 
 async def settle(door: FrontDoor, count: int) -> None:

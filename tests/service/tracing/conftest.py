@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -84,11 +83,3 @@ def is_root(span: ReadableSpan) -> bool:
 
 def ids_of(span: ReadableSpan) -> tuple[str, str]:
     return format_trace_id(span.context.trace_id), format_span_id(span.context.span_id)
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while True:
-            if holds():
-                return
-            await asyncio.sleep(0.01)

@@ -36,9 +36,9 @@ from tests.service.tracing.conftest import (
     is_root,
     open_traced,
     open_tracing,
-    until,
 )
 from tests.spans import PROTOBUF, make_request, make_span, write
+from tests.waiting import until
 
 
 async def test_a_request_says_what_was_asked_and_answered(traced: FrontDoor, spans: Spans) -> None:

@@ -26,10 +26,10 @@ from service.cli.ci_job import choose_repository, find_ci_job, make_run, option_
 from service.cli.output import RefusalList, finish_ingest, judging_steps, progress_meters
 from service.cli.parameters import optional_repository_option
 from service.cli.report_options import (
+    check_upload_settings,
     make_requests,
-    refuse_half_of_an_upload,
+    pop_framework_options,
     run_options,
-    take_facts_of_tests,
 )
 from service.cli.running import now, with_store
 from service.cli.upload import open_upload
@@ -52,7 +52,7 @@ def junit(
     paths: tuple[Path, ...],
     repository: RepositoryName | None,
     manifest: Path | None,
-    **of_run: Any,
+    **options: Any,
 ) -> None:
     """Load JUnit XML reports: files, .gz files, or folders of them.
 
@@ -61,18 +61,18 @@ def junit(
     uploaded to that service and no local store is opened.
     """
     settings = load_settings()
-    refuse_half_of_an_upload(settings)
-    about_tests = take_facts_of_tests(of_run)
+    check_upload_settings(settings)
+    framework_options = pop_framework_options(options)
     facts = find_ci_job()
     requests: Sequence[ReportRequest | Refusal]
     if manifest is not None:
-        _refuse_options_beside_a_manifest(paths, of_run)
+        _check_no_run_options(paths, options)
         repository = choose_repository(repository, facts)
-        requests = list(read_manifest(manifest, repository, clock=now, **about_tests))
+        requests = list(read_manifest(manifest, repository, clock=now, **framework_options))
     else:
         missing = () if paths else ("PATH (or --manifest)",)
-        repository, run = make_run({**of_run, "repository": repository}, facts, missing)
-        requests = make_requests(paths, repository, run, of_run["started_at"], about_tests)
+        repository, run = make_run({**options, "repository": repository}, facts, missing)
+        requests = make_requests(paths, repository, run, options["started_at"], framework_options)
     finish_ingest(ctx, _load(settings, requests, str(repository)))
 
 
@@ -122,8 +122,8 @@ async def _ingest(
     )
 
 
-def _refuse_options_beside_a_manifest(paths: tuple[Path, ...], of_run: dict[str, Any]) -> None:
-    given = [option_of(name) for name, value in of_run.items() if value is not None]
+def _check_no_run_options(paths: tuple[Path, ...], options: dict[str, Any]) -> None:
+    given = [option_of(name) for name, value in options.items() if value is not None]
     if paths:
         given.insert(0, "PATH")
     if given:

@@ -41,7 +41,7 @@ def quarantine() -> None:
 )
 @click.option("--owner", type=TEXT, help="Who is responsible for fixing the test.")
 @click.option("--expires", type=MOMENT, help="A date, or a time with a UTC offset.")
-@click.option("--yes", is_flag=True, help="With --test-glob: do not ask.")
+@click.option("--yes", is_flag=True, help="With --test-glob: do not ask for confirmation.")
 def add(
     repository: RepositoryName,
     test: str | None,
@@ -106,7 +106,7 @@ def _add_one(repository: RepositoryName, request: QuarantineRequest) -> None:
 @repository_option
 @click.argument("quarantine_id", metavar="[ID]", type=click.UUID, required=False)
 @click.option("--test-glob", metavar="GLOB", help="All quarantines of tests that match.")
-@click.option("--yes", is_flag=True, help="With --test-glob: do not ask.")
+@click.option("--yes", is_flag=True, help="With --test-glob: do not ask for confirmation.")
 def remove(
     repository: RepositoryName, quarantine_id: uuid.UUID | None, test_glob: str | None, yes: bool
 ) -> None:

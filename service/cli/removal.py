@@ -70,7 +70,7 @@ def undo(
             return
         raise click.ClickException(f"{repository} has no results of that run")
     click.echo(_describe(extent), err=True)
-    _ask(yes)
+    _confirm(yes)
 
     async def remove(store: Store) -> int:
         with progress_meters() as meters:
@@ -109,7 +109,7 @@ def forget(repository: RepositoryName, test: str, yes: bool) -> None:
     if found is None:
         raise click.ClickException(f"{repository} has no test of that name")
     click.echo(found, err=True)
-    _ask(yes)
+    _confirm(yes)
 
     async def remove(store: Store) -> ForgetCount:
         with progress_meters() as meters:
@@ -128,6 +128,6 @@ def _describe(extent: SelectionExtent) -> str:
     return text
 
 
-def _ask(yes: bool) -> None:
+def _confirm(yes: bool) -> None:
     if not yes:
         click.confirm("Continue? (--yes skips this question)", abort=True, err=True)

@@ -45,7 +45,7 @@ _OPTIONS: Final = (
 )
 
 
-class FactsOfTests(TypedDict):
+class FrameworkOptions(TypedDict):
     """The options that describe the tests rather than the run."""
 
     framework: str | None
@@ -60,9 +60,9 @@ def run_options(command: _Command) -> _Command:
     return command
 
 
-def take_facts_of_tests(options: dict[str, Any]) -> FactsOfTests:
+def pop_framework_options(options: dict[str, Any]) -> FrameworkOptions:
     """Remove the options that describe the tests from `options`, and return them."""
-    return FactsOfTests(
+    return FrameworkOptions(
         framework=options.pop("framework"),
         framework_version=options.pop("framework_version"),
         language=options.pop("language"),
@@ -74,7 +74,7 @@ def make_requests(
     repository: RepositoryName,
     run: Run,
     started_at: datetime | None,
-    about_tests: FactsOfTests,
+    framework_options: FrameworkOptions,
 ) -> list[ReportRequest]:
     """Return one request for each path.
 
@@ -86,11 +86,12 @@ def make_requests(
     except InvalidValueError as error:
         raise click.UsageError(str(error).replace("started_at", "--started-at", 1)) from error
     return [
-        ReportRequest(path, repository, run, started_at=started_at, **about_tests) for path in paths
+        ReportRequest(path, repository, run, started_at=started_at, **framework_options)
+        for path in paths
     ]
 
 
-def refuse_half_of_an_upload(settings: Settings) -> None:
+def check_upload_settings(settings: Settings) -> None:
     """Raise `SettingsError` if only one of MERGEWATCH_URL and MERGEWATCH_TOKEN is set.
 
     Otherwise the results would be written to a local store that nobody reads.

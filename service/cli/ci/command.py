@@ -25,17 +25,17 @@ from service.cli.ci_job import find_ci_job, make_run
 from service.cli.output import RefusalList, print_count, visible
 from service.cli.parameters import STORED_NAME, optional_repository_option
 from service.cli.report_options import (
+    check_upload_settings,
     make_requests,
-    refuse_half_of_an_upload,
+    pop_framework_options,
     run_options,
-    take_facts_of_tests,
 )
 from service.cli.running import now, with_store
 from service.cli.upload import Uploader, UploadError
 from service.config.settings import load_settings
 
-# Reads the quarantines of a branch, as a map from test name to reason.
-Quarantines = Callable[[], Awaitable[Mapping[str, str]]]
+# A function that reads the quarantines of a branch, as a map from test name to reason.
+ReadQuarantines = Callable[[], Awaitable[Mapping[str, str]]]
 
 _MAX_EXIT_STATUS = 255
 _SECONDS = 120
@@ -79,7 +79,7 @@ def ci_junit(
     target_branch: str | None,
     test_exit_code: int | None,
     timeout: int,
-    **of_run: Any,
+    **options: Any,
 ) -> None:
     """Load JUnit XML reports, then decide about the job.
 
@@ -91,13 +91,13 @@ def ci_junit(
     result of its tests, and a warning is printed.
     """
     settings = load_settings()
-    refuse_half_of_an_upload(settings)
-    about_tests = take_facts_of_tests(of_run)
+    check_upload_settings(settings)
+    framework_options = pop_framework_options(options)
     facts = find_ci_job()
     missing = () if paths else ("PATH",)
-    repository, run = make_run({**of_run, "repository": repository}, facts, missing)
+    repository, run = make_run({**options, "repository": repository}, facts, missing)
     target = target_branch or (facts.base_branch if facts else None) or run.branch
-    requests = make_requests(paths, repository, run, of_run["started_at"], about_tests)
+    requests = make_requests(paths, repository, run, options["started_at"], framework_options)
     check = _JobCheck(requests, test_exit_code)
     if settings.url is None or settings.token is None:
         decision = with_store(
@@ -128,13 +128,15 @@ class _JobCheck:
         self._requests = requests
         self._test_exit_code = test_exit_code
 
-    async def run(self, sink: ExecutionSink, quarantines: Quarantines, seconds: float) -> Decision:
+    async def run(
+        self, sink: ExecutionSink, read_quarantines: ReadQuarantines, seconds: float
+    ) -> Decision:
         collecting = CollectingSink(sink, seconds)
         count = await self._load(collecting)
         excused: Mapping[str, str] | None = None
         if collecting.failure is None:
             print_count(count)
-            excused = await collecting.attempt(quarantines())
+            excused = await collecting.attempt(read_quarantines())
         if excused is None:
             click.echo(f"warning: {visible(collecting.failure or '')}", err=True)
             click.echo("warning: quarantines are unknown, so the tests decide alone", err=True)

@@ -39,11 +39,11 @@ def derive_test_id(repository: RepositoryName, test_name: str) -> uuid.UUID:
     return uuid.uuid5(NAMESPACE, f"{repository.key}\0{test_name}")
 
 
-TestIds = Callable[[str], uuid.UUID]
+DeriveTestId = Callable[[str], uuid.UUID]
 
 
 @lru_cache(maxsize=128)
-def test_ids_of(repository: RepositoryName) -> TestIds:
+def make_test_id_deriver(repository: RepositoryName) -> DeriveTestId:
     """Return a function like `derive_test_id` for one repository; it takes half the time."""
     # RFC 9562, section 5.5: the id is the SHA-1 of the namespace and the name. The hash of the
     # namespace and the repository is the same for all tests, so it is computed once.
@@ -89,7 +89,7 @@ def derive_arrival_id(repository: RepositoryName, run: Run) -> bytes:
     return _digest("arrival", *parts, *map(str, about))
 
 
-def derive_scope_id(test_id: uuid.UUID, branch: str | None) -> bytes:
+def derive_quarantine_slot_id(test_id: uuid.UUID, branch: str | None) -> bytes:
     """Return the key of a test and a branch pattern (or all branches), 16 bytes."""
     return _digest("scope", test_id.hex, *([] if branch is None else [branch]))
 

@@ -28,7 +28,7 @@ from indexing.health.thresholds import (
     WINDOW,
 )
 from indexing.models.repositories import MAX_QUARANTINE_AFTER
-from service.auth.code_host.access import MAX_ASKED, MAX_ASKED_OF_UNKNOWN
+from service.auth.code_host.access import MAX_CONCURRENT_REQUESTS, MAX_CONCURRENT_UNKNOWN
 from service.auth.code_host.client import TOTAL_SECONDS
 from service.auth.code_host.decisions import (
     GRANT_LIFETIME,
@@ -155,7 +155,7 @@ BOUNDS = (
     f"up to {OUTAGE_LIFETIME.seconds // 60} minutes since the host last granted it",
     f"nothing for {TOTAL_SECONDS} seconds",
     f"`Retry-After`, {MIN_WAIT_SECONDS} to {MAX_WAIT_SECONDS} seconds",
-    f"at most {MAX_ASKED} in all, {MAX_ASKED_OF_UNKNOWN} of them",
+    f"at most {MAX_CONCURRENT_REQUESTS} in all, {MAX_CONCURRENT_UNKNOWN} of them",
     f"{MAX_GLOB_COST} wildcards a request",
     f"`latest_verdicts` are the newest {KEPT_VERDICTS}, oldest first",
     f"{HEAD_SECONDS:.0f} seconds for a request's head, {SEND_SECONDS:.0f} for a body",

@@ -24,7 +24,7 @@ from service.schemas.queries import (
     Query,
     Text,
     absent,
-    says,
+    description,
 )
 
 
@@ -33,12 +33,14 @@ class RangeOfTime(Query):
 
     start = Moment(
         load_default=absent,
-        metadata=says(
+        metadata=description(
             f"Start of the range, inclusive; default `end` minus {RANGE_DAYS} days. The range has "
             f"at most {MAX_RANGE_DAYS} days."
         ),
     )
-    end = Moment(load_default=absent, metadata=says("End of the range, exclusive; default now."))
+    end = Moment(
+        load_default=absent, metadata=description("End of the range, exclusive; default now.")
+    )
 
     @validates_schema(skip_on_field_errors=False)
     def _check_range(self, data: Mapping[str, Any], **_: Any) -> None:
@@ -55,8 +57,10 @@ class RangeQuery(RangeOfTime, PagedQuery):
 class StatsQuery(RangeOfTime):
     """The range and the filters of a series; it has whole UTC days."""
 
-    pipeline_name = AnyOf(Text(), load_default=tuple, metadata=says("Only of these pipelines."))
-    job_name = AnyOf(Text(), load_default=tuple, metadata=says("Only of these jobs."))
+    pipeline_name = AnyOf(
+        Text(), load_default=tuple, metadata=description("Only of these pipelines.")
+    )
+    job_name = AnyOf(Text(), load_default=tuple, metadata=description("Only of these jobs."))
 
 
 class GroupsQuery(Query):
@@ -65,7 +69,7 @@ class GroupsQuery(Query):
     by = Choice(
         *(by.value for by in Grouping),
         required=True,
-        metadata=says("What the tests are grouped by."),
+        metadata=description("What the tests are grouped by."),
     )
 
 
@@ -73,15 +77,19 @@ class ExecutionsQuery(RangeQuery):
     """The filters of a test's executions."""
 
     branch = AnyOf(
-        Text(low=1, high=MAX_REF_LENGTH), load_default=tuple, metadata=says("Of these branches.")
+        Text(low=1, high=MAX_REF_LENGTH),
+        load_default=tuple,
+        metadata=description("Of these branches."),
     )
-    commit = AnyOf(Text(low=1), load_default=tuple, metadata=says("Of these commits."))
-    pipeline_name = AnyOf(Text(), load_default=tuple, metadata=says("Only of these pipelines."))
-    job_name = AnyOf(Text(), load_default=tuple, metadata=says("Only of these jobs."))
+    commit = AnyOf(Text(low=1), load_default=tuple, metadata=description("Of these commits."))
+    pipeline_name = AnyOf(
+        Text(), load_default=tuple, metadata=description("Only of these pipelines.")
+    )
+    job_name = AnyOf(Text(), load_default=tuple, metadata=description("Only of these jobs."))
     conclusion = AnyOf(
         Choice(*(conclusion.value for conclusion in Conclusion)),
         load_default=tuple,
-        metadata=says("Only those that ended so."),
+        metadata=description("Only those that ended so."),
     )
 
 
@@ -89,22 +97,28 @@ class FailuresQuery(PagedQuery):
     """The filters of a test's failures."""
 
     branch = AnyOf(
-        Text(low=1, high=MAX_REF_LENGTH), load_default=tuple, metadata=says("On these branches.")
+        Text(low=1, high=MAX_REF_LENGTH),
+        load_default=tuple,
+        metadata=description("On these branches."),
     )
 
 
 class RunsQuery(PagedQuery):
     """The filters of the runs."""
 
-    commit = AnyOf(Text(low=1), load_default=tuple, metadata=says("Of these commits."))
+    commit = AnyOf(Text(low=1), load_default=tuple, metadata=description("Of these commits."))
     branch = AnyOf(
-        Text(low=1, high=MAX_REF_LENGTH), load_default=tuple, metadata=says("Of these branches.")
+        Text(low=1, high=MAX_REF_LENGTH),
+        load_default=tuple,
+        metadata=description("Of these branches."),
     )
     pull_request = AnyOf(
-        Number(0, MAX_INTEGER), load_default=tuple, metadata=says("Of these pull requests.")
+        Number(0, MAX_INTEGER), load_default=tuple, metadata=description("Of these pull requests.")
     )
-    pipeline_name = AnyOf(Text(), load_default=tuple, metadata=says("Only of these pipelines."))
-    job_name = AnyOf(Text(), load_default=tuple, metadata=says("Only of these jobs."))
+    pipeline_name = AnyOf(
+        Text(), load_default=tuple, metadata=description("Only of these pipelines.")
+    )
+    job_name = AnyOf(Text(), load_default=tuple, metadata=description("Only of these jobs."))
 
 
 class TransitionsQuery(RangeQuery):
@@ -113,7 +127,7 @@ class TransitionsQuery(RangeQuery):
     health_status = AnyOf(
         Choice(*(status.value for status in HealthStatus)),
         load_default=tuple,
-        metadata=says("Only those into one of these."),
+        metadata=description("Only those into one of these."),
     )
 
 
@@ -122,7 +136,7 @@ class RepositoriesQuery(PagedQuery):
 
     repository = Name(
         load_default=absent,
-        metadata=says(
+        metadata=description(
             "Only the repository of that name. A token of the code host has to name one, because "
             "the host is asked about one repository at a time."
         ),
@@ -130,5 +144,5 @@ class RepositoriesQuery(PagedQuery):
     sort = Choice(
         *(sort.value for sort in RepositorySort),
         load_default=RepositorySort.NAME.value,
-        metadata=says("By name; or the most broken tests first, then the most flaky ones."),
+        metadata=description("By name; or the most broken tests first, then the most flaky ones."),
     )

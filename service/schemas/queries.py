@@ -157,7 +157,7 @@ def absent() -> None:
     """Return the `None` of an absent parameter; a plain `None` would be documented as default."""
 
 
-def says(text: str) -> dict[str, str]:
+def description(text: str) -> dict[str, str]:
     return {"description": text}
 
 
@@ -175,13 +175,13 @@ class PagedQuery(Query):
         low=1,
         high=CURSOR_MAX_LENGTH,
         load_default=absent,
-        metadata=says("Opaque; take it from a Link header."),
+        metadata=description("Opaque; take it from a Link header."),
     )
     per_page = Number(
         1,
         MAX_PER_PAGE,
         load_default=absent,
-        metadata=says(f"The number of items per page; default {DEFAULT_PER_PAGE}."),
+        metadata=description(f"The number of items per page; default {DEFAULT_PER_PAGE}."),
     )
 
 
@@ -203,52 +203,52 @@ class EventFilters(Query):
     pull_request = AnyOf(
         Number(0, MAX_INTEGER),
         load_default=tuple,
-        metadata=says("Events of any of these pull requests."),
+        metadata=description("Events of any of these pull requests."),
     )
     base_ref = Text(
         low=1,
         high=MAX_REF_LENGTH,
         load_default=absent,
-        metadata=says("Events of pull requests to this base ref."),
+        metadata=description("Events of pull requests to this base ref."),
     )
     event_type = AnyOf(
-        _event_types(), load_default=tuple, metadata=says("Events of any of these types.")
+        _event_types(), load_default=tuple, metadata=description("Events of any of these types.")
     )
     trigger = AnyOf(
         Text(high=MAX_TRIGGER_LENGTH),
         load_default=tuple,
-        metadata=says("Events with any of these triggers."),
+        metadata=description("Events with any of these triggers."),
     )
     outcome = AnyOf(
-        _outcomes(), load_default=tuple, metadata=says("Events with any of these outcomes.")
+        _outcomes(), load_default=tuple, metadata=description("Events with any of these outcomes.")
     )
     not_event_type = AnyOf(
         _event_types(),
         load_default=tuple,
-        metadata=says("Not of these types, even if also included."),
+        metadata=description("Not of these types, even if also included."),
     )
     not_trigger = AnyOf(
         Text(high=MAX_TRIGGER_LENGTH),
         load_default=tuple,
-        metadata=says("Not with these triggers, even if also included."),
+        metadata=description("Not with these triggers, even if also included."),
     )
     not_outcome = AnyOf(
         _outcomes(),
         load_default=tuple,
-        metadata=says("Not with these outcomes, even if also included."),
+        metadata=description("Not with these outcomes, even if also included."),
     )
     not_pull_request = AnyOf(
         Number(0, MAX_INTEGER),
         load_default=tuple,
-        metadata=says("Not of these pull requests, even if also included."),
+        metadata=description("Not of these pull requests, even if also included."),
     )
     received_from = Moment(
         load_default=absent,
-        metadata=says("Start of the range, inclusive; default received_to minus 1 day."),
+        metadata=description("Start of the range, inclusive; default received_to minus 1 day."),
     )
     received_to = Moment(
         load_default=absent,
-        metadata=says("End of the range, exclusive; default now."),
+        metadata=description("End of the range, exclusive; default now."),
     )
 
     @validates_schema(skip_on_field_errors=False)
@@ -280,7 +280,7 @@ class TestsQuery(PagedQuery):
         Pattern(),
         required=True,
         error_messages={"required": "is required"},
-        metadata=says(
+        metadata=description(
             "Tests whose whole name matches any of these: `*` matches any run of characters, `?` "
             f"exactly one, everything else itself. At most {MAX_STARS} `*` each, and at most "
             f"{MAX_GLOB_COST} wildcards in all, not counting `?` before the first `*`."
@@ -289,42 +289,54 @@ class TestsQuery(PagedQuery):
     sort = Choice(
         *(sort.value for sort in TestSort),
         load_default=TestSort.EXECUTIONS_COUNT.value,
-        metadata=says("The sort field; ties are sorted by name."),
+        metadata=description("The sort field; ties are sorted by name."),
     )
-    direction = Choice("asc", "desc", load_default="desc", metadata=says("The sort direction."))
-    pipeline_name = AnyOf(Text(), load_default=tuple, metadata=says("Only of these pipelines."))
+    direction = Choice(
+        "asc", "desc", load_default="desc", metadata=description("The sort direction.")
+    )
+    pipeline_name = AnyOf(
+        Text(), load_default=tuple, metadata=description("Only of these pipelines.")
+    )
     pipeline_name_exclude = AnyOf(
-        Text(), load_default=tuple, metadata=says("Not of these pipelines, even if also included.")
+        Text(),
+        load_default=tuple,
+        metadata=description("Not of these pipelines, even if also included."),
     )
-    job_name = AnyOf(Text(), load_default=tuple, metadata=says("Only of these jobs."))
+    job_name = AnyOf(Text(), load_default=tuple, metadata=description("Only of these jobs."))
     job_name_exclude = AnyOf(
-        Text(), load_default=tuple, metadata=says("Not of these jobs, even if also included.")
+        Text(),
+        load_default=tuple,
+        metadata=description("Not of these jobs, even if also included."),
     )
     # These have no defaults: without them, the filters of a request are those of earlier releases,
     # so that cursors of earlier releases stay valid.
     test_name_exclude = Patterns(
-        Pattern(), metadata=says("Not tests whose name matches any of these globs.")
+        Pattern(), metadata=description("Not tests whose name matches any of these globs.")
     )
     test_filepath = Patterns(
         Pattern(),
-        metadata=says(
+        metadata=description(
             "Tests whose file matches any of these globs; a test of no known file matches none."
         ),
     )
     quarantined = Flag(
-        metadata=says("Only tests that are quarantined on the default branch, or only others.")
+        metadata=description(
+            "Only tests that are quarantined on the default branch, or only others."
+        )
     )
     health_status = AnyOf(
         _health_statuses(),
-        metadata=says("Rows with any of these health statuses in their own pipeline and job."),
+        metadata=description(
+            "Rows with any of these health statuses in their own pipeline and job."
+        ),
     )
     health_status_exclude = AnyOf(
         _health_statuses(),
-        metadata=says("Not with these health statuses, even if also included."),
+        metadata=description("Not with these health statuses, even if also included."),
     )
     include = AnyOf(
         Choice(METRICS, TOTAL),
-        metadata=says(
+        metadata=description(
             "`metrics`: each row has those of its own pipeline and job. `total`: the number of rows"
             f" of all pages, if it is at most {MAX_TOTAL}; not in a stream."
         ),
@@ -352,17 +364,17 @@ class QuarantinesQuery(PagedQuery):
         low=1,
         high=MAX_REF_LENGTH,
         load_default=absent,
-        metadata=says("Quarantines that apply to this branch."),
+        metadata=description("Quarantines that apply to this branch."),
     )
-    test_id = Uuid(load_default=absent, metadata=says("Quarantines of this test."))
+    test_id = Uuid(load_default=absent, metadata=description("Quarantines of this test."))
     source = Choice(
         *(source.value for source in QuarantineSource),
         load_default=absent,
-        metadata=says("Quarantines with this source."),
+        metadata=description("Quarantines with this source."),
     )
     include = AnyOf(
         Choice(DETAILS),
-        metadata=says(
+        metadata=description(
             "`details`: each row has the id of its test, owner, expiry, and the verdicts of the "
             "test on the default branch on the UTC days after `created_at`, within the 30 days "
             "that end with its newest execution. The list comes in pages then."

@@ -14,7 +14,7 @@ from typing import Any
 
 from indexing.health.recovery import Recovery
 from indexing.health.rollup_text import read_recovery, write_recovery
-from indexing.identifiers import derive_scope_id
+from indexing.identifiers import derive_quarantine_slot_id
 from indexing.models.quarantines import (
     Actor,
     ActorKind,
@@ -144,7 +144,7 @@ class QuarantineSlot:
 
 
 def slot_id(test_id: uuid.UUID, branch: str | None) -> str:
-    return derive_scope_id(test_id, branch).hex()
+    return derive_quarantine_slot_id(test_id, branch).hex()
 
 
 async def read_slots(cluster: Cluster, slots: Sequence[QuarantineSlot]) -> list[QuarantineSlot]:

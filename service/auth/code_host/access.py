@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
 
-from indexing.fairness import take_within
+from indexing.fairness import acquire_within
 from indexing.names import RepositoryName
 from service.auth.code_host.cache import AccessCache, Names
 from service.auth.code_host.client import CodeHostClient
@@ -22,19 +22,19 @@ from service.cache.backend import CacheBackend
 from service.cache.lru import Lru
 from service.cache.session import SingleFlight
 
-# Circuit breaker: after this many timeouts in a row, no request is sent for `REST_SECONDS`.
-MAX_SILENCES: Final = 3
-REST_SECONDS: Final = 1.0
+# Circuit breaker: after this many timeouts in a row, no request is sent for `BREAKER_OPEN_SECONDS`.
+MAX_CONSECUTIVE_TIMEOUTS: Final = 3
+BREAKER_OPEN_SECONDS: Final = 1.0
 # Concurrent requests to the host: hosts want clients not to send many at once. Some slots are
 # reserved for tokens that were valid the last time, so that made-up tokens do not block those.
-MAX_ASKED: Final = 16
-MAX_ASKED_OF_UNKNOWN: Final = 12
+MAX_CONCURRENT_REQUESTS: Final = 16
+MAX_CONCURRENT_UNKNOWN: Final = 12
 # How long a request may wait for a slot. This does not count as a timeout of the host.
 SLOT_SECONDS: Final = 0.5
 # Requests in progress or waiting for a slot: a third of all that may be in progress
 # (`service.middleware.fair_queue`), so that a slow host does not block clients with a key.
 MAX_WAITING: Final = 48
-MAX_WAITING_OF_UNKNOWN: Final = 36
+MAX_WAITING_UNKNOWN: Final = 36
 
 _LIMITED_BYTES: Final = 4 * 1024 * 1024
 
@@ -55,10 +55,10 @@ class CodeHost:
         self._clock = clock
         self._single_flight = SingleFlight()
         self._waiting = 0
-        self._slots = asyncio.Semaphore(MAX_ASKED)
-        self._slots_of_unknown = asyncio.Semaphore(MAX_ASKED_OF_UNKNOWN)
-        self._silences = 0
-        self._rests_until = 0.0
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT_REQUESTS)
+        self._slots_for_unknown = asyncio.Semaphore(MAX_CONCURRENT_UNKNOWN)
+        self._timeouts = 0
+        self._breaker_open_until = 0.0
         self._limited: Lru[datetime] = Lru(_LIMITED_BYTES)
 
     @classmethod
@@ -102,7 +102,7 @@ class CodeHost:
         if bad is not None and bad.is_fresh(now):
             return bad
         known = remembered is not None and remembered.finding is Finding.READABLE
-        found = self._find_unavailability(of_token, now, known=known) or await self._ask(
+        found = self._find_unavailability(of_token, now, known=known) or await self._request(
             token, repository, known=known
         )
         if isinstance(found, Finding):
@@ -123,31 +123,31 @@ class CodeHost:
         until = self._limited.find(of_token)
         if until is not None and until > now:
             return HostUnavailable(max(1, round((until - now).total_seconds())))
-        most = MAX_WAITING if known else MAX_WAITING_OF_UNKNOWN
-        if self._waiting >= most or time.monotonic() < self._rests_until:
+        most = MAX_WAITING if known else MAX_WAITING_UNKNOWN
+        if self._waiting >= most or time.monotonic() < self._breaker_open_until:
             return HostUnavailable(UNAVAILABLE_WAIT_SECONDS)
         return None
 
-    async def _ask(
+    async def _request(
         self, token: str, repository: RepositoryName, *, known: bool
     ) -> Finding | HostUnavailable:
-        reserved = () if known else (self._slots_of_unknown,)
+        reserved = () if known else (self._slots_for_unknown,)
         self._waiting += 1
         try:
-            async with take_within(SLOT_SECONDS, *reserved, self._slots):
+            async with acquire_within(SLOT_SECONDS, *reserved, self._slots):
                 found = await self._client.find(token, repository)
         except TimeoutError:
             return HostUnavailable(UNAVAILABLE_WAIT_SECONDS)
         finally:
             self._waiting -= 1
         if found is None:
-            self._silences += 1
-            if self._silences >= MAX_SILENCES:
-                self._rests_until = time.monotonic() + REST_SECONDS
+            self._timeouts += 1
+            if self._timeouts >= MAX_CONSECUTIVE_TIMEOUTS:
+                self._breaker_open_until = time.monotonic() + BREAKER_OPEN_SECONDS
             return HostUnavailable(UNAVAILABLE_WAIT_SECONDS)
-        self._silences = 0
+        self._timeouts = 0
         return found
 
 
 def _is_later(one: AccessDecision | None, other: AccessDecision) -> bool:
-    return one is not None and one.asked_at >= other.asked_at
+    return one is not None and one.requested_at >= other.requested_at

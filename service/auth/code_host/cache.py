@@ -88,7 +88,7 @@ class AccessCache:
 def _newest(one: AccessDecision | None, other: AccessDecision | None) -> AccessDecision | None:
     if one is None or other is None:
         return one or other
-    return one if one.asked_at > other.asked_at else other
+    return one if one.requested_at > other.requested_at else other
 
 
 def _cache_name(name: str) -> str:

@@ -19,7 +19,7 @@ from service.auth.code_host.decisions import (
     Finding,
     HostUnavailable,
     Moved,
-    can_be_asked,
+    is_valid_in_path,
     judge,
 )
 
@@ -74,14 +74,14 @@ class CodeHostClient:
         self, token: str, repository: RepositoryName
     ) -> Finding | HostUnavailable | None:
         """Find out whether this token may read the repository; `None` without an answer."""
-        if not can_be_asked(repository):
+        if not is_valid_in_path(repository):
             return Finding.HIDDEN
         try:
             async with asyncio.timeout(TOTAL_SECONDS):
-                answer = await self._ask(token, f"/repos/{repository.owner}/{repository.name}")
+                answer = await self._request(token, f"/repos/{repository.owner}/{repository.name}")
                 found = judge(answer, repository, self._clock())
                 if isinstance(found, Moved) and self._is_own(answer, found):
-                    answer = await self._ask(token, f"/repositories/{found.repository_id}")
+                    answer = await self._request(token, f"/repositories/{found.repository_id}")
                     found = judge(answer, found, self._clock())
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             # Not the error's text, which may contain what was sent.
@@ -90,7 +90,7 @@ class CodeHostClient:
         # A redirect to another host, or a second redirect, proves no access.
         return Finding.HIDDEN if isinstance(found, Moved) else found
 
-    async def _ask(self, token: str, path: str) -> CodeHostResponse:
+    async def _request(self, token: str, path: str) -> CodeHostResponse:
         # The parts were checked, so the URL is not normalised.
         url = URL(self._base_url + path, encoded=True)
         async with self._session.get(

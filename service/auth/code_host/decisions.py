@@ -22,7 +22,7 @@ from indexing.timestamps import from_microseconds, to_microseconds
 GRANT_LIFETIME: Final = timedelta(seconds=60)
 # Shorter: a user who was just given access tries again at once.
 REFUSAL_LIFETIME: Final = timedelta(seconds=10)
-# How long a grant is valid while the host does not answer. Outages of hosts last minutes; a token
+# How long a grant is valid while the host does not respond. Outages of hosts last minutes; a token
 # that was revoked just before one works until its end, so this is no longer than that.
 OUTAGE_LIFETIME: Final = timedelta(minutes=10)
 # Between the clocks of two machines that share decisions.
@@ -82,69 +82,69 @@ class AccessDecision:
     """A finding, and the moment just before the request to the host."""
 
     finding: Finding
-    asked_at: datetime
+    requested_at: datetime
 
     @property
     def until(self) -> datetime:
         """When access has to be checked again."""
         granted = self.finding is Finding.READABLE
-        return self.asked_at + (GRANT_LIFETIME if granted else REFUSAL_LIFETIME)
+        return self.requested_at + (GRANT_LIFETIME if granted else REFUSAL_LIFETIME)
 
     def is_fresh(self, now: datetime) -> bool:
         """Whether the decision can be used without another request to the host."""
         return self._began(now) and now < self.until
 
     def outlasts(self, now: datetime) -> bool:
-        """Whether it stays valid while the host does not answer: a grant does, for some minutes."""
+        """Whether it stays valid during an outage of the host: a grant does, for some minutes."""
         return (
             self.finding is Finding.READABLE
             and self._began(now)
-            and now < self.asked_at + OUTAGE_LIFETIME
+            and now < self.requested_at + OUTAGE_LIFETIME
         )
 
     def _began(self, now: datetime) -> bool:
-        return self.asked_at <= now + _CLOCK_SLACK
+        return self.requested_at <= now + _CLOCK_SLACK
 
 
-def can_be_asked(name: RepositoryName) -> bool:
+def is_valid_in_path(name: RepositoryName) -> bool:
     """Whether the name can be part of the path of a request."""
     # `.` and `..` match the pattern of repository names, and would change the path.
     return name.name.strip(".") != "" and len(name.name) <= NAME_MAX_LENGTH
 
 
 def judge(
-    answer: CodeHostResponse, asked: RepositoryName | Moved, now: datetime
+    response: CodeHostResponse, requested: RepositoryName | Moved, now: datetime
 ) -> Finding | Moved | HostUnavailable:
     """Return the finding in the response to a request about that repository.
 
     Return `Moved` for a redirect to a repository's number. Before the caller follows it, it has to
     check that the redirect stays with the host.
     """
-    if answer.status == 200:
-        return _judge_repository(answer.body, asked)
-    if answer.status == 401:
+    if response.status == 200:
+        return _judge_repository(response.body, requested)
+    if response.status == 401:
         return Finding.BAD_CREDENTIAL
-    if answer.status == 429 or (answer.status == 403 and _is_limit(answer)):
-        return HostUnavailable(_wait_of(answer.headers, now, LIMITED_WAIT_SECONDS), limited=True)
-    if answer.status in _GONE:
+    if response.status == 429 or (response.status == 403 and _is_limit(response)):
+        return HostUnavailable(_wait_of(response.headers, now, LIMITED_WAIT_SECONDS), limited=True)
+    if response.status in _GONE:
         return Finding.HIDDEN
-    if answer.status in _MOVED and isinstance(asked, RepositoryName):
-        return _judge_redirect(answer.headers.get("location", ""))
-    return HostUnavailable(_wait_of(answer.headers, now, UNAVAILABLE_WAIT_SECONDS))
+    if response.status in _MOVED and isinstance(requested, RepositoryName):
+        return _judge_redirect(response.headers.get("location", ""))
+    return HostUnavailable(_wait_of(response.headers, now, UNAVAILABLE_WAIT_SECONDS))
 
 
 def pack_decision(decision: AccessDecision) -> bytes:
     """Return a decision as bytes."""
-    return _PACKED.pack(decision.finding.value, to_microseconds(decision.asked_at))
+    return _PACKED.pack(decision.finding.value, to_microseconds(decision.requested_at))
 
 
 def unpack_decision(data: bytes) -> AccessDecision:
     """Return the decision that `pack_decision` encoded."""
-    finding, asked_at = _PACKED.unpack(data)
-    return AccessDecision(Finding(finding), from_microseconds(asked_at))
+    finding, requested_at = _PACKED.unpack(data)
+    return AccessDecision(Finding(finding), from_microseconds(requested_at))
 
 
-def _judge_repository(body: bytes, asked: RepositoryName | Moved) -> Finding | HostUnavailable:
+def _judge_repository(body: bytes, requested: RepositoryName | Moved) -> Finding | HostUnavailable:
     """Check that a 200 shows that repository: a proxy in between may answer 200 to anything."""
     try:
         shown: Any = orjson.loads(body)
@@ -152,10 +152,10 @@ def _judge_repository(body: bytes, asked: RepositoryName | Moved) -> Finding | H
         return HostUnavailable(UNAVAILABLE_WAIT_SECONDS)
     if not isinstance(shown, dict) or not isinstance(shown.get("full_name"), str):
         return HostUnavailable(UNAVAILABLE_WAIT_SECONDS)
-    if isinstance(asked, Moved):
-        same = shown.get("id") == asked.repository_id
+    if isinstance(requested, Moved):
+        same = shown.get("id") == requested.repository_id
     else:
-        same = shown["full_name"].lower() == asked.key
+        same = shown["full_name"].lower() == requested.key
     # `permissions` is about users: for the token of an installation, all are false even if it may
     # read the repository. A token that is shown the repository may read it.
     return Finding.READABLE if same else Finding.HIDDEN
@@ -168,13 +168,13 @@ def _judge_redirect(location: str) -> Finding | Moved:
     return Finding.HIDDEN if match is None else Moved(int(match[1]))
 
 
-def _is_limit(answer: CodeHostResponse) -> bool:
+def _is_limit(response: CodeHostResponse) -> bool:
     # GitHub responds 403 both to a used-up rate limit and to what a token may not see.
     # https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
     return (
-        answer.headers.get("x-ratelimit-remaining") == "0"
-        or "retry-after" in answer.headers
-        or _LIMIT_WORDS.search(answer.body) is not None
+        response.headers.get("x-ratelimit-remaining") == "0"
+        or "retry-after" in response.headers
+        or _LIMIT_WORDS.search(response.body) is not None
     )
 
 

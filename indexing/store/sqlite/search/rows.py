@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from indexing.identifiers import TestIds, test_ids_of
+from indexing.identifiers import DeriveTestId, make_test_id_deriver
 from indexing.models.tests import VALUE_SORTS, IdentityKey, TestIdentity, TestQuery
 from indexing.store.row_values import RowValues
 from indexing.store.sqlite.metrics import METRICS_COLUMNS
@@ -35,22 +35,22 @@ def make_identities(query: TestQuery, rows: Iterable[tuple[Any, ...]]) -> list[T
     """Convert rows with the columns of `shown_columns` to identities."""
     make = _identity_with_metrics if query.with_metrics else _identity_of
     # Deriving the id of a test takes less time than looking it up in another table.
-    test_id_of = test_ids_of(query.repository)
-    return [make(row, test_id_of) for row in rows]
+    derive_test_id_of = make_test_id_deriver(query.repository)
+    return [make(row, derive_test_id_of) for row in rows]
 
 
-def _identity_of(row: tuple[Any, ...], test_id_of: TestIds) -> TestIdentity:
+def _identity_of(row: tuple[Any, ...], derive_test_id_of: DeriveTestId) -> TestIdentity:
     identity_id, *key = row
-    return TestIdentity(identity_id, test_id_of(row[2]), IdentityKey(*key))
+    return TestIdentity(identity_id, derive_test_id_of(row[2]), IdentityKey(*key))
 
 
-def _identity_with_metrics(row: tuple[Any, ...], test_id_of: TestIds) -> TestIdentity:
+def _identity_with_metrics(row: tuple[Any, ...], derive_test_id_of: DeriveTestId) -> TestIdentity:
     size = len(KEY_COLUMNS) + 1
     identity_id, *rest = row
     *metrics, is_quarantined = rest[size:]
     return TestIdentity(
         identity_id,
-        test_id_of(row[2]),
+        derive_test_id_of(row[2]),
         IdentityKey(*rest[:size]),
         RowValues(*metrics).metrics(is_quarantined=bool(is_quarantined)),
     )

@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 
 from service.auth.code_host import client
-from service.auth.code_host.access import MAX_ASKED_OF_UNKNOWN, MAX_SILENCES, MAX_WAITING_OF_UNKNOWN
+from service.auth.code_host.access import (
+    MAX_CONCURRENT_UNKNOWN,
+    MAX_CONSECUTIVE_TIMEOUTS,
+    MAX_WAITING_UNKNOWN,
+)
 from service.auth.code_host.client import TOTAL_SECONDS
 from service.auth.code_host.decisions import GRANT_LIFETIME
 from service.config.settings import LogFormat, LogLevel, Settings
@@ -244,7 +248,7 @@ async def test_a_silent_host_is_given_up_on_while_the_client_still_waits(
     host.is_silent = True
     assert TOTAL_SECONDS < 2
     monkeypatch.setattr("service.auth.code_host.client.TOTAL_SECONDS", 0.2)
-    for _ in range(MAX_SILENCES):
+    for _ in range(MAX_CONSECUTIVE_TIMEOUTS):
         assert await status(door) == 503
     asked = len(host.asked)
     assert await status(door) == 503
@@ -296,10 +300,10 @@ async def test_made_up_tokens_leave_slots_for_those_that_were_valid(
         host.open.clear()
         flood = [
             asyncio.create_task(status(door, f"made-up-{number}"))
-            for number in range(MAX_WAITING_OF_UNKNOWN)
+            for number in range(MAX_WAITING_UNKNOWN)
         ]
         done = asyncio.as_completed(flood)
-        first = [await next(done) for _ in range(len(flood) - MAX_ASKED_OF_UNKNOWN)]
+        first = [await next(done) for _ in range(len(flood) - MAX_CONCURRENT_UNKNOWN)]
         assert {*first} == {503}
         good = asyncio.create_task(status(door))
         host.arrived.clear()

@@ -18,20 +18,20 @@ current_tenant: Final[ContextVar[Hashable]] = ContextVar("current_tenant", defau
 
 
 class FairQueue:
-    """Slots shared by tenants; one tenant holds at most `slots_of_one` at a time.
+    """Slots shared by tenants; one tenant holds at most `slots_per_tenant` at a time.
 
     A free slot goes to the tenant that has waited longest since its last slot; within one tenant,
     first come, first served.
     """
 
-    def __init__(self, slots: int, slots_of_one: int | None = None) -> None:
+    def __init__(self, slots: int, slots_per_tenant: int | None = None) -> None:
         self._free = slots
-        self._slots_of_one = slots if slots_of_one is None else slots_of_one
+        self._slots_per_tenant = slots if slots_per_tenant is None else slots_per_tenant
         self._running: Counter[Hashable] = Counter()
         self._waiting: OrderedDict[Hashable, deque[asyncio.Future[None]]] = OrderedDict()
 
     @asynccontextmanager
-    async def take(self, tenant: Hashable) -> AsyncIterator[None]:
+    async def slot(self, tenant: Hashable) -> AsyncIterator[None]:
         """Wait for a slot and hold it until the context exits."""
         await self._acquire(tenant)
         try:
@@ -80,7 +80,7 @@ class FairQueue:
                 self._free -= 1
 
     def _may_have_more(self, tenant: Hashable) -> bool:
-        return self._running[tenant] < self._slots_of_one
+        return self._running[tenant] < self._slots_per_tenant
 
     def _withdraw(self, tenant: Hashable, waiter: asyncio.Future[None]) -> None:
         queue = self._waiting.get(tenant)
@@ -91,7 +91,7 @@ class FairQueue:
 
 
 @asynccontextmanager
-async def take_within(
+async def acquire_within(
     seconds: float, *slots: AbstractAsyncContextManager[None]
 ) -> AsyncIterator[None]:
     """Wait for each of these slots in turn and hold all of them until the context exits.
@@ -99,8 +99,8 @@ async def take_within(
     Raises:
         TimeoutError: the slots are not all granted within `seconds`.
     """
-    async with AsyncExitStack() as taken:
+    async with AsyncExitStack() as acquired:
         async with asyncio.timeout(seconds):
             for slot in slots:
-                await taken.enter_async_context(slot)
+                await acquired.enter_async_context(slot)
         yield

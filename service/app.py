@@ -49,7 +49,7 @@ from service.handlers import (
     trends,
 )
 from service.handlers.event_stream import ARRIVALS, EVENT_STREAMS
-from service.handlers.row_stream import ROW_STREAMS, STREAMS_IN_ALL, STREAMS_OF_ONE
+from service.handlers.row_stream import MAX_STREAMS, MAX_STREAMS_PER_PRINCIPAL, ROW_STREAMS
 from service.handlers.without_parameters import without_parameters
 from service.http.operations import Operation
 from service.ingest.limiter import LIMITER, RequestBodyLimiter
@@ -125,8 +125,10 @@ def create_app(
     app[LIFECYCLE] = Lifecycle()
     app[LIMITER] = RequestBodyLimiter()
     app[ADMISSION_CONTROL] = AdmissionControl()
-    app[ROW_STREAMS] = StreamLimit(STREAMS_OF_ONE, STREAMS_IN_ALL)
-    app[EVENT_STREAMS] = StreamLimit(event_stream.STREAMS_OF_ONE, event_stream.STREAMS_IN_ALL)
+    app[ROW_STREAMS] = StreamLimit(MAX_STREAMS_PER_PRINCIPAL, MAX_STREAMS)
+    app[EVENT_STREAMS] = StreamLimit(
+        event_stream.MAX_STREAMS_PER_PRINCIPAL, event_stream.MAX_STREAMS
+    )
     app.cleanup_ctx.append(_context(settings, store, clock, metrics_folder, tracing))
     for route in READ_ROUTES:
         # This route serves HEAD as well.
@@ -284,7 +286,7 @@ def _list_layers(
         yield app[RATE_LIMIT].wrap
     yield app[ADMISSION_CONTROL].wrap
     yield app[RESPONSE_CACHE].wrap
-    yield handle_errors(app[LIMITER].attend, ingest=settings.ingest)
+    yield handle_errors(app[LIMITER].run_shielded, ingest=settings.ingest)
     if settings.elasticsearch_url:
         yield limit_time
     if tracing is not None:

@@ -13,8 +13,8 @@ from indexing.ingest.counts import IngestCount, Progress
 from indexing.ingest.dead_letter import RefusedLine
 from indexing.ingest.lines import Line
 from indexing.names import RepositoryName
-from indexing.pauses import Pause
 from indexing.store.interface import EventOutcome, Writer
+from indexing.yielding import LoopYielder
 
 # The size of a batch. With fewer events, the commit takes longer than writing them; larger batches
 # are not faster and hold the store's write lock for longer.
@@ -53,7 +53,7 @@ async def ingest_events(
         StoreError: the store failed; earlier batches are stored.
     """
     load = EventLoad(writer, source, refuse)
-    pause = Pause()
+    yielder = LoopYielder()
     for line in lines:
         if not is_blank(line):
             try:
@@ -66,7 +66,7 @@ async def ingest_events(
             await load.flush()
             if progress is not None:
                 progress(lines=line.number, offset=line.offset + len(line.data))
-        await pause.if_due()
+        await yielder.yield_if_due()
     await load.flush()
     return load.count
 

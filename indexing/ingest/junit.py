@@ -127,7 +127,7 @@ async def ingest_reports(
         if isinstance(item, Refusal):
             ingest.refuse(item)
         else:
-            await ingest.take(item)
+            await ingest.load(item)
         if progress is not None:
             progress(done, len(todo))
     # Refresh only these repositories, because this call changed no others.
@@ -160,7 +160,7 @@ class _Ingest:
         self.count += IngestCount(read=1, refused=1)
         self._report_refusal(refusal)
 
-    async def take(self, request: ReportRequest) -> None:
+    async def load(self, request: ReportRequest) -> None:
         try:
             now = self._clock()
             check_run(request.run)

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from indexing.models.event_aggregates import Bars, EventAggregate, FacetValue, choose_bars
 from service.context import CONTEXT, REPOSITORY
-from service.handlers.event_query import choose_window, make_query
+from service.handlers.event_query import choose_received_range, make_query
 from service.handlers.parameters import read_parameters
 from service.http.raw_response import respond_whole
 from service.middleware.response_cache import headers_of
@@ -73,8 +73,10 @@ async def aggregate_events(request: web.Request) -> web.StreamResponse:
     """GET /v1/repos/{owner}/{repository}/logs/aggregate."""
     parameters, ignored = read_parameters(request, _QUERY)
     context = request.app[CONTEXT]
-    window = choose_window(parameters["received_from"], parameters["received_to"], context.clock())
-    query = make_query(request[REPOSITORY], parameters, window)
+    time_range = choose_received_range(
+        parameters["received_from"], parameters["received_to"], context.clock()
+    )
+    query = make_query(request[REPOSITORY], parameters, time_range)
     bars = choose_bars(query.received_from, query.received_to)
     found = await context.reader.aggregate_events(query, bars)
     return respond_whole(request, headers_of(ignored=ignored), _encode(_Counted(found, bars)))

@@ -8,30 +8,30 @@ from typing import Any, Final
 
 from indexing.models.events import EventQuery, Outcome
 from indexing.names import RepositoryName
-from service.pagination.cursor import Window
+from service.pagination.cursor import TimeRange
 
 DEFAULT_RANGE: Final = timedelta(days=1)
 _BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 
 
-def choose_window(start: datetime | None, end: datetime | None, now: datetime) -> Window:
+def choose_received_range(start: datetime | None, end: datetime | None, now: datetime) -> TimeRange:
     """Return the requested range of the log; a missing bound is filled in."""
     if end is None:
         # A range with only a start, which is in the future, is empty.
         end = now if start is None else max(now, start)
     if start is None:
         start = end - DEFAULT_RANGE if end - _BEGINNING >= DEFAULT_RANGE else _BEGINNING
-    return Window(start, end)
+    return TimeRange(start, end)
 
 
 def make_query(
-    repository: RepositoryName, parameters: Mapping[str, Any], window: Window
+    repository: RepositoryName, parameters: Mapping[str, Any], time_range: TimeRange
 ) -> EventQuery:
     """Return the store's query for checked parameters."""
     return EventQuery(
         repository=repository,
-        received_from=window.received_from,
-        received_to=window.received_to,
+        received_from=time_range.start,
+        received_to=time_range.end,
         pull_requests=parameters["pull_request"],
         base_ref=parameters["base_ref"],
         event_types=parameters["event_type"],

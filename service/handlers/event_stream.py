@@ -36,8 +36,8 @@ from service.streaming.limits import StreamLimit
 from service.streaming.response import BrokenStreamError, StreamedResponse
 
 # A stream takes little memory, but every event is sent to every stream.
-STREAMS_OF_ONE: Final = 1_000
-STREAMS_IN_ALL: Final = 4_000
+MAX_STREAMS_PER_PRINCIPAL: Final = 1_000
+MAX_STREAMS: Final = 4_000
 
 # How often a comment is sent, so that proxies and clients see that the stream is alive.
 COMMENT_SECONDS: Final = 15.0
@@ -62,7 +62,7 @@ async def stream_events(request: web.Request) -> web.StreamResponse:
     newest = await request.app[CONTEXT].reader.find_newest_arrival()
     # The store may be a restored backup that is older than the last event.
     position = newest if given is None else min(given, newest)
-    release = request.app[EVENT_STREAMS].take(request[PRINCIPAL].name)
+    release = request.app[EVENT_STREAMS].acquire(request[PRINCIPAL].name)
     headers = headers_of(ignored=find_ignored(request))
     headers["Content-Type"] = EVENT_STREAM_TYPE
     # A proxy that buffers responses would never send this one.
@@ -137,7 +137,7 @@ class _Stream:
     async def _follow(self, subscription: Subscription) -> AsyncGenerator[bytes, None]:
         sent_at = time.monotonic()
         while await self._goes_on():
-            text = await subscription.take(CHECK_SECONDS)
+            text = await subscription.receive(CHECK_SECONDS)
             if subscription.is_cut_off:
                 raise BrokenStreamError("the client reads more slowly than events arrive")
             now = time.monotonic()

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from indexing.models.events import EventKey, EventRow
 from service.context import READER
-from service.handlers.event_query import choose_window, make_query
+from service.handlers.event_query import choose_received_range, make_query
 from service.handlers.list_endpoint import ListEndpoint, open_list
 from service.handlers.row_stream import RowStream, stream_rows
 from service.middleware.response_cache import (
@@ -45,8 +45,8 @@ async def list_events(request: web.Request) -> web.StreamResponse:
     context, parameters = opened.context, opened.parameters
     now = context.clock()
     bounds = (parameters["received_from"], parameters["received_to"])
-    window = opened.position.window or choose_window(*bounds, now)
-    query = make_query(opened.repository, parameters, window)
+    time_range = opened.position.time_range or choose_received_range(*bounds, now)
+    query = make_query(opened.repository, parameters, time_range)
     ignored = opened.query.ignored
     media_type = find_row_format(request)
     if media_type is not None:
@@ -56,12 +56,13 @@ async def list_events(request: web.Request) -> web.StreamResponse:
         return await stream_rows(request, opened.query, media_type, headers, rows)
     limit = parameters["per_page"] or DEFAULT_PER_PAGE
     answer = await request[READER].list_events(query, bounds, opened.anchor, limit, now)
-    if opened.position.window is not None:
-        links = opened.links(answer.ends, window)
+    if opened.position.time_range is not None:
+        links = opened.links(answer.ends, time_range)
         return respond_uncached(request, answer, links, ignored=ignored, negotiated=True)
     ends = answer.ends
-    links = opened.links(ends, choose_window(*bounds, answer.since or now))
-    # Without the links: their cursors contain the window, which changes though the page does not.
+    links = opened.links(ends, choose_received_range(*bounds, answer.since or now))
+    # Without the links: their cursors contain the time range, which changes even if the page does
+    # not.
     tagged = (f"previous {ends.has_previous}", f"next {ends.has_next}")
     return respond(request, answer, links, ignored=ignored, negotiated=True, tagged=tagged)
 

@@ -35,12 +35,12 @@ async def list_executions(request: web.Request) -> web.StreamResponse:
     """GET /v1/ci/{owner}/repositories/{repository}/tests/{test_id}/executions."""
     opened = open_list(request, EXECUTIONS)
     parameters, reader = opened.parameters, opened.context.reader
-    window = opened.position.window or choose_range(parameters, opened.context.clock())
+    time_range = opened.position.time_range or choose_range(parameters, opened.context.clock())
     query = ExecutionQuery(
         repository=opened.repository,
         test_id=uuid.UUID(request.match_info[TEST_ID.name]),
-        start=window.received_from,
-        end=window.received_to,
+        start=time_range.start,
+        end=time_range.end,
         branches=parameters["branch"],
         commits=parameters["commit"],
         pipelines=parameters["pipeline_name"],
@@ -57,7 +57,7 @@ async def list_executions(request: web.Request) -> web.StreamResponse:
         rows = RowStream(read_present(read), _key_of, _ROWS)
         return await stream_rows(request, opened.query, media_type, headers, rows)
     answer = await read_page(opened, EXECUTIONS, read, _key_of, _encode)
-    links = opened.links(answer.ends, window)
+    links = opened.links(answer.ends, time_range)
     return respond_uncached(request, answer, links, ignored=opened.query.ignored, negotiated=True)
 
 

@@ -14,7 +14,7 @@ from indexing.names import RepositoryName
 from service.cache.answers import Answer, make_answer
 from service.context import CONTEXT, REPOSITORY, Context
 from service.http import problems
-from service.pagination.cursor import Ends, KeyCodec, Position, Window
+from service.pagination.cursor import Ends, KeyCodec, Position, TimeRange
 from service.pagination.paginator import ListQuery, Paginator, links, start_paginator
 from service.pagination.sort_keys import pack_ends
 from service.routes import ListRoute
@@ -48,7 +48,7 @@ class OpenList(Generic[K]):
     parameters: Mapping[str, Any]
     anchor: Anchor[K]
 
-    def links(self, ends: Ends[bytes], window: Window | None = None) -> CIMultiDict[str]:
+    def links(self, ends: Ends[bytes], time_range: TimeRange | None = None) -> CIMultiDict[str]:
         """Return the `Link` header of a page with these ends; raises as `paginator.links` does."""
         return links(
             self.request,
@@ -57,7 +57,7 @@ class OpenList(Generic[K]):
             self.query,
             ends,
             backward=self.position.backward,
-            window=window,
+            time_range=time_range,
         )
 
 

@@ -27,8 +27,8 @@ R = TypeVar("R")
 ROWS_AT_ONCE: Final = 250
 
 # A client loads one file or a few at a time; this many streams leave time for other requests.
-STREAMS_OF_ONE: Final = 4
-STREAMS_IN_ALL: Final = 32
+MAX_STREAMS_PER_PRINCIPAL: Final = 4
+MAX_STREAMS: Final = 32
 
 ROW_STREAMS: Final = web.AppKey("row_streams", StreamLimit)
 
@@ -58,7 +58,7 @@ async def stream_rows(
     if query.parameters[CURSOR_FIELD] is not None:
         detail = f"cannot be used with {media_type}, which begins with the first row"
         raise problems.invalid([FieldError("query", CURSOR_FIELD, detail)])
-    release = request.app[ROW_STREAMS].take(request[PRINCIPAL].name)
+    release = request.app[ROW_STREAMS].acquire(request[PRINCIPAL].name)
     try:
         # Before the response begins, a failed read is still reported as a problem.
         first = await rows.read(Anchor(), ROWS_AT_ONCE)

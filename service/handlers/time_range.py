@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from service.http import problems
 from service.http.field_errors import FieldError
-from service.pagination.cursor import Window
+from service.pagination.cursor import TimeRange
 from service.schemas.limits import MAX_RANGE_DAYS, RANGE_DAYS
 
 DEFAULT_RANGE: Final = timedelta(days=RANGE_DAYS)
@@ -17,7 +17,7 @@ _BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 _MINUTE: Final = timedelta(minutes=1)
 
 
-def choose_range(parameters: Mapping[str, Any], now: datetime) -> Window:
+def choose_range(parameters: Mapping[str, Any], now: datetime) -> TimeRange:
     """Return the range from `start` to `end`; a missing bound is filled in.
 
     Without `end`, the whole current minute is included, so that requests within it share an entity
@@ -37,4 +37,4 @@ def choose_range(parameters: Mapping[str, Any], now: datetime) -> Window:
     if end - start > MAX_RANGE:
         detail = f"must be at most {MAX_RANGE_DAYS} days before the end of the range"
         raise problems.invalid([FieldError("query", "start", detail)])
-    return Window(start, end)
+    return TimeRange(start, end)

@@ -36,11 +36,11 @@ async def list_transitions(request: web.Request) -> web.StreamResponse:
     """GET /v1/ci/{owner}/repositories/{repository}/health-transitions."""
     opened = open_list(request, TRANSITIONS)
     parameters, reader = opened.parameters, opened.context.reader
-    window = opened.position.window or choose_range(parameters, opened.context.clock())
+    time_range = opened.position.time_range or choose_range(parameters, opened.context.clock())
     query = TransitionQuery(
         opened.repository,
-        window.received_from,
-        window.received_to,
+        time_range.start,
+        time_range.end,
         tuple(map(HealthStatus, parameters["health_status"])),
     )
 
@@ -55,7 +55,7 @@ async def list_transitions(request: web.Request) -> web.StreamResponse:
     place = [opened.anchor.backward, after, parameters["per_page"]]
     canonical = orjson.dumps(["transitions", *_filters(query), *place])
     answer = await request[READER].find_trend(opened.repository, canonical, read_answer)
-    links = opened.links(answer.ends, window)
+    links = opened.links(answer.ends, time_range)
     return respond(request, answer, links, ignored=opened.query.ignored)
 
 

@@ -76,10 +76,10 @@ def make_day_query(
     repository: RepositoryName, parameters: Mapping[str, Any], now: datetime
 ) -> DayQuery:
     """Return a query of the UTC days that the range of the parameters touches."""
-    window = choose_range(parameters, now)
-    first_day = day_of(window.received_from)
-    is_empty = window.received_from == window.received_to
-    last_day = first_day - 1 if is_empty else day_of(window.received_to - _MICROSECOND)
+    time_range = choose_range(parameters, now)
+    first_day = day_of(time_range.start)
+    is_empty = time_range.start == time_range.end
+    last_day = first_day - 1 if is_empty else day_of(time_range.end - _MICROSECOND)
     return DayQuery(
         repository, first_day, last_day, parameters["pipeline_name"], parameters["job_name"]
     )

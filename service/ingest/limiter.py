@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from aiohttp import web
 
-from indexing.fairness import FairQueue, current_tenant, take_within
+from indexing.fairness import FairQueue, acquire_within, current_tenant
 from indexing.ingest.compression import inflate_small_gzip
 from service.http import problems
 from service.http.sender import SENDER
@@ -31,7 +31,7 @@ SMALL_BODY_BYTES: Final = 64 * 1024
 # The size of all bodies that one process holds, over all connections.
 MAX_HELD_BYTES: Final = 128 * 1024 * 1024
 # The part of that for one credential, so that there is room for others.
-MAX_HELD_BYTES_OF_ONE: Final = 64 * 1024 * 1024
+MAX_HELD_BYTES_PER_TENANT: Final = 64 * 1024 * 1024
 # The part of that which is reserved for small bodies.
 HELD_FOR_SMALL_BYTES: Final = 16 * 1024 * 1024
 # A body of the largest size takes this long at two megabits a second. Without this limit, senders
@@ -42,9 +42,9 @@ BODY_SECONDS: Final = 60.0
 # body takes several times its size in a worker process, and there are two cores. Small ones mostly
 # wait for the store, and a cluster writes all that wait together in one request.
 LARGE_AT_ONCE: Final = 2
-LARGE_AT_ONCE_OF_ONE: Final = 1
+LARGE_AT_ONCE_PER_TENANT: Final = 1
 SMALL_AT_ONCE: Final = 64
-SMALL_AT_ONCE_OF_ONE: Final = 32
+SMALL_AT_ONCE_PER_TENANT: Final = 32
 # How long a body that has arrived may wait for a slot: span exporters give up after ten seconds.
 SLOT_SECONDS: Final = 5.0
 
@@ -63,15 +63,15 @@ class RequestBodyLimiter:
 
     def __init__(self) -> None:
         self._held: Counter[Hashable] = Counter()
-        self._small_slots = FairQueue(SMALL_AT_ONCE, SMALL_AT_ONCE_OF_ONE)
-        self._large_slots = FairQueue(LARGE_AT_ONCE, LARGE_AT_ONCE_OF_ONE)
+        self._small_slots = FairQueue(SMALL_AT_ONCE, SMALL_AT_ONCE_PER_TENANT)
+        self._large_slots = FairQueue(LARGE_AT_ONCE, LARGE_AT_ONCE_PER_TENANT)
         # Reading a small body blocks the event loop for a moment. Bodies are read one after the
         # other, so that one iteration of the loop is blocked by one body at most.
         self._quick_reading = FairQueue(1)
         self._small_reading = FairQueue(1)
         self._small_workers = WorkerPool(1, niceness=0)
         self._large_workers = WorkerPool(LARGE_AT_ONCE, LARGE_NICENESS)
-        self._attended: set[asyncio.Task[Any]] = set()
+        self._shielded: set[asyncio.Task[Any]] = set()
 
     @property
     def worker_pids(self) -> tuple[int, ...]:
@@ -83,17 +83,17 @@ class RequestBodyLimiter:
         await self._small_workers.start()
         await self._large_workers.start()
 
-    async def attend(self, work: Coroutine[Any, Any, T]) -> T:
+    async def run_shielded(self, work: Coroutine[Any, Any, T]) -> T:
         """Finish the work even if the caller is cancelled."""
         task = asyncio.create_task(work)
-        self._attended.add(task)
-        task.add_done_callback(self._attended.discard)
+        self._shielded.add(task)
+        task.add_done_callback(self._shielded.discard)
         return await asyncio.shield(task)
 
     async def close(self) -> None:
         """Wait a moment for work whose callers are gone, then cancel it."""
-        if self._attended:
-            _, late = await asyncio.wait(self._attended, timeout=FINISH_SECONDS)
+        if self._shielded:
+            _, late = await asyncio.wait(self._shielded, timeout=FINISH_SECONDS)
             for task in late:
                 task.cancel()
             if late:
@@ -137,7 +137,7 @@ class RequestBodyLimiter:
             slots = self._large_slots if content is None else self._small_slots
             async with AsyncExitStack() as taken:
                 try:
-                    slot = take_within(SLOT_SECONDS, slots.take(sender))
+                    slot = acquire_within(SLOT_SECONDS, slots.slot(sender))
                     await taken.enter_async_context(slot)
                 except TimeoutError as error:
                     raise _too_much_at_once() from error
@@ -148,7 +148,7 @@ class RequestBodyLimiter:
                     pieces.clear()
                     is_quick = len(content) <= QUICK_BODY_BYTES
                     reading = self._quick_reading if is_quick else self._small_reading
-                    yield SmallBody(kind, content, self._small_workers, reading.take(sender))
+                    yield SmallBody(kind, content, self._small_workers, reading.slot(sender))
         finally:
             self._held[sender] -= held
             if not self._held[sender]:
@@ -159,7 +159,7 @@ class RequestBodyLimiter:
         limit = MAX_HELD_BYTES
         if held > SMALL_BODY_BYTES:
             limit -= HELD_FOR_SMALL_BYTES
-        if self._held[sender] > MAX_HELD_BYTES_OF_ONE or self._held.total() > limit:
+        if self._held[sender] > MAX_HELD_BYTES_PER_TENANT or self._held.total() > limit:
             raise _too_much_at_once()
 
 

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Any, Final, Protocol, TypeVar
 
 from indexing.ingest.body_errors import BodyError, BodyTooLargeError
-from indexing.pauses import Pause
+from indexing.yielding import LoopYielder
 from service.http import problems
 from service.ingest.body_workers.pool import WorkerPool
 from service.ingest.body_workers.wire import Failure
@@ -85,22 +85,22 @@ class LargeBody:
 
     async def read(self, reader: Reader[T]) -> AsyncGenerator[T, None]:
         reading = _read(self._workers, reader, self._pieces, packed=self._packed)
-        pause = Pause()
+        yielder = LoopYielder()
         async with aclosing(reading) as batches:
             async for batch in batches:
-                await pause.if_due()
+                await yielder.yield_if_due()
                 for item in batch:
                     yield item
 
 
 async def _read_here(reader: Reader[T], content: bytes) -> list[T]:
-    pause = Pause()
+    yielder = LoopYielder()
     items: list[T] = []
     try:
         for item in reader(content):
             if item is not None:
                 items.append(item)
-            await pause.if_due()
+            await yielder.yield_if_due()
     except BodyError as error:
         raise _problem_of(error) from error
     return items

@@ -40,7 +40,7 @@ _INGEST_IS_OFF: Final = "ingest over HTTP is off: the operator can set MERGEWATC
 _UNROUTED: Final = frozenset({404, 405})
 
 # Runs a coroutine to its end even if the caller is cancelled.
-Attend: TypeAlias = Callable[[Coroutine[Any, Any, StreamResponse]], Awaitable[StreamResponse]]
+RunShielded: TypeAlias = Callable[[Coroutine[Any, Any, StreamResponse]], Awaitable[StreamResponse]]
 
 _log = structlog.get_logger(__name__)
 
@@ -78,10 +78,10 @@ def add_request_id(handler: Handler) -> Handler:
     return answer
 
 
-def handle_errors(attend: Attend, *, ingest: bool) -> Layer:
+def handle_errors(run_shielded: RunShielded, *, ingest: bool) -> Layer:
     """Return a layer that responds with the handler's response, or the problem that it raised.
 
-    `attend` runs an upload to its end. `ingest`: whether uploads are accepted at all.
+    `run_shielded` runs an upload to its end. `ingest`: whether uploads are accepted at all.
     """
 
     def around(handler: Handler) -> Handler:
@@ -89,7 +89,7 @@ def handle_errors(attend: Attend, *, ingest: bool) -> Layer:
             if request.method in READS:
                 return await answer(request)
             # Finish writes even if the client disconnects.
-            return await attend(answer(request))
+            return await run_shielded(answer(request))
 
         async def answer(request: BaseRequest) -> StreamResponse:
             try:

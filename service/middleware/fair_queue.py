@@ -17,7 +17,7 @@ from typing import Final
 # The most requests in progress, of which most wait for a store; and the most of one tenant, so that
 # its slow requests leave room for others.
 MAX_RUNNING: Final = 128
-MAX_RUNNING_OF_ONE: Final = 96
+MAX_RUNNING_PER_TENANT: Final = 96
 
 # Long enough for 64 cached requests that arrive at once.
 SLICE_SECONDS: Final = 0.01
@@ -73,7 +73,7 @@ class FairQueue:
         elif time.monotonic() - self._slice_began > SLICE_SECONDS:
             return False
         running = self._running.get(tenant, 0)
-        if running >= MAX_RUNNING_OF_ONE:
+        if running >= MAX_RUNNING_PER_TENANT:
             return False
         self._running[tenant] = running + 1
         self._count += 1
@@ -171,7 +171,7 @@ class FairQueue:
             tenant, queue = next(iter(self._queues.items()))
             self._queues.move_to_end(tenant)
             running = self._running.get(tenant, 0)
-            if running >= MAX_RUNNING_OF_ONE:
+            if running >= MAX_RUNNING_PER_TENANT:
                 passed_over += 1
                 continue
             passed_over = 0

@@ -30,9 +30,9 @@ _STORE_SIZE: Final = 8
 
 _BACKWARD: Final = 1
 _HAS_KEY: Final = 2
-_HAS_WINDOW: Final = 4
+_HAS_TIME_RANGE: Final = 4
 
-_WINDOW: Final = struct.Struct(">qq")
+_TIME_RANGE: Final = struct.Struct(">qq")
 
 # The bytes that base64, the flags, the store and the MAC leave for the key of a row. Cursors
 # with a time range have 16 bytes more, but the keys of those lists have at most 24.
@@ -60,11 +60,11 @@ class KeyCodec(Generic[K]):
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class TimeRange:
     """The time range of a list, which the first page fixes for all others."""
 
-    received_from: datetime
-    received_to: datetime
+    start: datetime
+    end: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Position(Generic[K]):
 
     key: K | None = None
     backward: bool = False
-    window: Window | None = None
+    time_range: TimeRange | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +121,10 @@ def write_cursor(signer: CursorSigner, scope: bytes, position: Position[bytes]) 
     """
     flags = _BACKWARD if position.backward else 0
     parts = [signer.store]
-    if position.window is not None:
-        flags |= _HAS_WINDOW
-        start, end = position.window.received_from, position.window.received_to
-        parts.append(_WINDOW.pack(to_microseconds(start), to_microseconds(end)))
+    if position.time_range is not None:
+        flags |= _HAS_TIME_RANGE
+        start, end = position.time_range.start, position.time_range.end
+        parts.append(_TIME_RANGE.pack(to_microseconds(start), to_microseconds(end)))
     if position.key is not None:
         flags |= _HAS_KEY
         parts.append(position.key)
@@ -148,13 +148,13 @@ def read_cursor(signer: CursorSigner, scope: bytes, codec: KeyCodec[K], text: st
     flags, store, rest = payload[0], payload[1 : 1 + _STORE_SIZE], payload[1 + _STORE_SIZE :]
     if store != signer.store:
         raise OtherStoreError("the cursor belongs to another store")
-    window = None
-    if flags & _HAS_WINDOW:
-        start, end = _WINDOW.unpack_from(rest)
-        window = Window(from_microseconds(start), from_microseconds(end))
-        rest = rest[_WINDOW.size :]
+    time_range = None
+    if flags & _HAS_TIME_RANGE:
+        start, end = _TIME_RANGE.unpack_from(rest)
+        time_range = TimeRange(from_microseconds(start), from_microseconds(end))
+        rest = rest[_TIME_RANGE.size :]
     key = codec.unpack(rest) if flags & _HAS_KEY else None
-    return Position(key, bool(flags & _BACKWARD), window)
+    return Position(key, bool(flags & _BACKWARD), time_range)
 
 
 def _decode(text: str) -> bytes:

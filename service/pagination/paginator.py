@@ -37,7 +37,7 @@ from service.pagination.cursor import (
     KeyCodec,
     OtherStoreError,
     Position,
-    Window,
+    TimeRange,
     read_cursor,
     scope_of,
     write_cursor,
@@ -201,7 +201,7 @@ def links(
     ends: Ends[bytes],
     *,
     backward: bool,
-    window: Window | None = None,
+    time_range: TimeRange | None = None,
 ) -> CIMultiDict[str]:
     """Return the `Link` header (RFC 8288) of a page with these ends, which are packed keys.
 
@@ -227,7 +227,7 @@ def links(
         return f'<{base}{target}>; rel="{relation}"'
 
     values = {
-        relation: write(relation, Position(key, towards_start, window))
+        relation: write(relation, Position(key, towards_start, time_range))
         for relation, key, towards_start in _relations(ends)
     }
     if max(map(len, values.values())) > MAX_FIELD_BYTES:

@@ -70,7 +70,7 @@ class Subscription:
         """End a wait."""
         self._woken.set()
 
-    async def take(self, seconds: float) -> bytes:
+    async def receive(self, seconds: float) -> bytes:
         """Return the next events as they are sent; empty if none arrive within `seconds`."""
         if not self._batches:
             self._woken.clear()

@@ -15,9 +15,9 @@ RETRY_AFTER: Final = 5
 class StreamLimit:
     """Counts the open streams of one kind in this process."""
 
-    def __init__(self, of_one: int, in_all: int) -> None:
-        self._of_one = of_one
-        self._in_all = in_all
+    def __init__(self, per_principal: int, most: int) -> None:
+        self._per_principal = per_principal
+        self._most = most
         self._open: Counter[str] = Counter()
 
     @property
@@ -25,19 +25,20 @@ class StreamLimit:
         """How many streams are open."""
         return self._open.total()
 
-    def take(self, principal: str) -> Callable[[], None]:
+    def acquire(self, principal: str) -> Callable[[], None]:
         """Open a stream of that principal; return the function that closes it, once or repeatedly.
 
         Raises:
             Problem: 429 if the principal has too many, 503 if the process has too many.
         """
-        if self._open[principal] >= self._of_one:
+        if self._open[principal] >= self._per_principal:
             raise Problem(
                 429,
-                f"this credential has {self._of_one} streams open, the most that it may have",
+                f"this credential has {self._per_principal} streams open,"
+                " the most that it may have",
                 headers={"Retry-After": str(RETRY_AFTER)},
             )
-        if self.open >= self._in_all:
+        if self.open >= self._most:
             raise unavailable("too many streams are open, retry later")
         self._open[principal] += 1
         is_open = True

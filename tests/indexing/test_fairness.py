@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from indexing.fairness import FairQueue, take_within
+from indexing.fairness import FairQueue, acquire_within
 
 
 async def settle() -> None:
@@ -19,7 +19,7 @@ async def test_a_flood_and_a_later_tenant_are_served_round_robin() -> None:
     held = asyncio.Event()
 
     async def work(tenant: str) -> None:
-        async with queue.take(tenant):
+        async with queue.slot(tenant):
             await held.wait()
             order.append(tenant)
 
@@ -35,7 +35,7 @@ async def test_a_flood_and_a_later_tenant_are_served_round_robin() -> None:
 
 async def test_nobody_in_particular_is_a_tenant_too() -> None:
     queue = FairQueue(1)
-    async with take_within(60, queue.take(None)):
+    async with acquire_within(60, queue.slot(None)):
         pass
 
 
@@ -44,7 +44,7 @@ async def test_one_tenant_has_no_more_than_its_share() -> None:
     held = asyncio.Event()
 
     async def work(tenant: str) -> None:
-        async with queue.take(tenant):
+        async with queue.slot(tenant):
             inside.append(tenant)
             await held.wait()
 
@@ -62,15 +62,15 @@ async def test_one_tenant_has_no_more_than_its_share() -> None:
 async def test_a_waiter_that_gives_up_leaves_nothing_behind() -> None:
     queue = FairQueue(1)
     with pytest.raises(TimeoutError):
-        async with queue.take("one"), take_within(0.01, queue.take("one")):
+        async with queue.slot("one"), acquire_within(0.01, queue.slot("one")):
             raise AssertionError
-    async with take_within(60, queue.take("one")):
+    async with acquire_within(60, queue.slot("one")):
         pass
 
 
 async def test_only_waiting_is_limited_in_time() -> None:
     queue = FairQueue(1)
-    async with take_within(0.01, queue.take("one")):
+    async with acquire_within(0.01, queue.slot("one")):
         await asyncio.sleep(0.02)
 
 
@@ -78,16 +78,16 @@ async def test_a_slot_that_comes_as_its_waiter_goes_away_is_not_lost() -> None:
     queue = FairQueue(1)
 
     async def work() -> None:
-        async with queue.take("one"):
+        async with queue.slot("one"):
             pass
 
-    async with queue.take("two"):
+    async with queue.slot("two"):
         waiter = asyncio.create_task(work())
         await settle()
     # The slot already belongs to the waiter, though it has not run yet.
     waiter.cancel()
     await asyncio.gather(waiter, return_exceptions=True)
-    async with take_within(60, queue.take("two")):
+    async with acquire_within(60, queue.slot("two")):
         pass
 
 
@@ -96,10 +96,10 @@ async def test_a_cancelled_waiter_is_passed_over() -> None:
     entered = asyncio.Event()
 
     async def work() -> None:
-        async with queue.take("one"):
+        async with queue.slot("one"):
             entered.set()
 
-    async with queue.take("two"):
+    async with queue.slot("two"):
         first, second = asyncio.create_task(work()), asyncio.create_task(work())
         await settle()
         first.cancel()

@@ -15,7 +15,6 @@ from indexing.models.executions import Execution, Run
 from indexing.models.tests import METADATA_FIELDS
 from indexing.models.trends import duration_of
 from indexing.names import RepositoryName
-from indexing.pauses import Pause
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation, Outcome
 from indexing.store.elasticsearch.client.concurrency import run_both
@@ -40,6 +39,7 @@ from indexing.store.elasticsearch.repositories import read_known
 from indexing.store.elasticsearch.tests import StoredTest, source_of
 from indexing.store.interface import ExecutionCount
 from indexing.timestamps import to_microseconds
+from indexing.yielding import LoopYielder
 
 # The most ids in one search, and the rows of one page of it. An id may have several rows: one that
 # retention has dropped may exist in another slice.
@@ -176,13 +176,13 @@ async def _plan(
         executions = [result.execution for result in results]
         there = await _find_stored(cluster, repository, executions, retention)
     operations: dict[int, Operation] = {}
-    pause = Pause()
+    yielder = LoopYielder()
     for number, result in enumerate(results):
         place = there.get(result.execution.id.hex())
         if place is not None and not place.dropped:
             continue
         operations[number] = _operation_of(cluster, repository, result, retention.epoch, place)
-        await pause.if_due()
+        await yielder.yield_if_due()
     return operations
 
 

@@ -72,7 +72,7 @@ async def _read_rows(
     after: _Row | None = None
     seen = 0
     while low < _IDS:
-        async with cluster.searches.take():
+        async with cluster.searches.slot():
             answer = await cluster.connection.search(
                 cluster.layout.identities,
                 _body(repository, values, (low, high), size, after),

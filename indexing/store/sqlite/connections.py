@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from indexing.errors import StoreError, StoreUnavailableError
-from indexing.fairness import FairQueue, current_tenant, take_within
+from indexing.fairness import FairQueue, acquire_within, current_tenant
 from indexing.store.sqlite.own_writes import OwnWrites
 from indexing.store.sqlite.pace import Pace
 from indexing.store.sqlite.repositories import InterruptibleConnection, ReadingConnection
@@ -149,7 +149,7 @@ class Connections:
             for plan in others:
                 # These attempts run one at a time, with quick reads in between, so that many
                 # searches at once do not delay other requests.
-                async with self._loop_slots.take(current_tenant.get()):
+                async with self._loop_slots.slot(current_tenant.get()):
                     result = self._try(plan, INLINE_STEPS)
                     if result is not None:
                         return result
@@ -162,7 +162,9 @@ class Connections:
         self._slow_reads.add(read)
         timer = asyncio.get_running_loop().call_later(SLOW_READ_SECONDS, read.interrupt)
         try:
-            async with take_within(SLOW_READ_SECONDS, self._slow_slots.take(current_tenant.get())):
+            async with acquire_within(
+                SLOW_READ_SECONDS, self._slow_slots.slot(current_tenant.get())
+            ):
                 # The store may have been closed while this read waited.
                 if read.is_interrupted:
                     raise ReadInterruptedError
@@ -200,7 +202,7 @@ class Connections:
                 if abandoned.is_set():
                     self._own_writes.disown()
 
-        async with self._write_slots.take(current_tenant.get()):
+        async with self._write_slots.slot(current_tenant.get()):
             with translated_errors(self._path):
                 try:
                     return await self._in_thread(self._writing, transaction, WRITER_BUSY_SECONDS)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from indexing.models.events import Outcome
 from indexing.timestamps import format_timestamp
-from service.handlers.event_query import DEFAULT_RANGE, choose_window
+from service.handlers.event_query import DEFAULT_RANGE, choose_received_range
 from tests.builders import NOON, after, make_event
 from tests.service.front_door import LOGS, FrontDoor
 
@@ -117,17 +117,17 @@ async def test_a_beginning_in_the_future_alone_is_an_empty_page(door: FrontDoor)
 def test_a_range_is_always_filled_in(
     start: datetime | None, end: datetime | None, now: datetime
 ) -> None:
-    window = choose_window(start, end, now)
+    time_range = choose_received_range(start, end, now)
     if start is not None:
-        assert window.received_from == start
+        assert time_range.start == start
     else:
-        assert window.received_to - window.received_from <= DEFAULT_RANGE
+        assert time_range.end - time_range.start <= DEFAULT_RANGE
     if end is not None:
-        assert window.received_to == end
+        assert time_range.end == end
     else:
-        assert window.received_to >= now
+        assert time_range.end >= now
     if start is None or end is None:
-        assert window.received_from <= window.received_to
+        assert time_range.start <= time_range.end
 
 
 @pytest.mark.parametrize("per_page", [1, 3, 10, 24, 25, 26, 100])

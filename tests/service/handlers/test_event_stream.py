@@ -230,13 +230,13 @@ async def test_a_slow_reader_is_cut_off_and_resumes(
 ) -> None:
     monkeypatch.setattr(hub, "MAX_QUEUED_BYTES", 1_000)
     monkeypatch.setattr(hub, "EVENTS_AT_ONCE", 3)
-    offered = hub.Subscription.take
+    offered = hub.Subscription.receive
 
     async def never(self: hub.Subscription, _seconds: float) -> bytes:
         await until(lambda: self.is_cut_off)
         return b""
 
-    monkeypatch.setattr(hub.Subscription, "take", never)
+    monkeypatch.setattr(hub.Subscription, "receive", never)
     async with opened(door) as stream:
         first = await stream.answer.content.readuntil(b"\n\n")
         await settle(door, 1)
@@ -244,7 +244,7 @@ async def test_a_slow_reader_is_cut_off_and_resumes(
         with pytest.raises((aiohttp.ClientPayloadError, aiohttp.ClientConnectionError)):
             async with asyncio.timeout(20):
                 await stream.answer.content.read()
-    monkeypatch.setattr(hub.Subscription, "take", offered)
+    monkeypatch.setattr(hub.Subscription, "receive", offered)
     last_id = first.split(b"\n")[0].removeprefix(b"id: ").decode()
     async with opened(door, Last_Event_ID=last_id) as stream:
         assert await stream.ids(60) == [*range(60)]
@@ -294,8 +294,8 @@ async def test_many_streams_cost_one_poll(door: FrontDoor) -> None:
 async def test_a_credential_has_a_limit_of_streams(
     door: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(door.app[EVENT_STREAMS], "_of_one", 2)
-    monkeypatch.setattr(door.app[EVENT_STREAMS], "_in_all", 3)
+    monkeypatch.setattr(door.app[EVENT_STREAMS], "_per_principal", 2)
+    monkeypatch.setattr(door.app[EVENT_STREAMS], "_most", 3)
     async with opened(door), opened(door):
         refused = await door.get(STREAM)
         assert (refused.status, refused.headers["Retry-After"]) == (429, "5")
@@ -306,10 +306,10 @@ async def test_a_credential_has_a_limit_of_streams(
 
 def test_a_stream_is_released_once() -> None:
     limit = StreamLimit(1, 1)
-    release = limit.take("a")
+    release = limit.acquire("a")
     release()
     release()
-    again = limit.take("a")
+    again = limit.acquire("a")
     release()
     assert limit.open == 1
     again()

@@ -14,7 +14,7 @@ import pytest
 
 from indexing.errors import StoreUnavailableError
 from indexing.models.events import Outcome
-from service.handlers.row_stream import ROW_STREAMS, ROWS_AT_ONCE, STREAMS_OF_ONE
+from service.handlers.row_stream import MAX_STREAMS_PER_PRINCIPAL, ROW_STREAMS, ROWS_AT_ONCE
 from tests.builders import after, load_names, make_event
 from tests.service.front_door import LOGS, SEARCH, FrontDoor
 
@@ -172,7 +172,9 @@ async def test_a_credential_has_a_few_streams_at_a_time(
         return await read(query, anchor, limit)
 
     monkeypatch.setattr(door.reader, "list_events", wait)
-    open_ = [asyncio.create_task(door.get(LOGS, Accept=NDJSON)) for _ in range(STREAMS_OF_ONE)]
+    open_ = [
+        asyncio.create_task(door.get(LOGS, Accept=NDJSON)) for _ in range(MAX_STREAMS_PER_PRINCIPAL)
+    ]
     for _ in open_:
         await arrived.acquire()
     refused = await door.get(LOGS, Accept=NDJSON)

@@ -53,7 +53,7 @@ async def test_made_up_credentials_share_one_queue(
     assert (await door.get(LOGS)).status == 200
     held = hold_up(door, monkeypatch, "find_key")
     monkeypatch.setattr(queue, "MAX_RUNNING", 2)
-    monkeypatch.setattr(queue, "MAX_RUNNING_OF_ONE", 1)
+    monkeypatch.setattr(queue, "MAX_RUNNING_PER_TENANT", 1)
     flood = [asyncio.create_task(door.get(LOGS, key=make_up_key())) for _ in range(5)]
     await held.arrived.wait()
     # If each were its own tenant, two would run, and no other request before they end.

@@ -78,9 +78,9 @@ async def run_all(work: Work) -> None:
 
 async def test_requests_within_the_capacity_start_at_once() -> None:
     work = Work()
-    work.ask("one", limits.MAX_RUNNING_OF_ONE)
+    work.ask("one", limits.MAX_RUNNING_PER_TENANT)
     await run_all(work)
-    assert len(work.began) == limits.MAX_RUNNING_OF_ONE
+    assert len(work.began) == limits.MAX_RUNNING_PER_TENANT
     await work.finish()
 
 
@@ -88,7 +88,7 @@ async def test_slow_requests_of_one_tenant_leave_room_for_others() -> None:
     work = Work()
     work.ask("flood", limits.MAX_RUNNING + 50)
     await run_all(work)
-    assert len(work.began) == limits.MAX_RUNNING_OF_ONE
+    assert len(work.began) == limits.MAX_RUNNING_PER_TENANT
     work.ask("quiet", 1)
     await run_all(work)
     assert work.began[-1] == "quiet"
@@ -98,8 +98,8 @@ async def test_slow_requests_of_one_tenant_leave_room_for_others() -> None:
 
 async def test_waiting_tenants_are_served_round_robin() -> None:
     work = Work()
-    work.ask("a", limits.MAX_RUNNING_OF_ONE)
-    work.ask("b", limits.MAX_RUNNING - limits.MAX_RUNNING_OF_ONE)
+    work.ask("a", limits.MAX_RUNNING_PER_TENANT)
+    work.ask("b", limits.MAX_RUNNING - limits.MAX_RUNNING_PER_TENANT)
     await run_all(work)
     work.began.clear()
     work.ask("flood", 30)
@@ -115,7 +115,7 @@ async def test_waiting_tenants_are_served_round_robin() -> None:
 
 async def test_a_flood_is_refused_and_the_quiet_are_not() -> None:
     work = Work()
-    work.ask("flood", limits.MAX_RUNNING_OF_ONE + limits.MAX_QUEUE + 100)
+    work.ask("flood", limits.MAX_RUNNING_PER_TENANT + limits.MAX_QUEUE + 100)
     await run_all(work)
     refused = work.refused["flood"]
     assert refused >= 100
@@ -131,8 +131,8 @@ async def test_a_flood_is_refused_and_the_quiet_are_not() -> None:
 
 async def test_a_queue_that_turns_out_to_be_slow_is_no_reason_to_refuse_the_quiet() -> None:
     work = Work()
-    work.ask("flood", limits.MAX_RUNNING_OF_ONE)
-    work.ask("other", limits.MAX_RUNNING - limits.MAX_RUNNING_OF_ONE)
+    work.ask("flood", limits.MAX_RUNNING_PER_TENANT)
+    work.ask("other", limits.MAX_RUNNING - limits.MAX_RUNNING_PER_TENANT)
     await run_all(work)
     work.ask("flood", 400)
     await run_all(work)
@@ -159,7 +159,7 @@ async def test_the_queue_of_all_tenants_is_bounded(monkeypatch: pytest.MonkeyPat
 
 async def test_a_cancelled_request_leaves_the_queue() -> None:
     work = Work()
-    first = work.ask("one", limits.MAX_RUNNING_OF_ONE + 5)
+    first = work.ask("one", limits.MAX_RUNNING_PER_TENANT + 5)
     await run_all(work)
     assert work.queue.waiting == 5
     for task in first[-5:]:
@@ -169,14 +169,14 @@ async def test_a_cancelled_request_leaves_the_queue() -> None:
     first[0].cancel()
     work.ask("one", 1)
     await run_all(work)
-    assert len(work.began) == limits.MAX_RUNNING_OF_ONE + 1
+    assert len(work.began) == limits.MAX_RUNNING_PER_TENANT + 1
     await work.finish()
     assert work.queue.try_acquire("one")
 
 
 async def test_a_request_cancelled_as_it_gets_a_slot_gives_it_back() -> None:
     work = Work()
-    tasks = work.ask("one", limits.MAX_RUNNING_OF_ONE + 1)
+    tasks = work.ask("one", limits.MAX_RUNNING_PER_TENANT + 1)
     await run_all(work)
     # It gets a slot when the others end, and is cancelled before it can start.
     asyncio.get_running_loop().call_soon(work.done.set)
@@ -186,6 +186,6 @@ async def test_a_request_cancelled_as_it_gets_a_slot_gives_it_back() -> None:
             tasks[-1].cancel()
     await work.finish()
     work.began.clear()
-    work.ask("one", limits.MAX_RUNNING_OF_ONE)
+    work.ask("one", limits.MAX_RUNNING_PER_TENANT)
     await work.finish()
-    assert len(work.began) == limits.MAX_RUNNING_OF_ONE
+    assert len(work.began) == limits.MAX_RUNNING_PER_TENANT

@@ -21,7 +21,7 @@ from service.pagination.cursor import (
     KeyCodec,
     OtherStoreError,
     Position,
-    Window,
+    TimeRange,
     read_cursor,
     scope_of,
     write_cursor,
@@ -41,11 +41,11 @@ SIGNER = CursorSigner(b"k" * 32, "store-1")
 SCOPE = scope_of("events", "acme/widgets", b"{}")
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 CURSOR = write_cursor(
-    SIGNER, SCOPE, Position(EVENT_KEYS.pack(EventKey(NOON, 7)), window=Window(NOON, NOON))
+    SIGNER, SCOPE, Position(EVENT_KEYS.pack(EventKey(NOON, 7)), time_range=TimeRange(NOON, NOON))
 )
 
 moments = st.datetimes(timezones=st.just(UTC))
-windows = st.none() | st.builds(Window, moments, moments)
+time_ranges = st.none() | st.builds(TimeRange, moments, moments)
 names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
 counts = st.integers(0, 2**40)
 sort_values = st.none() | st.integers(-(2**62), 2**62) | st.floats(0, 1)
@@ -62,13 +62,13 @@ def round_trip(codec: KeyCodec[Any], position: Position[Any]) -> Position[Any]:
     return read_cursor(SIGNER, SCOPE, codec, text)
 
 
-@given(st.none() | event_keys, st.booleans(), windows)
+@given(st.none() | event_keys, st.booleans(), time_ranges)
 def test_a_place_in_the_log_comes_back(
     key: EventKey | None,
     backward: bool,
-    window: Window | None,
+    time_range: TimeRange | None,
 ) -> None:
-    position = Position(key, backward, window)
+    position = Position(key, backward, time_range)
     assert round_trip(EVENT_KEYS, position) == position
 
 
@@ -150,7 +150,7 @@ def test_another_secret_refuses_what_another_store_under_the_same_secret_only_ca
 
 def test_the_ends_of_time_can_be_carried() -> None:
     first, last = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
-    position = Position(EventKey(last, 2**63 - 1), window=Window(first, last))
+    position = Position(EventKey(last, 2**63 - 1), time_range=TimeRange(first, last))
     assert round_trip(EVENT_KEYS, position) == position
 
 

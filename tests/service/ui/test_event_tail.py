@@ -100,7 +100,7 @@ async def test_tails_count_as_streams_of_the_key(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     door = client.door
-    monkeypatch.setattr(door.app[EVENT_STREAMS], "_of_one", 1)
+    monkeypatch.setattr(door.app[EVENT_STREAMS], "_per_principal", 1)
     async with tail(client) as answer:
         await read_until(answer, b"retry")
         async with tail(client) as refused:

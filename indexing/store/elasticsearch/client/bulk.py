@@ -15,7 +15,6 @@ import orjson
 
 from indexing.errors import StoreError, StoreUnavailableError
 from indexing.fairness import current_tenant
-from indexing.pauses import Pause
 from indexing.store.elasticsearch.client.connection import WRITING, Connection
 from indexing.store.elasticsearch.client.failures import (
     CONFLICT,
@@ -27,6 +26,7 @@ from indexing.store.elasticsearch.client.failures import (
     type_of,
 )
 from indexing.store.elasticsearch.client.write_priority import SMALL_WRITE
+from indexing.yielding import LoopYielder
 
 # The limits of one bulk request. Sending more than a megabyte at once blocks the event loop, and a
 # node works no faster with larger requests.
@@ -197,7 +197,7 @@ async def _cut(operations: Sequence[Operation]) -> list[list[tuple[Operation, by
     if current_tenant.get() is not None:
         most_bytes, most = _SERVED_PIECE_BYTES, _SERVED_PIECE_OPERATIONS
     # Encoding thousands of documents takes long enough to block the event loop.
-    pause = Pause()
+    yielder = LoopYielder()
     for operation in operations:
         lines = operation.encode()
         size += len(lines)
@@ -205,5 +205,5 @@ async def _cut(operations: Sequence[Operation]) -> list[list[tuple[Operation, by
             pieces.append([])
             size = len(lines)
         pieces[-1].append((operation, lines))
-        await pause.if_due()
+        await yielder.yield_if_due()
     return pieces

@@ -86,7 +86,7 @@ class _Refresh:
 
     async def run(self, routing: str, lease: RefreshLease) -> None:
         """Refresh one repository under that lease."""
-        own = self.cluster.written_markers.take(routing)
+        own = self.cluster.written_markers.pop(routing)
         more = True
         # Otherwise another process may have handled these markers, or may have failed to complete
         # its own refresh.

@@ -54,7 +54,7 @@ class RefreshLeases:
                 async with asyncio.timeout(WAIT_SECONDS):
                     await held.enter_async_context(lock)
                     try:
-                        await lease.take()
+                        await lease.acquire()
                     except asyncio.CancelledError:
                         await lease.abandon()
                         raise
@@ -87,11 +87,11 @@ class RefreshLease:
 
     @property
     def met_others(self) -> bool:
-        """Whether another process may have refreshed the repository since `take` was called."""
+        """Whether another process may have refreshed the repository since `acquire` was called."""
         return self._met_others or not self.is_held
 
-    async def take(self) -> None:
-        """Wait for the lease until it is free or expired, and take it."""
+    async def acquire(self) -> None:
+        """Wait for the lease until it is free or expired, and hold it."""
         if await self._put(None):
             return
         self._met_others = True

@@ -38,7 +38,7 @@ class UpgradeLease:
         self._held: Version | None = None
         self._lock = asyncio.Lock()
 
-    async def try_to_take(self, over: Version | None) -> bool:
+    async def try_acquire(self, over: Version | None) -> bool:
         """Take the lease if it is free, or replace the version `over` of an expired one."""
         source = {"kind": "upgrade", "owner": self._owner}
         held = await self._document.put(source, over, WRITING)
@@ -59,7 +59,7 @@ class UpgradeLease:
             StoreUnavailableError: another process has taken it.
         """
         async with self._lock:
-            if self._held is None or not await self.try_to_take(self._held):
+            if self._held is None or not await self.try_acquire(self._held):
                 raise StoreUnavailableError("another process has taken over the upgrade")
 
     async def release(self) -> None:
@@ -96,7 +96,7 @@ async def _wait(lease: UpgradeLease, is_done: Callable[[], Awaitable[bool]]) -> 
     while not await is_done():
         found = await lease.find()
         if found is None or watch.is_expired(found):
-            if await lease.try_to_take(found):
+            if await lease.try_acquire(found):
                 return not await is_done()
             continue
         now = time.monotonic()

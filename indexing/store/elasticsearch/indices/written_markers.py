@@ -44,6 +44,6 @@ class WrittenMarkers:
         if len(self._markers) > _REPOSITORIES:
             self._markers.popitem(last=False)
 
-    def take(self, routing: str) -> list[WrittenMarker]:
+    def pop(self, routing: str) -> list[WrittenMarker]:
         """Return the markers of a repository, and forget them."""
         return self._markers.pop(routing, [])

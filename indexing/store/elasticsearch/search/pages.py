@@ -15,7 +15,6 @@ from indexing.identifiers import derive_identity_id, derive_test_id
 from indexing.models.paging import Anchor, Page
 from indexing.models.tests import VALUE_SORTS, IdentityKey, TestIdentity, TestQuery, TestSort
 from indexing.names import RepositoryName
-from indexing.pauses import Pause
 from indexing.store.elasticsearch.client import paging
 from indexing.store.elasticsearch.client.connection import TooComplexError
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
@@ -31,6 +30,7 @@ from indexing.store.elasticsearch.search.query import (
     values_of,
 )
 from indexing.store.row_values import RowValues
+from indexing.yielding import LoopYielder
 
 T = TypeVar("T")
 
@@ -98,7 +98,7 @@ async def _in_widths(
     if is_cheap(query.all_patterns):
         with suppress(TooComplexError):
             return await read(Width.EXACT)
-    async with cluster.searches.take():
+    async with cluster.searches.slot():
         for width in (Width.EXACT, Width.WIDENED):
             if width.value < choose_width(query.all_patterns).value:
                 continue
@@ -177,31 +177,31 @@ class _Matcher:
 
     async def keep(self, hits: Sequence[paging.Hit]) -> list[paging.Hit]:
         """Return the hits that match; yields to the event loop regularly."""
-        pause = Pause()
+        yielder = LoopYielder()
         found = []
         for hit in hits:
-            if await self._matches(hit, pause):
+            if await self._matches(hit, yielder):
                 found.append(hit)
-            await pause.if_due()
+            await yielder.yield_if_due()
         return found
 
-    async def _matches(self, hit: paging.Hit, pause: Pause) -> bool:
+    async def _matches(self, hit: paging.Hit, yielder: LoopYielder) -> bool:
         name = hit["sort"][self._name_at]
-        if not await _matches_any(self._names, name, pause):
+        if not await _matches_any(self._names, name, yielder):
             return False
-        if self._excluded is not None and await _matches_any(self._excluded, name, pause):
+        if self._excluded is not None and await _matches_any(self._excluded, name, yielder):
             return False
         if self._files is None:
             return True
         _, _, file = hit["_source"][FILE].partition("\0")
-        return await _matches_any(self._files, file, pause)
+        return await _matches_any(self._files, file, yielder)
 
 
-async def _matches_any(patterns: GlobSet, text: str, pause: Pause) -> bool:
+async def _matches_any(patterns: GlobSet, text: str, yielder: LoopYielder) -> bool:
     if patterns.matches_fixed(text):
         return True
     for pattern in patterns.find_possible(text):
-        await pause.if_due()
+        await yielder.yield_if_due()
         if globs.matches(pattern, text):
             return True
     return False

@@ -98,7 +98,7 @@ EXPENSIVE = TestQuery(WIDGETS, tuple("?" * (2_048 - number) for number in range(
 
 async def take_slot(store: ElasticsearchStore, tenant: str, taken: asyncio.Semaphore) -> None:
     current_tenant.set(tenant)
-    async with cluster_of(store).searches.take():
+    async with cluster_of(store).searches.slot():
         taken.release()
         await asyncio.Event().wait()
 

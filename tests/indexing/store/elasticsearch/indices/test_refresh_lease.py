@@ -100,5 +100,5 @@ async def leave_behind(store: ElasticsearchStore) -> None:
     """Take the lease and never release it, as a process that is killed does."""
     cluster = cluster_of(store)
     lease = RefreshLease(cluster.connection, cluster.layout.control, PLACE)
-    await lease.take()
+    await lease.acquire()
     assert lease.is_held

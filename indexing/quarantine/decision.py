@@ -26,7 +26,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class JudgedState:
     """The state of a test on the default branch, by all of its results or by the older ones.
 
     `explanation` says why it is flaky or broken. `newest_at` is when the newest execution finished.
@@ -38,8 +38,8 @@ class Standing:
     newest_at: datetime | None = None
 
     @classmethod
-    def of(cls, judgement: Judgement, rollups: Collection[Rollup]) -> Standing:
-        """Return the standing by these roll-ups, from their judgement."""
+    def of(cls, judgement: Judgement, rollups: Collection[Rollup]) -> JudgedState:
+        """Return the state by these roll-ups, from their judgement."""
         newest = max((rollup.newest_at for rollup in rollups), default=None)
         return cls(
             judgement.health, find_evidence(rollups), judgement.explanation, moment_or_none(newest)
@@ -68,16 +68,16 @@ def find_evidence(rollups: Collection[Rollup]) -> Evidence | None:
 
 
 def explain_quarantine(
-    standing: Standing, *, ignore_broken: bool, answered_until: datetime | None
+    state: JudgedState, *, ignore_broken: bool, answered_until: datetime | None
 ) -> str | None:
     """Return the reason for an automatic quarantine, or `None` if the test belongs in none.
 
     `answered_until` is the newest evidence that a person has already judged, by ending a quarantine
     of this test: only newer evidence can start another one.
     """
-    health, evidence = standing.health, standing.evidence
+    health, evidence = state.health, state.evidence
     status = health.health_status
-    if not standing.is_untrusted or (status is HealthStatus.BROKEN and ignore_broken):
+    if not state.is_untrusted or (status is HealthStatus.BROKEN and ignore_broken):
         return None
     if evidence is None or (answered_until is not None and evidence.last_at <= answered_until):
         return None
@@ -85,5 +85,5 @@ def explain_quarantine(
         f"{status} on the default branch, failed or retried since"
         f" {format_timestamp(evidence.first_at)}; in {WINDOW.days} days"
         f" {health.failure_ratio:.1%} of its results failed and"
-        f" {health.flakiness_ratio:.1%} of its verdicts were flaky. {standing.explanation}"
+        f" {health.flakiness_ratio:.1%} of its verdicts were flaky. {state.explanation}"
     )

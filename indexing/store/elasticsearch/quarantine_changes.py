@@ -76,7 +76,7 @@ async def complete(cluster: Cluster, slots: Sequence[QuarantineSlot]) -> None:
         for slot in current
         if slot.unlisted
     ]
-    # Visible, because the next ruling finds slots by a search, and its write checks their versions.
+    # Visible, because the next refresh finds slots by a search, and its write checks their versions.
     await bulk.send(cluster.connection, [writing(cluster, slot) for slot in cleared], visible=True)
 
 

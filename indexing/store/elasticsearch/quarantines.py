@@ -167,8 +167,8 @@ async def _check_room(cluster: Cluster, repository: RepositoryName, now: datetim
         raise too_many_quarantines()
 
 
-def _requested(standing: Record | None, request: QuarantineRequest, now: datetime) -> Record:
-    if standing is None:
+def _requested(current: Record | None, request: QuarantineRequest, now: datetime) -> Record:
+    if current is None:
         return Record(
             id=uuid.uuid4(),
             reason=request.reason,
@@ -177,10 +177,10 @@ def _requested(standing: Record | None, request: QuarantineRequest, now: datetim
             owner=request.owner,
             expires_at=request.expires_at,
         )
-    if standing.source is QuarantineSource.MANUAL and request.source is QuarantineSource.AUTO:
+    if current.source is QuarantineSource.MANUAL and request.source is QuarantineSource.AUTO:
         # The rules must not change a decision of a person.
-        return standing
-    return standing.taken_over_by(request)
+        return current
+    return current.taken_over_by(request)
 
 
 async def _find(

@@ -12,8 +12,8 @@ from typing import Final
 
 from indexing.identifiers import derive_quarantine_id
 from indexing.models.quarantines import RULES, ChangeAction, QuarantineSource
-from indexing.quarantine.decision import Standing
-from indexing.quarantine.ruling import Conditions, Standings, conclude, rule
+from indexing.quarantine.decision import JudgedState
+from indexing.quarantine.updates import QuarantineState, RuleSettings, decide_update, run_steps
 from indexing.store.sqlite.quarantine_changes import add_change, add_expiry
 from indexing.timestamps import from_microseconds, moment_or_none, to_microseconds
 
@@ -39,13 +39,13 @@ def apply_rules(
     now: int,
     newest: int | None,
     unchanged_until: int | None,
-    standing_until: Callable[[int], Standing],
-    conditions: Conditions,
+    state_until: Callable[[int], JudgedState],
+    settings: RuleSettings,
 ) -> None:
-    """Apply the ruling of `indexing.quarantine.ruling` to the test.
+    """Apply the update that `indexing.quarantine.updates` decides on.
 
     All times are in microseconds. `newest` is when the test's newest execution on the default
-    branch finished. `standing_until(t)` returns the test's standing by the executions that had
+    branch finished. `state_until(t)` returns the test's state by the executions that had
     finished by `t`. If `unchanged_until` is set, no execution that finished before it has changed
     since the last call.
     """
@@ -58,16 +58,16 @@ def apply_rules(
         " WHERE test_id = ? AND branch IS NULL AND removed_at IS NOT NULL",
         (test_id,),
     ).fetchone()
-    stands = connection.execute(
+    active = connection.execute(
         "SELECT id, judged_until, created_at FROM quarantines"
         f" WHERE test_id = ? AND {_EVERY_BRANCH}",
         (test_id,),
     ).fetchone()
-    standing_id: bytes = b""
+    active_id: bytes = b""
     judged_until: int | None = None
     created_at = now
-    if stands is not None:
-        standing_id, judged_until, created_at = stands
+    if active is not None:
+        active_id, judged_until, created_at = active
     if (
         judged_until is not None
         # A decision based on results dated in the future must also consider results that came in
@@ -77,30 +77,30 @@ def apply_rules(
         and unchanged_until > judged_until
     ):
         return
-    ruling = conclude(
-        rule(
-            Standings(
-                stands=stands is not None,
+    update = run_steps(
+        decide_update(
+            QuarantineState(
+                is_active=active is not None,
                 judged_until=moment_or_none(judged_until),
                 answered_until=moment_or_none(answered_until),
             ),
             now=from_microseconds(now),
             newest=moment_or_none(newest),
-            conditions=conditions,
+            settings=settings,
         ),
-        lambda moment: standing_until(to_microseconds(moment)),
+        lambda moment: state_until(to_microseconds(moment)),
     )
-    if ruling.reworded is not None:
+    if update.reason is not None:
         reworded = connection.execute(
             "UPDATE quarantines SET reason = ?1 WHERE id = ?2 AND reason != ?1",
-            (ruling.reworded, standing_id),
+            (update.reason, active_id),
         )
         if reworded.rowcount:
-            add_change(connection, standing_id, ChangeAction.UPDATED, now, RULES)
-    if ruling.takes_back:
-        add_change(connection, standing_id, ChangeAction.TAKEN_BACK, now, RULES)
-        connection.execute("DELETE FROM quarantines WHERE id = ?", (standing_id,))
-    if ruling.begins is not None:
+            add_change(connection, active_id, ChangeAction.UPDATED, now, RULES)
+    if update.withdraw:
+        add_change(connection, active_id, ChangeAction.TAKEN_BACK, now, RULES)
+        connection.execute("DELETE FROM quarantines WHERE id = ?", (active_id,))
+    if update.new is not None:
         new_id = derive_quarantine_id(uuid.UUID(bytes=test_id), ended).bytes
         connection.execute(
             "INSERT INTO quarantines (id, repository_id, test_id, test_name, reason, source,"
@@ -110,10 +110,10 @@ def apply_rules(
                 repository_id,
                 test_id,
                 test_name,
-                ruling.begins.reason,
+                update.new.reason,
                 QuarantineSource.AUTO.value,
                 now,
-                to_microseconds(ruling.begins.judged_until),
+                to_microseconds(update.new.judged_until),
             ),
         )
         add_change(connection, new_id, ChangeAction.ADDED, now, RULES)

@@ -19,8 +19,8 @@ from indexing.health.rules import build_rollups, judge_rollups
 from indexing.models.changes import AnswerChanges
 from indexing.models.tests import METADATA_FIELDS
 from indexing.names import RepositoryName
-from indexing.quarantine.decision import Standing, find_evidence
-from indexing.quarantine.ruling import Conditions
+from indexing.quarantine.decision import JudgedState, find_evidence
+from indexing.quarantine.updates import RuleSettings
 from indexing.store.sqlite.answers import noted
 from indexing.store.sqlite.auto_quarantine import apply_rules
 from indexing.store.sqlite.columns import text_of_pull
@@ -124,12 +124,12 @@ def _refresh(
     if auto_quarantine:
         newest_of_all = find_newest(by_job.values()).newest_at if by_job else None
 
-        def standing_until(until: int) -> Standing:
+        def state_until(until: int) -> JudgedState:
             if newest_of_all is None or newest_of_all <= until:
-                return Standing.of(judgement, by_job.values())
+                return JudgedState.of(judgement, by_job.values())
             seen = read_until(connection, test, rollups.branch, until)
             older = build_rollups(seen)
-            return Standing.of(judge_test(older, seen), older.values())
+            return JudgedState.of(judge_test(older, seen), older.values())
 
         apply_rules(
             connection,
@@ -137,8 +137,8 @@ def _refresh(
             now=now,
             newest=newest_of_all,
             unchanged_until=None if recompute else rollups.oldest_new,
-            standing_until=standing_until,
-            conditions=Conditions(bool(ignore_broken), quarantine_after),
+            state_until=state_until,
+            settings=RuleSettings(bool(ignore_broken), quarantine_after),
         )
     _update_recovery(connection, test, None if recompute else rollups.unmerged)
 

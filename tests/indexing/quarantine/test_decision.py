@@ -10,7 +10,7 @@ from indexing.health.observations import Observation
 from indexing.health.rules import build_rollups
 from indexing.models.executions import Conclusion
 from indexing.models.tests import HealthStatus, TestHealth, TestMetadata
-from indexing.quarantine.decision import Evidence, Standing, explain_quarantine, find_evidence
+from indexing.quarantine.decision import Evidence, JudgedState, explain_quarantine, find_evidence
 from indexing.timestamps import to_microseconds
 from tests.builders import NOON, after
 
@@ -65,15 +65,15 @@ def test_failures_and_retried_passes_are_evidence_and_nothing_else_is() -> None:
 def test_only_what_cannot_be_trusted_is_quarantined(
     status: HealthStatus, ignore_broken: bool, expected: bool
 ) -> None:
-    standing = Standing(TestHealth(health_status=status), Evidence(NOON, NOON), "Because.")
-    reason = explain_quarantine(standing, ignore_broken=ignore_broken, answered_until=None)
+    state = JudgedState(TestHealth(health_status=status), Evidence(NOON, NOON), "Because.")
+    reason = explain_quarantine(state, ignore_broken=ignore_broken, answered_until=None)
     assert (reason is not None) is expected
     assert reason is None or reason.startswith(status.value)
     assert reason is None or reason.endswith(" Because.")
 
 
 def test_what_somebody_has_judged_already_is_no_reason() -> None:
-    standing = Standing(TestHealth(health_status=HealthStatus.FLAKY), Evidence(NOON, NOON))
+    state = JudgedState(TestHealth(health_status=HealthStatus.FLAKY), Evidence(NOON, NOON))
     for answered_until, expected in ((after(microseconds=-1), True), (NOON, False)):
-        reason = explain_quarantine(standing, ignore_broken=False, answered_until=answered_until)
+        reason = explain_quarantine(state, ignore_broken=False, answered_until=answered_until)
         assert (reason is not None) is expected

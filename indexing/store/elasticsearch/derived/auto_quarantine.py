@@ -15,8 +15,14 @@ from indexing.identifiers import derive_quarantine_id
 from indexing.models.quarantines import RULES, ChangeAction, QuarantineSource
 from indexing.models.repositories import Repository
 from indexing.notifications.rules import Subscription
-from indexing.quarantine.decision import Standing
-from indexing.quarantine.ruling import Beginning, Conditions, Ruling, Standings, rule
+from indexing.quarantine.decision import JudgedState
+from indexing.quarantine.updates import (
+    NewQuarantine,
+    QuarantineState,
+    QuarantineUpdate,
+    RuleSettings,
+    decide_update,
+)
 from indexing.store.elasticsearch import quarantine_changes
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.connection import Document, Version
@@ -56,7 +62,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The settings and data of a repository that rulings on its tests depend on.
+    """The settings and data of a repository that quarantines of its tests depend on.
 
     `failed_runs` are the ids of the runs of new executions that failed as a whole.
     """
@@ -69,7 +75,7 @@ class Rules:
     failed_runs: frozenset[str]
 
 
-async def rule_tests(
+async def apply_rules(
     cluster: Cluster, rules: Rules, tests: Sequence[Judged], stored: Mapping[str, QuarantineSlot]
 ) -> tuple[frozenset[str], bool]:
     """Begin, reword and withdraw automatic quarantines; judge the recovery of every quarantine.
@@ -129,30 +135,30 @@ async def _apply(
     record = slot.record
     if record is not None and _is_settled(record, rules, test):
         return slot
-    deliberation = rule(
-        Standings(
-            stands=record is not None,
+    steps = decide_update(
+        QuarantineState(
+            is_active=record is not None,
             judged_until=_judged_until(record, rules),
             answered_until=slot.answered_until,
         ),
         now=rules.now,
         newest=test.newest,
-        conditions=Conditions.of(rules.repository),
+        settings=RuleSettings.of(rules.repository),
     )
     try:
-        moment = next(deliberation)
+        moment = next(steps)
         while True:
-            moment = deliberation.send(await _standing_until(cluster, rules, test, moment))
+            moment = steps.send(await _state_until(cluster, rules, test, moment))
     except StopIteration as done:
-        ruling: Ruling = done.value
-    reworded = ruling.reworded
-    if reworded is not None and record is not None and record.reason != reworded:
-        slot = slot.holding(replace(record, reason=reworded))
+        update: QuarantineUpdate = done.value
+    reason = update.reason
+    if reason is not None and record is not None and record.reason != reason:
+        slot = slot.holding(replace(record, reason=reason))
         slot = slot.changed(ChangeAction.UPDATED, rules.now, RULES)
-    if ruling.takes_back and record is not None:
+    if update.withdraw and record is not None:
         slot = slot.changed(ChangeAction.TAKEN_BACK, rules.now, RULES).holding(None)
-    if ruling.begins is not None:
-        slot = slot.holding(_begin(ruling.begins, slot, rules))
+    if update.new is not None:
+        slot = slot.holding(_begin(update.new, slot, rules))
         slot = slot.changed(ChangeAction.ADDED, rules.now, RULES)
     return slot
 
@@ -177,26 +183,26 @@ def _judged_until(record: Record | None, rules: Rules) -> datetime | None:
     return record.judged_until
 
 
-def _begin(beginning: Beginning, slot: QuarantineSlot, rules: Rules) -> Record:
+def _begin(new: NewQuarantine, slot: QuarantineSlot, rules: Rules) -> Record:
     return Record(
         id=derive_quarantine_id(slot.test_id, slot.ended),
-        reason=beginning.reason,
+        reason=new.reason,
         source=QuarantineSource.AUTO,
         created_at=rules.now,
-        judged_until=beginning.judged_until,
+        judged_until=new.judged_until,
         settings_version=rules.settings_version,
     )
 
 
-async def _standing_until(
+async def _state_until(
     cluster: Cluster, rules: Rules, test: Judged, moment: datetime
-) -> Standing:
+) -> JudgedState:
     """Judge the test by the executions that had finished by `moment`."""
     if test.newest is None or test.newest <= moment:
-        return Standing.of(test.judgement, test.rollups.rollups.values())
+        return JudgedState.of(test.judgement, test.rollups.rollups.values())
     read = await observations.read_all(cluster, rules.executions, [test.test_id], until=moment)
     older = build_test(read[test.test_id])
-    return Standing.of(test.evaluate(older.rollups, older.fresh), older.rollups.values())
+    return JudgedState.of(test.evaluate(older.rollups, older.fresh), older.rollups.values())
 
 
 def slots_search(cluster: Cluster, routing: str, tests: Sequence[str]) -> Search:

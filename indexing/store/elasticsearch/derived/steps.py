@@ -22,7 +22,7 @@ from indexing.store.elasticsearch.client.connection import Version
 from indexing.store.elasticsearch.client.write_priority import SMALL_WRITE
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived import changes, observations, run_counts
-from indexing.store.elasticsearch.derived.auto_quarantine import Judged, Rules, rule_tests
+from indexing.store.elasticsearch.derived.auto_quarantine import Judged, Rules, apply_rules
 from indexing.store.elasticsearch.derived.notices import tell
 from indexing.store.elasticsearch.derived.reading import Documents, Work
 from indexing.store.elasticsearch.derived.results import Result, judge_test
@@ -209,7 +209,7 @@ class Step:
         # may mean that a rebuild has ended and deleted the older generation.
         kept = [test for test in judged if test.test_id not in conflicts]
         sent, (ruled, quarantines) = await run_both(
-            self._write_rows(rows, listed), rule_tests(self.cluster, self.rules, kept, self.slots)
+            self._write_rows(rows, listed), apply_rules(self.cluster, self.rules, kept, self.slots)
         )
         await tell(self.cluster, [each for each in results if each.test.test_id not in conflicts])
         gone = {row.index for row, outcome in zip(rows, sent, strict=True) if outcome.index_gone}

@@ -1,7 +1,7 @@
 """Decides what happens to the automatic quarantine of one test, as a generator.
 
-It handles only quarantines of every branch: the rules make no others. No I/O: `rule` yields the
-moments at which it needs the test's standing, and the store answers.
+It handles only quarantines of every branch: the rules make no others. No I/O: `decide_update`
+yields the moments at which it needs the test's state, and the store sends the state.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Final
 
 from indexing.health.window import day_of, end_of_day
 from indexing.models.repositories import Repository
-from indexing.quarantine.decision import Standing, explain_quarantine
+from indexing.quarantine.decision import JudgedState, explain_quarantine
 
 
 @dataclass(frozen=True, slots=True)
-class Standings:
+class QuarantineState:
     """A test's quarantines of every branch, with expired ones ended.
 
     `judged_until` of the current one is the newest finish time behind its decision; it is `None`
@@ -25,13 +25,13 @@ class Standings:
     that the ends of earlier quarantines have answered.
     """
 
-    stands: bool
+    is_active: bool
     judged_until: datetime | None
     answered_until: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
+class NewQuarantine:
     """A new automatic quarantine."""
 
     reason: str
@@ -39,27 +39,27 @@ class Beginning:
 
 
 @dataclass(frozen=True, slots=True)
-class Ruling:
+class QuarantineUpdate:
     """The changes to make, in this order; none if all fields are empty.
 
-    `reworded` is the new reason of the current quarantine. With `takes_back`, the quarantine ends
-    as if it had never existed.
+    `reason` is the new reason of the current quarantine. With `withdraw`, that quarantine ends as
+    if it had never existed. `new` is a quarantine to begin.
     """
 
-    reworded: str | None = None
-    takes_back: bool = False
-    begins: Beginning | None = None
+    reason: str | None = None
+    withdraw: bool = False
+    new: NewQuarantine | None = None
 
 
 # A store of an earlier release may hold results of the first year.
 _FIRST_DAY: Final = day_of(datetime.min.replace(tzinfo=UTC))
 
-Deliberation = Generator[datetime, Standing, Ruling]
+UpdateSteps = Generator[datetime, JudgedState, QuarantineUpdate]
 
 
 @dataclass(frozen=True, slots=True)
-class Conditions:
-    """The settings of a repository that rulings depend on.
+class RuleSettings:
+    """The settings of a repository that the rules depend on.
 
     `quarantine_after`: for how many days a test must have been flaky or broken.
     """
@@ -68,77 +68,79 @@ class Conditions:
     quarantine_after: int = 0
 
     @classmethod
-    def of(cls, repository: Repository) -> Conditions:
+    def of(cls, repository: Repository) -> RuleSettings:
         return cls(repository.ignore_broken_on_default_branch, repository.quarantine_after)
 
 
-def rule(
-    known: Standings, *, now: datetime, newest: datetime | None, conditions: Conditions
-) -> Deliberation:
-    """Quarantine the test if the rules say so, or take back a decision that late results refute.
+def decide_update(
+    known: QuarantineState, *, now: datetime, newest: datetime | None, settings: RuleSettings
+) -> UpdateSteps:
+    """Quarantine the test if the rules say so; withdraw a quarantine that late results refute.
 
     `newest` is when its newest execution on the default branch finished. For each yielded moment,
-    send the test's standing by the executions that had finished by then.
+    send the test's state by the executions that had finished by then.
     """
 
-    def explain(moment: datetime) -> Generator[datetime, Standing, str | None]:
-        standing = yield moment
+    def explain(moment: datetime) -> Generator[datetime, JudgedState, str | None]:
+        state = yield moment
         reason = explain_quarantine(
-            standing, ignore_broken=conditions.ignore_broken, answered_until=known.answered_until
+            state, ignore_broken=settings.ignore_broken, answered_until=known.answered_until
         )
-        if reason is None or (yield from _has_lasted(standing, conditions.quarantine_after)):
+        if reason is None or (yield from _has_lasted(state, settings.quarantine_after)):
             return reason
         return None
 
-    if known.stands:
+    if known.is_active:
         judged_until = known.judged_until
         if judged_until is None:
-            return Ruling()
+            return QuarantineUpdate()
         if newest is not None and judged_until > now:
             # Results dated in the future decided it; results that came since belong with them.
             judged_until = max(judged_until, newest)
         reason = yield from explain(judged_until)
         if reason is not None:
-            return Ruling(reworded=reason)
+            return QuarantineUpdate(reason=reason)
     # Include results from a machine whose clock runs ahead of this one's.
     until = now if newest is None else max(now, newest)
     reason = yield from explain(until)
-    begins = None if reason is None else Beginning(reason, until)
-    return Ruling(takes_back=known.stands, begins=begins)
+    new = None if reason is None else NewQuarantine(reason, until)
+    return QuarantineUpdate(withdraw=known.is_active, new=new)
 
 
-def _has_lasted(standing: Standing, days: int) -> Generator[datetime, Standing, bool]:
+def _has_lasted(state: JudgedState, days: int) -> Generator[datetime, JudgedState, bool]:
     """Return whether the test was flaky or broken at the end of each of so many UTC days before.
 
-    The days before that of its newest execution. Days without an execution changed nothing, so they
-    are not asked for.
+    These are the days before that of its newest execution. Days without an execution changed
+    nothing, so their states are not requested.
     """
     if days == 0:
         return True
-    if standing.newest_at is None:
+    if state.newest_at is None:
         return False
-    today = day_of(standing.newest_at)
+    today = day_of(state.newest_at)
     if today - days < _FIRST_DAY:
         return False
-    # A test that only just became flaky is refused by the first question.
+    # The earliest day is read first: it rules out a test that only just became flaky.
     earliest = yield end_of_day(today - days)
     if not earliest.is_untrusted:
         return False
-    asked = today - 1
-    while asked > today - days:
-        older = yield end_of_day(asked)
+    day = today - 1
+    while day > today - days:
+        older = yield end_of_day(day)
         if not older.is_untrusted or older.newest_at is None:
             return False
-        asked = min(asked, day_of(older.newest_at)) - 1
+        day = min(day, day_of(older.newest_at)) - 1
     return True
 
 
-def conclude(deliberation: Deliberation, standing_until: Callable[[datetime], Standing]) -> Ruling:
-    """Run a deliberation to its ruling, answering each moment that it yields."""
+def run_steps(
+    steps: UpdateSteps, state_until: Callable[[datetime], JudgedState]
+) -> QuarantineUpdate:
+    """Return the update, sending the state at each moment that the steps yield."""
     try:
-        moment = next(deliberation)
+        moment = next(steps)
         while True:
-            moment = deliberation.send(standing_until(moment))
+            moment = steps.send(state_until(moment))
     except StopIteration as done:
-        ruling: Ruling = done.value
-        return ruling
+        update: QuarantineUpdate = done.value
+        return update

@@ -107,14 +107,14 @@ def parse_event(line: bytes) -> ParsedEvent:
         raise RefusedEventError((f"the line {error}",)) from error
     if not isinstance(value, dict):
         raise RefusedEventError(("the line is not a JSON object",))
-    complaints = list(islice(find_bad_text(value, line), MAX_REASONS + 1))
+    errors = list(islice(find_bad_text(value, line), MAX_REASONS + 1))
     ERRORS.set(Errors(MAX_REASONS + 1))
     try:
         envelope = _load(value)
     except ValidationError as error:
-        complaints.extend(islice(_flatten(error.messages, ()), MAX_REASONS + 1))
-    if complaints:
-        raise RefusedEventError(_write(complaints))
+        errors.extend(islice(_flatten(error.messages, ()), MAX_REASONS + 1))
+    if errors:
+        raise RefusedEventError(_write(errors))
     repository = parse_repository(envelope["repository"])
     if "id" not in value:
         envelope["id"] = _derive_id(envelope, repository)
@@ -162,9 +162,9 @@ def _flatten(messages: Any, path: MemberPath) -> Iterator[tuple[MemberPath, str]
             yield path, message
 
 
-def _write(complaints: list[tuple[MemberPath, str]]) -> tuple[str, ...]:
-    reasons = tuple(f"{_dotted(path)}: {reason}" for path, reason in complaints[:MAX_REASONS])
-    return (*reasons, "and more") if len(complaints) > len(reasons) else reasons
+def _write(errors: list[tuple[MemberPath, str]]) -> tuple[str, ...]:
+    reasons = tuple(f"{_dotted(path)}: {reason}" for path, reason in errors[:MAX_REASONS])
+    return (*reasons, "and more") if len(errors) > len(reasons) else reasons
 
 
 def _dotted(path: MemberPath) -> str:

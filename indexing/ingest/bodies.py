@@ -64,10 +64,10 @@ class UnreportedLines:
 
 @dataclass(frozen=True, slots=True)
 class Rejections:
-    """The number of rejected spans of a request; `complaint` has reasons with example spans."""
+    """The number of rejected spans of a request; `error_message` has reasons with example spans."""
 
     count: int
-    complaint: str
+    error_message: str
 
 
 def unpack(packed: bytes) -> bytes:
@@ -144,4 +144,4 @@ def read_spans(
     for run, executions in results.runs.items():
         for execution in executions:
             yield run, execution
-    yield Rejections(results.rejected, results.complaint)
+    yield Rejections(results.rejected, results.error_message)

@@ -124,7 +124,7 @@ class EventLoad:
         self.count += IngestCount(read=1)
         self._refuse_line(line, reasons)
 
-    def refuse_untold(self, count: int) -> None:
+    def refuse_unreported(self, count: int) -> None:
         """Count lines without storable events, and report none of them."""
         self.count += IngestCount(read=count, refused=count)
 

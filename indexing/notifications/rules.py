@@ -46,7 +46,7 @@ class Noticed:
     at: datetime | None = None
     count: int = 0
 
-    def told(self, status: HealthStatus, at: datetime) -> Noticed:
+    def after_notification(self, status: HealthStatus, at: datetime) -> Noticed:
         """Return the record after another notification."""
         return Noticed(status, self.since, at, self.count + 1)
 
@@ -96,8 +96,8 @@ def notice_quarantine(
     """Return the notification of a quarantine that began at that time, or is about to expire."""
     expires_at = quarantine.expires_at
     # The expiry is part of the id, so that a new expiry of the same quarantine is notified again.
-    told_end = expires_at if kind is NotificationType.EXPIRING else None
-    until = "" if told_end is None else told_end.isoformat()
+    notified_end = expires_at if kind is NotificationType.EXPIRING else None
+    until = "" if notified_end is None else notified_end.isoformat()
     key = quarantine.key
     return Notification(
         derive_notification_id(test_id, kind.value, key.id.hex, key.created_at.isoformat(), until),

@@ -52,18 +52,18 @@ def encode_executions(
     of_run = _pull_attributes(run)
     pending: list[Span] = []
     size = 0
-    told: tuple[str | None, ...] = ()
+    written: tuple[str | None, ...] = ()
     for execution in executions:
         metadata = (execution.framework, execution.framework_version, execution.language)
         span = _to_span(trace_id, execution)
         grown = size + span.ByteSize()
-        if pending and (grown > max_bytes or metadata != told):
+        if pending and (grown > max_bytes or metadata != written):
             yield _finish(resource, pending)
             pending, grown = [], span.ByteSize()
         if not pending:
             resource = _to_resource(run, of_run, execution)
             grown += resource.ByteSize()
-            told = metadata
+            written = metadata
         pending.append(span)
         size = grown
     if pending:

@@ -104,9 +104,9 @@ def _read_exception(span: Mapping[str, Any]) -> Attributes:
     events = _array(span, "events")
     check_count(len(events), MAX_EVENTS, "events")
     for event in reversed(events):
-        told = _object(event, "an event")
-        if told.get("name") == EXCEPTION_EVENT:
-            return _read_attributes(told)
+        fields = _object(event, "an event")
+        if fields.get("name") == EXCEPTION_EVENT:
+            return _read_attributes(fields)
     return {}
 
 

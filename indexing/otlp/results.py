@@ -13,7 +13,7 @@ from indexing.otlp.requests import DamagedSpan, ReceivedSpan, RequestTooLargeErr
 from indexing.otlp.spans import to_execution
 
 # An error in one span of a plugin is mostly in all of them: report this many reasons.
-_TOLD_REASONS: Final = 5
+_MAX_REASONS: Final = 5
 
 # Each run takes at least one transaction of the store; a collector batches some hundred jobs.
 MAX_RUNS: Final = 1_000
@@ -63,16 +63,16 @@ class Results:
         return sum(count for _, count in self._reasons.values())
 
     @property
-    def complaint(self) -> str:
+    def error_message(self) -> str:
         """The reasons for the rejections, each with its first span."""
-        return _complain(self._reasons)
+        return _join_reasons(self._reasons)
 
 
-def _complain(reasons: Mapping[str, tuple[str, int]]) -> str:
-    told = [
+def _join_reasons(reasons: Mapping[str, tuple[str, int]]) -> str:
+    lines = [
         f"{first}: {reason}" + (f" (and {count - 1} more spans)" if count > 1 else "")
-        for reason, (first, count) in list(reasons.items())[:_TOLD_REASONS]
+        for reason, (first, count) in list(reasons.items())[:_MAX_REASONS]
     ]
-    if len(reasons) > _TOLD_REASONS:
-        told.append(f"and {len(reasons) - _TOLD_REASONS} more reasons")
-    return "; ".join(told)
+    if len(reasons) > _MAX_REASONS:
+        lines.append(f"and {len(reasons) - _MAX_REASONS} more reasons")
+    return "; ".join(lines)

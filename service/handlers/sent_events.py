@@ -51,7 +51,7 @@ async def send_events(request: web.Request) -> web.Response:
             elif isinstance(item, WrongLine):
                 load.refuse(item.line, item.reasons)
             else:
-                load.refuse_untold(item.count)
+                load.refuse_unreported(item.count)
             if load.is_full:
                 await load.flush()
         await load.flush()

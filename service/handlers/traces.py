@@ -55,7 +55,7 @@ def _answer_traces(rejections: Rejections, kind: str) -> web.Response:
     """Return the response in the encoding of the request; OTLP leaves out empty fields."""
     rejected: dict[str, Any] = {}
     if rejections.count:
-        rejected = {"rejected_spans": rejections.count, "error_message": rejections.complaint}
+        rejected = {"rejected_spans": rejections.count, "error_message": rejections.error_message}
     if kind == PROTOBUF:
         partial = ExportTracePartialSuccess(**rejected) if rejected else None
         message = ExportTraceServiceResponse(partial_success=partial)

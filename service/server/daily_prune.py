@@ -87,13 +87,13 @@ class DailyPrune:
         process = await self._start(run)
         _log.info("prune began", pid=process.pid)
         try:
-            complaint = await _wait_for_end(process)
+            reason = await _wait_for_end(process)
         except asyncio.CancelledError:
             await _end(process)
             raise
         if process.returncode:
             # The record stays as if the run had been killed: it is repeated later, not at once.
-            _log.error("prune failed", exit_code=process.returncode, reason=complaint)
+            _log.error("prune failed", exit_code=process.returncode, reason=reason)
         else:
             _log.info("prune ended")
 

@@ -48,11 +48,11 @@ class ElasticsearchNotifications(NotificationStore):
         return await outbox.retry_dead(self._cluster, webhook_id)
 
     async def notice_expiring(self, now: datetime) -> int:
-        told = 0
+        count = 0
         names = {each.repository.key: each.repository for each in await self.list_webhooks()}
         for name in names.values():
-            told += await quarantine_notices.tell_expiring(self._cluster, name, now)
-        return told
+            count += await quarantine_notices.notify_expiring(self._cluster, name, now)
+        return count
 
     async def hold_lease(self, name: str, owner: str, now: datetime, until: datetime) -> bool:
         return await leases.hold_lease(self._cluster, name, owner, now, until)

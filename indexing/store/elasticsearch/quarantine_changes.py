@@ -28,7 +28,7 @@ from indexing.store.elasticsearch.client.connection import WRITING, Document, Ve
 from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.quarantine_notices import tell_quarantined
+from indexing.store.elasticsearch.quarantine_notices import notify_quarantined
 from indexing.store.elasticsearch.quarantine_slots import (
     QuarantineSlot,
     change_of,
@@ -60,7 +60,7 @@ async def complete(cluster: Cluster, slots: Sequence[QuarantineSlot]) -> None:
         _operation_of(cluster, slot.routing, each) for slot in pending for each in slot.unlisted
     ]
     await bulk.send(cluster.connection, changes, visible=True)
-    told = await tell_quarantined(cluster, pending)
+    notified = await notify_quarantined(cluster, pending)
     stored = await cluster.connection.get_many(
         [Place(cluster.layout.quarantines, slot.id, slot.routing) for slot in pending],
         patience=WRITING,
@@ -71,12 +71,12 @@ async def complete(cluster: Cluster, slots: Sequence[QuarantineSlot]) -> None:
         replace(
             slot,
             unlisted=tuple(each for each in slot.unlisted if each.key.id not in listed),
-            told_at=told.get(slot.id, slot.told_at),
+            notified_at=notified.get(slot.id, slot.notified_at),
         )
         for slot in current
         if slot.unlisted
     ]
-    # Visible, because the next refresh finds slots by a search, and its write checks their versions.
+    # Visible, because the next refresh finds slots by a search, and its write checks versions.
     await bulk.send(cluster.connection, [writing(cluster, slot) for slot in cleared], visible=True)
 
 

@@ -43,7 +43,7 @@ from indexing.timestamps import to_microseconds
 _ROWS_A_PAGE: Final = 500
 
 
-async def tell_quarantined(
+async def notify_quarantined(
     cluster: Cluster, slots: Sequence[QuarantineSlot]
 ) -> Mapping[str, datetime]:
     """Notify webhooks of quarantines that began, according to the unlisted changes of the slots.
@@ -54,22 +54,22 @@ async def tell_quarantined(
     if not begun:
         return {}
     subscriptions = await _read_subscriptions(cluster, {slot.routing for slot, _ in begun})
-    told: dict[str, datetime] = {}
+    notified: dict[str, datetime] = {}
     notifications: list[tuple[Subscription, Notification]] = []
     for slot, change in begun:
         subscription = subscriptions.get(slot.routing)
         at = change.key.at
-        if subscription is None or is_quiet(told.get(slot.id, slot.told_at), at):
+        if subscription is None or is_quiet(notified.get(slot.id, slot.notified_at), at):
             continue
         kind, quarantine = NotificationType.QUARANTINED, _quarantine_of(slot, change)
         notifications.append((subscription, notice_quarantine(kind, quarantine, at, slot.test_id)))
-        told[slot.id] = at
+        notified[slot.id] = at
     if notifications:
         await enqueue(cluster, notifications)
-    return told
+    return notified
 
 
-async def tell_expiring(cluster: Cluster, repository: RepositoryName, now: datetime) -> int:
+async def notify_expiring(cluster: Cluster, repository: RepositoryName, now: datetime) -> int:
     """Notify webhooks of the repository's quarantines that expire soon; return their number."""
     subscription = (await make_known(cluster, repository)).subscription
     if subscription is None:
@@ -89,24 +89,24 @@ async def tell_expiring(cluster: Cluster, repository: RepositoryName, now: datet
     }
     count = 0
     async for hits in scan(cluster.connection, cluster.layout.quarantines, body, routing=routing):
-        told: list[QuarantineSlot] = []
+        notified: list[QuarantineSlot] = []
         notifications: list[tuple[Subscription, Notification]] = []
         for slot in map(_slot_of, hits):
             record, quarantine = slot.record, slot.quarantine
             if (
                 record is None
                 or quarantine is None
-                or record.expiry_told == record.expires_at
+                or record.notified_expiry == record.expires_at
                 or not is_expiring(quarantine, now)
             ):
                 continue
             kind = NotificationType.EXPIRING
             notification = notice_quarantine(kind, quarantine, now, slot.test_id)
             notifications.append((subscription, notification))
-            told.append(slot.holding(replace(record, expiry_told=record.expires_at)))
-        if told:
+            notified.append(slot.holding(replace(record, notified_expiry=record.expires_at)))
+        if notified:
             await enqueue(cluster, notifications)
-            writes = [writing(cluster, slot) for slot in told]
+            writes = [writing(cluster, slot) for slot in notified]
             outcomes = await bulk.send(cluster.connection, writes, visible=True)
             count += sum(outcome.done for outcome in outcomes)
     return count

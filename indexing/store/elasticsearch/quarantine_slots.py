@@ -59,7 +59,7 @@ class Record:
     settings_version: int = 0
     recovery: Recovery | None = None
     # The expiry that webhooks were already notified of.
-    expiry_told: datetime | None = None
+    notified_expiry: datetime | None = None
 
     def taken_over_by(self, request: QuarantineRequest) -> Record:
         """Return this quarantine with the reason, owner, expiry and source of a new request."""
@@ -92,7 +92,7 @@ class QuarantineSlot:
     version: Version | None = None
     unlisted: tuple[QuarantineChange, ...] = ()
     # When webhooks were last notified that the test was quarantined.
-    told_at: datetime | None = None
+    notified_at: datetime | None = None
 
     @property
     def id(self) -> str:
@@ -197,7 +197,7 @@ def slot_of(document: Document) -> QuarantineSlot:
         answered_until=moment_or_none(source["answered_until"]),
         version=document.version,
         unlisted=tuple(map(change_of, source.get("unlisted", ()))),
-        told_at=moment_or_none(source.get("told_at")),
+        notified_at=moment_or_none(source.get("told_at")),
     )
 
 
@@ -250,7 +250,7 @@ def _record_of(source: Mapping[str, Any]) -> Record:
         judged_until=moment_or_none(source["judged_until"]),
         settings_version=source["settings_version"],
         recovery=None if recovery is None else read_recovery(recovery.encode()),
-        expiry_told=moment_or_none(source.get("expiry_told")),
+        notified_expiry=moment_or_none(source.get("expiry_told")),
     )
 
 
@@ -264,8 +264,8 @@ def _source_of(slot: QuarantineSlot) -> dict[str, Any]:
         "ended": slot.ended,
         "answered_until": microseconds_or_none(slot.answered_until),
     }
-    if slot.told_at is not None:
-        source["told_at"] = to_microseconds(slot.told_at)
+    if slot.notified_at is not None:
+        source["told_at"] = to_microseconds(slot.notified_at)
     if slot.unlisted:
         source["unlisted"] = [document_of(change) for change in slot.unlisted]
     record = slot.record
@@ -283,6 +283,6 @@ def _source_of(slot: QuarantineSlot) -> dict[str, Any]:
             "recovery": (
                 None if record.recovery is None else write_recovery(record.recovery).decode()
             ),
-            "expiry_told": microseconds_or_none(record.expiry_told),
+            "expiry_told": microseconds_or_none(record.notified_expiry),
         }
     return source

@@ -31,7 +31,7 @@ _HEALTH: Final = "health"
 _QUARANTINE: Final = "quarantine"
 
 
-def tell_health(
+def notify_health(
     connection: sqlite3.Connection,
     test: int,
     before: HealthStatus,
@@ -57,10 +57,12 @@ def tell_health(
     due = notice_health(noticed, after, now, uuid.UUID(bytes=test_id), test_name)
     if due is not None:
         enqueue(connection, subscription, due)
-        _write(connection, test_id, _HEALTH, noticed_to_record(noticed.told(after, now)))
+        _write(
+            connection, test_id, _HEALTH, noticed_to_record(noticed.after_notification(after, now))
+        )
 
 
-def tell_quarantined(
+def notify_quarantined(
     connection: sqlite3.Connection,
     repository_id: int,
     test_id: bytes,
@@ -83,11 +85,11 @@ def tell_quarantined(
     _write(connection, test_id, about, to_microseconds(at))
 
 
-def tell_expiring(connection: sqlite3.Connection, now: datetime, limit: int) -> int:
+def notify_expiring(connection: sqlite3.Connection, now: datetime, limit: int) -> int:
     """Notify webhooks of up to `limit` quarantines that expire soon; return their number."""
-    told = 0
+    count = 0
     for repository_id, test_id, quarantine in _find_expiring(connection, now):
-        if told == limit:
+        if count == limit:
             break
         subscription = find_subscription(connection, repository_id)
         if subscription is None or not is_expiring(quarantine, now):
@@ -99,8 +101,8 @@ def tell_expiring(connection: sqlite3.Connection, now: datetime, limit: int) -> 
             "UPDATE quarantines SET expiry_told = ? WHERE id = ?",
             (microseconds_or_none(quarantine.expires_at), quarantine.key.id.bytes),
         )
-        told += 1
-    return told
+        count += 1
+    return count
 
 
 def forget(connection: sqlite3.Connection, test_id: bytes) -> None:

@@ -65,9 +65,9 @@ class SqliteNotifications(NotificationStore):
 
     async def notice_expiring(self, now: datetime) -> int:
         total = 0
-        step = partial(notices.tell_expiring, now=now, limit=_EXPIRING_A_STEP)
-        while told := await self._connections.write(step):
-            total += told
+        step = partial(notices.notify_expiring, now=now, limit=_EXPIRING_A_STEP)
+        while count := await self._connections.write(step):
+            total += count
         return total
 
     async def hold_lease(self, name: str, owner: str, now: datetime, until: datetime) -> bool:

@@ -25,7 +25,7 @@ from indexing.models.quarantines import (
 from indexing.names import RepositoryName
 from indexing.quarantine.changes import record_change, record_expiry
 from indexing.store.sqlite.keyset import Slice, read_page
-from indexing.store.sqlite.notices import tell_quarantined
+from indexing.store.sqlite.notices import notify_quarantined
 from indexing.store.sqlite.quarantine_rows import QUARANTINE_COLUMNS, quarantine_of
 from indexing.store.sqlite.repositories import find_repository_id
 from indexing.timestamps import from_microseconds, to_microseconds
@@ -48,7 +48,7 @@ def add_change(
     moment = from_microseconds(at)
     _insert(connection, repository_id, record_change(quarantine, action, moment, actor))
     if action is ChangeAction.ADDED:
-        tell_quarantined(connection, repository_id, test_id, quarantine, moment)
+        notify_quarantined(connection, repository_id, test_id, quarantine, moment)
 
 
 def add_expiry(connection: sqlite3.Connection, quarantine_id: bytes) -> None:

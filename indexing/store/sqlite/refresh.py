@@ -25,7 +25,7 @@ from indexing.store.sqlite.answers import noted
 from indexing.store.sqlite.auto_quarantine import apply_rules
 from indexing.store.sqlite.columns import text_of_pull
 from indexing.store.sqlite.metrics import store_metrics
-from indexing.store.sqlite.notices import tell_health
+from indexing.store.sqlite.notices import notify_health
 from indexing.store.sqlite.observations import OnBranch, read_since, read_until
 from indexing.store.sqlite.rollups import (
     BRANCH_OF_REPOSITORY,
@@ -115,7 +115,7 @@ def _refresh(
     if rollups.fresh or recompute:
         _store_judgement(connection, test, judgement)
         after = judgement.health.health_status
-        tell_health(connection, test, before.health_status, after, from_microseconds(now))
+        notify_health(connection, test, before.health_status, after, from_microseconds(now))
     store_metrics(
         connection,
         {each.identity: each.row for each in rollups.identities},

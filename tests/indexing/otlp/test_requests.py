@@ -157,7 +157,9 @@ def test_a_lone_surrogate_rejects_its_span_alone() -> None:
     body = b'{"resourceSpans":[{"resource":%s,"scopeSpans":[{"spans":[%s]}]}]}' % (resource, spans)
     results = read_results(WIDGETS, read_json(body))
     assert [[each.test_name for each in runs] for runs in results.runs.values()] == [["a"]]
-    assert results.complaint == f"{PLACE}[0]: the name of the test must not hold a lone surrogate"
+    assert (
+        results.error_message == f"{PLACE}[0]: the name of the test must not hold a lone surrogate"
+    )
 
 
 @pytest.mark.parametrize(
@@ -301,7 +303,7 @@ def test_what_was_rejected_is_told_once_for_each_reason() -> None:
     results = read_results(RepositoryName("acme", "widgets"), read_protobuf(body))
     assert [len(executions) for executions in results.runs.values()] == [1]
     assert results.rejected == 3
-    assert results.complaint == (
+    assert results.error_message == (
         f"{PLACE}[0]: the name of the test must not be empty (and 1 more spans); "
         f"{PLACE}[3]: traceId must be 16 bytes that are not all zero"
     )

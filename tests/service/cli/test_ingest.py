@@ -160,7 +160,7 @@ def test_a_report_that_cannot_be_read_is_named_and_the_others_land(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "message"),
     [
         (("r.xml", "--repository=acme/widgets"), "--branch, --commit, --pipeline, --job, --run-id"),
         (RUN, "PATH (or --manifest)"),
@@ -174,9 +174,9 @@ def test_a_report_that_cannot_be_read_is_named_and_the_others_land(
     ],
 )
 def test_wrong_usage_names_what_is_wrong(
-    command: Command, arguments: tuple[str, ...], complaint: str
+    command: Command, arguments: tuple[str, ...], message: str
 ) -> None:
-    assert complaint in command("ingest", "junit", *arguments, code=2).stderr
+    assert message in command("ingest", "junit", *arguments, code=2).stderr
 
 
 def test_a_failure_is_told_with_the_pull_request_of_the_ci_event(

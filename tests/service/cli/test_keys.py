@@ -45,7 +45,7 @@ def test_an_expired_key_is_listed_as_such(command: Command) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "message"),
     [
         (("--name", "n", "--owner", "ac me", "--scope", "read"), "--owner"),
         (("--name", "n", "--owner", "acme", "--scope", "write"), "--scope"),
@@ -55,8 +55,8 @@ def test_an_expired_key_is_listed_as_such(command: Command) -> None:
     ],
 )
 def test_wrong_usage_names_the_option(
-    command: Command, arguments: tuple[str, ...], complaint: str
+    command: Command, arguments: tuple[str, ...], message: str
 ) -> None:
     result = command("keys", "create", *arguments, code=2)
-    assert complaint in result.stderr
+    assert message in result.stderr
     assert not result.stdout

@@ -156,8 +156,8 @@ def test_automatic_quarantine_is_turned_on_configured_and_shown(command: Command
     assert shown["quarantine after"] == "3 days"
     assert (shown["auto-quarantine"], shown["ignore broken on default branch"]) == ("on", "on")
     for wrong in ("--auto-quarantine=maybe", "--quarantine-after=-1", "--quarantine-after=366"):
-        complaint = command("repository", "set", "acme/widgets", wrong, code=2)
-        assert wrong.partition("=")[0] in complaint.stderr
+        message = command("repository", "set", "acme/widgets", wrong, code=2)
+        assert wrong.partition("=")[0] in message.stderr
 
 
 def test_a_broken_test_is_quarantined_by_the_load_that_shows_it(
@@ -197,9 +197,9 @@ def test_wrong_settings_are_a_usage_error_that_names_them_all(
 ) -> None:
     monkeypatch.setenv("MERGEWATCH_PORT", "http")
     monkeypatch.setenv("MERGEWATCH_WORKERS", "0")
-    complaint = command("index", "status", code=2).stderr
-    assert "MERGEWATCH_PORT" in complaint
-    assert "MERGEWATCH_WORKERS" in complaint
+    message = command("index", "status", code=2).stderr
+    assert "MERGEWATCH_PORT" in message
+    assert "MERGEWATCH_WORKERS" in message
 
 
 def test_a_store_that_cannot_be_used_is_one_line(
@@ -209,9 +209,9 @@ def test_a_store_that_cannot_be_used_is_one_line(
     if "MERGEWATCH_ELASTICSEARCH_URL" in settings:
         # Nothing listens there, and the command must not connect.
         monkeypatch.setenv("MERGEWATCH_ELASTICSEARCH_URL", "http://127.0.0.1:1")
-    complaint = command("index", "status", code=1).stderr
-    assert complaint.startswith("Error: ")
-    assert complaint.count("\n") == 1
+    message = command("index", "status", code=1).stderr
+    assert message.startswith("Error: ")
+    assert message.count("\n") == 1
 
 
 def test_a_codeowners_file_is_stored_or_refused_with_its_line(

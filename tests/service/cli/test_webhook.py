@@ -98,7 +98,7 @@ def test_dead_letters_wait_again(command: Command, files: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "complaint"),
+    ("options", "message"),
     [
         ((), "either --secret-file or --slack"),
         (("--slack", "--secret-file", "secret"), "either --secret-file or --slack"),
@@ -110,12 +110,12 @@ def test_wrong_usage_is_refused_without_showing_what_is_secret(
     files: Path,
     monkeypatch: pytest.MonkeyPatch,
     options: tuple[str, ...],
-    complaint: str,
+    message: str,
 ) -> None:
     monkeypatch.chdir(files)
     target = ("--repository", "acme/widgets", "--url-file", "url")
     result = command("webhook", "add", *target, *options, code=2)
-    assert complaint in result.stderr
+    assert message in result.stderr
     assert "hush" not in result.output
 
 

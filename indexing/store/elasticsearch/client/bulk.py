@@ -179,8 +179,10 @@ async def _send_piece(
             patience=WRITING,
         )
         for number, item in zip(waiting, answer["items"], strict=True):
-            (told,) = item.values()
-            outcomes[number] = Outcome(told["status"], told.get("error"), told.get("_version", 0))
+            (result,) = item.values()
+            outcomes[number] = Outcome(
+                result["status"], result.get("error"), result.get("_version", 0)
+            )
         waiting = [n for n in waiting if is_passing(outcomes[n].status, outcomes[n].error)]
         if waiting:
             if time.monotonic() > deadline:

@@ -197,8 +197,8 @@ class Connection:
                     await asyncio.sleep(pause)
                     pause *= 2
         except TimeoutError as error:
-            told = f"answers {status} ({describe(_failure_in(answer))})"
-            what = told if status else "does not answer"
+            reason = f"answers {status} ({describe(_failure_in(answer))})"
+            what = reason if status else "does not answer"
             raise StoreUnavailableError(f"{self._name} {what}") from error
         except SerializationError as error:
             raise self._unreadable() from error

@@ -65,7 +65,7 @@ def error_of(status: int, answer: Any) -> StoreError:
     error = answer.get("error") if isinstance(answer, Mapping) else None
     if status == CONFLICT:
         return ConflictError("the document is not the one that was read")
-    told = describe(error)
+    reason = describe(error)
     everything = f"{error}"
     if _TOO_COMPLEX in everything:
         return TooComplexError("the pattern is too complex for Elasticsearch")
@@ -73,8 +73,8 @@ def error_of(status: int, answer: Any) -> StoreError:
         return StoreUnavailableError(PATTERNS_REFUSED)
     kind = type_of(error)
     if status in FORBIDDEN and kind not in _STATE_OF_CLUSTER:
-        return StoreUnavailableError(f"Elasticsearch does not let this service in ({told})")
-    message = f"Elasticsearch answers {status} ({told})"
+        return StoreUnavailableError(f"Elasticsearch does not let this service in ({reason})")
+    message = f"Elasticsearch answers {status} ({reason})"
     if status == BAD_REQUEST and _STATE_OF_CLUSTER.isdisjoint(_types_in(error)):
         return StoreError(message)
     # Everything else is a state of the cluster, which the operator can fix.
@@ -83,10 +83,10 @@ def error_of(status: int, answer: Any) -> StoreError:
 
 def error_of_write(index: str, status: int, error: Mapping[str, Any]) -> StoreError:
     """Build the domain error for one failed document of a bulk request."""
-    told = describe(error)
+    reason = describe(error)
     if refuses_document(status, error):
-        return StoreError(f"Elasticsearch refuses a document of the index {index} ({told})")
-    message = f"Elasticsearch takes no documents for the index {index} ({told})"
+        return StoreError(f"Elasticsearch refuses a document of the index {index} ({reason})")
+    message = f"Elasticsearch takes no documents for the index {index} ({reason})"
     if status == BAD_REQUEST and type_of(error) not in _STATE_OF_CLUSTER | {_ILLEGAL_ARGUMENT}:
         return StoreError(message)
     return StoreUnavailableError(message)

@@ -20,7 +20,7 @@ from indexing.store.elasticsearch.outbox import enqueue
 from indexing.store.elasticsearch.tests import test_of
 
 
-async def tell(cluster: Cluster, results: Sequence[Result]) -> None:
+async def notify(cluster: Cluster, results: Sequence[Result]) -> None:
     """Write the notifications for tests whose documents were just stored, and record them."""
     due = [
         (result, notification)
@@ -49,14 +49,14 @@ async def tell(cluster: Cluster, results: Sequence[Result]) -> None:
         # or records it.
         if document is None or noticed is None or test_of(document.source).noticed != noticed:
             continue
-        told = noticed.told(result.after.health.health_status, notification.at)
+        record = noticed.after_notification(result.after.health.health_status, notification.at)
         operations.append(
             Operation(
                 "index",
                 cluster.layout.tests,
                 document.id,
                 routing,
-                {**document.source, "noticed": noticed_to_record(told)},
+                {**document.source, "noticed": noticed_to_record(record)},
                 document.version.parameters,
             )
         )

@@ -188,7 +188,7 @@ class _Refresh:
                 more |= done.is_more or bool(done.again)
                 if done.turned:
                     self.met.difference_update(markers)
-                self._tell(done)
+                self._report_changes(done)
         finished = [marker for marker in markers if left.isdisjoint(marker.tests or ())]
         dropping = dirty_markers.dropping(self.cluster, finished)
         if is_last and not more:
@@ -197,7 +197,7 @@ class _Refresh:
             await bulk.send(self.cluster.connection, dropping, visible=False)
         return more
 
-    def _tell(self, done: Done) -> None:
+    def _report_changes(self, done: Done) -> None:
         if self.changed is not None and done.changes is not None:
             self.changed(done.changes)
         if self.progress is not None and done.tests:

@@ -23,7 +23,7 @@ from indexing.store.elasticsearch.client.write_priority import SMALL_WRITE
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived import changes, observations, run_counts
 from indexing.store.elasticsearch.derived.auto_quarantine import Judged, Rules, apply_rules
-from indexing.store.elasticsearch.derived.notices import tell
+from indexing.store.elasticsearch.derived.notices import notify
 from indexing.store.elasticsearch.derived.reading import Documents, Work
 from indexing.store.elasticsearch.derived.results import Result, judge_test
 from indexing.store.elasticsearch.derived.rollups import (
@@ -211,7 +211,7 @@ class Step:
         sent, (ruled, quarantines) = await run_both(
             self._write_rows(rows, listed), apply_rules(self.cluster, self.rules, kept, self.slots)
         )
-        await tell(self.cluster, [each for each in results if each.test.test_id not in conflicts])
+        await notify(self.cluster, [each for each in results if each.test.test_id not in conflicts])
         gone = {row.index for row, outcome in zip(rows, sent, strict=True) if outcome.index_gone}
         await self._check_retired(gone)
         answers = AnswerChanges(

@@ -91,7 +91,7 @@ async def _create(connection: Connection, name: str, new: str) -> None:
 
 
 async def _fill(connection: Connection, old: str, new: str, changes: Sequence[Change]) -> None:
-    done = told = 0
+    done = reported = 0
     async with aclosing(_scan_all(connection, old)) as pages:
         async for hits in pages:
             operations = []
@@ -105,8 +105,8 @@ async def _fill(connection: Connection, old: str, new: str, changes: Sequence[Ch
                 )
             await bulk.send(connection, operations, visible=False)
             done += len(hits)
-            if done - told >= _LOGGED_EVERY:
-                told = done
+            if done - reported >= _LOGGED_EVERY:
+                reported = done
                 _log.warning("copied %d documents of %s", done, old)
 
 

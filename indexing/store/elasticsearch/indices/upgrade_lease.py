@@ -24,7 +24,7 @@ _DOCUMENT: Final = "upgrade"
 RENEWED_SECONDS: Final = 10.0
 EXPIRES_SECONDS: Final = 60.0
 LOOK_SECONDS: Final = 1.0
-TOLD_SECONDS: Final = 10.0
+LOG_SECONDS: Final = 10.0
 
 _log = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ async def hold_lease(
 async def _wait(lease: UpgradeLease, is_done: Callable[[], Awaitable[bool]]) -> bool:
     watch = LeaseWatch(EXPIRES_SECONDS)
     began = time.monotonic()
-    told = began - TOLD_SECONDS
+    reported = began - LOG_SECONDS
     while not await is_done():
         found = await lease.find()
         if found is None or watch.is_expired(found):
@@ -100,8 +100,8 @@ async def _wait(lease: UpgradeLease, is_done: Callable[[], Awaitable[bool]]) -> 
                 return not await is_done()
             continue
         now = time.monotonic()
-        if now - told >= TOLD_SECONDS:
-            told = now
+        if now - reported >= LOG_SECONDS:
+            reported = now
             _log.warning(
                 "waiting for another process that upgrades the indices; %.0f s so far", now - began
             )

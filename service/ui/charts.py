@@ -26,6 +26,9 @@ _LEAST_WIDTH: Final = 28
 _PROPORTION_GAP: Final = 14
 _STEPS: Final = (1, 2, 5)
 _MOST_LINES: Final = 4
+# The units of a scale of durations: each up to a number of seconds, with its length in seconds.
+_TIME_UNITS: Final = ((2.0, 0.001, "ms"), (120.0, 1.0, "s"), (7_200.0, 60.0, "min"))
+_LARGEST_UNIT: Final = (3_600.0, "h")
 
 
 class Rect(NamedTuple):
@@ -64,6 +67,16 @@ class Bars:
     parts: Mapping[str, Sequence[Rect]]
     # The value of each grid line and its y coordinate, from the top.
     lines: Sequence[tuple[int, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Durations:
+    """Durations by day: the path of the means, that of dots for the longest, and the grid lines."""
+
+    mean: str
+    longest: str
+    # The label of each grid line and its y coordinate, from the top.
+    lines: Sequence[tuple[str, float]]
 
 
 def draw_spark(name: str, values: Sequence[float | None]) -> Spark | None:
@@ -123,10 +136,48 @@ def draw_bars(series: Mapping[str, Sequence[float | None]]) -> Bars:
             if value:
                 y -= size
                 parts[name].append(Rect(x, round(y, 1), width, round(max(1, size - _GAP), 1)))
-    step = _choose_step(top)
-    values = range(0, top + 1, step)
-    lines = [(value, CHART_HEIGHT * (1 - value / top)) for value in reversed(values)]
-    return Bars(parts, lines)
+    return Bars(parts, _make_lines(top))
+
+
+def draw_durations(
+    means: Sequence[float | None], longest: Sequence[float | None]
+) -> Durations | None:
+    """Return the chart of these durations in seconds, of the same days; None if there are none.
+
+    The line of the means spans days without a duration.
+    """
+    known = [seconds for seconds in (*means, *longest) if seconds is not None]
+    if not known:
+        return None
+    most = max(known)
+    size, unit = next(
+        ((size, unit) for end, size, unit in _TIME_UNITS if most < end), _LARGEST_UNIT
+    )
+    top = _choose_top(most / size)
+
+    def place(seconds: Sequence[float | None]) -> list[str]:
+        width = CHART_WIDTH / len(seconds)
+        return [
+            f"{round((at + 0.5) * width, 1)} {round(CHART_HEIGHT * (1 - each / size / top), 1)}"
+            for at, each in enumerate(seconds)
+            if each is not None
+        ]
+
+    lines = [(f"{value:,} {unit}", y) for value, y in _make_lines(top)]
+    # A path of one point is drawn as a dot, because it ends where it begins.
+    mean = "L".join(place(means)) + "h0"
+    return Durations(f"M{mean}", "".join(f"M{each}h0" for each in place(longest)), lines)
+
+
+def spread_labels(count: int, labels: int = 5) -> list[int]:
+    """Return evenly spaced positions of the labels below a chart, from the first day on."""
+    return [round(at * (count - 1) / (labels - 1)) for at in range(labels)] if count else []
+
+
+def _make_lines(top: int) -> list[tuple[int, float]]:
+    """Return the value of each grid line and its y coordinate, the highest first."""
+    values = range(0, top + 1, _choose_step(top))
+    return [(value, CHART_HEIGHT * (1 - value / top)) for value in reversed(values)]
 
 
 def _choose_top(most: float) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from importlib.metadata import version
 from typing import Any, Final
@@ -15,6 +15,7 @@ from aiohttp import web
 
 from indexing.identifiers import derive_test_id
 from indexing.names import RepositoryName
+from indexing.timestamps import format_timestamp
 from service.auth.principal import Principal
 from service.context import CONTEXT, REQUEST_ID
 from service.http.operations import Operation
@@ -91,6 +92,11 @@ class PageContext:
     def link(self, *segments: str) -> str:
         """Return the path of a page."""
         return self.dashboard.base + "/".join(quote(each, safe="") for each in segments)
+
+    def find_start(self, days: int) -> str:
+        """Return the start of a series of this many UTC days, the last of which is today."""
+        midnight = self.now.replace(hour=0, minute=0, second=0, microsecond=0)
+        return format_timestamp(midnight - timedelta(days=days - 1))
 
     def test_id_of(self, test_name: str) -> str:
         """Return the id of a test in the repository of the request."""

@@ -15,7 +15,7 @@ from indexing.timestamps import format_timestamp
 from service.auth.principal import Principal
 from service.routes import GET_STATS, LIST_QUARANTINES, LIST_TRANSITIONS
 from service.ui.api import Api
-from service.ui.charts import CHART_HEIGHT, CHART_WIDTH, Spark, draw_bars, draw_spark
+from service.ui.charts import CHART_HEIGHT, CHART_WIDTH, Spark, draw_bars, draw_spark, spread_labels
 from service.ui.page_context import PageContext
 from service.ui.queries import first_of, read_pairs, write_pairs
 
@@ -84,7 +84,7 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
         chart_height=CHART_HEIGHT,
         of_health={name: values[-1] or 0 for name, values in of_health.items()},
         table=list(zip(starts, *of_health.values(), strict=True))[::-1],
-        marks=[starts[at] for at in _spread(len(starts))],
+        marks=[starts[at] for at in spread_labels(len(starts))],
         has_tests=any(values[-1] for values in of_health.values()),
         new=new.value["transitions"],
         recovered=recovered[:_SHOWN_QUARANTINES],
@@ -94,8 +94,7 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
 
 async def _read_series(page: PageContext, api: Api, days: int) -> Mapping[Stat, Any]:
     """Read the series of the last `days` days, including today."""
-    midnight = page.now.replace(hour=0, minute=0, second=0, microsecond=0)
-    query = write_pairs([("start", format_timestamp(midnight - timedelta(days=days - 1)))])
+    query = write_pairs([("start", page.find_start(days))])
     answers = await asyncio.gather(
         *(api.get(GET_STATS, {**page.repository_path, "stat": stat}, query) for stat in _SERIES)
     )
@@ -164,8 +163,3 @@ def _sum_ratio(series: Mapping[Stat, Values], start: int, end: int | None) -> fl
         for stat in (Stat.FAILED_EXECUTIONS, Stat.EXECUTIONS)
     )
     return failed / executions if executions else None
-
-
-def _spread(count: int, marks: int = 5) -> list[int]:
-    """Return evenly spaced positions of the labels below a chart, from the first day on."""
-    return [round(at * (count - 1) / (marks - 1)) for at in range(marks)] if count else []

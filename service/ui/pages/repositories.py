@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, Final
 
 from aiohttp import web
@@ -13,7 +12,6 @@ from aiohttp import web
 from indexing.models.listed_repositories import RepositorySort
 from indexing.models.trends import Stat
 from indexing.names import parse_repository
-from indexing.timestamps import format_timestamp
 from service.auth.principal import Principal
 from service.routes import GET_STATS, LIST_REPOSITORIES
 from service.ui.api import Api
@@ -57,8 +55,7 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
 
 async def _make_row(page: PageContext, api: Api, found: Mapping[str, Any]) -> Row:
     name = parse_repository(found["repository"])
-    midnight = page.now.replace(hour=0, minute=0, second=0, microsecond=0)
-    start = [("start", format_timestamp(midnight - timedelta(days=_DAYS - 1)))]
+    start = [("start", page.find_start(_DAYS))]
     path = {"owner": name.owner, "repository": name.name}
     broken, flaky = await asyncio.gather(
         *(api.get(GET_STATS, {**path, "stat": stat}, write_pairs(start)) for stat in _SERIES)

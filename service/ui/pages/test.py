@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from indexing.models.trends import TestStat
 from indexing.timestamps import format_timestamp
 from service.auth.principal import Principal
 from service.http.problems import Problem
@@ -16,15 +17,18 @@ from service.routes import (
     GET_FAILURE,
     GET_TEST,
     GET_TEST_HEALTH,
+    GET_TEST_STATS,
     LIST_EXECUTIONS,
     LIST_FAILURES,
     LIST_QUARANTINES,
     LIST_TEST_TRANSITIONS,
 )
 from service.ui.api import Api
+from service.ui.charts import CHART_HEIGHT, CHART_WIDTH, draw_durations, spread_labels
 from service.ui.forms import Fields, first, read_form
 from service.ui.page_context import PageContext
 from service.ui.queries import (
+    Pairs,
     first_of,
     only,
     page_links,
@@ -39,12 +43,16 @@ _FAILURES_PER_PAGE: Final = "20"
 # The filters of the executions. The list of failures has a cursor parameter of its own.
 _FILTERS: Final = ("branch", "commit", "conclusion", "pipeline_name", "job_name")
 _FAILURES_CURSOR: Final = "failures"
+# The filters that the series of durations have too.
+_JOB_FILTERS: Final = ("pipeline_name", "job_name")
 _CONCLUSIONS: Final = ("", "failed", "passed", "skipped")
 
 # The number of jobs that the page explains, worst first; a matrix can have many more.
 _MOST_JOBS: Final = 50
 
 _MOST_TRANSITIONS: Final = 12
+
+_DAYS_OF_DURATIONS: Final = 30
 
 # The durations of a quarantine that the form offers, in days.
 TERMS: Final = (7, 14, 30, 90)
@@ -105,18 +113,22 @@ async def _show(
     executions_query = only(pairs, (*_FILTERS, "cursor"))
     failures_query = [("per_page", _FAILURES_PER_PAGE)]
     failures_query += [("cursor", cursor) for cursor in values_of(pairs, _FAILURES_CURSOR)]
-    detail, health, failures, executions, quarantines, history = await asyncio.gather(
-        api.get(GET_TEST, path),
-        api.get(GET_TEST_HEALTH, path),
-        api.get(LIST_FAILURES, path, write_pairs(failures_query)),
-        api.get(
-            LIST_EXECUTIONS,
-            path,
-            write_pairs([*executions_query, ("per_page", _EXECUTIONS_PER_PAGE)]),
+    answers, durations = await asyncio.gather(
+        asyncio.gather(
+            api.get(GET_TEST, path),
+            api.get(GET_TEST_HEALTH, path),
+            api.get(LIST_FAILURES, path, write_pairs(failures_query)),
+            api.get(
+                LIST_EXECUTIONS,
+                path,
+                write_pairs([*executions_query, ("per_page", _EXECUTIONS_PER_PAGE)]),
+            ),
+            api.get(LIST_QUARANTINES, path, write_pairs([("test_id", path["test_id"])])),
+            api.get(LIST_TEST_TRANSITIONS, path),
         ),
-        api.get(LIST_QUARANTINES, path, write_pairs([("test_id", path["test_id"])])),
-        api.get(LIST_TEST_TRANSITIONS, path),
+        _read_durations(page, api, only(pairs, _JOB_FILTERS)),
     )
+    detail, health, failures, executions, quarantines, history = answers
     place = _place_of(page)
     older_failures = page_links(failures.links, [], _FAILURES_CURSOR).get("next")
     conclusion = first_of(pairs, "conclusion")
@@ -134,6 +146,7 @@ async def _show(
         executions=executions.value["executions"],
         execution_links=page_links(executions.links, filters),
         quarantines=quarantines.value["quarantined_tests"],
+        **durations,
         filters=without(filters, ("conclusion",)),
         conclusions=[
             (
@@ -150,6 +163,34 @@ async def _show(
         wrong=wrong,
         form=form or {},
     )
+
+
+async def _read_durations(page: PageContext, api: Api, jobs: Pairs) -> dict[str, Any]:
+    """Return the values of the chart of durations, of the chosen jobs."""
+    query = write_pairs([("start", page.find_start(_DAYS_OF_DURATIONS)), *jobs])
+    mean, longest = await asyncio.gather(
+        *(
+            api.get(GET_TEST_STATS, {**_path_of(page), "stat": stat}, query)
+            for stat in (TestStat.MEAN_DURATION, TestStat.MAX_DURATION)
+        )
+    )
+    starts, means, maxima = (
+        [each[name] for each in body["value_over_time"]]
+        for body, name in ((mean.value, "start"), (mean.value, "value"), (longest.value, "value"))
+    )
+    return {
+        "duration_days": _DAYS_OF_DURATIONS,
+        "duration_filters": jobs,
+        "durations": draw_durations(means, maxima),
+        "duration_labels": [starts[at] for at in spread_labels(len(starts))],
+        "duration_table": [
+            row for row in zip(starts, means, maxima, strict=True) if row[1] is not None
+        ][::-1],
+        "mean_duration": mean.value["value"],
+        "longest_duration": longest.value["value"],
+        "chart_width": CHART_WIDTH,
+        "chart_height": CHART_HEIGHT,
+    }
 
 
 def _path_of(page: PageContext) -> dict[str, str]:

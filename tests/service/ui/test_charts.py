@@ -9,6 +9,7 @@ from service.ui.charts import (
     CHART_HEIGHT,
     CHART_WIDTH,
     draw_bars,
+    draw_durations,
     draw_proportion,
     draw_spark,
 )
@@ -41,6 +42,51 @@ def test_bars_stand_on_each_other_in_their_order() -> None:
     assert flaky.y < broken.y
     assert flaky.height > broken.height
     assert bars.lines[0] == (3, 0)
+
+
+@given(
+    st.lists(st.none() | st.tuples(st.floats(0, 3e9), st.floats(0, 3e9)), min_size=1, max_size=90)
+)
+def test_every_duration_is_within_the_chart_and_below_its_highest_line(
+    days: list[tuple[float, float] | None],
+) -> None:
+    means = [None if day is None else min(day) for day in days]
+    longest = [None if day is None else max(day) for day in days]
+    drawn = draw_durations(means, longest)
+    known = [seconds for seconds in longest if seconds is not None]
+    if not known:
+        assert drawn is None
+        return
+    assert drawn is not None
+    dots = [dot.removesuffix("h0").split() for dot in drawn.longest.split("M")[1:]]
+    points = [each.split() for each in drawn.mean.removesuffix("h0")[1:].split("L")]
+    assert len(dots) == len(points) == len(known)
+    for (x, y), (x_of_mean, y_of_mean) in zip(dots, points, strict=True):
+        assert x == x_of_mean
+        assert 0 < float(x) < CHART_WIDTH
+        assert 0 <= float(y) <= float(y_of_mean) <= CHART_HEIGHT
+    number, unit = drawn.lines[0][0].replace(",", "").split()
+    size = {"ms": 0.001, "s": 1, "min": 60, "h": 3_600}[unit]
+    assert float(number) * size >= max(known) * 0.999_999
+    assert drawn.lines[-1][0].startswith("0 ")
+    assert 2 <= len(drawn.lines) <= 6
+
+
+def test_a_scale_of_durations_has_a_unit_that_suits_the_longest() -> None:
+    def top_of(seconds: float) -> str:
+        drawn = draw_durations([seconds], [seconds])
+        assert drawn is not None
+        return drawn.lines[0][0]
+
+    assert [top_of(each) for each in (0, 0.097, 1.3, 2.5, 119, 600, 9_000)] == [
+        "1 ms",
+        "100 ms",
+        "1,500 ms",
+        "3 s",
+        "150 s",
+        "10 min",
+        "3 h",
+    ]
 
 
 def test_a_line_starts_at_zero_and_ends_at_the_newest_value() -> None:

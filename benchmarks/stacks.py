@@ -97,16 +97,17 @@ class Stack:
     def takes_part(self, operation: Operation, *, repeated: bool) -> bool:
         """Return whether the stack takes part in that measurement.
 
-        Repeated requests measure caches. An operation without caching has only those, and Redis
-        takes no part in it.
+        Repeated requests measure caches; numbered requests are the same with and without Redis.
         """
         if self.service is Service.ITSELF and (
             operation.page > 1 or operation.kind not in (Kind.EVENTS, Kind.SEARCH)
         ):
             return False
-        if not operation.kept:
-            return repeated and self.cache is not CacheKind.REDIS
-        return self.cache is not (CacheKind.NONE if repeated else CacheKind.REDIS)
+        if not repeated:
+            return self.cache is not CacheKind.REDIS
+        if self.service is not Service.MERGEWATCH and not operation.is_cached_by_peers:
+            return False
+        return self.cache is not CacheKind.NONE
 
     def launch(self, around: Surroundings, port: int, workers: int) -> Launch | None:
         """Return how to start it; `None` if it runs already."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
@@ -45,14 +46,19 @@ def ask(port: int, path: str, key: str) -> Answer:
     return read_answer(body, response.getheader("Link", ""))
 
 
-def walk(port: int, path: str, key: str, pages: int) -> str:
-    """Return the path of page `pages` of a list, found by following links from the first one."""
-    for page in range(1, pages):
+def walk(port: int, first: str, key: str) -> Iterator[str]:
+    """Yield the path of each page of a list from this one on, found by following its links.
+
+    Raises:
+        WrongAnswerError: the list ends.
+    """
+    path = first
+    while True:
+        yield path
         following = ask(port, path, key).next_path
         if following is None:
-            raise WrongAnswerError(f"page {page} is the last one, {pages} are needed")
+            raise WrongAnswerError(f"the list that begins with {first} has too few pages")
         path = following
-    return path
 
 
 def read_answer(body: bytes, link: str) -> Answer:

@@ -19,9 +19,12 @@ from benchmarks.running.cores import Cores
 from benchmarks.running.processes import Running, free_port, running
 from benchmarks.running.rest import wait_until_at_rest
 from benchmarks.stacks import Stack, Surroundings, launch_floor
+from service.cache.keys import EVENTS_LIFETIME
 
 # More paths than any stack answers in one period, so that no path repeats in it.
 PATHS_A_SLICE: Final = 40_000
+# The same for deep pages, each found by a request.
+DEEP_PAGES: Final = 6_000
 # How many times longer than requested a period may be if answers are slow.
 _LONGEST_SLICE: Final = 5
 
@@ -47,6 +50,8 @@ class Bench:
     servers: Mapping[str, Running]
     # The start of the next numbered requests: no two periods send the same request.
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    # The paths of deep pages, by the names of stack and operation.
+    walked: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     # The measurements without a figure, and why.
     failures: list[str] = field(default_factory=list)
 
@@ -59,15 +64,29 @@ class Bench:
         path = stack.dialect(self.conditions.around)(operation, self.conditions.asked, None)
         if operation.page == 1:
             return path
-        return walk(self.servers[stack.name].port, path, self.conditions.key, operation.page)
+        pages = walk(self.servers[stack.name].port, path, self.conditions.key)
+        return next(itertools.islice(pages, operation.page - 1, None))
 
     def numbered_paths(
         self, stack: Stack, operation: Operation, count: int = PATHS_A_SLICE
     ) -> list[str]:
-        """Return paths that were never requested before."""
+        """Return paths whose responses are not cached."""
+        if operation.page > 1:
+            return self._pages_after(stack, operation)
         dialect = stack.dialect(self.conditions.around)
         asked = self.conditions.asked
         return [dialect(operation, asked, next(self.numbers)) for _ in range(count)]
+
+    def _pages_after(self, stack: Stack, operation: Operation) -> list[str]:
+        """Return the paths of that page and those after it, once no cache has them any more."""
+        paths = self.walked.get((stack.name, operation.name))
+        if paths is None:
+            first = self.repeated_path(stack, operation)
+            pages = walk(self.servers[stack.name].port, first, self.conditions.key)
+            paths = list(itertools.islice(pages, DEEP_PAGES))
+            self.walked[stack.name, operation.name] = paths
+        time.sleep(EVENTS_LIFETIME)
+        return paths
 
     def load(self, server: Running, paths: Sequence[str], connections: int = CONNECTIONS) -> Slice:
         """Run one period of load after a warm-up; return when the server is idle again."""

@@ -62,7 +62,7 @@ def _warm_up(bench: Bench, stacks: Sequence[Stack]) -> None:
         if stack.service is not Service.ITSELF:
             continue
         for operation in OPERATIONS:
-            if stack.takes_part(operation, repeated=not operation.kept):
+            if stack.takes_part(operation, repeated=False):
                 paths = bench.numbered_paths(stack, operation)
                 for _ in range(_WARM_UP_SLICES):
                     # Not measured, so ignore what is too slow on a cold node.

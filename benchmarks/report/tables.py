@@ -151,8 +151,7 @@ def ratios_of(results: Results) -> dict[str, dict[str, float]]:
                 and (figure.workers, figure.connections) == (1, many)
             }
             if found:
-                cached = operation.kept and repeated
-                groups[operation.title + (", cached" if cached else "")] = found
+                groups[operation.title + (", cached" if repeated else "")] = found
     return groups
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -37,7 +38,7 @@ def ask_service(operation: Operation, asked: Asked, number: int | None) -> str:
     if operation.kind is Kind.EVENTS:
         query = {
             "received_from": format_timestamp(EVENTS_FROM),
-            "received_to": format_timestamp(EVENTS_TO),
+            "received_to": format_timestamp(_end_of_events(number)),
             "per_page": operation.per_page,
         }
         return f"/v1/repos/{asked.repository}/logs?{urlencode(query)}"
@@ -56,7 +57,7 @@ def ask_datasette(operation: Operation, asked: Asked, number: int | None) -> str
     if operation.kind is Kind.EVENTS:
         filters = [
             ("received_at__gte", str(to_microseconds(EVENTS_FROM))),
-            ("received_at__lt", str(to_microseconds(EVENTS_TO))),
+            ("received_at__lt", str(to_microseconds(_end_of_events(number)))),
             ("_sort_desc", "received_at"),
             ("_size", str(operation.per_page)),
         ]
@@ -78,9 +79,10 @@ def ask_elasticsearch(prefix: str) -> Dialect:
     def path(operation: Operation, asked: Asked, number: int | None) -> str:
         routing = routing_of(asked.repository)
         if operation.kind is Kind.EVENTS:
-            names = slices_between(EVENTS_FROM, EVENTS_TO) or ["*"]
+            end = _end_of_events(number)
+            names = slices_between(EVENTS_FROM, end) or ["*"]
             index = ",".join(layout.events_of(f"{name}*") for name in names)
-            window = {"gte": to_microseconds(EVENTS_FROM), "lt": to_microseconds(EVENTS_TO)}
+            window = {"gte": to_microseconds(EVENTS_FROM), "lt": to_microseconds(end)}
             filters = [
                 {"term": {"repository_id": routing}},
                 {"range": {"received_at": window}},
@@ -123,6 +125,11 @@ def _glob_of(operation: Operation, asked: Asked, number: int | None) -> str:
     if operation.glob is None:
         raise ValueError(f"{operation.name} is no search")
     return operation.glob(asked, number)
+
+
+def _end_of_events(number: int | None) -> datetime:
+    """Return the end of a range that has all events, another one for each number."""
+    return EVENTS_TO + timedelta(microseconds=number or 0)
 
 
 def _excluded(number: int | None) -> list[str]:

@@ -1,7 +1,7 @@
 """The measured operations, each declared once for all stacks. Pure.
 
 A repeated request can be answered from a cache. Numbered requests 1, 2, 3 and so on cannot: each is
-different but costs about the same.
+different but costs about the same. The numbered requests of a deep page are the pages after it.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class Operation:
     glob: Glob | None = None
 
     @property
-    def kept(self) -> bool:
-        """Return whether its responses are cached."""
+    def is_cached_by_peers(self) -> bool:
+        """Return whether the peers cache its responses: events arrive at any time."""
         return self.kind is not Kind.EVENTS
 
 

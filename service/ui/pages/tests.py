@@ -84,10 +84,10 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
 
 
 async def export(page: PageContext, principal: Principal) -> web.StreamResponse:
-    """GET /ui/{owner}/{repository}/tests.csv: all rows of the view."""
+    """GET /ui/{owner}/{repository}/tests.csv: all rows of the view, with their metrics."""
     pairs = without(read_pairs(page.request.rel_url.raw_query_string), _PAGING)
     api = page.open_api(principal)
-    query = write_pairs(_search_query(pairs))
+    query = write_pairs([*_search_query(pairs), ("include", "metrics")])
     response = await api.open(SEARCH_TESTS, page.repository_path, query, CSV)
     response.headers["Content-Disposition"] = 'attachment; filename="tests.csv"'
     response.headers["Cache-Control"] = "no-store"

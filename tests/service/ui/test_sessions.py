@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,6 +21,7 @@ from service.auth.api_keys import digest_key
 from service.config.secret import choose_secret
 from service.config.settings import LogFormat, LogLevel, Settings
 from service.logs import configure_logging
+from service.schemas.responses import TestMetricsAnswer
 from service.ui.links import make_link
 from tests.builders import NOON, WIDGETS
 from tests.service.conftest import open_door
@@ -325,7 +328,16 @@ async def test_a_view_is_exported_whole(client: Client) -> None:
     exported = await client.get("/ui/acme/widgets/tests.csv?test_name=hinge&cursor=&sort=job_name")
     assert exported.headers["Content-Type"].startswith("text/csv")
     assert exported.headers["Content-Disposition"] == 'attachment; filename="tests.csv"'
-    head, *rows = exported.body.decode().splitlines()
-    assert "test_name" in head
-    assert [row.count(FLAKY) for row in rows] == [1, 1]
+    rows = list(csv.DictReader(io.StringIO(exported.body.decode())))
+    assert [(row["test_name"], row["job_name"]) for row in rows] == [
+        (FLAKY, "linux"),
+        (FLAKY, "windows"),
+    ]
+    # The figures that the page shows, under the names of the API.
+    windows = rows[1]
+    assert windows["health_status"] == "flaky"
+    assert (windows["executions_count"], windows["failed_executions_count"]) == ("14", "2")
+    assert windows["mean_duration"] == "0.25"
+    assert windows["is_quarantined"] == "false"
+    assert set(TestMetricsAnswer().fields) <= set(windows)
     assert (await client.get("/ui/acme/absent/tests.csv")).status == 404

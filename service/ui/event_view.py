@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from indexing.timestamps import format_timestamp
+from indexing.errors import InvalidValueError
+from indexing.timestamps import format_timestamp, parse_timestamp
+from service.http.field_errors import FieldError
 from service.schemas.queries import EventFilters
 from service.ui.queries import Pairs, first_of, only, read_short, values_of, write_pairs
 
@@ -26,6 +28,8 @@ LASTS: Final = {
     "90d": ("90 days", timedelta(days=90)),
 }
 DEFAULT_LAST: Final = "7d"
+# The fields that the filter form shows.
+FORM_FIELDS: Final = ("pull_request", "base_ref", FROM, TO)
 FILTERS: Final = tuple(each for each in EventFilters().load_fields if each not in (FROM, TO))
 _WRITTEN: Final = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d)(:\d\d)?)?")
 
@@ -149,6 +153,18 @@ def read_moment(text: str) -> str:
     if found is None:
         return text
     return f"{found[1]}T{found[2] or '00:00'}{found[3] or ':00'}Z"
+
+
+def explain_error(error: FieldError, written: str) -> str:
+    """Return what is wrong with a field of the filter form, where a user wrote this."""
+    if error.field == "pull_request" and not (written.isascii() and written.isdigit()):
+        return "must be the number of a pull request, such as 17"
+    if error.field in (FROM, TO):
+        try:
+            parse_timestamp(read_moment(written))
+        except InvalidValueError:
+            return "must be a date or a time in UTC, such as 2026-09-01 or 2026-09-01 14:30"
+    return error.detail
 
 
 def show_moment(text: str) -> str:

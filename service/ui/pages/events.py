@@ -20,9 +20,19 @@ from service.http.problems import Problem
 from service.routes import AGGREGATE_EVENTS, LIST_EVENTS, STREAM_EVENTS
 from service.ui.api import Api
 from service.ui.event_counts import draw_histogram, list_facets
-from service.ui.event_view import DEFAULT_LAST, LASTS, OPEN, EventView, show_moment
+from service.ui.event_view import (
+    DEFAULT_LAST,
+    FORM_FIELDS,
+    FROM,
+    LASTS,
+    OPEN,
+    TO,
+    EventView,
+    explain_error,
+    show_moment,
+)
 from service.ui.page_context import PageContext
-from service.ui.queries import Pairs, first_of, page_links, values_of, write_pairs
+from service.ui.queries import Pairs, first_of, page_links, read_pairs, values_of, write_pairs
 from service.ui.trees import Budget, Node, draw_tree, preview
 
 PER_PAGE: Final = 50
@@ -68,7 +78,12 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
     asked = view.ask(page.now)
     paging = [("per_page", str(PER_PAGE))] + ([("cursor", view.cursor)] if view.cursor else [])
     path = page.repository_path
-    answer = await api.get(LIST_EVENTS, path, write_pairs([*asked, *paging]))
+    try:
+        answer = await api.get(LIST_EVENTS, path, write_pairs([*asked, *paging]))
+    except Problem as problem:
+        if page.is_fragment or not any(each.field in FORM_FIELDS for each in problem.errors):
+            raise
+        return await _show_errors(page, view, problem)
     walk = view.walk(asked)
     rows = _make_rows(answer.value["events"], view, walk)
     values: dict[str, Any] = {
@@ -87,22 +102,48 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
     return await page.show(
         "events.html",
         **values,
+        **_form_of(view),
         query=query,
+        wrong=None,
         total=None if counts is None else counts["total"],
         facets=None if counts is None else list_facets(counts, view),
         histogram=None if around is None else draw_histogram(around, view, dict(walk)),
         whole=_range_query(view),
         zoom=view.with_range(view.received_from, view.received_to).query(),
-        lasts=[
+        start=show_moment(view.received_from),
+        end=show_moment(view.received_to),
+    )
+
+
+async def _show_errors(page: PageContext, view: EventView, problem: Problem) -> web.StreamResponse:
+    """Show the form as it was sent, with an error beside each field that is wrong."""
+    sent = read_pairs(page.request.rel_url.raw_query_string)
+    return await page.show(
+        "events.html",
+        status=problem.status,
+        tab="events",
+        view=view,
+        **_form_of(view),
+        start=first_of(sent, FROM),
+        end=first_of(sent, TO),
+        wrong={
+            each.field: explain_error(each, first_of(sent, each.field)) for each in problem.errors
+        },
+        total=None,
+    )
+
+
+def _form_of(view: EventView) -> dict[str, Any]:
+    """Return the values of the filter form, except its range."""
+    return {
+        "lasts": [
             (text, view.with_last(last).query(), last == view.last)
             for last, (text, _) in LASTS.items()
         ],
-        pulls=values_of(view.filters, "pull_request"),
-        base_ref=first_of(view.filters, "base_ref"),
-        start=show_moment(view.received_from),
-        end=show_moment(view.received_to),
-        kept=_kept_by_form(view),
-    )
+        "pulls": values_of(view.filters, "pull_request"),
+        "base_ref": first_of(view.filters, "base_ref"),
+        "kept": _kept_by_form(view),
+    }
 
 
 async def export_csv(page: PageContext, principal: Principal) -> web.StreamResponse:

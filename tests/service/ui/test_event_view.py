@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from service.http.field_errors import FieldError
 from service.http.problems import Problem
 from service.openapi import build_document
 from service.ui.event_counts import list_facets
-from service.ui.event_view import EventView, read_moment, show_moment
+from service.ui.event_view import FROM, EventView, explain_error, read_moment, show_moment
 from service.ui.queries import MAX_QUERY_LENGTH, read_pairs
 from service.ui.reference import make_curl, read_document
 from service.ui.trees import MAX_DEPTH, Budget, Node, draw_tree
@@ -103,3 +104,14 @@ def test_a_command_for_curl_is_one_call_whatever_the_values_hold() -> None:
     )
     assert "--data-binary @body" in make_curl(operations["sendEvents"], "", {})
     assert "\n" not in make_curl(operations["getLiveness"], "", {}).replace(" \\\n", "")
+
+
+def test_an_error_of_a_time_says_the_form_that_people_write() -> None:
+    refused = FieldError("query", FROM, "must be an RFC 3339 timestamp with a zone")
+    for written in ("Tuesday", "2026-13-01", "10:00"):
+        assert explain_error(refused, written).endswith("such as 2026-09-01 or 2026-09-01 14:30")
+    early = FieldError("query", FROM, "must not be after received_to")
+    assert explain_error(early, "2026-09-01") == early.detail
+    number = FieldError("query", "pull_request", "value 1: must be an integer from 0 to 9")
+    assert explain_error(number, "x").startswith("must be the number of a pull request")
+    assert explain_error(number, "10") == number.detail

@@ -129,6 +129,45 @@ async def test_without_scripts_bars_rows_and_filters_work(
         await expect(rows).to_have_count(2)
 
 
+async def test_a_wrong_filter_keeps_what_was_typed_and_says_what_is_wrong(
+    site: FrontDoor, visitor: Visitor
+) -> None:
+    await load_log(site.store)
+    page = visitor.page
+    await visitor.sign_in()
+    await visitor.go(f"{LOG}?outcome=failure")
+    typed = {
+        "Pull request": "44x",
+        "Base branch": "main",
+        "From": "Tuesday",
+        "to": "2026-08-31 10:61",
+    }
+    for label, text in typed.items():
+        await page.get_by_role("textbox", name=label, exact=True).fill(text)
+    visitor.refusals += 1
+    async with page.expect_response(f"**{LOG}?*") as answered:
+        await page.get_by_role("button", name="Apply").click()
+    assert (await answered.value).status == 422
+    for label, text in typed.items():
+        await expect(page.get_by_role("textbox", name=label, exact=True)).to_have_value(text)
+    number = page.get_by_role("textbox", name="Pull request", exact=True)
+    await expect(number).to_have_accessible_description(
+        "must be the number of a pull request, such as 17"
+    )
+    start = page.get_by_role("textbox", name="From", exact=True)
+    await expect(start).to_have_accessible_description(
+        "must be a date or a time in UTC, such as 2026-09-01 or 2026-09-01 14:30"
+    )
+    assert await visitor.find_violations() == []
+    await number.fill(str(QUEUED))
+    await start.fill("2026-08-30")
+    await page.get_by_role("textbox", name="to", exact=True).fill("now")
+    await page.get_by_role("button", name="Apply").click()
+    # The filter that the form does not show is kept too.
+    await expect(page.locator(".chip", has_text="outcome")).to_be_visible()
+    await expect(page.locator("#results")).to_contain_text("No event matches")
+
+
 async def test_what_arrives_shows_up_unless_paused_and_moves_nothing_that_is_read(
     site: FrontDoor, visitor: Visitor
 ) -> None:

@@ -58,6 +58,7 @@ class _Example:
 _REPORTS: Final = (
     _Example(_TESTS, "lammps", "develop"),
     _Example(RepositoryName(OWNER, "lammps-regression"), "lammps-regression", "preview"),
+    _Example(RepositoryName(OWNER, "horovod"), "horovod", "master"),
     _Example(_EVENTS, "mergewatch", "main"),
 )
 

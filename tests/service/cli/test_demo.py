@@ -18,12 +18,17 @@ from pathlib import Path
 import orjson
 import pytest
 
+from indexing.identifiers import derive_test_id
 from indexing.ingest.lines import Line
+from indexing.names import RepositoryName
 from indexing.timestamps import parse_timestamp
 from service.cli.demo_dates import read_events
 from tests.service.cli.conftest import Command
 
 pytestmark = pytest.mark.slow
+
+# A failed test of the examples whose report has a stack trace.
+TRACED = "test.test_spark.SparkTests.test_rsh_events"
 
 MERGEWATCH = [sys.executable, "-c", "from service.cli import main; main()"]
 
@@ -98,6 +103,16 @@ def test_every_printed_line_answers_and_a_second_demo_changes_nothing(
         assert search["size"] == 3
         assert detail["health_status"] == "flaky"
         assert len(quarantines["quarantined_tests"]) == 1
+        # An example has files and stack traces.
+        ci = f"{lines[3].rpartition('/v1/')[0]}/v1/ci/demo/repositories/horovod"
+        test = f"{ci}/tests/{derive_test_id(RepositoryName('demo', 'horovod'), TRACED)}"
+        detail, failures = (
+            orjson.loads(curl(f"{url}'", base)[1]) for url in (test, f"{test}/failures")
+        )
+        assert detail["test_filepath"] == "test/test_spark.py"
+        [failure] = failures["failures"]
+        found = orjson.loads(curl(f"{test}/failures/{failure['id']}'", base)[1])
+        assert "143 != 0" in found["latest_events"][0]["exception_stacktrace"]
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=20) == 0
 

@@ -31,6 +31,7 @@ from service.middleware.health_gauges import HealthGauges
 from service.middleware.layer import Handler
 from service.middleware.loop_lag import LoopLag
 from service.middleware.measured_store import StoreMetrics
+from service.middleware.outbox_gauges import OutboxGauges
 from service.middleware.quarantine_gauges import QuarantineGauges
 from service.routes import name_operation
 
@@ -75,7 +76,7 @@ class Metrics:
         folder: Path | None = None,
     ) -> None:
         self._folder = folder
-        self._gauges: list[QuarantineGauges | HealthGauges] = []
+        self._gauges: list[QuarantineGauges | HealthGauges | OutboxGauges] = []
         self._registry = CollectorRegistry()
         self._lag = Histogram(
             "mergewatch_event_loop_lag_seconds",
@@ -135,6 +136,7 @@ class Metrics:
     ) -> Store:
         """Return the same store, measured, and add the metrics of these repositories."""
         self._gauges.append(HealthGauges(store, repositories))
+        self._gauges.append(OutboxGauges(store, clock))
         if repositories:
             self._gauges.append(QuarantineGauges(store, repositories, clock))
         if self._folder is None:

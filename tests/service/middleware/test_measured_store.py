@@ -20,11 +20,13 @@ from indexing.names import RepositoryName
 from indexing.store import open_store
 from indexing.store.interface import Reader, Store
 from service.config.settings import Settings
-from service.middleware import health_gauges
+from service.middleware import health_gauges, outbox_gauges
 from service.middleware.health_gauges import HealthGauges
 from service.middleware.measured_store import StoreMetrics
+from service.middleware.outbox_gauges import OutboxGauges
 from service.middleware.quarantine_gauges import QuarantineGauges
-from tests.builders import GADGETS, NOON, WIDGETS, make_executions, make_run
+from tests.builders import GADGETS, NOON, WIDGETS, after, make_executions, make_run
+from tests.contracts.test_notifications import make_webhook
 from tests.service.conftest import open_door
 from tests.service.front_door import Answer, FrontDoor, operations
 from tests.service.middleware.test_metrics import samples
@@ -132,6 +134,34 @@ async def test_a_repository_that_cannot_be_read_is_left_out(
     gauges = QuarantineGauges(store, (WIDGETS,), lambda: NOON)
     await gauges.refresh()
     assert [family.samples for family in gauges.collect()] == [[]]
+
+
+async def test_waiting_notifications_of_all_webhooks_are_counted_with_the_age_of_the_oldest(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox_gauges, "KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(outbox_gauges, "SHARE", 1e9)
+    gauges = OutboxGauges(store, lambda: after(minutes=10))
+
+    async def read() -> Mapping[str, float]:
+        await gauges.refresh()
+        return {
+            sample.name: sample.value for family in gauges.collect() for sample in family.samples
+        }
+
+    number, age = "mergewatch_outbox_notifications", "mergewatch_outbox_oldest_seconds"
+    assert await read() == {number: 0, age: 0}
+    for repository, minutes in ((WIDGETS, 4), (GADGETS, 1)):
+        await store.add_webhook(make_webhook(repository))
+        request = QuarantineRequest("a", "flaps")
+        await store.add_quarantine(repository, request, after(minutes=minutes))
+    assert await read() == {number: 2, age: 9 * 60}
+
+    async def fail() -> None:
+        raise StoreUnavailableError("down")
+
+    monkeypatch.setattr(store, "find_waiting", fail)
+    assert await read() == {}
 
 
 async def test_tests_of_named_repositories_are_counted_by_health(counted: FrontDoor) -> None:

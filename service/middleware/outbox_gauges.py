@@ -1,0 +1,72 @@
+"""Gauges of the notifications that wait for delivery, over the outboxes of all webhooks."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import datetime
+from typing import Final
+
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from indexing.errors import StoreError
+from indexing.store.notifications import NotificationStore
+
+# How long a count is reused: any client may scrape as often as it likes.
+KEPT_SECONDS: Final = 30.0
+# Counting reads the outbox of each webhook with waiting notifications. It takes at most this share
+# of the time, unless it fails.
+SHARE: Final = 0.01
+# Prometheus gives up a scrape after ten seconds.
+READ_SECONDS: Final = 5.0
+
+
+class OutboxGauges(Collector):
+    """Gauges that a scrape reads from the store; they are missing if it cannot be read in time."""
+
+    def __init__(self, store: NotificationStore, clock: Callable[[], datetime]) -> None:
+        self._store = store
+        self._clock = clock
+        self._counts: tuple[int, datetime | None] | None = None
+        self._due = float("-inf")
+        self._lock = asyncio.Lock()
+
+    async def refresh(self) -> None:
+        """Read the store, unless the counts are recent."""
+        async with self._lock:
+            began = time.monotonic()
+            if began < self._due:
+                return
+            counts = None
+            kept = KEPT_SECONDS
+            with suppress(StoreError, TimeoutError):
+                async with asyncio.timeout(READ_SECONDS):
+                    counts = await self._count()
+                    kept = max(KEPT_SECONDS, (time.monotonic() - began) / SHARE)
+            self._counts = counts
+            self._due = time.monotonic() + kept
+
+    async def _count(self) -> tuple[int, datetime | None]:
+        """Return the number of waiting notifications and the time of the oldest."""
+        found = [await self._store.count_outbox(each) for each in await self._store.find_waiting()]
+        times = [count.oldest_at for count in found if count.oldest_at is not None]
+        return sum(count.waiting for count in found), min(times, default=None)
+
+    def collect(self) -> Iterator[Metric]:
+        if self._counts is None:
+            return
+        waiting, oldest_at = self._counts
+        age = 0.0 if oldest_at is None else (self._clock() - oldest_at).total_seconds()
+        yield GaugeMetricFamily(
+            "mergewatch_outbox_notifications",
+            "Notifications that wait for delivery to a webhook.",
+            value=waiting,
+        )
+        yield GaugeMetricFamily(
+            "mergewatch_outbox_oldest_seconds",
+            "Age of the oldest notification that waits for delivery; 0 if none waits.",
+            value=max(0.0, age),
+        )

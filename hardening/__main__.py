@@ -15,30 +15,32 @@ import uvloop
 
 from hardening import report
 from hardening.findings import Finding
-from hardening.ground import ROOT, Ground
+from hardening.harness import ROOT, Harness
 from hardening.suite import SCENARIOS
 
 _FOLDER = ROOT / ".hardening"
 
 
-async def run(ground: Ground, names: Sequence[str], results: Path) -> dict[str, list[Finding]]:
+async def run(harness: Harness, names: Sequence[str], results: Path) -> dict[str, list[Finding]]:
     """Run the scenarios with these names in sequence; return the findings of each."""
     findings: dict[str, list[Finding]] = {}
     try:
         for name in names:
             began = time.monotonic()
             try:
-                findings[name] = await SCENARIOS[name](ground)
+                findings[name] = await SCENARIOS[name](harness)
             except Exception as error:  # noqa: BLE001 - the other scenarios still run
                 traceback.print_exc()
                 cause = f"{type(error).__name__}: {error}".splitlines()[0]
-                findings[name] = [Finding(name, "broken off", "an end", holds=False, cause=cause)]
+                findings[name] = [
+                    Finding(name, "did not finish", "a finished run", holds=False, cause=cause)
+                ]
             report.keep(results, name, findings[name])
             for finding in findings[name]:
                 print(f"{name}: {finding}", file=sys.stderr, flush=True)
             print(f"  ({name} took {time.monotonic() - began:.0f} s)", file=sys.stderr, flush=True)
     finally:
-        ground.close()
+        harness.close()
     return findings
 
 
@@ -52,9 +54,9 @@ def main() -> None:
     if not given.names:
         shutil.rmtree(given.folder, ignore_errors=True)
     # Single runs keep their folders side by side, so that the credential search covers all of them.
-    ground = Ground(given.folder / "ground" / str(os.getpid()))
+    harness = Harness(given.folder / "harness" / str(os.getpid()))
     results = given.folder / "results"
-    findings = uvloop.run(run(ground, given.names or list(SCENARIOS), results))
+    findings = uvloop.run(run(harness, given.names or list(SCENARIOS), results))
     # With another folder, the page goes there too, so a trial run does not overwrite the project's
     # page.
     page = report.PAGE if given.folder == _FOLDER else given.folder / report.PAGE.name

@@ -15,7 +15,7 @@ from tests import spans
 
 NDJSON: Final = "application/x-ndjson"
 # The service's limits: decompressed bytes of a body, and bytes of a line to be parsed.
-MOST_BYTES: Final = 32 * 2**20
+MAX_BYTES: Final = 32 * 2**20
 LINE_BYTES: Final = 63_000
 
 
@@ -157,8 +157,8 @@ def hostile_lines() -> list[HostileBody]:
 
 def hostile_spans() -> list[HostileBody]:
     """Build requests of spans that decompress to the service's limit."""
-    escaped = b"\\u0041" * (MOST_BYTES // 6 - 10)
-    quotes = b'\\"' * (MOST_BYTES // 2 - 30)
+    escaped = b"\\u0041" * (MAX_BYTES // 6 - 10)
+    quotes = b'\\"' * (MAX_BYTES // 2 - 30)
     values = b"[" + b"{}," * 130_000 + b"{}]"
     numbers = b"[" + b"1e5," * 390_000 + b"0]"
     deep = b"[" * 200_000 + b"]" * 200_000
@@ -181,7 +181,7 @@ def hostile_spans() -> list[HostileBody]:
         traces(
             "1,000 spans of 900 attributes", _field(1, _field(2, crowded * 1_000)), spans.PROTOBUF
         ),
-        traces("16 million unknown fields", b"\x78\x01" * (MOST_BYTES // 2 - 1), spans.PROTOBUF),
+        traces("16 million unknown fields", b"\x78\x01" * (MAX_BYTES // 2 - 1), spans.PROTOBUF),
         # A gzip stream of many empty members.
         HostileBody(
             "500,000 empty members of gzip",

@@ -1,4 +1,4 @@
-"""Findings of a scenario: one line each, with its figure and whether the requirement holds."""
+"""Findings of a scenario: each has a result, a requirement, and whether the requirement holds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One finding. `cause` says why it does not hold, or adds what a reader of the figure needs."""
+    """One finding. `cause` says why it does not hold, or explains the result."""
 
     what: str
     figure: str

@@ -16,13 +16,13 @@ from typing import Final
 
 import orjson
 
-from hardening.wire import read_head, request
+from hardening.raw_http import build_request, read_head
 
 INTERVAL: Final = 0.010
 # The time limit of one request, in seconds: longer than any attack.
-_PATIENCE: Final = 120.0
+_TIMEOUT_SECONDS: Final = 120.0
 _PIECE: Final = 65_536
-_TOLD_FAILURES: Final = 20
+_MAX_FAILURES: Final = 20
 
 
 class Poller:
@@ -30,14 +30,14 @@ class Poller:
 
     def __init__(self, port: int, target: str, key: str) -> None:
         self._address = ("127.0.0.1", port)
-        self._request = request(target, key)
+        self._request = build_request(target, key)
         self._socket: socket.socket | None = None
         # The first answer is the right one: the poller gets it before any attack.
         self._right: bytes | None = None
         self.samples: list[tuple[float, float, bool]] = []
         self.failures: list[str] = []
 
-    def ask(self) -> None:
+    def poll(self) -> None:
         """Send one request. Reconnect if the server closed cleanly; the time includes that."""
         began = time.monotonic()
         try:
@@ -47,7 +47,7 @@ class Poller:
             self.close()
             failure = f"{type(error).__name__} instead of an answer"
         self.samples.append((began, time.monotonic() - began, failure is None))
-        if failure is not None and len(self.failures) < _TOLD_FAILURES:
+        if failure is not None and len(self.failures) < _MAX_FAILURES:
             self.failures.append(failure)
 
     def close(self) -> None:
@@ -57,7 +57,7 @@ class Poller:
 
     def _exchange(self) -> tuple[int, bytes]:
         if self._socket is None:
-            self._socket = socket.create_connection(self._address, timeout=_PATIENCE)
+            self._socket = socket.create_connection(self._address, timeout=_TIMEOUT_SECONDS)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket.sendall(self._request)
         data = b""
@@ -98,7 +98,7 @@ def run(port: int, target: str, key: str) -> None:
         readable, _, _ = select.select([sys.stdin], [], [], max(0.0, following - time.monotonic()))
         if readable:
             break
-        poller.ask()
+        poller.poll()
     poller.close()
     print(orjson.dumps({"samples": poller.samples, "failures": poller.failures}).decode())
 

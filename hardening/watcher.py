@@ -16,14 +16,14 @@ from typing import Final
 import orjson
 
 from hardening.findings import Finding, milliseconds, percentile
-from hardening.ground import ROOT
-from hardening.wire import UnansweredError, Wire
+from hardening.harness import ROOT
+from hardening.raw_http import NoResponseError, RawConnection
 
 # Seconds: the longest delay that one tenant may cause another.
 LONGEST_WAIT: Final = 0.100
 BASELINE_SECONDS: Final = 2.0
 # The minimum length of a phase, so that its end is measured too.
-_LEAST_SECONDS: Final = 0.3
+_MIN_SECONDS: Final = 0.3
 _BASELINE: Final = "baseline"
 _LAG: Final = "mergewatch_event_loop_lag"
 _SAMPLE: Final = re.compile(rf"^({_LAG}\w*)(?:{{([^}}]*)}})? (\S+)", re.MULTILINE)
@@ -65,7 +65,7 @@ class Watcher:
         try:
             yield
         finally:
-            await asyncio.sleep(max(0.0, began + _LEAST_SECONDS - time.monotonic()))
+            await asyncio.sleep(max(0.0, began + _MIN_SECONDS - time.monotonic()))
             self.phases.append((phase, began, time.monotonic()))
 
     def waits(self, *phases: str) -> Waits:
@@ -81,8 +81,8 @@ class Watcher:
                     break
         return waits
 
-    def judge(self, what: str, *, remark: str = "") -> Finding:
-        """Judge all phases of attack together, after the watch.
+    def report(self, what: str, *, remark: str = "") -> Finding:
+        """Return one finding about all phases of attack, after the watch.
 
         The cause names the phases that took too long.
         """
@@ -133,7 +133,7 @@ async def watch(
         limit=2**26,
     )
     if process.stdin is None or process.stdout is None:
-        raise RuntimeError("both were asked for")
+        raise RuntimeError("both pipes were requested")
     watcher = Watcher(port)
     try:
         await process.stdout.readline()
@@ -160,11 +160,11 @@ async def read_lag(port: int) -> dict[str, float]:
 
 async def read_metrics(port: int, sample: re.Pattern[str]) -> Iterable[tuple[str, ...]]:
     """Return the matches in the lines of `/metrics`; nothing without an answer."""
-    wire = Wire(port)
+    connection = RawConnection(port)
     try:
-        told = await wire.ask("/metrics")
-    except (UnansweredError, OSError, TimeoutError):
+        response = await connection.request("/metrics")
+    except (NoResponseError, OSError, TimeoutError):
         return []
     finally:
-        wire.abort()
-    return sample.findall(told.body.decode()) if told.status == HTTPStatus.OK else []
+        connection.abort()
+    return sample.findall(response.body.decode()) if response.status == HTTPStatus.OK else []

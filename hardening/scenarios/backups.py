@@ -17,10 +17,10 @@ import orjson
 
 from hardening.bodies import NDJSON, make_event, make_result
 from hardening.findings import Finding, brief
-from hardening.ground import Ground
+from hardening.harness import Harness
+from hardening.raw_http import NoResponseError, RawConnection
 from hardening.tenants import Tenants, watched_tenants
 from hardening.walking import walk_events
-from hardening.wire import UnansweredError, Wire
 from indexing.identifiers import derive_test_id
 from indexing.timestamps import to_microseconds
 from tests.places import Place
@@ -44,48 +44,50 @@ class _Load:
     _number: int = 0
 
     @asynccontextmanager
-    async def under_way(self, clients: int) -> AsyncIterator[None]:
+    async def running(self, clients: int) -> AsyncIterator[None]:
         over = asyncio.Event()
 
-        async def go_on(client: int) -> None:
-            wire = Wire(self.tenants.port)
+        async def send_requests(client: int) -> None:
+            connection = RawConnection(self.tenants.port)
             while not over.is_set():
-                await (self._send_test(wire) if client % 2 else self._send_events(wire))
-            wire.abort()
+                await (self._send_test(connection) if client % 2 else self._send_events(connection))
+            connection.abort()
 
         async with asyncio.TaskGroup() as group:
             for client in range(clients):
-                group.create_task(go_on(client))
+                group.create_task(send_requests(client))
             try:
                 yield
             finally:
                 over.set()
 
-    async def _send_events(self, wire: Wire) -> None:
+    async def _send_events(self, connection: RawConnection) -> None:
         ids = range(self._number + 1, self._number + 1 + EVENTS_AT_ONCE)
         self._number += EVENTS_AT_ONCE
         lines = [orjson.dumps(make_event(number, "action.rebase", {})) for number in ids]
-        if await self._post(wire, "logs", b"\n".join(lines)):
+        if await self._post(connection, "logs", b"\n".join(lines)):
             self.events.update(dict.fromkeys(ids, time.monotonic()))
 
-    async def _send_test(self, wire: Wire) -> None:
+    async def _send_test(self, connection: RawConnection) -> None:
         self._number += 1
         name = f"saved.{self._number}"
         at = to_microseconds(self.now) * 1_000
-        if await self._post(wire, "traces", make_result(name, "passed", at, self._number)):
+        if await self._post(connection, "traces", make_result(name, "passed", at, self._number)):
             self.tests[name] = time.monotonic()
 
-    async def _post(self, wire: Wire, to: str, body: bytes) -> bool:
+    async def _post(self, connection: RawConnection, to: str, body: bytes) -> bool:
         kind = b"Content-Type: " + _KIND[to].encode()
         path = self.tenants.path(to)
         try:
-            told = await wire.ask(path, self.tenants.sender_key, kind, method="POST", body=body)
-        except (UnansweredError, OSError, TimeoutError) as error:
+            response = await connection.request(
+                path, self.tenants.sender_key, kind, method="POST", body=body
+            )
+        except (NoResponseError, OSError, TimeoutError) as error:
             self.failures.append(type(error).__name__)
             return False
-        if told.status != HTTPStatus.OK:
-            self.failures.append(f"{told.status}: {told.body[:100]!r}")
-        return told.status == HTTPStatus.OK
+        if response.status != HTTPStatus.OK:
+            self.failures.append(f"{response.status}: {response.body[:100]!r}")
+        return response.status == HTTPStatus.OK
 
 
 @dataclass(frozen=True)
@@ -98,49 +100,53 @@ class _Backup:
 
 
 async def run(
-    ground: Ground, *, times: int = TIMES, clients: int = CLIENTS, pause: float = _PAUSE
+    harness: Harness, *, times: int = TIMES, clients: int = CLIENTS, pause: float = _PAUSE
 ) -> list[Finding]:
-    place = await ground.place("sqlite")
-    folder = ground.new_folder("backups")
+    place = await harness.new_store("sqlite")
+    folder = harness.new_folder("backups")
     now = datetime.now(UTC).replace(microsecond=0)
     backups = []
-    async with watched_tenants(ground, place) as tenants:
+    async with watched_tenants(harness, place) as tenants:
         load = _Load(tenants, now)
-        async with tenants.watcher.during("backups"), load.under_way(clients):
+        async with tenants.watcher.during("backups"), load.running(clients):
             for number in range(times):
                 await asyncio.sleep(pause)
-                backups.append(await _back_up(ground, place, folder / f"{number}.db"))
+                backups.append(await _back_up(harness, place, folder / f"{number}.db"))
             await asyncio.sleep(pause)
-        restored = [await _restore(ground, load, backup) for backup in backups]
+        restored = [await _restore(harness, load, backup) for backup in backups]
     failed = [brief(backup.said) for backup in backups if backup.status]
     lost = [loss for loss in restored if loss]
-    mistakes = tenants.running.mistakes()
+    service_errors = tenants.running.service_errors()
     took = max(backup.took for backup in backups)
     return [
         Finding(
             "backups under load, restored",
-            f"{times} of a store with {len(load.events):,} events and {len(load.tests):,} tests "
-            f"acknowledged in the end, {took:.1f} s at most: {len(failed)} failed, {len(lost)} "
-            f"without something that had been acknowledged; {len(load.failures)} requests failed",
+            f"{times} backups, up to {len(load.events):,} acknowledged events and "
+            f"{len(load.tests):,} tests, at most {took:.1f} s each: {len(failed)} failed, "
+            f"{len(lost)} lack an acknowledged write; {len(load.failures)} requests failed",
             "0, 0, 0",
-            not failed and not lost and not load.failures and not mistakes and bool(load.events),
-            "; ".join([*failed[:1], *lost[:2], *load.failures[:1], *mistakes[:1]]),
+            not failed
+            and not lost
+            and not load.failures
+            and not service_errors
+            and bool(load.events),
+            "; ".join([*failed[:1], *lost[:2], *load.failures[:1], *service_errors[:1]]),
         ),
-        tenants.watcher.judge("backups"),
+        tenants.watcher.report("backups"),
     ]
 
 
-async def _back_up(ground: Ground, place: Place, file: Path) -> _Backup:
+async def _back_up(harness: Harness, place: Place, file: Path) -> _Backup:
     began = time.monotonic()
-    status, _, said = await ground.command(place, "index", "backup", str(file))
+    status, _, said = await harness.command(place, "index", "backup", str(file))
     return _Backup(file, began, time.monotonic() - began, status, said)
 
 
-async def _restore(ground: Ground, load: _Load, backup: _Backup) -> str:
+async def _restore(harness: Harness, load: _Load, backup: _Backup) -> str:
     """Restore the file; return what is missing, if anything."""
     if not backup.file.is_file():
         return "no file"
-    folder = ground.new_folder("restored")
+    folder = harness.new_folder("restored")
     file = folder / "mergewatch.db"
     file.write_bytes(backup.file.read_bytes())
     with closing(sqlite3.connect(file)) as connection:
@@ -148,7 +154,7 @@ async def _restore(ground: Ground, load: _Load, backup: _Backup) -> str:
     events = {number for number, at in load.events.items() if at < backup.began}
     tests = [name for name, at in load.tests.items() if at < backup.began]
     tenants = load.tenants
-    async with ground.serve(folder, log_level="info") as running:
+    async with harness.serve(folder, log_level="info") as running:
         there = await walk_events(
             running.port,
             tenants.sender_key,
@@ -168,9 +174,14 @@ async def _restore(ground: Ground, load: _Load, backup: _Backup) -> str:
 
 
 async def _is_there(port: int, tenants: Tenants, name: str) -> bool:
-    wire = Wire(port)
+    connection = RawConnection(port)
     repository = tenants.sender.name
     path = f"/v1/ci/{repository.owner}/repositories/{repository.name}/tests/"
-    told = await wire.ask(path + str(derive_test_id(repository, name)), tenants.sender_key)
-    wire.abort()
-    return told.status == HTTPStatus.OK and orjson.loads(told.body)["health_status"] == "healthy"
+    response = await connection.request(
+        path + str(derive_test_id(repository, name)), tenants.sender_key
+    )
+    connection.abort()
+    return (
+        response.status == HTTPStatus.OK
+        and orjson.loads(response.body)["health_status"] == "healthy"
+    )

@@ -8,9 +8,9 @@ from http import HTTPStatus
 from urllib.parse import quote
 
 from hardening.findings import Finding, median, milliseconds, percentile
-from hardening.ground import STORES, Ground
-from hardening.stock import Keys
-from hardening.wire import Wire
+from hardening.harness import STORES, Harness
+from hardening.raw_http import RawConnection
+from hardening.seeding import Keys
 from indexing.models.executions import Conclusion
 from indexing.names import RepositoryName
 from indexing.store import open_store
@@ -26,48 +26,52 @@ _BATCH = 10_000
 # A pattern may have at most 16 `*`, a request at most 500 wildcards.
 _NAMED = "*a" * 16 + "*b"
 # Single letters between wildcards are in no index.
-_DEAREST = "*a" * 14 + "*b*"
+_MOST_EXPENSIVE = "*a" * 14 + "*b*"
 # In none of the names.
 _ENDS = "cdefghijklmnopqrstuvwxyzABCDEFG"
 
 
 async def run(
-    ground: Ground, *, tests: int = TESTS, rounds: int = ROUNDS, stores: Sequence[str] = STORES
+    harness: Harness, *, tests: int = TESTS, rounds: int = ROUNDS, stores: Sequence[str] = STORES
 ) -> list[Finding]:
     found = []
     for store in stores:
-        place = await ground.place(store)
-        key = await _load(ground, place, tests)
-        async with ground.serve(place) as running:
-            wire = Wire(running.port)
-            told = await wire.ask(f"{SEARCH}?test_name=*", key)
-            healthy = told.seconds
+        place = await harness.new_store(store)
+        key = await _load(harness, place, tests)
+        async with harness.serve(place) as running:
+            connection = RawConnection(running.port)
+            response = await connection.request(f"{SEARCH}?test_name=*", key)
+            healthy = response.seconds
             for what, pattern, expected in (
                 ("`*a` × 16 + `*b`", _NAMED, HTTPStatus.UNPROCESSABLE_ENTITY),
-                ("`*a` × 14 + `*b*`, the dearest that is taken", _DEAREST, HTTPStatus.OK),
+                (
+                    "`*a` × 14 + `*b*`, the most expensive accepted pattern",
+                    _MOST_EXPENSIVE,
+                    HTTPStatus.OK,
+                ),
             ):
                 times, statuses = [], set()
                 for number in range(rounds):
                     # Request each pattern once: a cached response costs nothing.
                     query = f"test_name={quote(pattern)}&per_page={number + 1}"
-                    told = await wire.ask(f"{SEARCH}?{query}", key)
-                    times.append(told.seconds)
-                    statuses.add(told.status)
+                    response = await connection.request(f"{SEARCH}?{query}", key)
+                    times.append(response.seconds)
+                    statuses.add(response.status)
                 others = statuses - {expected}
                 found.append(_judge(f"{what}, {store}", tests, times, healthy, expected, others))
-            patterns = [_DEAREST.replace("b", end) for end in _ENDS]
+            patterns = [_MOST_EXPENSIVE.replace("b", end) for end in _ENDS]
             query = "&".join(f"test_name={quote(pattern)}" for pattern in patterns)
-            told = await wire.ask(f"{SEARCH}?{query}", key)
+            response = await connection.request(f"{SEARCH}?{query}", key)
             found.append(
                 Finding(
-                    f"{len(_ENDS)} such patterns at once, {store}",
-                    f"{told.status} after {milliseconds(told.seconds)}",
+                    f"{len(_ENDS)} such patterns in one request, {store}",
+                    f"{response.status} after {milliseconds(response.seconds)}",
                     f"200 or 503 within {SLOW_READ_SECONDS:.0f} s, the service's own limit",
-                    told.status in (HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE)
-                    and told.seconds < SLOW_READ_SECONDS,
+                    response.status in (HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE)
+                    and response.seconds < SLOW_READ_SECONDS,
                 )
             )
-            wire.abort()
+            connection.abort()
     return found
 
 
@@ -78,14 +82,15 @@ def _judge(
     statuses = "/".join(f"{status:d}" for status in (expected, *sorted(others)))
     return Finding(
         what,
-        f"{statuses}, median {milliseconds(median(times))}, 9 of 10 {milliseconds(most)}, slowest "
-        f"{milliseconds(max(times))} over {tests:,} tests (a page of all: {milliseconds(healthy)})",
-        f"{expected:d}, 9 of 10 under {milliseconds(BOUND)}",
+        f"{statuses}, median {milliseconds(median(times))}, p90 {milliseconds(most)}, slowest "
+        f"{milliseconds(max(times))} over {tests:,} tests (a page without a filter: "
+        f"{milliseconds(healthy)})",
+        f"{expected:d}, p90 under {milliseconds(BOUND)}",
         most < BOUND and not others,
     )
 
 
-async def _load(ground: Ground, place: Place, count: int) -> str:
+async def _load(harness: Harness, place: Place, count: int) -> str:
     store = await open_store(place)
     name, run, now = RepositoryName("acme", "widgets"), make_run(), datetime.now(UTC)
     try:
@@ -97,6 +102,6 @@ async def _load(ground: Ground, place: Place, count: int) -> str:
             executions = make_executions(run, batch, now, repository=name)
             await store.write_executions(name, run, executions)
         await store.refresh_tests(now)
-        return await Keys(ground, store).make("acme")
+        return await Keys(harness, store).make("acme")
     finally:
         await store.close()

@@ -13,9 +13,9 @@ from http import HTTPStatus
 
 from hardening.bad_credentials import Texts, variants
 from hardening.findings import Finding
-from hardening.ground import STORES, Ground
-from hardening.stock import Keys, Stock, fill
-from hardening.wire import Wire
+from hardening.harness import STORES, Harness
+from hardening.raw_http import RawConnection
+from hardening.seeding import Keys, SeededRepository, seed_store
 from indexing.models.keys import Scope
 from indexing.store import open_store
 from service.auth.api_keys import make_key
@@ -23,25 +23,25 @@ from tests.places import Place
 from tests.source_host import open_host
 
 
-async def run(ground: Ground, *, stores: Sequence[str] = STORES) -> list[Finding]:
+async def run(harness: Harness, *, stores: Sequence[str] = STORES) -> list[Finding]:
     found = []
     for store in stores:
-        place = await ground.place(store)
-        stock, texts = await _prepare(ground, place)
+        place = await harness.new_store(store)
+        seeded, texts = await _prepare(harness, place)
         async with open_host() as host:
             for setting in ({}, {"host_api_url": host.base}):
-                what = f"bad credentials, {store}" + ", with a host" * bool(setting)
-                async with ground.serve(place, ingest="true", **setting) as running:
-                    finding = await _ask_all(running.port, stock, variants(texts), what)
+                what = f"bad credentials, {store}" + ", with a code host" * bool(setting)
+                async with harness.serve(place, ingest="true", **setting) as running:
+                    finding = await _request_all(running.port, seeded, variants(texts), what)
                 found.append(finding)
     return found
 
 
-async def _prepare(ground: Ground, place: Place) -> tuple[Stock, Texts]:
+async def _prepare(harness: Harness, place: Place) -> tuple[SeededRepository, Texts]:
     opened = await open_store(place)
     try:
-        (stock,) = await fill(opened, ["acme/widgets"])
-        keys = Keys(ground, opened)
+        (seeded,) = await seed_store(opened, ["acme/widgets"])
+        keys = Keys(harness, opened)
         now = datetime.now(UTC)
         texts = Texts(
             good=await keys.make("acme", scope=Scope.ADMIN),
@@ -61,14 +61,14 @@ async def _prepare(ground: Ground, place: Place) -> tuple[Stock, Texts]:
         await opened.revoke_key("revoked", now)
     finally:
         await opened.close()
-    ground.note(texts.other, *texts.foreign[:-1])
-    return stock, texts
+    harness.record_credentials(texts.other, *texts.foreign[:-1])
+    return seeded, texts
 
 
-async def _ask_all(
-    port: int, stock: Stock, each: Sequence[tuple[bytes, ...]], what: str
+async def _request_all(
+    port: int, seeded: SeededRepository, each: Sequence[tuple[bytes, ...]], what: str
 ) -> Finding:
-    reads = list(stock.targets().values())
+    reads = list(seeded.targets().values())
     writes = [
         "/v1/repos/acme/widgets/logs",
         "/v1/ci/acme/repositories/widgets/traces",
@@ -76,22 +76,22 @@ async def _ask_all(
     ]
     probes = [("GET", target, b"") for target in reads]
     probes += [("POST", target, b"{}") for target in writes]
-    wire = Wire(port)
+    connection = RawConnection(port)
     answers: Counter[tuple[int, bytes]] = Counter()
     stray: list[str] = []
     for method, target, body in probes:
         for number, headers in enumerate(each):
-            told = await wire.ask(target, None, *headers, method=method, body=body)
-            answers[told.status, told.body] += 1
-            if told.status != HTTPStatus.FORBIDDEN:
-                stray.append(f"{told.status} to variant {number} of {method} {target}")
-    wire.abort()
+            response = await connection.request(target, None, *headers, method=method, body=body)
+            answers[response.status, response.body] += 1
+            if response.status != HTTPStatus.FORBIDDEN:
+                stray.append(f"{response.status} to variant {number} of {method} {target}")
+    connection.abort()
     bodies = len({body for _, body in answers})
     return Finding(
         what,
         f"{len(each)} variants × {len(probes)} operations: {answers.total() - len(stray)} × "
         f"403, {len(stray)} others, {bodies} body",
-        "50 or more variants, 403 alone, 1 body",
+        "50 or more variants, 403 only, 1 body",
         not stray and bodies == 1,
         "; ".join(stray[:3]),
     )

@@ -10,33 +10,33 @@ from string import ascii_letters, digits
 from urllib.parse import quote
 
 from hardening.findings import Finding
-from hardening.ground import STORES, Ground
-from hardening.stock import Stock, prepared
-from hardening.wire import Wire
+from hardening.harness import STORES, Harness
+from hardening.raw_http import RawConnection
+from hardening.seeding import SeededRepository, seed_new_store
 
 CURSORS = 20
 _ALPHABET = ascii_letters + digits + "-_"
 
 
 async def run(
-    ground: Ground, *, cursors: int = CURSORS, stores: Sequence[str] = STORES
+    harness: Harness, *, cursors: int = CURSORS, stores: Sequence[str] = STORES
 ) -> list[Finding]:
     found = []
     for store in stores:
-        place = await ground.place(store)
-        (stock,), key = await prepared(ground, place, ["acme/widgets"])
-        async with ground.serve(place) as running:
-            wire = Wire(running.port)
+        place = await harness.new_store(store)
+        (seeded,), key = await seed_new_store(harness, place, ["acme/widgets"])
+        async with harness.serve(place) as running:
+            connection = RawConnection(running.port)
             answers: Counter[int] = Counter()
             taken: list[str] = []
-            good = await _collect(wire, key, stock, cursors)
+            good = await _collect(connection, key, seeded, cursors)
             for base, cursor in good:
                 for altered in alterations(cursor):
-                    told = await wire.ask(f"{base}&cursor={quote(altered)}", key)
-                    answers[told.status] += 1
-                    if told.status != HTTPStatus.UNPROCESSABLE_ENTITY:
-                        taken.append(f"{told.status} to {altered} for {cursor}")
-            wire.abort()
+                    response = await connection.request(f"{base}&cursor={quote(altered)}", key)
+                    answers[response.status] += 1
+                    if response.status != HTTPStatus.UNPROCESSABLE_ENTITY:
+                        taken.append(f"{response.status} to {altered} for {cursor}")
+            connection.abort()
         found.append(
             Finding(
                 f"altered cursors, {store}",
@@ -60,9 +60,11 @@ def alterations(cursor: str) -> Iterator[str]:
     yield from (cursor + end for end in ("A", "=", "==", " ", cursor))
 
 
-async def _collect(wire: Wire, key: str, stock: Stock, wanted: int) -> list[tuple[str, str]]:
+async def _collect(
+    connection: RawConnection, key: str, seeded: SeededRepository, wanted: int
+) -> list[tuple[str, str]]:
     """Walk lists until there are enough cursors; return each with its target without the cursor."""
-    targets = stock.targets()
+    targets = seeded.targets()
     search = targets["search"].partition("?")[0]
     firsts = [
         targets["events"].replace("per_page=5", "per_page=9"),
@@ -76,8 +78,8 @@ async def _collect(wire: Wire, key: str, stock: Stock, wanted: int) -> list[tupl
     for first in firsts:
         base, cursor = first, ""
         while len(found) < wanted:
-            told = await wire.ask(base + cursor, key)
-            links = ", ".join(value for name, value in told.headers if name == "link")
+            response = await connection.request(base + cursor, key)
+            links = ", ".join(value for name, value in response.headers if name == "link")
             following = re.search(r'cursor=([^<>&]*)[^<>]*>; rel="next"', links)
             if following is None:
                 break

@@ -13,13 +13,13 @@ from typing import Final
 
 from hardening.bodies import HostileBody, make_spans, traces
 from hardening.findings import Finding, median, milliseconds
-from hardening.ground import STORES, Ground
+from hardening.harness import STORES, Harness
+from hardening.raw_http import NoResponseError, RawConnection
 from hardening.tenants import Sent, Tenants, path_of, watched_tenants
-from hardening.wire import UnansweredError, Wire
 
 SPANS = 20_000
 # Concurrent large bodies: as many as the service parses at once, and many more.
-UNDER_WAY = (2, 8)
+CONCURRENT = (2, 8)
 BOUND = 1.0
 SECONDS = 15.0
 _PAUSE: Final = 0.1
@@ -36,21 +36,23 @@ class _Small:
     failures: list[str] = field(default_factory=list)
     _number: int = 0
 
-    async def send(self, wire: Wire) -> None:
+    async def send(self, connection: RawConnection) -> None:
         self._number += 1
         body = make_spans(self._number, 1, self.at, run_id=900_000 + self._number)
         path = path_of(self.tenants.watched, "traces")
         kind = b"Content-Type: application/json"
         try:
-            told = await wire.ask(path, self.tenants.watched_key, kind, method="POST", body=body)
-        except (UnansweredError, OSError, TimeoutError) as error:
+            response = await connection.request(
+                path, self.tenants.watched_key, kind, method="POST", body=body
+            )
+        except (NoResponseError, OSError, TimeoutError) as error:
             self.failures.append(type(error).__name__)
             return
-        self.seconds.append(told.seconds)
-        if told.status != HTTPStatus.OK or b"rejected" in told.body:
-            self.failures.append(f"{told.status}: {told.body[:100]!r}")
+        self.seconds.append(response.seconds)
+        if response.status != HTTPStatus.OK or b"rejected" in response.body:
+            self.failures.append(f"{response.status}: {response.body[:100]!r}")
 
-    def take(self) -> tuple[list[float], list[str]]:
+    def pop_outcomes(self) -> tuple[list[float], list[str]]:
         """Return the outcomes since the last call."""
         taken = self.seconds, self.failures
         self.seconds, self.failures = [], []
@@ -58,26 +60,26 @@ class _Small:
 
 
 async def run(
-    ground: Ground,
+    harness: Harness,
     *,
     spans: int = SPANS,
     seconds: float = SECONDS,
-    under_way: Sequence[int] = UNDER_WAY,
+    concurrent: Sequence[int] = CONCURRENT,
     stores: Sequence[str] = STORES,
 ) -> list[Finding]:
     at = datetime.now(UTC).replace(microsecond=0)
     large = [
         traces(f"{spans:,} spans", make_spans(0, spans, at, run_id=number))
-        for number in range(max(under_way))
+        for number in range(max(concurrent))
     ]
     found = []
     for store in stores:
-        for many in under_way:
-            place = await ground.place(store)
-            what = f"{many} bodies of {spans:,} spans of one credential under way, {store}"
-            async with watched_tenants(ground, place) as tenants:
+        for many in concurrent:
+            place = await harness.new_store(store)
+            what = f"{many} concurrent uploads of {spans:,} spans by one credential, {store}"
+            async with watched_tenants(harness, place) as tenants:
                 small = await _try(tenants, large[:many], seconds, at, what)
-            found += [small, tenants.watcher.judge(what)]
+            found += [small, tenants.watcher.report(what)]
     return found
 
 
@@ -85,43 +87,45 @@ async def _try(
     tenants: Tenants, large: Sequence[HostileBody], seconds: float, at: datetime, what: str
 ) -> Finding:
     small, sent = _Small(tenants, at), Sent()
-    async with _go_on(small):
+    async with _sending(small):
         await asyncio.sleep(_ALONE_SECONDS)
-        alone, troubles = small.take()
+        alone, troubles = small.pop_outcomes()
         end = monotonic() + seconds
         async with tenants.watcher.during("large bodies"), asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_send_on(tenants, body, sent, end)) for body in large]
+            tasks = [
+                group.create_task(_send_repeatedly(tenants, body, sent, end)) for body in large
+            ]
             await asyncio.wait(tasks, timeout=seconds)
             # The sender disconnects; later uploads are not awaited.
             for task in tasks:
                 task.cancel()
-        beside, failures = small.take()
+        beside, failures = small.pop_outcomes()
     slow = sum(each >= BOUND for each in beside)
-    # Refusing large bodies is fine if the sender is asked to retry.
-    mistakes = [*sent.mistakes, *tenants.running.mistakes()]
+    # Refusing large bodies is fine if the response asks the sender to retry.
+    service_errors = [*sent.service_errors, *tenants.running.service_errors()]
     return Finding(
-        f"one span of another owner while {what}",
-        f"{len(beside)} bodies: median {milliseconds(median(beside))}, longest "
+        f"uploads of one span by another owner during {what}",
+        f"{len(beside)} uploads: median {milliseconds(median(beside))}, longest "
         f"{milliseconds(max(beside, default=0.0))}, {slow} late, {len(failures)} failed; "
-        f"alone: {len(alone)}, median {milliseconds(median(alone))}, longest "
-        f"{milliseconds(max(alone, default=0.0))}; the large ones: {sent}",
+        f"without load: {len(alone)}, median {milliseconds(median(alone))}, longest "
+        f"{milliseconds(max(alone, default=0.0))}; the large uploads: {sent}",
         f"each 200 within {BOUND:.0f} s",
-        bool(beside) and not (slow or failures or troubles or mistakes),
-        "; ".join(dict.fromkeys([*troubles[:2], *failures[:2], *mistakes[:2]])),
+        bool(beside) and not (slow or failures or troubles or service_errors),
+        "; ".join(dict.fromkeys([*troubles[:2], *failures[:2], *service_errors[:2]])),
     )
 
 
 @asynccontextmanager
-async def _go_on(small: _Small) -> AsyncIterator[None]:
+async def _sending(small: _Small) -> AsyncIterator[None]:
     """Send small bodies until the context exits, and wait for the last answer."""
     over = asyncio.Event()
 
     async def send() -> None:
-        wire = Wire(small.tenants.port)
+        connection = RawConnection(small.tenants.port)
         while not over.is_set():
-            await small.send(wire)
+            await small.send(connection)
             await asyncio.sleep(_PAUSE)
-        wire.abort()
+        connection.abort()
 
     async with asyncio.TaskGroup() as group:
         group.create_task(send())
@@ -131,7 +135,7 @@ async def _go_on(small: _Small) -> AsyncIterator[None]:
             over.set()
 
 
-async def _send_on(tenants: Tenants, body: HostileBody, sent: Sent, end: float) -> None:
+async def _send_repeatedly(tenants: Tenants, body: HostileBody, sent: Sent, end: float) -> None:
     """Send a large body repeatedly, even if it is refused."""
     while monotonic() < end:
         await tenants.send(body, sent)

@@ -13,17 +13,17 @@ from pathlib import Path
 import orjson
 
 from hardening.findings import Finding
-from hardening.ground import Ground
+from hardening.harness import Harness
+from hardening.raw_http import RawConnection
 from hardening.scenarios.shared_file import count_events, write_events
-from hardening.stock import Stock, prepared
-from hardening.wire import Wire
+from hardening.seeding import SeededRepository, seed_new_store
 from indexing.models.keys import Scope
 
 SIZE = 6 * 2**20
 BATCH = 2_000
 NOT_RUN = "not run"
 _DISK = "a full disk"
-_REQUIRED = "none lost, 503 and nothing else, reads right, a clear error"
+_REQUIRED = "none lost, only 503, reads succeed, a clear error"
 _LOGS = "/v1/repos/acme/widgets/logs"
 # A private disk for one process, in a user namespace, which needs no privileges where allowed.
 _NAMESPACE = ("unshare", "--user", "--map-root-user", "--mount")
@@ -37,13 +37,13 @@ _SCRIPT = (
 )
 
 
-async def run(ground: Ground, *, size: int = SIZE) -> list[Finding]:
+async def run(harness: Harness, *, size: int = SIZE) -> list[Finding]:
     if shutil.which(_NAMESPACE[0]) and can_mount():
-        disk = await _fill_disk(ground, size)
+        disk = await _fill_disk(harness, size)
     else:
-        cause = "no process may have a disk of its own here"
+        cause = "no process may mount a private disk here"
         disk = Finding(_DISK, NOT_RUN, _REQUIRED, holds=False, cause=cause)
-    return [disk, await _fill_file(ground, size)]
+    return [disk, await _fill_file(harness, size)]
 
 
 def can_mount() -> bool:
@@ -52,74 +52,76 @@ def can_mount() -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-async def _fill_disk(ground: Ground, size: int) -> Finding:
+async def _fill_disk(harness: Harness, size: int) -> Finding:
     """Fill a real disk."""
-    origin, disk = await _place(ground), ground.new_folder("disk")
-    (stock,), key = await prepared(ground, origin, ["acme/widgets"], scope=Scope.ADMIN)
-    around = (
+    origin, disk = await _place(harness), harness.new_folder("disk")
+    (seeded,), key = await seed_new_store(harness, origin, ["acme/widgets"], scope=Scope.ADMIN)
+    wrapper = (
         *_NAMESPACE, "sh", "-c", _SCRIPT, "sh", str(size), str(disk), str(origin),
     )  # fmt: skip
-    return await _send_until_full(ground, _DISK, disk, origin, stock, key, around=around)
+    return await _send_until_full(harness, _DISK, disk, origin, seeded, key, wrapper=wrapper)
 
 
-async def _fill_file(ground: Ground, size: int) -> Finding:
+async def _fill_file(harness: Harness, size: int) -> Finding:
     """Limit the size of a file: another system error than a full disk."""
-    place = await _place(ground)
-    (stock,), key = await prepared(ground, place, ["acme/widgets"], scope=Scope.ADMIN)
-    around = ("sh", "-c", f'ulimit -f {size // 512}; exec "$@"', "sh")
+    place = await _place(harness)
+    (seeded,), key = await seed_new_store(harness, place, ["acme/widgets"], scope=Scope.ADMIN)
+    wrapper = ("sh", "-c", f'ulimit -f {size // 512}; exec "$@"', "sh")
     return await _send_until_full(
-        ground, "a file at its greatest size", place, place, stock, key, around=around
+        harness, "a file at its size limit", place, place, seeded, key, wrapper=wrapper
     )
 
 
-async def _place(ground: Ground) -> Path:
-    place = await ground.place("sqlite")
+async def _place(harness: Harness) -> Path:
+    place = await harness.new_store("sqlite")
     if not isinstance(place, Path):
         raise TypeError("the embedded store is a folder")
     return place
 
 
 async def _send_until_full(
-    ground: Ground,
+    harness: Harness,
     what: str,
     place: Path,
     afterwards: Path,
-    stock: Stock,
+    seeded: SeededRepository,
     key: str,
     *,
-    around: Sequence[str],
+    wrapper: Sequence[str],
 ) -> Finding:
     at = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=30)
-    folder = ground.new_folder("events")
+    folder = harness.new_folder("events")
     acknowledged, statuses, reads = 0, Counter[int](), Counter[int]()
     settings = {"ingest": "true", "log_level": "info"}
-    async with ground.serve(place, around=around, **settings) as running:
-        wire = Wire(running.port)
+    async with harness.serve(place, wrapper=wrapper, **settings) as running:
+        connection = RawConnection(running.port)
         for number in range(1, 200):
             body = write_events(folder / "batch", number, BATCH, at).read_bytes()
             kind = b"Content-Type: application/x-ndjson"
-            told = await wire.ask(_LOGS, key, kind, method="POST", body=body)
-            statuses[told.status] += 1
-            if told.status == HTTPStatus.OK:
-                acknowledged += orjson.loads(told.body)["written"]
-            for target in stock.targets().values():
+            response = await connection.request(_LOGS, key, kind, method="POST", body=body)
+            statuses[response.status] += 1
+            if response.status == HTTPStatus.OK:
+                acknowledged += orjson.loads(response.body)["written"]
+            for target in seeded.targets().values():
                 reads[
                     (
-                        await wire.ask(f"{target}{'&' if '?' in target else '?'}u={number}", key)
+                        await connection.request(
+                            f"{target}{'&' if '?' in target else '?'}u={number}", key
+                        )
                     ).status
                 ] += 1
             if statuses.total() - statuses[HTTPStatus.OK] > 2:
                 break
-        wire.abort()
-    there = await count_events(ground, afterwards, key, stock)
+        connection.abort()
+    there = await count_events(harness, afterwards, key, seeded)
     clear = [line for line in running.lines() if line.get("event") == "store unavailable"]
     tracebacks = running.log.read_text(encoding="utf-8").count("Traceback")
     refused = statuses[HTTPStatus.SERVICE_UNAVAILABLE]
     return Finding(
         what,
-        f"{acknowledged:,} events acknowledged, {there - 40:,} there afterwards; then {refused} × "
+        f"{acknowledged:,} events acknowledged, {there - 40:,} found afterwards; then {refused} × "
         f"503, {statuses.total() - refused - statuses[200]} others; reads: {dict(reads)}; "
-        f"{len(clear)} lines that say why and {tracebacks} tracebacks logged",
+        f"{len(clear)} log lines with the cause, {tracebacks} tracebacks",
         _REQUIRED,
         there - 40 >= acknowledged > 0
         and refused > 0

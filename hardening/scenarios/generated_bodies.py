@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
-from hardening import made_up_bodies
+from hardening import body_generator
 from hardening.bodies import HostileBody
 from hardening.findings import Finding
-from hardening.ground import STORES, Ground
+from hardening.harness import STORES, Harness
 from hardening.tenants import Sent, watched_tenants
 
 BODIES = 80
@@ -20,7 +20,7 @@ SECONDS = 50.0
 
 
 async def run(
-    ground: Ground,
+    harness: Harness,
     *,
     bodies: int = BODIES,
     seconds: float = SECONDS,
@@ -29,34 +29,34 @@ async def run(
     made = await _make(bodies)
     found = []
     for store in stores:
-        place = await ground.place(store)
-        async with watched_tenants(ground, place) as tenants:
+        place = await harness.new_store(store)
+        async with watched_tenants(harness, place) as tenants:
             sent, left = Sent(), iter(made)
             end = asyncio.get_running_loop().time() + seconds
 
-            async def go_on() -> None:
+            async def send_requests() -> None:
                 for body in left:  # noqa: B023 - the two share what is left
                     if asyncio.get_running_loop().time() > end:  # noqa: B023
                         return
                     await tenants.send(body, sent)  # noqa: B023
 
             async with (
-                tenants.watcher.during("bodies made up from the document"),
+                tenants.watcher.during("generated bodies"),
                 asyncio.TaskGroup() as group,
             ):
                 for _ in range(AT_ONCE):
-                    group.create_task(go_on())
-        mistakes = [*sent.mistakes, *tenants.running.mistakes()]
-        what = f"bodies made up from the OpenAPI document, {store}"
+                    group.create_task(send_requests())
+        service_errors = [*sent.service_errors, *tenants.running.service_errors()]
+        what = f"bodies generated from the OpenAPI document, {store}"
         tried = sent.statuses.total() + len(sent.unanswered)
         found += [
-            tenants.watcher.judge(what),
+            tenants.watcher.report(what),
             Finding(
-                f"answers to {what}",
+                f"responses to {what}",
                 f"{tried} of {len(made)} bodies sent: {sent}",
-                "all sent and answered, no 5xx but 503 with Retry-After",
-                tried == len(made) and not mistakes and not sent.unanswered,
-                "; ".join([*mistakes[:2], *sent.unanswered[:2]]),
+                "all sent and answered, no 5xx except 503 with Retry-After",
+                tried == len(made) and not service_errors and not sent.unanswered,
+                "; ".join([*service_errors[:2], *sent.unanswered[:2]]),
             ),
         ]
     return found
@@ -64,12 +64,12 @@ async def run(
 
 async def _make(count: int) -> list[HostileBody]:
     """Generate the same number of bodies for each path, in separate processes."""
-    paths = made_up_bodies.operations()
+    paths = body_generator.operations()
     loop = asyncio.get_running_loop()
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         made = await asyncio.gather(
             *(
-                loop.run_in_executor(pool, made_up_bodies.make, path, count, number)
+                loop.run_in_executor(pool, body_generator.make, path, count, number)
                 for number, path in enumerate(paths, 1)
             )
         )

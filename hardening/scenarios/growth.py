@@ -13,14 +13,14 @@ import orjson
 
 from hardening.bodies import NDJSON, make_event, make_spans
 from hardening.findings import Finding
-from hardening.ground import STORES, Ground
-from hardening.stock import Stock, prepared
+from hardening.harness import STORES, Harness
+from hardening.raw_http import TIMEOUT_SECONDS, NoResponseError, RawConnection
+from hardening.seeding import SeededRepository, seed_new_store
 from hardening.tenants import WATCHED, path_of
-from hardening.wire import PATIENCE, UnansweredError, Wire
 from indexing.models.keys import Scope
 from indexing.timestamps import format_timestamp
 
-MOST_GROWTH = 6.0
+MAX_GROWTH = 6.0
 FACTOR: Final = 4
 ROUNDS = 3
 # The small sizes. A cluster needs more time for each item.
@@ -44,8 +44,8 @@ _REQUESTS: Final = 40
 class _Sender:
     """Sends a number of new items and returns the seconds that it took."""
 
-    wire: Wire
-    stock: Stock
+    connection: RawConnection
+    seeded: SeededRepository
     key: str = field(repr=False)
     now: datetime
     failures: list[str] = field(default_factory=list)
@@ -74,13 +74,13 @@ class _Sender:
 
     async def lines(self, count: int) -> float:
         at = format_timestamp(self.now - timedelta(minutes=next(self._numbers)))
-        about = {"received_at": at, "repository": str(self.stock.name)}
+        about = {"received_at": at, "repository": str(self.seeded.name)}
         lines = [make_event(n, "action.rebase", {}) | about for n in range(count)]
         return await self._post("logs", NDJSON, b"\n".join(map(orjson.dumps, lines)))
 
     async def parameters(self, count: int) -> float:
         """Send names of tests that do not exist."""
-        path = self.stock.targets()["search"].partition("?")[0]
+        path = self.seeded.targets()["search"].partition("?")[0]
         return await self._get(
             lambda number: (
                 path
@@ -91,32 +91,38 @@ class _Sender:
 
     async def unknown(self, count: int) -> float:
         """Send unknown parameters."""
-        path = path_of(self.stock, "logs")
+        path = path_of(self.seeded, "logs")
         return await self._get(lambda number: f"{path}?u{number}&{'a&' * count}")
 
     async def _get(self, target_of: Callable[[int], str]) -> float:
-        return sum([await self._ask(target_of(next(self._numbers))) for _ in range(_REQUESTS)])
+        return sum([await self._request(target_of(next(self._numbers))) for _ in range(_REQUESTS)])
 
     async def _post(self, to: str, kind: str, body: bytes) -> float:
-        return await self._ask(
-            path_of(self.stock, to), b"Content-Type: " + kind.encode(), method="POST", body=body
+        return await self._request(
+            path_of(self.seeded, to), b"Content-Type: " + kind.encode(), method="POST", body=body
         )
 
-    async def _ask(
+    async def _request(
         self, target: str, *headers: bytes, method: str = "GET", body: bytes = b""
     ) -> float:
         try:
-            told = await self.wire.ask(target, self.key, *headers, method=method, body=body)
-        except (UnansweredError, OSError, TimeoutError) as error:
-            self.failures.append(f"{type(error).__name__} after at most {PATIENCE:.0f} s")
-            return PATIENCE
-        if told.status != HTTPStatus.OK or b"rejected" in told.body or b'"reason"' in told.body:
-            self.failures.append(f"{told.status}: {told.body[:100]!r}")
-        return told.seconds
+            response = await self.connection.request(
+                target, self.key, *headers, method=method, body=body
+            )
+        except (NoResponseError, OSError, TimeoutError) as error:
+            self.failures.append(f"{type(error).__name__} after at most {TIMEOUT_SECONDS:.0f} s")
+            return TIMEOUT_SECONDS
+        if (
+            response.status != HTTPStatus.OK
+            or b"rejected" in response.body
+            or b'"reason"' in response.body
+        ):
+            self.failures.append(f"{response.status}: {response.body[:100]!r}")
+        return response.seconds
 
 
 async def run(
-    ground: Ground,
+    harness: Harness,
     *,
     rounds: int = ROUNDS,
     stores: Sequence[str] = STORES,
@@ -124,11 +130,11 @@ async def run(
 ) -> list[Finding]:
     found = []
     for store in stores:
-        place = await ground.place(store)
-        (stock,), key = await prepared(ground, place, [WATCHED], scope=Scope.ADMIN)
-        async with ground.serve(place, ingest="true", log_level="info") as running:
+        place = await harness.new_store(store)
+        (seeded,), key = await seed_new_store(harness, place, [WATCHED], scope=Scope.ADMIN)
+        async with harness.serve(place, ingest="true", log_level="info") as running:
             now = datetime.now(UTC).replace(microsecond=0)
-            sender = _Sender(Wire(running.port), stock, key, now)
+            sender = _Sender(RawConnection(running.port), seeded, key, now)
             ways: Mapping[str, Callable[[int], Awaitable[float]]] = {
                 "commits": sender.commits,
                 "lines": sender.lines,
@@ -143,7 +149,7 @@ async def run(
                         f"{_NAMES[name]}, {store}", size, ways[name], rounds, sender.failures
                     )
                 )
-            sender.wire.abort()
+            sender.connection.abort()
     return found
 
 
@@ -170,13 +176,13 @@ async def measure(
     for _ in range(rounds):
         few.append(await send(size))
         many.append(await send(FACTOR * size))
-        if max(many) >= PATIENCE:
+        if max(many) >= TIMEOUT_SECONDS:
             break
     growth = min(many) / min(few)
     return Finding(
         what,
         f"{size:,} in {min(few):.2f} s, {FACTOR * size:,} in {min(many):.2f} s: × {growth:.1f}",
-        f"× {MOST_GROWTH:.0f} at most for {FACTOR} times as many",
-        growth <= MOST_GROWTH and not failures,
+        f"× {MAX_GROWTH:.0f} at most for {FACTOR} times as many",
+        growth <= MAX_GROWTH and not failures,
         "; ".join(dict.fromkeys(failures[:3])),
     )

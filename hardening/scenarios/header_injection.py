@@ -8,9 +8,9 @@ from http import HTTPStatus
 from urllib.parse import quote
 
 from hardening.findings import Finding
-from hardening.ground import Ground
-from hardening.stock import Stock, prepared
-from hardening.wire import Told, UnansweredError, Wire, request
+from hardening.harness import Harness
+from hardening.raw_http import NoResponseError, RawConnection, Response, build_request
+from hardening.seeding import SeededRepository, seed_new_store
 
 _INJECTED = "x-injected"
 _ENCODED = re.compile(r"[A-Za-z0-9%._~*\-]+(, [A-Za-z0-9%._~*\-]+)*")
@@ -50,13 +50,13 @@ _HEADERS = (
 )
 
 
-async def run(ground: Ground) -> list[Finding]:
-    place = await ground.place("sqlite")
-    (stock,), key = await prepared(ground, place, ["acme/widgets"])
-    asked, unanswered, injected, split = 0, 0, [], []
-    async with ground.serve(place, cors_origins="https://ci.example") as running:
-        for data in _requests(stock, key):
-            asked += 1
+async def run(harness: Harness) -> list[Finding]:
+    place = await harness.new_store("sqlite")
+    (seeded,), key = await seed_new_store(harness, place, ["acme/widgets"])
+    requests, unanswered, injected, split = 0, 0, [], []
+    async with harness.serve(place, cors_origins="https://ci.example") as running:
+        for data in _requests(seeded, key):
+            requests += 1
             answers = await _answers(running.port, data)
             unanswered += not answers
             if any(name == _INJECTED or "evil" in value for name, value in _fields(answers)):
@@ -66,8 +66,8 @@ async def run(ground: Ground) -> list[Finding]:
     return [
         Finding(
             "injection into headers",
-            f"{asked:,} requests: {len(injected)} with an injected header or link, {len(split)} "
-            f"with a second answer, {unanswered} without one",
+            f"{requests:,} requests: {len(injected)} with an injected header or link, {len(split)} "
+            f"with a second response, {unanswered} without one",
             "0, 0, 0",
             not injected and not split and not unanswered,
             "; ".join([*injected, *split][:2]),
@@ -75,14 +75,14 @@ async def run(ground: Ground) -> list[Finding]:
     ]
 
 
-def _fields(heads: list[Told]) -> Iterator[tuple[str, str]]:
-    for told in heads:
+def _fields(heads: list[Response]) -> Iterator[tuple[str, str]]:
+    for response in heads:
         # The client's own query comes back in links and as names, where it stays encoded.
         yield from (
             (name, "" if name == "link" or _is_encoded(name, value) else value)
-            for name, value in told.headers
+            for name, value in response.headers
         )
-        links = [value for name, value in told.headers if name == "link"]
+        links = [value for name, value in response.headers if name == "link"]
         yield from (
             ("link", link) for value in links for link in value.split(", <") if _leaves(link)
         )
@@ -96,8 +96,8 @@ def _leaves(link: str) -> bool:
     return "//evil" in link.partition("?")[0]
 
 
-def _requests(stock: Stock, key: str) -> Iterator[bytes]:
-    targets = stock.targets()
+def _requests(seeded: SeededRepository, key: str) -> Iterator[bytes]:
+    targets = seeded.targets()
     for text in _LINES:
         encoded = {quote(text, safe=""), quote(text, safe="").lower(), quote(quote(text, safe=""))}
         for value in sorted(encoded):
@@ -106,32 +106,32 @@ def _requests(stock: Stock, key: str) -> Iterator[bytes]:
                 parts = path.split("/")
                 for at in range(2, len(parts)):
                     changed = "/".join([*parts[:at], parts[at] + value, *parts[at + 1 :]])
-                    yield request(f"{changed}?{query}", key)
+                    yield build_request(f"{changed}?{query}", key)
                 for name in (*_PARAMETERS.get(operation, ()), *_PAGED):
-                    yield request(f"{path}?{query}&{name}={value}", key)
-                    yield request(f"{path}?{query}&{name}{value}=1", key)
-            yield request(f"/v1/nothing{value}", key)
+                    yield build_request(f"{path}?{query}&{name}={value}", key)
+                    yield build_request(f"{path}?{query}&{name}{value}=1", key)
+            yield build_request(f"/v1/nothing{value}", key)
         for header in _HEADERS:
             # What a proxy might pass: a line break within a value, without the full line end.
             sent = text.replace("\r\n\r\n", " ").replace("\r\n", "\r ").encode()
-            yield request(targets["search"], key, header.encode() + b": a" + sent)
+            yield build_request(targets["search"], key, header.encode() + b": a" + sent)
 
 
-async def _answers(port: int, data: bytes) -> list[Told]:
-    """Return the answer to a request, and any bytes before the answer to a known second request."""
-    wire = Wire(port)
+async def _answers(port: int, data: bytes) -> list[Response]:
+    """Return the response, and any response before that to a known second request."""
+    connection = RawConnection(port)
     answers = []
     try:
-        await wire.send(data)
-        answers.append(await wire.read())
-        if wire.is_open:
+        await connection.send(data)
+        answers.append(await connection.read())
+        if connection.is_open:
             # A second request with a known answer: anything before it is an injected response.
-            await wire.send(request("/health/live"))
-            behind = await wire.read()
+            await connection.send(build_request("/health/live"))
+            behind = await connection.read()
             if not (behind.status == HTTPStatus.OK and behind.body.startswith(b'{"status"')):
                 answers.append(behind)
-    except UnansweredError:
+    except NoResponseError:
         pass
     finally:
-        wire.abort()
+        connection.abort()
     return answers

@@ -8,9 +8,9 @@ from time import monotonic
 
 from hardening.bodies import HostileBody, hostile_lines, hostile_spans
 from hardening.findings import Finding
-from hardening.ground import STORES, Ground
+from hardening.harness import STORES, Harness
+from hardening.raw_http import NoResponseError, RawConnection
 from hardening.tenants import Sent, Tenants, watched_tenants
-from hardening.wire import UnansweredError, Wire
 
 AT_ONCE = 2
 # The time limit of each group; the report names the number of untried bodies.
@@ -20,7 +20,7 @@ _QUERY_SECONDS = 1.0
 
 
 async def run(
-    ground: Ground,
+    harness: Harness,
     *,
     stores: Sequence[str] = STORES,
     make_lines: Callable[[], list[HostileBody]] = hostile_lines,
@@ -31,8 +31,8 @@ async def run(
     found = []
     for store in stores:
         for what, bodies in groups.items():
-            place = await ground.place(store)
-            async with watched_tenants(ground, place) as tenants:
+            place = await harness.new_store(store)
+            async with watched_tenants(harness, place) as tenants:
                 sent, tried, end = Sent(), 0, monotonic() + _GROUP_SECONDS
                 for body in bodies:
                     if monotonic() < end:
@@ -40,13 +40,13 @@ async def run(
                         async with tenants.watcher.during(body.name):
                             await _send(tenants, body, sent)
             found += _judge(f"{what}, {store}", tried, len(bodies), tenants, sent)
-        place = await ground.place(store)
-        async with watched_tenants(ground, place) as tenants:
+        place = await harness.new_store(store)
+        async with watched_tenants(harness, place) as tenants:
             sent = Sent()
             queries = _queries(tenants)
             for name, target in queries.items():
                 async with tenants.watcher.during(name):
-                    await _ask(tenants, target, sent)
+                    await _request(tenants, target, sent)
         found += _judge(f"hostile queries, {store}", len(queries), len(queries), tenants, sent)
     return found
 
@@ -58,25 +58,25 @@ async def _send(tenants: Tenants, body: HostileBody, sent: Sent) -> None:
             group.create_task(tenants.send(body, sent))
 
 
-async def _ask(tenants: Tenants, target: str, sent: Sent) -> None:
+async def _request(tenants: Tenants, target: str, sent: Sent) -> None:
     """Send one request over many connections for a while."""
     end = monotonic() + _QUERY_SECONDS
 
-    async def go_on() -> None:
-        wire = Wire(tenants.port)
+    async def send_requests() -> None:
+        connection = RawConnection(tenants.port)
         while monotonic() < end:
             try:
-                told = await wire.ask(target, tenants.sender_key)
-            except (UnansweredError, OSError, TimeoutError) as error:
+                response = await connection.request(target, tenants.sender_key)
+            except (NoResponseError, OSError, TimeoutError) as error:
                 # A server that stops reading a request line may reset the connection.
                 sent.unanswered.append(f"{target[:60]}: {type(error).__name__}")
             else:
-                sent.note(told.status, told.header("retry-after"), target[:60])
-        wire.abort()
+                sent.record(response.status, response.header("retry-after"), target[:60])
+        connection.abort()
 
     async with asyncio.TaskGroup() as group:
         for _ in range(QUERIES_AT_ONCE):
-            group.create_task(go_on())
+            group.create_task(send_requests())
 
 
 def _queries(tenants: Tenants) -> dict[str, str]:
@@ -100,14 +100,14 @@ def _queries(tenants: Tenants) -> dict[str, str]:
 
 
 def _judge(what: str, tried: int, count: int, tenants: Tenants, sent: Sent) -> list[Finding]:
-    mistakes = [*sent.mistakes, *tenants.running.mistakes()]
+    service_errors = [*sent.service_errors, *tenants.running.service_errors()]
     return [
-        tenants.watcher.judge(what),
+        tenants.watcher.report(what),
         Finding(
-            f"answers to {what}",
+            f"responses to {what}",
             f"{tried} of {count} kinds sent: {sent}",
-            "all sent and answered, no 5xx but 503 with Retry-After",
-            tried == count and not mistakes and not sent.unanswered,
-            "; ".join([*mistakes[:2], *sent.unanswered[:2]]),
+            "all sent and answered, no 5xx except 503 with Retry-After",
+            tried == count and not service_errors and not sent.unanswered,
+            "; ".join([*service_errors[:2], *sent.unanswered[:2]]),
         ),
     ]

@@ -14,9 +14,9 @@ import orjson
 
 from hardening.bodies import make_spans
 from hardening.findings import Finding, brief
-from hardening.ground import STORES, Ground
-from hardening.stock import Keys
-from hardening.wire import UnansweredError, Wire
+from hardening.harness import STORES, Harness
+from hardening.raw_http import NoResponseError, RawConnection
+from hardening.seeding import Keys
 from indexing.identifiers import derive_test_id
 from indexing.models.executions import Conclusion
 from indexing.models.keys import Scope
@@ -35,7 +35,7 @@ _FAILED_AGO = timedelta(days=40)
 
 
 async def run(
-    ground: Ground,
+    harness: Harness,
     *,
     tests: int = TESTS,
     jobs: Sequence[int] = JOBS,
@@ -43,28 +43,28 @@ async def run(
 ) -> list[Finding]:
     found = []
     for store in stores:
-        async with _places(ground, store, jobs) as places:
+        async with _list_places(harness, store, jobs) as places:
             for count, place in places:
-                found.append(await _try(ground, place, store, tests, count))
+                found.append(await _try(harness, place, store, tests, count))
     return found
 
 
 @asynccontextmanager
-async def _places(
-    ground: Ground, store: str, jobs: Sequence[int]
+async def _list_places(
+    harness: Harness, store: str, jobs: Sequence[int]
 ) -> AsyncIterator[list[tuple[int, Place]]]:
     if store == "sqlite":
-        yield [(count, await ground.place(store)) for count in jobs]
+        yield [(count, await harness.new_store(store)) for count in jobs]
         return
-    with ground.own_node(HEAP) as node:
+    with harness.own_node(HEAP) as node:
         yield [(count, ElasticsearchPlace((node.url,), f"matrix-{count}")) for count in jobs]
 
 
-async def _try(ground: Ground, place: Place, store: str, tests: int, jobs: int) -> Finding:
+async def _try(harness: Harness, place: Place, store: str, tests: int, jobs: int) -> Finding:
     now = datetime.now(UTC).replace(microsecond=0)
     failed_at = now - _FAILED_AGO
-    key = await _fill(ground, place, tests, jobs, failed_at)
-    manifest = _write_reports(ground.new_folder("reports"), tests, jobs, now)
+    key = await _fill(harness, place, tests, jobs, failed_at)
+    manifest = _write_reports(harness.new_folder("reports"), tests, jobs, now)
     steps, causes = [], []
     for words in (
         ("ingest", "junit", "--repository", str(NAME), "--manifest", str(manifest)),
@@ -72,26 +72,26 @@ async def _try(ground: Ground, place: Place, store: str, tests: int, jobs: int) 
         ("index", "prune"),
     ):
         began = time.monotonic()
-        status, _, said = await ground.command(place, *words)
+        status, _, said = await harness.command(place, *words)
         steps.append(f"`{' '.join(words[:2])}` {status} after {time.monotonic() - began:.1f} s")
         if status:
             causes.append(f"{words[1]}: {brief(said)}")
-    async with ground.serve(place, ingest="true", log_level="info") as running:
+    async with harness.serve(place, ingest="true", log_level="info") as running:
         uploaded = await _upload(running.port, key, now)
         right = await _count_right(running.port, key, tests, failed_at)
-    causes += running.mistakes()[:2]
+    causes += running.service_errors()[:2]
     if uploaded != HTTPStatus.OK:
         causes.append(f"upload: {uploaded}")
     return Finding(
         f"{tests} tests in {jobs} jobs that failed 40 days ago, {store}",
-        f"{', '.join(steps)}; an upload afterwards: {uploaded}; {right} of {tests} answers right",
+        f"{', '.join(steps)}; an upload afterwards: {uploaded}; {right} of {tests} responses right",
         "0, 0, 0, 200, all right",
         not causes and right == tests,
         "; ".join(causes),
     )
 
 
-async def _fill(ground: Ground, place: Place, tests: int, jobs: int, failed_at: datetime) -> str:
+async def _fill(harness: Harness, place: Place, tests: int, jobs: int, failed_at: datetime) -> str:
     """Make each test fail once in each job; never most at once, which is not evidence."""
     store = await open_store(place)
     try:
@@ -107,7 +107,7 @@ async def _fill(ground: Ground, place: Place, tests: int, jobs: int, failed_at: 
                 executions = make_executions(run, results, at, repository=NAME)
                 await store.write_executions(NAME, run, executions)
         await store.refresh_tests(failed_at)
-        return await Keys(ground, store).make(NAME.owner, scope=Scope.ADMIN)
+        return await Keys(harness, store).make(NAME.owner, scope=Scope.ADMIN)
     finally:
         await store.close()
 
@@ -137,35 +137,37 @@ def _write_reports(folder: Path, tests: int, jobs: int, now: datetime) -> Path:
 
 async def _upload(port: int, key: str, now: datetime) -> int | str:
     """Send one more result of one test."""
-    wire = Wire(port)
+    connection = RawConnection(port)
     path = f"/v1/ci/{NAME.owner}/repositories/{NAME.name}/traces"
     body = make_spans(0, 1, now, commit="newest")
     try:
-        told = await wire.ask(
+        response = await connection.request(
             path, key, b"Content-Type: application/json", method="POST", body=body
         )
-    except (UnansweredError, OSError, TimeoutError) as error:
+    except (NoResponseError, OSError, TimeoutError) as error:
         return type(error).__name__
     finally:
-        wire.abort()
-    return told.status
+        connection.abort()
+    return response.status
 
 
 async def _count_right(port: int, key: str, tests: int, failed_at: datetime) -> int:
     """Count the tests that are healthy now and have the right first failure."""
-    wire = Wire(port)
+    connection = RawConnection(port)
     right = 0
     for number in range(tests):
         test_id = derive_test_id(NAME, _name(number))
-        told = await wire.ask(f"/v1/ci/{NAME.owner}/repositories/{NAME.name}/tests/{test_id}", key)
-        if told.status != HTTPStatus.OK:
+        response = await connection.request(
+            f"/v1/ci/{NAME.owner}/repositories/{NAME.name}/tests/{test_id}", key
+        )
+        if response.status != HTTPStatus.OK:
             continue
-        answer = orjson.loads(told.body)
+        answer = orjson.loads(response.body)
         first = format_timestamp(failed_at + timedelta(minutes=number % 2))
         right += (answer["health_status"], answer["success_ratio"], answer["first_failure_at"]) == (
             "healthy",
             1.0,
             first,
         )
-    wire.abort()
+    connection.abort()
     return right

@@ -9,9 +9,9 @@ from http import HTTPStatus
 import orjson
 
 from hardening.findings import Finding
-from hardening.ground import STORES, Ground
-from hardening.stock import Stock, prepared
-from hardening.wire import Told, Wire
+from hardening.harness import STORES, Harness
+from hardening.raw_http import RawConnection, Response
+from hardening.seeding import SeededRepository, seed_new_store
 from indexing.models.keys import Scope
 from indexing.timestamps import format_timestamp
 
@@ -53,29 +53,29 @@ PARAMETERS = {
 }
 
 
-async def run(ground: Ground, *, stores: Sequence[str] = STORES) -> list[Finding]:
+async def run(harness: Harness, *, stores: Sequence[str] = STORES) -> list[Finding]:
     found = []
     for store in stores:
-        place = await ground.place(store)
-        (stock,), key = await prepared(ground, place, ["acme/widgets"], scope=Scope.ADMIN)
-        async with ground.serve(place, ingest="true") as running:
-            wire = Wire(running.port)
-            found.append(await _numbers(wire, key, store))
-            found.append(await _texts(wire, key, stock, store))
-            found.append(await _sent_texts(wire, key, store))
-            wire.abort()
-        if mistakes := running.mistakes():
-            raise AssertionError(mistakes[0])
+        place = await harness.new_store(store)
+        (seeded,), key = await seed_new_store(harness, place, ["acme/widgets"], scope=Scope.ADMIN)
+        async with harness.serve(place, ingest="true") as running:
+            connection = RawConnection(running.port)
+            found.append(await _numbers(connection, key, store))
+            found.append(await _texts(connection, key, seeded, store))
+            found.append(await _sent_texts(connection, key, store))
+            connection.abort()
+        if service_errors := running.service_errors():
+            raise AssertionError(service_errors[0])
     return found
 
 
-async def _numbers(wire: Wire, key: str, store: str) -> Finding:
+async def _numbers(connection: RawConnection, key: str, store: str) -> Finding:
     wrong: list[str] = []
     for number in (*KEPT, *REFUSED):
         text = str(number).encode()
-        told = await _send(wire, key, _event(id=text, pull_request=text))
+        response = await _send(connection, key, _event(id=text, pull_request=text))
         if number in KEPT:
-            page = await wire.ask(f"{LOGS}?pull_request={number}", key)
+            page = await connection.request(f"{LOGS}?pull_request={number}", key)
             there = [
                 (event["id"], event["pull_request"])
                 for event in orjson.loads(page.body).get("events", ())
@@ -83,62 +83,66 @@ async def _numbers(wire: Wire, key: str, store: str) -> Finding:
             if there != [(number, number)]:
                 wrong.append(f"{number}: {page.status} {there}")
         else:
-            page = await wire.ask(f"{LOGS}?pull_request={number}", key)
-            refused = told.status == HTTPStatus.OK and orjson.loads(told.body)["refused"] == 1
+            page = await connection.request(f"{LOGS}?pull_request={number}", key)
+            refused = (
+                response.status == HTTPStatus.OK and orjson.loads(response.body)["refused"] == 1
+            )
             if not refused or page.status != HTTPStatus.UNPROCESSABLE_ENTITY:
-                wrong.append(f"{number}: {told.status} {page.status}")
+                wrong.append(f"{number}: {response.status} {page.status}")
     return Finding(
-        f"numbers about 2^53, 2^63 and 2^64, {store}",
-        f"{len(KEPT)} given back exactly, {len(REFUSED)} refused: {len(wrong)} wrong",
+        f"numbers near 2^53, 2^63 and 2^64, {store}",
+        f"{len(KEPT)} returned exactly, {len(REFUSED)} refused: {len(wrong)} wrong",
         "0 wrong",
         not wrong,
         "; ".join(wrong[:3]),
     )
 
 
-async def _texts(wire: Wire, key: str, stock: Stock, store: str) -> Finding:
+async def _texts(
+    connection: RawConnection, key: str, seeded: SeededRepository, store: str
+) -> Finding:
     wrong: list[str] = []
-    asked = 0
+    requests = 0
     for operation, names in PARAMETERS.items():
-        target = stock.targets()[operation].partition("?")[0]
+        target = seeded.targets()[operation].partition("?")[0]
         for name in names:
             beside = "&test_name=a" * (operation == "search" and name != "test_name")
             for text in (*NO_TEXTS, *ODD_TEXTS):
-                told = await wire.ask(f"{target}?{name}={text}{beside}", key)
-                asked += 1
+                response = await connection.request(f"{target}?{name}={text}{beside}", key)
+                requests += 1
                 fine = {HTTPStatus.UNPROCESSABLE_ENTITY}
                 if text in ODD_TEXTS:
                     fine.add(HTTPStatus.OK)
-                if told.status not in fine:
-                    wrong.append(f"{told.status} to {name}={text} of {operation}")
-    for target in stock.targets().values():
+                if response.status not in fine:
+                    wrong.append(f"{response.status} to {name}={text} of {operation}")
+    for target in seeded.targets().values():
         path, _, query = target.partition("?")
         parts = path.split("/")
         for at in range(2, len(parts)):
             for text in (*NO_TEXTS, *ODD_TEXTS):
                 changed = "/".join([*parts[:at], parts[at] + text, *parts[at + 1 :]])
-                told = await wire.ask(f"{changed}?{query}", key)
-                asked += 1
-                if told.status not in (400, 404, 405, 422):
-                    wrong.append(f"{told.status} to {changed}")
+                response = await connection.request(f"{changed}?{query}", key)
+                requests += 1
+                if response.status not in (400, 404, 405, 422):
+                    wrong.append(f"{response.status} to {changed}")
     return Finding(
         f"lone surrogates, bad UTF-8, NUL, %0d%0a in a request, {store}",
-        f"{asked} requests: {len(wrong)} taken for text or answered by a 5xx",
+        f"{requests} requests: {len(wrong)} accepted or answered with a 5xx",
         "0",
         not wrong,
         "; ".join(wrong[:3]),
     )
 
 
-async def _sent_texts(wire: Wire, key: str, store: str) -> Finding:
+async def _sent_texts(connection: RawConnection, key: str, store: str) -> Finding:
     wrong: list[str] = []
     for number, (member, value) in enumerate(SENT):
         line = _event(**{"id": b"%d" % (9_000 + number), member: value})
-        told = await _send(wire, key, line)
-        if told.status != HTTPStatus.OK or orjson.loads(told.body)["refused"] != 1:
-            wrong.append(f"{told.status} {told.body[:80]!r} to {member}: {value[:40]!r}")
+        response = await _send(connection, key, line)
+        if response.status != HTTPStatus.OK or orjson.loads(response.body)["refused"] != 1:
+            wrong.append(f"{response.status} {response.body[:80]!r} to {member}: {value[:40]!r}")
     return Finding(
-        f"the same in what is sent, {store}",
+        f"the same in uploaded events, {store}",
         f"{len(SENT)} lines: {len(wrong)} not refused",
         "0",
         not wrong,
@@ -162,6 +166,6 @@ def _event(**members: bytes) -> bytes:
     return b"{" + b", ".join(parts) + b"}\n"
 
 
-async def _send(wire: Wire, key: str, body: bytes) -> Told:
+async def _send(connection: RawConnection, key: str, body: bytes) -> Response:
     kind = b"Content-Type: application/x-ndjson"
-    return await wire.ask(LOGS, key, kind, method="POST", body=body)
+    return await connection.request(LOGS, key, kind, method="POST", body=body)

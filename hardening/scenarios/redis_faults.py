@@ -1,14 +1,14 @@
-"""Redis killed and stopped under load: no request fails."""
+"""Redis killed and suspended under load: no request fails."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 
+from hardening.checking import ResponseChecker, Tally
 from hardening.findings import Finding, milliseconds, percentile
-from hardening.ground import Ground
-from hardening.judging import Judge, Tally
-from hardening.stock import prepared
+from hardening.harness import Harness
+from hardening.seeding import seed_new_store
 from tests.servers.redis import Redis
 
 TIMES = 20
@@ -16,32 +16,32 @@ CLIENTS = 8
 _HARMED_SECONDS = 0.4
 
 
-async def run(ground: Ground, *, times: int = TIMES) -> list[Finding]:
-    place = await ground.place("sqlite")
-    (stock,), key = await prepared(ground, place, ["acme/widgets"])
+async def run(harness: Harness, *, times: int = TIMES) -> list[Finding]:
+    place = await harness.new_store("sqlite")
+    (seeded,), key = await seed_new_store(harness, place, ["acme/widgets"])
     found = []
     for what, harm, mend in (
         ("killed", Redis.kill, Redis.start),
-        ("stopped", Redis.suspend, Redis.resume),
+        ("suspended", Redis.suspend, Redis.resume),
     ):
-        with ground.redis() as redis:
-            async with ground.serve(place, redis_url=redis.url, log_level="info") as running:
-                judge = Judge(running.port, key)
-                await judge.learn(list(stock.targets().values()))
-                async with judge.under_load(CLIENTS):
+        with harness.redis() as redis:
+            async with harness.serve(place, redis_url=redis.url, log_level="info") as running:
+                checker = ResponseChecker(running.port, key)
+                await checker.learn(list(seeded.targets().values()))
+                async with checker.under_load(CLIENTS):
                     await asyncio.sleep(1)
-                healthy, judge.tally = judge.tally, Tally()
-                await _harm(judge, redis, harm, mend, times)
-        tally = judge.tally
+                healthy, checker.tally = checker.tally, Tally()
+                await _harm(checker, redis, harm, mend, times)
+        tally = checker.tally
         found.append(
             Finding(
                 f"Redis {what} under load",
-                f"{times} times, {tally.asked:,} requests: {tally.failed} failed, slowest "
+                f"{times} times, {tally.requests:,} requests: {tally.failed} failed, slowest "
                 f"{milliseconds(tally.slowest)}, p99 "
                 f"{milliseconds(percentile(tally.seconds, 0.99))} "
                 f"(healthy {milliseconds(percentile(healthy.seconds, 0.99))})",
                 "0 failed",
-                tally.failed == 0 and not running.mistakes(),
+                tally.failed == 0 and not running.service_errors(),
                 "; ".join(tally.wrong[:2]),
             )
         )
@@ -49,13 +49,13 @@ async def run(ground: Ground, *, times: int = TIMES) -> list[Finding]:
 
 
 async def _harm(
-    judge: Judge,
+    checker: ResponseChecker,
     redis: Redis,
     harm: Callable[[Redis], object],
     mend: Callable[[Redis], object],
     times: int,
 ) -> None:
-    async with judge.under_load(CLIENTS):
+    async with checker.under_load(CLIENTS):
         for _ in range(times):
             await asyncio.to_thread(harm, redis)
             await asyncio.sleep(_HARMED_SECONDS)

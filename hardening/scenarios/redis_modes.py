@@ -14,10 +14,10 @@ import orjson
 
 from hardening.bodies import make_result
 from hardening.findings import Finding, median, milliseconds
-from hardening.ground import Ground, Running
+from hardening.harness import Harness, Running
+from hardening.raw_http import NoResponseError, RawConnection
 from hardening.tenants import Tenants, watched_tenants
 from hardening.watcher import read_metrics
-from hardening.wire import UnansweredError, Wire
 from indexing.identifiers import derive_test_id
 from indexing.timestamps import to_microseconds
 from tests.servers.ports import HOST
@@ -26,13 +26,13 @@ from tests.servers.redis import Redis
 WRITES = 15
 # Seconds. Only the first write may wait to detect the mode of Redis.
 LONG_WAIT: Final = 0.5
-MOST_LONG_WAITS: Final = 1
+MAX_LONG_WAITS: Final = 1
 LONGEST_WAIT: Final = 1.0
 # The warning names a setting, a command or a page that helps.
 _ADVICE: Final = re.compile(r"MERGEWATCH_|docs/|CLUSTER INFO|password|\bACL\b|primary")
 _PASSWORD: Final = "hush"
 _TEST: Final = "kept.test"
-_MOST_WARNINGS: Final = 2
+_MAX_WARNINGS: Final = 2
 _METRIC: Final = re.compile(r"^(mergewatch_redis_\w+)(?:{([^}]*)})? (\S+)", re.MULTILINE)
 
 
@@ -54,11 +54,11 @@ MODES: Final = (
     _Mode("a primary that became a replica", turn=Redis.make_read_only),
     _Mode("a replica from the start", prepare=Redis.make_read_only),
     _Mode(
-        "a user that may only read",
+        "a server whose user may only read",
         url_of=lambda redis: redis.add_user("reader", _PASSWORD, "~*", "-@all", "+@read"),
     ),
     _Mode(
-        "a password that is not given",
+        "a server with a password that the URL lacks",
         url_of=lambda redis: f"redis://{HOST}:{redis.port.number}/0",
         password=_PASSWORD,
     ),
@@ -66,18 +66,18 @@ MODES: Final = (
 
 
 async def run(
-    ground: Ground, *, writes: int = WRITES, modes: Sequence[_Mode] = MODES
+    harness: Harness, *, writes: int = WRITES, modes: Sequence[_Mode] = MODES
 ) -> list[Finding]:
-    return [finding for mode in modes for finding in await _try(ground, mode, writes)]
+    return [finding for mode in modes for finding in await _try(harness, mode, writes)]
 
 
-async def _try(ground: Ground, mode: _Mode, writes: int) -> list[Finding]:
-    place = await ground.place("sqlite")
+async def _try(harness: Harness, mode: _Mode, writes: int) -> list[Finding]:
+    place = await harness.new_store("sqlite")
     with ExitStack() as stack:
-        redis = stack.enter_context(ground.redis(mode.password, cluster=mode.cluster))
+        redis = stack.enter_context(harness.redis(mode.password, cluster=mode.cluster))
         mode.prepare(redis)
         url = mode.url_of(redis)
-        async with watched_tenants(ground, place, redis_url=url) as tenants:
+        async with watched_tenants(harness, place, redis_url=url) as tenants:
             mode.turn(redis)
             async with tenants.watcher.during(mode.name):
                 seconds, wrong = await _write(tenants, writes)
@@ -92,34 +92,34 @@ async def _try(ground: Ground, mode: _Mode, writes: int) -> list[Finding]:
     late = sum(each > LONG_WAIT for each in seconds)
     # A mode that works needs no advice. The others need one warning that says what to do; a second
     # one may state the consequence, that a change may show late.
-    told = len(advice) == 1 and len(warnings) <= _MOST_WARNINGS and failures > 0 and usable == 0
+    reported = len(advice) == 1 and len(warnings) <= _MAX_WARNINGS and failures > 0 and usable == 0
     served = not advice and usable == 1
-    mistakes = tenants.running.mistakes()
+    service_errors = tenants.running.service_errors()
     what = f"Redis is {mode.name}"
     return [
         Finding(
             what,
-            f"{len(seconds)} writes, each read at once: {len(wrong)} wrong; median "
+            f"{len(seconds)} writes, each read back at once: {len(wrong)} wrong; median "
             f"{milliseconds(median(seconds))}, longest {milliseconds(max(seconds, default=0.0))}; "
             f"{len(warnings)} warnings, {len(advice)} of them with advice; metrics: "
             f"{'no metric' if usable is None else f'usable {usable:g}, {failures:g} failures'}",
-            f"0 wrong, {MOST_LONG_WAITS} over {milliseconds(LONG_WAIT)} at most and none over "
-            f"{milliseconds(LONGEST_WAIT)}; it is used, or one warning with advice and failures "
-            "counted",
+            f"0 wrong, {MAX_LONG_WAITS} over {milliseconds(LONG_WAIT)} at most and none over "
+            f"{milliseconds(LONGEST_WAIT)}; Redis is used, or there is one warning with advice "
+            "and failures are counted",
             len(seconds) == writes
-            and not (wrong or mistakes)
-            and late <= MOST_LONG_WAITS
+            and not (wrong or service_errors)
+            and late <= MAX_LONG_WAITS
             and max(seconds) < LONGEST_WAIT
-            and (told or served),
-            "; ".join([*wrong[:2], *warnings[:2], *mistakes[:1]]),
+            and (reported or served),
+            "; ".join([*wrong[:2], *warnings[:2], *service_errors[:1]]),
         ),
-        tenants.watcher.judge(what),
+        tenants.watcher.report(what),
     ]
 
 
 async def _write(tenants: Tenants, writes: int) -> tuple[list[float], list[str]]:
     """Send passed and failed results of one test in turn; return write times and wrong reads."""
-    wire, seconds, wrong = Wire(tenants.port), list[float](), list[str]()
+    connection, seconds, wrong = RawConnection(tenants.port), list[float](), list[str]()
     repository = tenants.sender.name
     path = f"/v1/ci/{repository.owner}/repositories/{repository.name}/tests/"
     target = path + str(derive_test_id(repository, _TEST))
@@ -129,18 +129,18 @@ async def _write(tenants: Tenants, writes: int) -> tuple[list[float], list[str]]
         conclusion = ("passed", "failed")[number % 2]
         body = make_result(_TEST, conclusion, at + number * 10**9, number)
         try:
-            told = await wire.ask(
+            response = await connection.request(
                 tenants.path("traces"), tenants.sender_key, kind, method="POST", body=body
             )
-            seconds.append(told.seconds)
-            read = await wire.ask(target, tenants.sender_key)
-        except (UnansweredError, OSError, TimeoutError) as error:
+            seconds.append(response.seconds)
+            read = await connection.request(target, tenants.sender_key)
+        except (NoResponseError, OSError, TimeoutError) as error:
             wrong.append(type(error).__name__)
             continue
         there = orjson.loads(read.body).get("last_conclusion")
-        if told.status != HTTPStatus.OK or there != conclusion:
-            wrong.append(f"{told.status}, then {read.status} with {there} for {conclusion}")
-    wire.abort()
+        if response.status != HTTPStatus.OK or there != conclusion:
+            wrong.append(f"{response.status}, then {read.status} with {there} for {conclusion}")
+    connection.abort()
     return seconds, wrong
 
 
@@ -154,10 +154,10 @@ async def _read_metrics(port: int) -> dict[str, float]:
 def _warnings(running: Running) -> list[str]:
     """Return the warnings about Redis in its log."""
     return [
-        " ".join(f"{name}={value}" for name, value in line.items() if name not in _PASSING)
+        " ".join(f"{name}={value}" for name, value in line.items() if name not in _VARYING)
         for line in running.lines()
         if line.get("level") == "warning" and "redis" in str(line).lower()
     ]
 
 
-_PASSING: Final = frozenset({"level", "logger", "timestamp", "pid"})
+_VARYING: Final = frozenset({"level", "logger", "timestamp", "pid"})

@@ -28,8 +28,8 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from hardening.findings import Finding
-from hardening.ground import STORES, Ground
-from hardening.stock import Stock, prepared, warm
+from hardening.harness import STORES, Harness
+from hardening.seeding import SeededRepository, seed_new_store, warm
 from indexing.models.keys import Scope
 from service.openapi import build_document
 from service.routes import STREAM_EVENTS
@@ -75,7 +75,7 @@ def aim(case: schemathesis.Case[Any], there: Mapping[str, str]) -> None:
     parameters.update({name: there[name] for name in parameters if name in there})
 
 
-def ask(
+def send_cases(
     path: str,
     method: str,
     services: Sequence[tuple[str, str, str, Mapping[str, str]]],
@@ -84,33 +84,33 @@ def ask(
     """Send cases of one operation to every (store, address, key, path parameters)."""
     tallies = {store: Tally() for store, *_ in services}
 
-    def one(case: schemathesis.Case[Any]) -> None:
+    def send_case(case: schemathesis.Case[Any]) -> None:
         number = max(tally.cases for tally in tallies.values())
         for store, base, key, there in services:
             # The remaining cases test missing repositories.
             if number % _AIMED_NOT_EVERY:
                 aim(case, there)
             checks = CHECKS if number % _AUTH_EVERY else (*CHECKS, ignored_auth)
-            _ask_one(case, base, key, checks, tallies[store])
+            _send_case(case, base, key, checks, tallies[store])
 
     strategy = _schema()[path][method].as_strategy()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         # Run in batches, because hypothesis remembers every case of a batch.
-        while (asked := min(tally.cases for tally in tallies.values())) < cases:
+        while (requests := min(tally.cases for tally in tallies.values())) < cases:
             chosen = settings(
-                max_examples=min(_AT_ONCE, cases - asked),
+                max_examples=min(_AT_ONCE, cases - requests),
                 deadline=None,
                 database=None,
                 phases=[Phase.generate],
                 suppress_health_check=list(HealthCheck),
             )
-            chosen(given(case=strategy)(one))()
+            chosen(given(case=strategy)(send_case))()
             print(f"  {method} {path}: {tallies}", file=sys.stderr, flush=True)
     return tallies
 
 
-def _ask_one(
+def _send_case(
     case: schemathesis.Case[Any],
     base: str,
     key: str,
@@ -132,22 +132,24 @@ def _schema() -> Any:
 
 
 async def run(
-    ground: Ground, *, cases: int = CASES, stores: Sequence[str] = STORES
+    harness: Harness, *, cases: int = CASES, stores: Sequence[str] = STORES
 ) -> list[Finding]:
     """Send the same cases to every store, because generating them takes longest."""
     services, served = [], []
     async with AsyncExitStack() as stack:
         for store in stores:
-            place = await ground.place(store)
-            (stock,), key = await prepared(ground, place, ["acme/widgets"], scope=Scope.ADMIN)
+            place = await harness.new_store(store)
+            (seeded,), key = await seed_new_store(
+                harness, place, ["acme/widgets"], scope=Scope.ADMIN
+            )
             # A line for each request would fill most of the log.
             running = await stack.enter_async_context(
-                ground.serve(place, log_level="info", ingest="true")
+                harness.serve(place, log_level="info", ingest="true")
             )
-            await warm(running.port, stock, key)
-            services.append((store, f"http://127.0.0.1:{running.port}", key, _there(stock)))
+            await warm(running.port, seeded, key)
+            services.append((store, f"http://127.0.0.1:{running.port}", key, _there(seeded)))
             served.append(running)
-        # The other paths have only one answer, and the stream of events has no end.
+        # The other paths have only one response, and the stream of events has no end.
         operations = [
             (path, method.upper())
             for path, methods in _schema().items()
@@ -158,38 +160,41 @@ async def run(
         loop = asyncio.get_running_loop()
         found = await asyncio.gather(
             *(
-                loop.run_in_executor(pool, ask, path, method, services, cases)
+                loop.run_in_executor(pool, send_cases, path, method, services, cases)
                 for path, method in operations
             )
         )
-    mistakes = [line for running in served for line in running.mistakes()]
+    service_errors = [line for running in served for line in running.service_errors()]
     return [
-        _judge(store, [tallies[store] for tallies in found], cases, mistakes) for store in stores
+        _judge(store, [tallies[store] for tallies in found], cases, service_errors)
+        for store in stores
     ]
 
 
-def _there(stock: Stock) -> dict[str, str]:
+def _there(seeded: SeededRepository) -> dict[str, str]:
     return {
-        "owner": stock.name.owner,
-        "repository": stock.name.name,
-        "repository_name": stock.name.name,
-        "test_id": stock.test_id,
-        "quarantine_id": stock.quarantine_id,
+        "owner": seeded.name.owner,
+        "repository": seeded.name.name,
+        "repository_name": seeded.name.name,
+        "test_id": seeded.test_id,
+        "quarantine_id": seeded.quarantine_id,
     }
 
 
-def _judge(store: str, tallies: Sequence[Tally], cases: int, mistakes: Sequence[str]) -> Finding:
-    asked = sum(tally.cases for tally in tallies)
+def _judge(
+    store: str, tallies: Sequence[Tally], cases: int, service_errors: Sequence[str]
+) -> Finding:
+    requests = sum(tally.cases for tally in tallies)
     codes = sum((tally.statuses for tally in tallies), Counter[int]())
     failures = sum((tally.failures for tally in tallies), Counter[str]())
     errors = sum(count for code, count in codes.items() if code >= HTTPStatus.INTERNAL_SERVER_ERROR)
     least = min(tally.cases for tally in tallies)
     details = [f"{count:,} × {code}" for code, count in sorted(codes.items())]
     return Finding(
-        f"made up from the OpenAPI document, {store}",
-        f"{asked:,} cases, {least:,} or more an operation: {errors} × 5xx, "
-        f"{failures.total()} answers that it does not tell of",
-        f"{cases:,} an operation, 0, 0",
-        least >= cases and not (errors or failures or mistakes),
+        f"requests generated from the OpenAPI document, {store}",
+        f"{requests:,} cases, at least {least:,} for each operation: {errors} × 5xx, "
+        f"{failures.total()} undocumented responses",
+        f"{cases:,} for each operation, 0, 0",
+        least >= cases and not (errors or failures or service_errors),
         ", ".join(details + [f"{count} {name}" for name, count in failures.items()]),
     )

@@ -12,9 +12,9 @@ from urllib.parse import quote
 
 from hardening.bad_credentials import Texts, variants
 from hardening.findings import Finding
-from hardening.ground import STORES, Ground
-from hardening.stock import prepared
-from hardening.wire import Wire, request
+from hardening.harness import STORES, Harness
+from hardening.raw_http import RawConnection, build_request
+from hardening.seeding import seed_new_store
 from indexing.models.keys import Scope
 from tests.source_host import open_host
 
@@ -22,16 +22,16 @@ TOKENS = ("ghs_theSecretTokenOfSomebody0123456789", "aTokenOfNoKnownForm.0123456
 _CHUNK = 2**20
 
 
-async def run(ground: Ground, *, stores: Sequence[str] = STORES) -> list[Finding]:
-    await _use(ground, stores)
-    await asyncio.to_thread(ground.write_down_node)
-    credentials = set(ground.ledger.read_text(encoding="utf-8").split())
+async def run(harness: Harness, *, stores: Sequence[str] = STORES) -> list[Finding]:
+    await _use(harness, stores)
+    await asyncio.to_thread(harness.dump_node)
+    credentials = set(harness.credentials_file.read_text(encoding="utf-8").split())
     # The files of the other runs lie beside this one's.
-    found, files, size = await asyncio.to_thread(search, ground.folder.parent, credentials)
+    found, files, size = await asyncio.to_thread(search, harness.folder.parent, credentials)
     return [
         Finding(
             "credentials in logs, Redis, databases, Elasticsearch and metrics",
-            f"{len(credentials)} credentials in 5 writings, {files:,} files, "
+            f"{len(credentials)} credentials in 5 encodings, {files:,} files, "
             f"{size / 2**20:,.0f} MiB: {len(found)} found",
             "0",
             not found,
@@ -40,18 +40,18 @@ async def run(ground: Ground, *, stores: Sequence[str] = STORES) -> list[Finding
     ]
 
 
-async def _use(ground: Ground, stores: Sequence[str]) -> None:
+async def _use(harness: Harness, stores: Sequence[str]) -> None:
     """Use each kind in every place of a request, with every kind of store and full logging."""
     for store in stores:
-        place = await ground.place(store)
-        (stock,), key = await prepared(ground, place, ["acme/widgets"], scope=Scope.ADMIN)
-        ground.note(*TOKENS)
+        place = await harness.new_store(store)
+        (seeded,), key = await seed_new_store(harness, place, ["acme/widgets"], scope=Scope.ADMIN)
+        harness.record_credentials(*TOKENS)
         async with AsyncExitStack() as stack:
-            redis = stack.enter_context(ground.redis())
+            redis = stack.enter_context(harness.redis())
             host = await stack.enter_async_context(open_host())
             host.add("acme/widgets", TOKENS[0])
             running = await stack.enter_async_context(
-                ground.serve(
+                harness.serve(
                     place,
                     redis_url=redis.url,
                     host_api_url=host.base,
@@ -60,30 +60,32 @@ async def _use(ground: Ground, stores: Sequence[str]) -> None:
                     metrics="true",
                 )
             )
-            wire = Wire(running.port)
+            connection = RawConnection(running.port)
             for credential in (key, *TOKENS):
-                for target in stock.targets().values():
+                for target in seeded.targets().values():
                     for _ in range(3):
-                        await wire.ask(target, credential)
-                    await wire.ask(target, credential, b"X-Request-Id: " + credential.encode())
+                        await connection.request(target, credential)
+                    await connection.request(
+                        target, credential, b"X-Request-Id: " + credential.encode()
+                    )
                 for headers in variants(Texts(credential, credential, credential, credential)):
-                    await wire.ask(stock.targets()["events"], None, *headers)
+                    await connection.request(seeded.targets()["events"], None, *headers)
             # A key pasted into a URL by mistake must not appear in its log line.
             for target in (f"/v1/{key}", f"/v1/repos/{key}/x/logs?token={key}"):
-                await wire.ask(target, key)
-            await wire.send(request("/v1/x", key, b"Bad header"))
+                await connection.request(target, key)
+            await connection.send(build_request("/v1/x", key, b"Bad header"))
             redis.kill()
-            await wire.ask(stock.targets()["events"], key)
+            await connection.request(seeded.targets()["events"], key)
             await asyncio.to_thread(redis.start)
             for credential in (key, *TOKENS):
-                for target in stock.targets().values():
-                    await wire.ask(target, credential)
-            told = await wire.ask("/metrics")
-            if b"mergewatch_requests_total" not in told.body:
+                for target in seeded.targets().values():
+                    await connection.request(target, credential)
+            response = await connection.request("/metrics")
+            if b"mergewatch_requests_total" not in response.body:
                 raise RuntimeError("there are no metrics to look through")
-            (ground.new_folder("metrics") / "content").write_bytes(told.body)
-            wire.abort()
-            await ground.command(place, "keys", "list")
+            (harness.new_folder("metrics") / "content").write_bytes(response.body)
+            connection.abort()
+            await harness.command(place, "keys", "list")
 
 
 def search(folder: Path, credentials: Iterable[str]) -> tuple[list[str], int, int]:
@@ -91,7 +93,7 @@ def search(folder: Path, credentials: Iterable[str]) -> tuple[list[str], int, in
 
     The output of the key commands is not searched: their purpose is to print the key.
     """
-    wanted = {writing for text in credentials for writing in writings(text.encode())}
+    wanted = {encoded for text in credentials for encoded in encodings(text.encode())}
     if not wanted:
         raise ValueError("no credential was used")
     pattern = re.compile(b"|".join(re.escape(text) for text in sorted(wanted)))
@@ -109,7 +111,7 @@ def search(folder: Path, credentials: Iterable[str]) -> tuple[list[str], int, in
     return found, files, size
 
 
-def writings(text: bytes) -> Iterator[bytes]:
+def encodings(text: bytes) -> Iterator[bytes]:
     """Yield the text plain, percent-encoded, in base 64, in hexadecimal and reversed."""
     yield text
     yield quote(text).encode()

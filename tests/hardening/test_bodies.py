@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import orjson
 import pytest
 
-from hardening import bodies, made_up_bodies
-from hardening.bodies import MOST_BYTES, HostileBody
+from hardening import bodies, body_generator
+from hardening.bodies import MAX_BYTES, HostileBody
 from indexing.events.parsing import parse_event
 from indexing.ingest.compression import inflate_gzip
 from indexing.names import RepositoryName
@@ -36,13 +36,13 @@ def hostile() -> list[HostileBody]:
 
 @pytest.mark.slow
 def test_no_hostile_body_is_refused_for_its_size_alone(hostile: list[HostileBody]) -> None:
-    assert [body.name for body in hostile if len(unpacked(body)) > MOST_BYTES] == []
+    assert [body.name for body in hostile if len(unpacked(body)) > MAX_BYTES] == []
     names = [body.name for body in hostile]
     assert len(set(names)) == len(names)
 
 
 @pytest.mark.slow
-def test_what_is_called_valid_is(hostile: list[HostileBody]) -> None:
+def test_bodies_named_valid_are_valid(hostile: list[HostileBody]) -> None:
     valid = [body for body in hostile if "valid" in body.name]
     assert len(valid) == 2
     for body in valid:
@@ -63,19 +63,19 @@ def test_spans_are_results_of_one_run_unless_each_has_its_own_commit() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", made_up_bodies.operations())
-def test_made_up_bodies_are_the_same_for_the_same_seed(path: str) -> None:
-    made = made_up_bodies.make(path, COUNT, 3)
+@pytest.mark.parametrize("path", body_generator.operations())
+def test_generated_bodies_are_the_same_for_the_same_seed(path: str) -> None:
+    made = body_generator.make(path, COUNT, 3)
     assert len(made) == COUNT
-    assert [unpacked(body) for body in made_up_bodies.make(path, COUNT, 3)] == [
+    assert [unpacked(body) for body in body_generator.make(path, COUNT, 3)] == [
         unpacked(body) for body in made
     ]
-    assert all(0 < len(unpacked(body)) <= MOST_BYTES for body in made)
+    assert all(0 < len(unpacked(body)) <= MAX_BYTES for body in made)
     assert len({unpacked(body) for body in made}) > COUNT // 2
 
 
 def test_a_body_grows_in_one_place() -> None:
-    made = made_up_bodies.make(made_up_bodies.operations()[0], 40, 1)
+    made = body_generator.make(body_generator.operations()[0], 40, 1)
     sizes = [len(unpacked(body)) for body in made]
     assert max(sizes) > 100 * min(sizes)
 

@@ -16,13 +16,13 @@ def test_a_page_says_what_does_not_hold_and_why(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     report.write({"one": [GOOD], "other": [BAD]}, page)
     written = page.read_text(encoding="utf-8")
-    assert "1 of 2 lines hold" in written
+    assert "1 of 2 requirements hold" in written
     assert "| one | cursors | 0 of 10 \\| all | 0 | yes |" in written
     assert "| other | overload | 70 % | 80 % | **no** |" in written
     assert "one core" in written
 
 
-def test_what_a_run_found_is_kept_until_the_scenario_is_run_again(tmp_path: Path) -> None:
+def test_findings_are_kept_until_the_scenario_runs_again(tmp_path: Path) -> None:
     for findings in ([BAD], [GOOD, BAD]):
         report.keep(tmp_path, "overload", findings)
         assert report.read_kept(tmp_path, SCENARIOS) == {"overload": findings}

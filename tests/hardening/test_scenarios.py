@@ -13,13 +13,12 @@ from typing import Self
 
 import pytest
 
-from hardening import stock
+from hardening import seeding
 from hardening.findings import Finding
-from hardening.ground import Ground
+from hardening.harness import Harness
 from hardening.scenarios import (
     backups,
     credentials,
-    crossings,
     cursors,
     cut_file,
     full_disk,
@@ -31,6 +30,7 @@ from hardening.scenarios import (
     numbers_and_texts,
     redis_faults,
     redis_modes,
+    repository_isolation,
     schema_cases,
     search_for_credentials,
     shared_file,
@@ -42,8 +42,8 @@ SQLITE = ("sqlite",)
 
 
 @pytest.fixture
-def ground(tmp_path: Path) -> Iterator[Ground]:
-    opened = Ground(tmp_path / "ground" / "one")
+def harness(tmp_path: Path) -> Iterator[Harness]:
+    opened = Harness(tmp_path / "harness" / "one")
     yield opened
     opened.close()
 
@@ -53,68 +53,68 @@ def assert_all_hold(findings: list[Finding]) -> None:
     assert [str(finding) for finding in findings if not finding.holds] == []
 
 
-async def test_every_bad_credential_is_answered_alike(ground: Ground) -> None:
-    assert_all_hold(await credentials.run(ground, stores=SQLITE))
+async def test_every_bad_credential_gets_the_same_response(harness: Harness) -> None:
+    assert_all_hold(await credentials.run(harness, stores=SQLITE))
 
 
-async def test_a_hidden_repository_is_to_the_byte_like_an_absent_one(ground: Ground) -> None:
-    findings = await hidden_repositories.run(ground, pairs=40, stores=SQLITE)
+async def test_a_hidden_repository_is_byte_identical_to_an_absent_one(harness: Harness) -> None:
+    findings = await hidden_repositories.run(harness, pairs=40, stores=SQLITE)
     # The time limit is for a machine that does nothing else.
     assert [finding.figure for finding in findings if ": 0 differ" not in finding.figure] == []
 
 
-async def test_no_altered_cursor_is_taken(ground: Ground) -> None:
-    assert_all_hold(await cursors.run(ground, cursors=3, stores=SQLITE))
+async def test_no_altered_cursor_is_accepted(harness: Harness) -> None:
+    assert_all_hold(await cursors.run(harness, cursors=3, stores=SQLITE))
 
 
-async def test_no_header_is_injected(ground: Ground) -> None:
-    assert_all_hold(await header_injection.run(ground))
+async def test_no_header_is_injected(harness: Harness) -> None:
+    assert_all_hold(await header_injection.run(harness))
 
 
-async def test_numbers_and_texts_are_kept_exactly_or_refused(ground: Ground) -> None:
-    assert_all_hold(await numbers_and_texts.run(ground, stores=SQLITE))
+async def test_numbers_and_texts_are_kept_exactly_or_refused(harness: Harness) -> None:
+    assert_all_hold(await numbers_and_texts.run(harness, stores=SQLITE))
 
 
-async def test_nothing_crosses_between_repositories(ground: Ground) -> None:
-    assert_all_hold(await crossings.run(ground, requests=2_000, stores=SQLITE))
+async def test_no_data_leaks_between_repositories(harness: Harness) -> None:
+    assert_all_hold(await repository_isolation.run(harness, requests=2_000, stores=SQLITE))
 
 
-async def test_nobody_is_cut_off_by_a_service_that_ends(ground: Ground) -> None:
-    assert_all_hold(await sigterm.run(ground, rounds=2))
+async def test_no_client_is_cut_off_by_a_graceful_shutdown(harness: Harness) -> None:
+    assert_all_hold(await sigterm.run(harness, rounds=2))
 
 
-async def test_no_request_fails_for_redis(ground: Ground) -> None:
-    assert_all_hold(await redis_faults.run(ground, times=2))
+async def test_no_request_fails_for_redis(harness: Harness) -> None:
+    assert_all_hold(await redis_faults.run(harness, times=2))
 
 
-async def test_two_loads_and_a_reader_share_a_file(ground: Ground) -> None:
-    assert_all_hold(await shared_file.run(ground, events=2_000))
+async def test_two_loads_and_a_reader_share_a_file(harness: Harness) -> None:
+    assert_all_hold(await shared_file.run(harness, events=2_000))
 
 
-async def test_a_full_disk_loses_nothing_that_was_acknowledged(ground: Ground) -> None:
-    findings = await full_disk.run(ground, size=2 * 2**20)
+async def test_a_full_disk_loses_nothing_that_was_acknowledged(harness: Harness) -> None:
+    findings = await full_disk.run(harness, size=2 * 2**20)
     # Mounting a disk needs privileges; a file with a size limit works everywhere.
     assert_all_hold([finding for finding in findings if finding.figure != full_disk.NOT_RUN])
 
 
-async def test_a_file_that_was_cut_short_gives_no_wrong_answer(ground: Ground) -> None:
-    assert_all_hold(await cut_file.run(ground, repositories=4, cuts=(100, 0.5)))
+async def test_a_truncated_file_gives_no_wrong_response(harness: Harness) -> None:
+    assert_all_hold(await cut_file.run(harness, repositories=4, cuts=(100, 0.5)))
 
 
-async def test_whatever_is_made_up_is_answered_as_documented(ground: Ground) -> None:
-    assert_all_hold(await schema_cases.run(ground, cases=10, stores=SQLITE))
+async def test_generated_requests_get_documented_responses(harness: Harness) -> None:
+    assert_all_hold(await schema_cases.run(harness, cases=10, stores=SQLITE))
 
 
-async def test_a_matrix_that_failed_long_ago_loads_rebuilds_and_prunes(ground: Ground) -> None:
-    assert_all_hold(await matrix_history.run(ground, tests=6, jobs=(2,), stores=SQLITE))
+async def test_a_matrix_that_failed_long_ago_loads_rebuilds_and_prunes(harness: Harness) -> None:
+    assert_all_hold(await matrix_history.run(harness, tests=6, jobs=(2,), stores=SQLITE))
 
 
-async def test_results_of_wrong_clocks_are_refused_by_name(ground: Ground) -> None:
-    assert_all_hold(await wrong_clocks.run(ground, stores=SQLITE))
+async def test_results_of_wrong_clocks_are_refused_by_name(harness: Harness) -> None:
+    assert_all_hold(await wrong_clocks.run(harness, stores=SQLITE))
 
 
 async def test_a_list_that_grew_a_second_page_is_another_answer(
-    ground: Ground, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started = time.time()
 
@@ -125,24 +125,24 @@ async def test_a_list_that_grew_a_second_page_is_another_answer(
         def now(cls, tz: tzinfo | None = None) -> Self:
             return cls.fromtimestamp(started, tz)
 
-    for module in (stock, grown_lists):
+    for module in (seeding, grown_lists):
         monkeypatch.setattr(module, "datetime", Still)
-    assert_all_hold(await grown_lists.run(ground, stores=SQLITE))
+    assert_all_hold(await grown_lists.run(harness, stores=SQLITE))
 
 
-async def test_a_backup_under_load_restores_to_all_that_was_acknowledged(ground: Ground) -> None:
-    findings = await backups.run(ground, times=1, clients=2, pause=0.1)
+async def test_a_backup_under_load_restores_to_all_that_was_acknowledged(harness: Harness) -> None:
+    findings = await backups.run(harness, times=1, clients=2, pause=0.1)
     # The longest wait is for a machine that does nothing else.
     assert_all_hold(findings[:1])
 
 
-async def test_a_redis_that_refuses_is_said_so_once(ground: Ground) -> None:
-    findings = await redis_modes.run(ground, writes=3, modes=redis_modes.MODES[1:3])
+async def test_a_redis_that_refuses_causes_one_warning(harness: Harness) -> None:
+    findings = await redis_modes.run(harness, writes=3, modes=redis_modes.MODES[1:3])
     assert_all_hold([finding for finding in findings if finding.what.startswith("Redis")])
 
 
 @pytest.mark.parametrize(("power", "holds"), [(1.0, True), (1.2, True), (1.5, False), (2.0, False)])
-async def test_what_costs_more_than_there_is_of_it_does_not_hold(power: float, holds: bool) -> None:
+async def test_superlinear_cost_does_not_hold(power: float, holds: bool) -> None:
     async def send(count: int) -> float:
         return float(count**power)
 
@@ -156,8 +156,8 @@ async def test_a_failed_request_is_no_measure_of_growth() -> None:
     assert not (await growth.measure("things", 100, send, 1, ["503"])).holds
 
 
-async def test_no_credential_is_left_behind(ground: Ground) -> None:
-    assert_all_hold(await search_for_credentials.run(ground, stores=SQLITE))
+async def test_no_credential_is_left_behind(harness: Harness) -> None:
+    assert_all_hold(await search_for_credentials.run(harness, stores=SQLITE))
 
 
 def test_a_credential_that_was_left_behind_is_found(tmp_path: Path) -> None:

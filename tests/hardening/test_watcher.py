@@ -54,7 +54,7 @@ async def service() -> AsyncIterator[Service]:
     await runner.cleanup()
 
 
-async def test_a_loop_that_is_held_up_is_seen_in_its_phase(service: Service) -> None:
+async def test_a_blocked_loop_is_reported_in_its_phase(service: Service) -> None:
     async with (
         watch(service.port, "/test", "key", baseline=0) as watcher,
         watcher.during("freeze"),
@@ -62,7 +62,7 @@ async def test_a_loop_that_is_held_up_is_seen_in_its_phase(service: Service) -> 
         await asyncio.sleep(LONGEST_WAIT)
         time.sleep(FREEZE)  # noqa: ASYNC251 - the loop is to be held up
     assert watcher.waits("freeze").longest > FREEZE - LONGEST_WAIT
-    finding = watcher.judge("an attack")
+    finding = watcher.report("an attack")
     assert not finding.holds
     assert "longest during freeze" in finding.figure
     assert "without attack" in finding.figure
@@ -80,15 +80,15 @@ async def test_another_answer_is_a_failure(service: Service, status: int, body: 
         await asyncio.sleep(LONGEST_WAIT)
     assert watcher.waits("baseline").failed == 0
     assert watcher.waits("other").failed > 0
-    finding = watcher.judge("an attack")
+    finding = watcher.report("an attack")
     assert not finding.holds
     assert "other: " in finding.cause
 
 
-async def test_an_attack_that_nobody_watched_does_not_hold(service: Service) -> None:
+async def test_an_attack_without_samples_does_not_hold(service: Service) -> None:
     async with watch(service.port, "/test", "key", baseline=0) as watcher:
         pass
-    assert not watcher.judge("nothing").holds
+    assert not watcher.report("nothing").holds
 
 
 async def test_the_lag_is_that_since_the_attack_began(service: Service) -> None:
@@ -98,7 +98,7 @@ async def test_the_lag_is_that_since_the_attack_began(service: Service) -> None:
     assert watcher.describe_lag() == "longest 75.0 ms, 1 of 5 above 50.0 ms"
 
 
-async def test_a_service_without_the_metric_is_said_to_have_none(service: Service) -> None:
+async def test_a_missing_metric_is_reported(service: Service) -> None:
     async with watch(service.port, "/test", "key", baseline=0) as watcher:
         pass
     assert watcher.describe_lag() == "no metric"
@@ -123,4 +123,4 @@ def test_every_wait_of_an_attack_is_short_and_right(
         phases=[("baseline", 0.0, 5.0), ("attack", 10.0, 20.0)],
     )
     # Slow or wrong responses before the attack are reported beside it, and not judged.
-    assert watcher.judge("an attack").holds is holds
+    assert watcher.report("an attack").holds is holds

@@ -17,7 +17,7 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from hardening.bodies import MOST_BYTES, NDJSON, HostileBody, make_spans, pack
+from hardening.bodies import MAX_BYTES, NDJSON, HostileBody, make_spans, pack
 from service.openapi import build_document
 from tests import spans
 from tests.builders import NOON
@@ -26,8 +26,8 @@ from tests.strategies import events
 # A placeholder for the grown part.
 _HERE: Final = "@here@"
 _PACKED_FROM: Final = 10_000
-_LEAST_BYTES: Final = 256
-_DEEPEST: Final = 1_000_000
+_MIN_BYTES: Final = 256
+_MAX_DEPTH: Final = 1_000_000
 _CHARACTERS: Final = (b"a", b'\\"', b"\\u0041", b"\\ud83d\\ude00", b"\\ud800", b"\\u0000", b"\xff")
 _SCALARS: Final = (
     b"null", b"-1", b"1e308", b"1e999", b"18446744073709551616", b"true", b'""', b"{}", b"[]",
@@ -43,10 +43,10 @@ def operations() -> list[str]:
 
 def make(path: str, count: int, number: int) -> list[HostileBody]:
     """Generate `count` bodies for one path."""
-    lots = random.Random(number)
+    rng = random.Random(number)
     to = path.rpartition("{repository}/")[2]
     return [
-        _grow(f"{path} {n}", to, kind, begin, lots)
+        _grow(f"{path} {n}", to, kind, begin, rng)
         for n, (kind, begin) in enumerate(_beginnings(path, to, count, number))
     ]
 
@@ -62,7 +62,7 @@ def _beginnings(path: str, to: str, count: int, number: int) -> Sequence[tuple[s
             [
                 # Fixed ids: generated ones would differ from one call to the next.
                 spans.make_span(
-                    f"made-up-{n}", trace_id=bytes([n + 1] * 16), span_id=bytes([n + 1] * 8)
+                    f"generated-{n}", trace_id=bytes([n + 1] * 16), span_id=bytes([n + 1] * 8)
                 )
                 for n in range(3)
             ]
@@ -97,42 +97,42 @@ def _draw(strategy: st.SearchStrategy[Any], count: int, number: int) -> list[Any
     return found[:count]
 
 
-def _grow(name: str, to: str, kind: str, begin: Any, lots: random.Random) -> HostileBody:
-    budget = int(math.exp(lots.uniform(math.log(_LEAST_BYTES), math.log(MOST_BYTES))))
+def _grow(name: str, to: str, kind: str, begin: Any, rng: random.Random) -> HostileBody:
+    budget = int(math.exp(rng.uniform(math.log(_MIN_BYTES), math.log(MAX_BYTES))))
     if isinstance(begin, (dict, list)):
-        data = _grow_value(begin, budget, lots)
+        data = _grow_value(begin, budget, rng)
     else:
         data = begin if isinstance(begin, bytes) else _as_bytes(begin)
     if to == "logs" or kind == spans.PROTOBUF:
         # Two concatenated protobuf messages merge into one.
         ending = b"\n" if to == "logs" else b""
-        data = (data + ending) * lots.choice([1, max(1, budget // (len(data) + 1))])
-    if lots.random() < 0.2:
-        data = lots.choice(_DAMAGES)(data, lots)
-    data = data[:MOST_BYTES] or b"\n"
-    packed = len(data) > _PACKED_FROM or lots.random() < 0.3
+        data = (data + ending) * rng.choice([1, max(1, budget // (len(data) + 1))])
+    if rng.random() < 0.2:
+        data = rng.choice(_DAMAGES)(data, rng)
+    data = data[:MAX_BYTES] or b"\n"
+    packed = len(data) > _PACKED_FROM or rng.random() < 0.3
     kind = kind.replace("*", "plain")
     return HostileBody(name, to, kind, pack(data) if packed else data, packed)
 
 
-def _grow_value(value: Any, budget: int, lots: random.Random) -> bytes:
+def _grow_value(value: Any, budget: int, rng: random.Random) -> bytes:
     """Put a grown part into one place of the value."""
     holder = {"": value}
-    container, place = lots.choice([*_places(holder)])
+    container, place = rng.choice([*_list_places(holder)])
     there = orjson.dumps(_plain(container[place]))
     container[place] = _HERE
-    grown = lots.choice(_GROWTHS)(there, budget, lots)
+    grown = rng.choice(_GROWTHS)(there, budget, rng)
     return orjson.dumps(_plain(holder[""])).replace(f'"{_HERE}"'.encode(), grown, 1)
 
 
-def _places(value: Any) -> list[tuple[Any, Any]]:
+def _list_places(value: Any) -> list[tuple[Any, Any]]:
     """Return every place in it: the container, and the member or index."""
     keys = list(value) if isinstance(value, dict) else range(len(value))
     found: list[tuple[Any, Any]] = []
     for key in keys:
         found.append((value, key))
         if isinstance(value[key], (dict, list)):
-            found += _places(value[key])
+            found += _list_places(value[key])
     return found
 
 
@@ -165,30 +165,30 @@ def _name(there: bytes, budget: int, _: random.Random) -> bytes:
     return b"{" + b",".join(b'"m%d":%b' % (n, there) for n in range(count)) + b"}"
 
 
-def _nest(there: bytes, budget: int, lots: random.Random) -> bytes:
-    opened, closed = lots.choice([(b"[", b"]"), (b'{"a":', b"}"), (b'{"and":[', b"]}")])
-    depth = min(_DEEPEST, max(1, budget // (len(opened) + len(closed))))
-    depth = lots.choice([depth, min(depth, 200)])
+def _nest(there: bytes, budget: int, rng: random.Random) -> bytes:
+    opened, closed = rng.choice([(b"[", b"]"), (b'{"a":', b"}"), (b'{"and":[', b"]}")])
+    depth = min(_MAX_DEPTH, max(1, budget // (len(opened) + len(closed))))
+    depth = rng.choice([depth, min(depth, 200)])
     return opened * depth + there + closed * depth
 
 
-def _lengthen(_: bytes, budget: int, lots: random.Random) -> bytes:
-    character = lots.choice(_CHARACTERS)
+def _lengthen(_: bytes, budget: int, rng: random.Random) -> bytes:
+    character = rng.choice(_CHARACTERS)
     return b'"' + character * (budget // len(character)) + b'"'
 
 
-def _exchange(_: bytes, __: int, lots: random.Random) -> bytes:
-    return lots.choice(_SCALARS)
+def _exchange(_: bytes, __: int, rng: random.Random) -> bytes:
+    return rng.choice(_SCALARS)
 
 
-def _cut(data: bytes, lots: random.Random) -> bytes:
-    return data[: lots.randrange(len(data) + 1)]
+def _cut(data: bytes, rng: random.Random) -> bytes:
+    return data[: rng.randrange(len(data) + 1)]
 
 
-def _flip(data: bytes, lots: random.Random) -> bytes:
+def _flip(data: bytes, rng: random.Random) -> bytes:
     changed = bytearray(data)
     for _ in range(min(8, len(changed))):
-        changed[lots.randrange(len(changed))] = lots.randrange(256)
+        changed[rng.randrange(len(changed))] = rng.randrange(256)
     return bytes(changed)
 
 

@@ -1,4 +1,4 @@
-"""Fills the stores of scenarios with data that shows its owner in every answer."""
+"""Seeds the stores of scenarios with data that shows its owner in every response."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 
-from hardening.ground import Ground
-from hardening.wire import Wire
+from hardening.harness import Harness
+from hardening.raw_http import RawConnection
 from indexing.failures.fingerprint import normalise_message
 from indexing.identifiers import derive_failure_id, derive_test_id
 from indexing.models.executions import Conclusion
@@ -31,8 +31,8 @@ _ALL_TIME = "received_from=2000-01-01T00:00:00Z&received_to=2100-01-01T00:00:00Z
 
 
 @dataclass(frozen=True)
-class Stock:
-    """A repository in a store: its name, its mark, and the ids of its data."""
+class SeededRepository:
+    """A repository with test data: its name, its mark, and the ids of its data."""
 
     name: RepositoryName
     mark: str
@@ -52,9 +52,9 @@ class Stock:
         return str(derive_failure_id(derive_test_id(self.name, FAILING), "", shape))
 
     def targets(
-        self, *, spelled: RepositoryName | None = None, of: Stock | None = None
+        self, *, spelled: RepositoryName | None = None, of: SeededRepository | None = None
     ) -> dict[str, str]:
-        """Return a target of each operation, in that spelling, with the ids of the stock `of`."""
+        """Return a target of each operation, in that spelling, with the ids of `of` if given."""
         name, ids = spelled or self.name, of or self
         ci = f"/v1/ci/{name.owner}/repositories/{name.name}"
         return {
@@ -86,7 +86,7 @@ class Stock:
 class Keys:
     """Creates keys in a store and records each."""
 
-    ground: Ground
+    harness: Harness
     store: Store = field(repr=False)
 
     async def make(
@@ -108,19 +108,19 @@ class Keys:
             expires_at=expires_at,
         )
         await self.store.add_key(record)
-        self.ground.note(text)
+        self.harness.record_credentials(text)
         return text
 
 
-async def fill(store: Store, names: Sequence[str]) -> list[Stock]:
-    """Fill a store with these repositories, equal except for a mark in everything."""
+async def seed_store(store: Store, names: Sequence[str]) -> list[SeededRepository]:
+    """Seed a store with these repositories; their data differs only by a mark in every value."""
     return [
-        await _fill_one(store, RepositoryName(*name.split("/")), number)
+        await _seed_one(store, RepositoryName(*name.split("/")), number)
         for number, name in enumerate(names)
     ]
 
 
-async def _fill_one(store: Store, name: RepositoryName, number: int) -> Stock:
+async def _seed_one(store: Store, name: RepositoryName, number: int) -> SeededRepository:
     mark = f"mark-{number:03}."
     # Within the default time range of the log.
     now = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
@@ -141,33 +141,33 @@ async def _fill_one(store: Store, name: RepositoryName, number: int) -> Stock:
     await store.refresh_tests(now)
     request = QuarantineRequest(TESTS[1], mark)
     quarantine, _ = await store.add_quarantine(name, request, now)
-    return Stock(name, mark, str(quarantine.key.id))
+    return SeededRepository(name, mark, str(quarantine.key.id))
 
 
-async def prepared(
-    ground: Ground,
+async def seed_new_store(
+    harness: Harness,
     place: Place,
     names: Sequence[str],
     *,
     scope: Scope = Scope.READ,
     key_id: str | None = None,
-) -> tuple[list[Stock], str]:
-    """Fill the store; return its contents and a key of the first owner."""
+) -> tuple[list[SeededRepository], str]:
+    """Seed the store; return its repositories and a key of the first owner."""
     store = await open_store(place)
     try:
-        stocks = await fill(store, names)
-        return stocks, await Keys(ground, store).make(
-            stocks[0].name.owner, scope=scope, key_id=key_id
+        all_seeded = await seed_store(store, names)
+        return all_seeded, await Keys(harness, store).make(
+            all_seeded[0].name.owner, scope=scope, key_id=key_id
         )
     finally:
         await store.close()
 
 
-async def warm(port: int, stock: Stock, key: str) -> None:
+async def warm(port: int, seeded: SeededRepository, key: str) -> None:
     """Request everything until each answer is quick, as in a service that has run a while."""
-    wire = Wire(port)
-    for target in stock.targets().values():
+    connection = RawConnection(port)
+    for target in seeded.targets().values():
         right = 0
         while right < _WARM:
-            right += (await wire.ask(target, key)).status == HTTPStatus.OK
-    wire.abort()
+            right += (await connection.request(target, key)).status == HTTPStatus.OK
+    connection.abort()

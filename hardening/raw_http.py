@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from typing import Final
 
 # The time limit of every scenario for one answer.
-PATIENCE: Final = 60.0
+TIMEOUT_SECONDS: Final = 60.0
 # The limit of common clients for a response head; no answer needs as much.
 _HEAD_LIMIT: Final = 64 * 1024
 # Headers that differ between two equal answers.
-_PASSING: Final = frozenset({"date", "x-request-id"})
+_VARYING: Final = frozenset({"date", "x-request-id"})
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Response:
     """One answer, byte for byte, with its duration in seconds."""
 
     status: int
@@ -30,13 +30,13 @@ class Told:
         return next((value for key, value in self.headers if key == name), None)
 
     @property
-    def alike(self) -> tuple[int, tuple[tuple[str, str], ...], bytes]:
+    def comparable(self) -> tuple[int, tuple[tuple[str, str], ...], bytes]:
         """Return the parts that are equal in two indistinguishable answers."""
-        lasting = tuple(header for header in self.headers if header[0] not in _PASSING)
+        lasting = tuple(header for header in self.headers if header[0] not in _VARYING)
         return self.status, lasting, self.body
 
 
-class UnansweredError(Exception):
+class NoResponseError(Exception):
     """The connection ended before the answer did; `reset` if it was not closed in order."""
 
     def __init__(self, *, reset: bool) -> None:
@@ -44,7 +44,7 @@ class UnansweredError(Exception):
         self.reset = reset
 
 
-class Wire:
+class RawConnection:
     """One connection, opened when needed and kept for as long as the server keeps it."""
 
     def __init__(self, port: int) -> None:
@@ -62,22 +62,22 @@ class Wire:
             self._streams = await asyncio.open_connection("127.0.0.1", self.port, limit=_HEAD_LIMIT)
         return self._streams
 
-    async def ask(
+    async def request(
         self,
         target: str | bytes,
         credential: str | None = None,
         *headers: bytes,
         method: str = "GET",
         body: bytes = b"",
-    ) -> Told:
+    ) -> Response:
         """Send a request and wait for the whole answer.
 
         Raises:
-            UnansweredError: the connection ended first.
-            TimeoutError: the answer takes longer than `PATIENCE`.
+            NoResponseError: the connection ended first.
+            TimeoutError: the answer takes longer than `TIMEOUT_SECONDS`.
         """
         began = time.perf_counter()
-        await self.send(request(target, credential, *headers, method=method, body=body))
+        await self.send(build_request(target, credential, *headers, method=method, body=body))
         return await self.read(began, bodiless=method == "HEAD")
 
     async def send(self, data: bytes) -> None:
@@ -87,19 +87,19 @@ class Wire:
             await writer.drain()
         except ConnectionError as error:
             self.abort()
-            raise UnansweredError(reset=isinstance(error, ConnectionResetError)) from error
+            raise NoResponseError(reset=isinstance(error, ConnectionResetError)) from error
 
-    async def read(self, began: float | None = None, *, bodiless: bool = False) -> Told:
+    async def read(self, began: float | None = None, *, bodiless: bool = False) -> Response:
         """Read the next response.
 
         Raises:
-            UnansweredError: the connection ended first.
-            TimeoutError: the answer takes longer than `PATIENCE`.
+            NoResponseError: the connection ended first.
+            TimeoutError: the answer takes longer than `TIMEOUT_SECONDS`.
         """
         began = time.perf_counter() if began is None else began
         reader, _ = await self.open()
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
                 status, headers = read_head(head)
                 length = next((int(v) for k, v in headers if k == "content-length"), 0)
@@ -107,11 +107,11 @@ class Wire:
                 body = await reader.readexactly(length) if has_body else b""
         except (asyncio.IncompleteReadError, ConnectionError) as error:
             self.abort()
-            raise UnansweredError(reset=isinstance(error, ConnectionResetError)) from error
-        told = Told(status, headers, body, time.perf_counter() - began)
-        if head.startswith(b"HTTP/1.0") or (told.header("connection") or "").lower() == "close":
+            raise NoResponseError(reset=isinstance(error, ConnectionResetError)) from error
+        response = Response(status, headers, body, time.perf_counter() - began)
+        if head.startswith(b"HTTP/1.0") or (response.header("connection") or "").lower() == "close":
             self.abort()
-        return told
+        return response
 
     def abort(self) -> None:
         """Abort the connection without notice."""
@@ -120,7 +120,7 @@ class Wire:
             self._streams = None
 
 
-def request(
+def build_request(
     target: str | bytes,
     credential: str | None = None,
     *headers: bytes,

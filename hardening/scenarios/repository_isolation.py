@@ -1,4 +1,4 @@
-"""Ids, names and spellings of other tenants, with warm caches and disconnects: no data crosses."""
+"""Ids, names and spellings of other tenants, with warm caches and disconnects: no data leaks."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from hardening.findings import Finding
-from hardening.ground import STORES, Ground
-from hardening.stock import Keys, Stock, fill
-from hardening.wire import UnansweredError, Wire, request
+from hardening.harness import STORES, Harness
+from hardening.raw_http import NoResponseError, RawConnection, build_request
+from hardening.seeding import Keys, SeededRepository, seed_store
 from indexing.names import RepositoryName
 from indexing.store import open_store
 from tests.servers.proxy import Delayed, Proxy
@@ -70,14 +70,14 @@ class Probe:
 
 @dataclass
 class Seen:
-    asked: int = 0
+    requests: int = 0
     gone: int = 0
     unanswered: int = 0
-    crossings: list[str] = field(default_factory=list)
+    leaks: list[str] = field(default_factory=list)
     statuses: Counter[int] = field(default_factory=Counter)
     bodies: dict[str, bytes] = field(default_factory=dict)
 
-    def judge(self, probe: Probe, status: int, body: bytes) -> None:
+    def check(self, probe: Probe, status: int, body: bytes) -> None:
         self.statuses[status] += 1
         if status == HTTPStatus.SERVICE_UNAVAILABLE:
             return
@@ -86,31 +86,31 @@ class Seen:
         same = self.bodies.setdefault(probe.name, body) if probe.mark else body
         listed = frozenset(_LISTED.findall(body)) if probe.listed is not None else None
         if (status, marks, same, listed) != (probe.expected, expected, body, probe.listed):
-            told = f"{status} with {listed or marks} to {probe.target}, not {probe.expected}"
-            self.crossings.append(told)
+            leak = f"{status} with {listed or marks} to {probe.target}, not {probe.expected}"
+            self.leaks.append(leak)
 
 
 async def run(
-    ground: Ground, *, requests: int = REQUESTS, stores: Sequence[str] = STORES
+    harness: Harness, *, requests: int = REQUESTS, stores: Sequence[str] = STORES
 ) -> list[Finding]:
     found = []
     for store in stores:
-        place = await ground.place(store)
+        place = await harness.new_store(store)
         opened = await open_store(place)
         try:
-            stocks = await fill(opened, NAMES)
-            probes = await _make_probes(stocks, Keys(ground, opened))
+            all_seeded = await seed_store(opened, NAMES)
+            probes = await _make_probes(all_seeded, Keys(harness, opened))
         finally:
             await opened.close()
         async with AsyncExitStack() as stack:
-            redis = stack.enter_context(ground.redis())
+            redis = stack.enter_context(harness.redis())
             proxy = await stack.enter_async_context(Proxy(redis.port.number))
             await proxy.turn(Delayed(REDIS_DELAY))
             url = f"redis://{proxy.address}/0"
             # Two services, so that each reads values that the other cached.
             services = [
                 await stack.enter_async_context(
-                    ground.serve(place, redis_url=url, log_level="info")
+                    harness.serve(place, redis_url=url, log_level="info")
                 )
                 for _ in range(2)
             ]
@@ -119,18 +119,18 @@ async def run(
             async with asyncio.TaskGroup() as group:
                 for number in range(CLIENTS):
                     group.create_task(
-                        _ask(ports[number % 2], probes, requests, seen, random.Random(number))
+                        _request(ports[number % 2], probes, requests, seen, random.Random(number))
                     )
-            mistakes = [line for service in services for line in service.mistakes()]
+            service_errors = [line for service in services for line in service.service_errors()]
         right = seen.statuses.total() - seen.statuses[HTTPStatus.SERVICE_UNAVAILABLE]
         found.append(
             Finding(
-                f"crossings between repositories, {store}, Redis {REDIS_DELAY * 1000:.0f} ms away",
-                f"{seen.asked:,} requests, {seen.gone:,} of clients that went away, {right:,} "
-                f"answers judged: {len(seen.crossings)} crossings",
-                f"0 in {requests:,} with {GONE:.0%} gone",
-                not seen.crossings and not mistakes and not seen.unanswered,
-                "; ".join([*seen.crossings[:3], *mistakes[:1]])
+                f"data of other repositories, {store}, Redis latency {REDIS_DELAY * 1000:.0f} ms",
+                f"{seen.requests:,} requests, {seen.gone:,} of them aborted, {right:,} "
+                f"responses checked: {len(seen.leaks)} leaks",
+                f"0 leaks in {requests:,} requests, {GONE:.0%} aborted",
+                not seen.leaks and not service_errors and not seen.unanswered,
+                "; ".join([*seen.leaks[:3], *service_errors[:1]])
                 or ", ".join(
                     f"{count:,} × {code}" for code, count in sorted(seen.statuses.items())
                 ),
@@ -139,65 +139,68 @@ async def run(
     return found
 
 
-async def _ask(
+async def _request(
     port: int, probes: Sequence[Probe], requests: int, seen: Seen, random_: random.Random
 ) -> None:
-    wire = Wire(port)
-    while seen.asked < requests:
-        seen.asked += 1
+    connection = RawConnection(port)
+    while seen.requests < requests:
+        seen.requests += 1
         probe = random_.choice(probes)
         try:
             if random_.random() < GONE:
                 seen.gone += 1
-                await wire.send(request(probe.target, probe.key))
+                await connection.send(build_request(probe.target, probe.key))
                 if random_.random() < 0.5:
                     await asyncio.sleep(random_.random() * 2 * REDIS_DELAY)
-                wire.abort()
+                connection.abort()
                 continue
-            told = await wire.ask(probe.target, probe.key)
-        except (UnansweredError, OSError):
+            response = await connection.request(probe.target, probe.key)
+        except (NoResponseError, OSError):
             seen.unanswered += 1
             continue
-        seen.judge(probe, told.status, told.body)
-    wire.abort()
+        seen.check(probe, response.status, response.body)
+    connection.abort()
 
 
-async def _make_probes(stocks: Sequence[Stock], keys: Keys) -> list[Probe]:
+async def _make_probes(all_seeded: Sequence[SeededRepository], keys: Keys) -> list[Probe]:
     found = []
-    of_owners = {stock.name.owner: await keys.make(stock.name.owner) for stock in stocks}
-    for stock in stocks:
-        own = await keys.make(stock.name.owner, stock.name.name)
-        loud = RepositoryName(stock.name.owner.upper(), stock.name.name.title())
-        for operation in stock.targets():
-            mark = b"" if operation in _UNMARKED else stock.mark.encode()
-            for spelled in (stock.name, loud):
-                target = stock.targets(spelled=spelled)[operation]
+    of_owners = {seeded.name.owner: await keys.make(seeded.name.owner) for seeded in all_seeded}
+    for seeded in all_seeded:
+        own = await keys.make(seeded.name.owner, seeded.name.name)
+        loud = RepositoryName(seeded.name.owner.upper(), seeded.name.name.title())
+        for operation in seeded.targets():
+            mark = b"" if operation in _UNMARKED else seeded.mark.encode()
+            for spelled in (seeded.name, loud):
+                target = seeded.targets(spelled=spelled)[operation]
                 # Links repeat the spelling, bodies do not.
-                name = f"{operation} {stock.name.key}"
+                name = f"{operation} {seeded.name.key}"
                 found += [
                     Probe(target, key, HTTPStatus.OK, mark, name)
-                    for key in (own, of_owners[stock.name.owner])
+                    for key in (own, of_owners[seeded.name.owner])
                 ]
-            for other in stocks:
-                if other is stock:
+            for other in all_seeded:
+                if other is seeded:
                     continue
                 if operation in _BY_ID:
-                    target = stock.targets(of=other)[operation]
+                    target = seeded.targets(of=other)[operation]
                     found.append(Probe(target, own, HTTPStatus.NOT_FOUND))
                 found.append(Probe(other.targets()[operation], own, HTTPStatus.NOT_FOUND))
-        found += _list_owned(stock, stocks, own, of_owners)
+        found += _list_owned(seeded, all_seeded, own, of_owners)
     return found
 
 
 def _list_owned(
-    stock: Stock, stocks: Sequence[Stock], own: str, of_owners: Mapping[str, str]
+    seeded: SeededRepository,
+    all_seeded: Sequence[SeededRepository],
+    own: str,
+    of_owners: Mapping[str, str],
 ) -> Iterator[Probe]:
     """Yield requests for the list of repositories: by its own key, its owner's, and others'."""
-    owner = stock.name.owner
-    by_owner = frozenset(str(each.name).encode() for each in stocks if each.name.owner == owner)
+    owner = seeded.name.owner
+    by_owner = frozenset(str(each.name).encode() for each in all_seeded if each.name.owner == owner)
     for spelled in (owner, owner.upper()):
         target = f"/v1/ci/{spelled}/repositories?per_page=100"
-        itself = frozenset({str(stock.name).encode()})
+        itself = frozenset({str(seeded.name).encode()})
         yield Probe(target, own, HTTPStatus.OK, listed=itself)
         yield Probe(f"{target}&sort=worst", of_owners[owner], HTTPStatus.OK, listed=by_owner)
         for other, key in of_owners.items():

@@ -1,4 +1,4 @@
-"""Clients that know the right answers and count every wrong one."""
+"""Clients that know the right responses and count every wrong one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from itertools import count
 
-from hardening.wire import Told, UnansweredError, Wire
+from hardening.raw_http import NoResponseError, RawConnection, Response
 
 # How often learning retries while the service is not warm yet.
 _TRIES = 100
@@ -28,13 +28,13 @@ class Tally:
     seconds: list[float] = field(default_factory=list)
 
     @property
-    def asked(self) -> int:
+    def requests(self) -> int:
         return self.statuses.total() + self.unanswered
 
     @property
     def failed(self) -> int:
         """Return the number of requests without a right answer."""
-        return self.asked - self.right
+        return self.requests - self.right
 
     @property
     def slowest(self) -> float:
@@ -42,8 +42,8 @@ class Tally:
 
 
 @dataclass
-class Judge:
-    """The clients of one service. They learn the right answers while the service is healthy."""
+class ResponseChecker:
+    """The clients of one service. They record the right responses while the service is healthy."""
 
     port: int
     key: str = field(repr=False)
@@ -52,34 +52,38 @@ class Judge:
 
     async def learn(self, targets: Sequence[str]) -> None:
         """Record the current answers as the right ones."""
-        wire = Wire(self.port)
+        connection = RawConnection(self.port)
         for target in targets:
             for _ in range(_TRIES):
-                told = await wire.ask(target, self.key)
-                if told.status == HTTPStatus.OK:
+                response = await connection.request(target, self.key)
+                if response.status == HTTPStatus.OK:
                     break
-            self.right[target] = told.body
-        wire.abort()
+            self.right[target] = response.body
+        connection.abort()
 
-    async def check(self, wire: Wire, target: str, expected: bytes | None = None) -> Told | None:
+    async def check(
+        self, connection: RawConnection, target: str, expected: bytes | None = None
+    ) -> Response | None:
         """Send one request and count its outcome."""
         tally = self.tally
         expected = self.right[target] if expected is None else expected
         try:
-            told = await wire.ask(target, self.key)
-        except (UnansweredError, OSError):
+            response = await connection.request(target, self.key)
+        except (NoResponseError, OSError):
             tally.unanswered += 1
             return None
-        tally.statuses[told.status] += 1
-        tally.seconds.append(told.seconds)
-        if told.status == HTTPStatus.OK:
-            if told.body == expected:
+        tally.statuses[response.status] += 1
+        tally.seconds.append(response.seconds)
+        if response.status == HTTPStatus.OK:
+            if response.body == expected:
                 tally.right += 1
             else:
                 tally.wrong.append(f"another body for {target}")
-        elif told.status != HTTPStatus.SERVICE_UNAVAILABLE or not told.header("retry-after"):
-            tally.wrong.append(f"{told.status} for {target}: {told.body[:120]!r}")
-        return told
+        elif response.status != HTTPStatus.SERVICE_UNAVAILABLE or not response.header(
+            "retry-after"
+        ):
+            tally.wrong.append(f"{response.status} for {target}: {response.body[:120]!r}")
+        return response
 
     @asynccontextmanager
     async def under_load(
@@ -89,22 +93,22 @@ class Judge:
         over = asyncio.Event()
         numbers = count()
 
-        async def go_on(client: int) -> None:
-            wire = Wire(self.port)
+        async def send_requests(client: int) -> None:
+            connection = RawConnection(self.port)
             targets = list(self.right)
             for number in count(client):
                 if over.is_set():
                     break
                 target = targets[number % len(targets)]
                 unseen = vary(target, next(numbers)) if variants else target
-                await self.check(wire, unseen, self.right[target])
+                await self.check(connection, unseen, self.right[target])
                 if pause:
                     await asyncio.sleep(pause)
-            wire.abort()
+            connection.abort()
 
         async with asyncio.TaskGroup() as group:
             for client in range(clients):
-                group.create_task(go_on(client))
+                group.create_task(send_requests(client))
             try:
                 yield self.tally
             finally:
@@ -113,12 +117,12 @@ class Judge:
     async def until_right(self, targets: Sequence[str], patience: float = 60.0) -> float:
         """Retry until all targets are answered right in one pass; return the seconds it took."""
         began = time.monotonic()
-        wire = Wire(self.port)
+        connection = RawConnection(self.port)
         while time.monotonic() - began < patience:
-            told = [await self.check(wire, target) for target in targets]
-            if all(each is not None and each.status == HTTPStatus.OK for each in told):
+            responses = [await self.check(connection, target) for target in targets]
+            if all(each is not None and each.status == HTTPStatus.OK for each in responses):
                 break
-        wire.abort()
+        connection.abort()
         return time.monotonic() - began
 
 

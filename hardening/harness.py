@@ -34,10 +34,10 @@ COMMAND: Final = (sys.executable, "-c", "from service.cli import main; main()")
 _DEADLINE: Final = 120.0
 _POLL: Final = 0.02
 # Fields that differ between two log lines with the same message.
-_PASSING: Final = frozenset({"timestamp", "request_id", "level"})
+_VARYING: Final = frozenset({"timestamp", "request_id", "level"})
 
 
-class GroundError(RuntimeError):
+class HarnessError(RuntimeError):
     """The environment of a scenario could not be set up."""
 
 
@@ -54,7 +54,7 @@ class Running:
             if line.startswith("{"):
                 yield json.loads(line)
 
-    def mistakes(self) -> list[str]:
+    def service_errors(self) -> list[str]:
         """Return the log lines in which the service reports an error of its own."""
         return [_brief(line) for line in self.lines() if line.get("level") in ("error", "critical")]
 
@@ -77,7 +77,7 @@ class Running:
 
 
 @dataclass
-class Ground:
+class Harness:
     """The folder of one run, its shared Elasticsearch node, and the credentials used so far."""
 
     folder: Path
@@ -88,14 +88,14 @@ class Ground:
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
 
-    def note(self, *credentials: str) -> None:
-        """Record used credentials; a file beside the folder shares them with other runs."""
+    def record_credentials(self, *credentials: str) -> None:
+        """Record used credentials; other runs read them from a file beside the folder."""
         self.credentials.update(credentials)
-        with self.ledger.open("a", encoding="utf-8") as file:
+        with self.credentials_file.open("a", encoding="utf-8") as file:
             file.writelines(f"{text}\n" for text in credentials)
 
     @property
-    def ledger(self) -> Path:
+    def credentials_file(self) -> Path:
         """The file with the credentials of all runs, one per line; none of them is still valid."""
         return self.folder.parent.parent / "credentials"
 
@@ -106,7 +106,7 @@ class Ground:
         folder.mkdir(parents=True)
         return folder
 
-    async def place(self, store: str) -> Place:
+    async def new_store(self, store: str) -> Place:
         """Create an empty store."""
         folder = self.new_folder(store)
         if store == "sqlite":
@@ -136,26 +136,26 @@ class Ground:
             yield server
             if server.alive:
                 server.resume()
-                _write_down(server.url, folder / "content")
+                _dump_redis(server.url, folder / "content")
 
     @asynccontextmanager
     async def serve(
-        self, place: Place, *, around: Sequence[str] = (), **settings: str
+        self, place: Place, *, wrapper: Sequence[str] = (), **settings: str
     ) -> AsyncIterator[Running]:
-        """Run a service over that store until the context exits; `around` is a wrapper command."""
-        running = self.launch(place, around=around, **settings)
+        """Run a service over that store, started by `wrapper`, until the context exits."""
+        running = self.launch(place, wrapper=wrapper, **settings)
         try:
             running.port = await asyncio.to_thread(wait_for_port, running)
             yield running
         finally:
             await asyncio.to_thread(running.end)
 
-    def launch(self, place: Place, *, around: Sequence[str] = (), **settings: str) -> Running:
+    def launch(self, place: Place, *, wrapper: Sequence[str] = (), **settings: str) -> Running:
         """Start a service process."""
         log = self.new_folder("service") / "log"
         with log.open("wb") as output:
             process = subprocess.Popen(
-                [*around, *COMMAND, "serve", "--port", "0"],
+                [*wrapper, *COMMAND, "serve", "--port", "0"],
                 env=environment(place, **settings),
                 stderr=output,
                 start_new_session=True,
@@ -175,8 +175,8 @@ class Ground:
         (self.new_folder("command") / "said").write_bytes(printed * (words[0] != "keys") + said)
         return process.returncode or 0, printed.decode().strip(), said.decode()
 
-    def write_down_node(self) -> None:
-        """Write every document of the shared node to a file: its files on disk are compressed."""
+    def dump_node(self) -> None:
+        """Write every document of the shared node to a file: its own files are compressed."""
         if self._node is None:
             return
         query = {"size": 1000, "query": {"match_all": {}}}
@@ -190,13 +190,13 @@ class Ground:
 
     def close(self) -> None:
         if self._node is not None and self._node.alive:
-            self.write_down_node()
+            self.dump_node()
             self._node.stop()
 
 
 def _brief(line: Mapping[str, object]) -> str:
     """Return a log line without its time, and only the end of a traceback."""
-    about = {name: value for name, value in line.items() if name not in _PASSING}
+    about = {name: value for name, value in line.items() if name not in _VARYING}
     if "exception" in about:
         about["exception"] = str(about["exception"]).rpartition("\n")[2]
     return str(about)
@@ -220,7 +220,7 @@ def wait_for_port(running: Running) -> int:
     """Wait until the service listens.
 
     Raises:
-        GroundError: the process ended first.
+        HarnessError: the process ended first.
     """
     while running.process.poll() is None:
         for line in running.lines():
@@ -231,10 +231,10 @@ def wait_for_port(running: Running) -> int:
         except subprocess.TimeoutExpired:
             continue
     said = running.log.read_text(encoding="utf-8", errors="replace")
-    raise GroundError(f"the service ended with {running.process.returncode}: {said[-2000:]}")
+    raise HarnessError(f"the service ended with {running.process.returncode}: {said[-2000:]}")
 
 
-def _write_down(url: str, path: Path) -> None:
+def _dump_redis(url: str, path: Path) -> None:
     with redis.Redis.from_url(url) as client, path.open("wb") as output:
         for key in client.scan_iter():
             output.write(key + b"\n")

@@ -39,7 +39,7 @@ def run(tmp_path: Path, **inputs: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_only_what_is_given_becomes_an_option(tmp_path: Path) -> None:
+def test_only_set_inputs_become_options(tmp_path: Path) -> None:
     assert run(tmp_path, paths="reports/", job="unit") == [
         *("ci", "junit", "--job", "unit", "--timeout", "120", "--", "reports/")
     ]

@@ -65,7 +65,7 @@ def test_what_a_container_names_is_declared(file: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_the_service_is_given_settings_that_it_has(file: str) -> None:
+def test_the_deployment_uses_known_settings(file: str) -> None:
     declared = {declaration.variable for declaration in DECLARATIONS}
     given = set(service_of(file, "mergewatch")["environment"])
     assert {name for name in given if not name.startswith("OTEL_")} <= declared
@@ -120,7 +120,7 @@ def test_the_cache_is_bounded_within_its_container_and_keeps_nothing() -> None:
     assert redis["deploy"]["resources"]["limits"]["memory"] == "384M"
 
 
-def test_metrics_are_kept_and_shown_only_where_that_is_asked_for() -> None:
+def test_metrics_are_kept_and_served_only_if_enabled() -> None:
     chosen = {name for name, each in DISTRIBUTED["services"].items() if "profiles" in each}
     assert chosen == {"prometheus", "grafana"}
     assert all(DISTRIBUTED["services"][name]["profiles"] == ["metrics"] for name in chosen)

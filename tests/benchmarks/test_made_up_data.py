@@ -31,7 +31,7 @@ ASKED = Asked(MEASURED, 10_000)
 NAMES = [name_of(number) for number in range(ASKED.tests)]
 
 
-def test_made_up_events_are_what_a_producer_would_have_had_taken_in() -> None:
+def test_generated_events_are_valid() -> None:
     maker = EventMaker()
     for number in (0, 1, 546, 547, 99_999):
         event = maker.make(number, 100_000)
@@ -110,7 +110,7 @@ def test_what_is_loaded_against_the_clock_is_read_whole(tmp_path: Path) -> None:
     assert len(cases) == 500
 
 
-def test_growth_asks_a_growing_repository_and_one_that_stays() -> None:
+def test_growth_queries_a_growing_repository_and_a_constant_one() -> None:
     stages = [stage for stage in stages_of(FULL) if stage.series in (GROWING_SERIES, STEADY_SERIES)]
     assert [s.asked.tests for s in stages if s.series == GROWING_SERIES] == [
         100,

@@ -80,7 +80,7 @@ def test_service_and_load_have_cores_of_their_own_where_there_are_enough(
     assert cores.apart == (server != client)
 
 
-def test_a_profile_tells_what_runs_and_what_it_runs_within() -> None:
+def test_a_profile_has_own_and_cumulative_time() -> None:
     folded = [
         "main (/x/service/server.py:1);dump (/y/site-packages/pack/schema.py:5) 3",
         "main (/x/service/server.py:2);dump (/y/site-packages/pack/schema.py:9);f (a.py:1) 1",

@@ -35,7 +35,7 @@ def test_memory_is_flat_when_the_second_half_adds_nothing() -> None:
     assert Memory(100, (10, 50, 100, 150, 200)).ratio == pytest.approx(2)
 
 
-def test_the_figure_of_many_clients_is_not_taken_for_that_of_one() -> None:
+def test_figures_of_many_clients_and_of_one_are_kept_apart() -> None:
     many, one = figure_of([(10, 10)]), figure_of([(1, 10)], connections=1)
     results = Results(figures=(one, many))
     assert results.find("detail", OURS, repeated=True) is many

@@ -196,7 +196,7 @@ def test_a_line_without_an_end_is_refused() -> None:
         lines.feed(b"x")
 
 
-async def test_a_busy_service_is_asked_again() -> None:
+async def test_a_request_to_a_busy_service_is_retried() -> None:
     async with serving(answer(503, Retry_After="1"), answer(404)) as (client, requests):
         with pytest.raises(ProblemError, match="404"):
             await anext(client.export_events(REPOSITORY).pages())

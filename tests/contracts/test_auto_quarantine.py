@@ -122,7 +122,7 @@ async def test_a_day_that_ended_well_begins_the_wait_again(store: Store) -> None
     assert await sources(store) == [AUTO]
 
 
-async def test_a_wait_that_late_results_shorten_is_taken_back(store: Store) -> None:
+async def test_late_results_that_shorten_the_wait_withdraw_the_quarantine(store: Store) -> None:
     await set_up(store, auto_quarantine=True, quarantine_after=1)
     await load(store, "FFF", now=after(days=8))
     await load(store, "FFF", at=24, now=after(days=8))
@@ -289,7 +289,9 @@ async def test_older_results_that_arrive_later_take_back_what_was_no_reason(stor
     assert await sources(store) == [AUTO]
 
 
-async def test_a_run_that_turns_out_to_have_failed_as_a_whole_is_taken_back(store: Store) -> None:
+async def test_a_run_that_becomes_an_infrastructure_failure_withdraws_the_quarantine(
+    store: Store,
+) -> None:
     await set_up(store, auto_quarantine=True)
     run = make_run("down", commit="b")
     for names in ("abc", "tdefghijklmnopqrsuv"):
@@ -316,7 +318,7 @@ async def test_a_decision_is_final_once_what_it_was_made_by_has_changed(
     assert await listed(store) == before
 
 
-async def test_what_another_default_branch_spoke_for_is_taken_back(store: Store) -> None:
+async def test_another_default_branch_withdraws_the_quarantine(store: Store) -> None:
     await set_up(store, auto_quarantine=True)
     await load(store, "FP", commit="same")
     await load(store, "PPP", at=3, branch="next")

@@ -61,7 +61,7 @@ async def test_the_range_holds_its_first_moment_and_not_its_last(store: Store) -
     assert await ids(store, query) == [1]
 
 
-async def test_times_are_told_apart_by_the_microsecond(store: Store) -> None:
+async def test_times_are_distinguished_by_the_microsecond(store: Store) -> None:
     await write(store, make_event(1, NOON), make_event(1, after(microseconds=1)))
     assert await ids(store, ask(received_from=after(microseconds=1))) == [1]
 

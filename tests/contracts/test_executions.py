@@ -73,7 +73,7 @@ async def test_an_execution_that_is_stored_keeps_its_time(store: Store) -> None:
     assert (await detail(store, "t")).health.last_failure_at == NOON
 
 
-async def test_a_failure_is_told_with_its_commit_and_pull_request(store: Store) -> None:
+async def test_a_failure_has_its_commit_and_pull_request(store: Store) -> None:
     await load(store, make_run("1"), ("t", PASSED), at=0)
     await load(store, make_run("2", commit="bad", pull=PULL), ("t", FAILED), at=1)
     await load(store, make_run("3", commit="worse"), ("t", FAILED), at=2)
@@ -205,7 +205,7 @@ async def test_a_run_that_failed_as_a_whole_stays_so_when_a_part_of_it_is_droppe
     assert (found.failure_ratio, found.health_status) == (0.0, HealthStatus.UNKNOWN)
 
 
-async def test_a_failure_at_the_beginning_of_time_is_told_to_the_microsecond(store: Store) -> None:
+async def test_a_failure_at_the_beginning_of_time_is_exact_to_the_microsecond(store: Store) -> None:
     beginning = datetime(1, 1, 1, microsecond=3, tzinfo=UTC)
     await store.ensure_repository(WIDGETS)
     run = make_run("1")

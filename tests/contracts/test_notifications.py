@@ -134,7 +134,7 @@ async def test_a_change_of_health_waits_for_each_webhook(store: Store, webhook: 
     assert await store.find_waiting() == {other.id}
 
 
-async def test_what_changed_before_the_first_webhook_is_not_told(store: Store) -> None:
+async def test_changes_before_the_first_webhook_are_not_notified(store: Store) -> None:
     await store.ensure_repository(WIDGETS)
     runs = Runs(store)
     await runs.break_(NOON, "hinge")
@@ -146,7 +146,7 @@ async def test_what_changed_before_the_first_webhook_is_not_told(store: Store) -
     assert await outbox(store, webhook) == [(RECOVERED, "hinge")]
 
 
-async def test_a_flapping_test_is_told_of_once_a_day(store: Store, webhook: Webhook) -> None:
+async def test_a_flapping_test_is_notified_once_a_day(store: Store, webhook: Webhook) -> None:
     runs = Runs(store)
     await runs.load(NOON, hinge=P)
     for hour in range(1, 13, 3):
@@ -163,7 +163,7 @@ async def test_a_flapping_test_is_told_of_once_a_day(store: Store, webhook: Webh
     assert last[0].previous is HealthStatus.BROKEN
 
 
-async def test_a_quarantine_is_told_of_once_a_day(store: Store, webhook: Webhook) -> None:
+async def test_a_quarantine_is_notified_once_a_day(store: Store, webhook: Webhook) -> None:
     request = QuarantineRequest("hinge", "it sticks", branch="release/*")
     for hour in range(3):
         added = await store.add_quarantine(WIDGETS, request, after(hours=hour))
@@ -180,15 +180,13 @@ async def test_a_quarantine_is_told_of_once_a_day(store: Store, webhook: Webhook
     assert await outbox(store, webhook) == [(QUARANTINED, "hinge")]
 
 
-async def test_the_rules_tell_of_the_tests_that_they_quarantine(
-    store: Store, webhook: Webhook
-) -> None:
+async def test_automatic_quarantines_are_notified(store: Store, webhook: Webhook) -> None:
     await store.set_repository(WIDGETS, RepositoryChange(auto_quarantine=True), NOON)
     await Runs(store).break_(after(hours=1), "hinge")
     assert sorted(await outbox(store, webhook)) == [(QUARANTINED, "hinge"), (BROKEN, "hinge")]
 
 
-async def test_the_end_of_a_quarantine_is_told_of_a_day_before(
+async def test_the_expiry_of_a_quarantine_is_notified_a_day_before(
     store: Store, webhook: Webhook
 ) -> None:
     end = after(days=3)
@@ -213,7 +211,7 @@ async def test_the_end_of_a_quarantine_is_told_of_a_day_before(
     assert await store.notice_expiring(after(days=7)) == 0
 
 
-async def test_dead_letters_wait_again_when_asked_to(store: Store, webhook: Webhook) -> None:
+async def test_dead_letters_are_queued_again_on_request(store: Store, webhook: Webhook) -> None:
     await Runs(store).break_(NOON, "hinge", "door", "wall")
     first, second, third = await store.list_outbox(webhook.id, 100)
     assert await store.list_outbox(webhook.id, 1) == [first]

@@ -62,7 +62,7 @@ async def test_an_undone_run_is_as_if_it_had_never_come(store: Store) -> None:
     assert (await store.get_status()).stale_tests == 0
 
 
-async def test_what_is_selected_is_told_beforehand(store: Store) -> None:
+async def test_a_selection_is_measured_before_its_removal(store: Store) -> None:
     await load(store, make_run("1"), ("t", FAILED), ("u", PASSED))
     await load(store, make_run("1", attempt=2), ("t", PASSED), at=3)
     await load(store, make_run("2"), ("t", PASSED), at=5)
@@ -185,7 +185,7 @@ async def test_wrong_dates_of_one_repository_can_be_healed_alone(store: Store) -
     assert (await store.measure_executions(MISDATED)).executions == 1
 
 
-async def test_a_quarantine_that_a_wrong_date_made_is_taken_back(store: Store) -> None:
+async def test_a_quarantine_caused_by_a_wrong_date_is_withdrawn(store: Store) -> None:
     await store.set_repository(WIDGETS, RepositoryChange(auto_quarantine=True), NOON)
     await load(store, make_run("1", commit="a"), ("t", PASSED))
     before = await state(store)

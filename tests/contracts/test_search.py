@@ -353,7 +353,7 @@ async def test_the_most_expensive_patterns_are_answered_as_the_oracle_says(
     assert {*matching.rows} <= {*everything.rows}
 
 
-async def test_case_is_told_apart_and_nothing_is_normalised(store: Store) -> None:
+async def test_case_is_significant_and_nothing_is_normalised(store: Store) -> None:
     await load_names(store, ["Case", "case", "caf\u00e9", "cafe\u0301"])
     assert await names(store, ask("case")) == ["case"]
     assert await names(store, ask("caf?")) == ["caf\u00e9"]

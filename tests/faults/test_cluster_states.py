@@ -209,7 +209,7 @@ def test_a_block_of_one_old_month_is_named_and_nothing_is_dead_lettered(
     assert place.run("ingest", "events", both).exit_code == 0
 
 
-async def test_clients_are_told_to_come_again_and_not_what_is_wrong_with_the_cluster(
+async def test_clients_get_retry_after_but_no_reason_of_the_cluster(
     place: Place, tmp_path: Path
 ) -> None:
     text, record = make_key(

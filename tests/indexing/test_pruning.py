@@ -50,7 +50,7 @@ def test_a_day_has_one_run() -> None:
     assert step(ended, DUE + DAY) is NextStep.BEGIN
 
 
-def test_a_run_that_was_missed_is_made_up_for() -> None:
+def test_a_missed_run_is_done_later() -> None:
     ended = begun(DUE - 3 * DAY).ended(DUE - 3 * DAY, 1, 2)
     assert step(ended, DUE + 10 * HOUR) is NextStep.BEGIN
 
@@ -71,13 +71,13 @@ def test_a_run_that_is_alive_is_left_alone() -> None:
     assert step(run.renewed(DUE + DAY), DUE + DAY + MINUTE) is NextStep.WATCH
 
 
-def test_a_run_that_was_killed_is_taken_up_within_an_hour() -> None:
+def test_a_killed_run_is_resumed_within_an_hour() -> None:
     assert step(begun(DUE), DUE + ABANDONED_AFTER - MINUTE) is NextStep.WATCH
     assert step(begun(DUE), DUE + ABANDONED_AFTER) is NextStep.BEGIN
     assert ABANDONED_AFTER <= HOUR
 
 
-def test_a_run_that_was_stopped_is_taken_up_at_once() -> None:
+def test_a_stopped_run_is_resumed_at_once() -> None:
     assert step(begun(DUE).stopped(), DUE + MINUTE) is NextStep.BEGIN
 
 

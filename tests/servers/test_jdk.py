@@ -21,7 +21,7 @@ def test_this_machine_has_a_jdk_that_will_do() -> None:
     assert find_java().name == "java"
 
 
-def test_the_first_of_a_recent_enough_release_is_taken(tmp_path: Path) -> None:
+def test_the_first_recent_enough_release_is_chosen(tmp_path: Path) -> None:
     old, old_style, new, newer = (
         made_jdk(tmp_path / version, version)
         for version in ("17.0.15", "1.8.0_412", "21", "25.0.1")

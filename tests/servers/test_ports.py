@@ -5,7 +5,7 @@ import socket
 from tests.servers.ports import HOST, reserve
 
 
-def test_a_port_is_not_given_twice_though_nothing_listens_on_it() -> None:
+def test_a_port_is_not_allocated_twice_even_if_unused() -> None:
     first = reserve()
     second = reserve(first.number)
     assert second.number != first.number
@@ -16,7 +16,7 @@ def test_a_port_is_not_given_twice_though_nothing_listens_on_it() -> None:
         port.release()
 
 
-def test_a_port_that_somebody_listens_on_is_not_given() -> None:
+def test_a_port_in_use_is_not_allocated() -> None:
     port = reserve()
     port.release()
     with socket.create_server((HOST, port.number)):

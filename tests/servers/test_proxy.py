@@ -106,7 +106,9 @@ async def test_it_never_answers_when_it_is_silent(
     assert await body(client) == BODY
 
 
-async def test_it_resets_what_asks(proxy: Proxy, client: aiohttp.ClientSession) -> None:
+async def test_it_resets_connections_that_send_a_request(
+    proxy: Proxy, client: aiohttp.ClientSession
+) -> None:
     await proxy.turn(Resetting())
     with pytest.raises((aiohttp.ClientOSError, aiohttp.ServerDisconnectedError)):
         await body(client)

@@ -58,7 +58,7 @@ async def test_every_route_is_in_it(door: FrontDoor, document: dict[str, Any]) -
     assert {*document["paths"], "/openapi.json"} == list_served(door)
 
 
-async def test_what_can_be_sent_in_is_in_it_only_where_it_is_taken(
+async def test_uploads_are_documented_only_where_they_are_accepted(
     tmp_path: Path, document: dict[str, Any]
 ) -> None:
     changed = [url for url, methods in document["paths"].items() if "post" in methods]
@@ -83,7 +83,7 @@ async def test_what_can_be_sent_in_is_in_it_only_where_it_is_taken(
 
 
 @pytest.mark.parametrize("route", READ_ROUTES, ids=lambda route: route.operation_id)
-async def test_an_operation_tells_of_its_credential_and_all_its_statuses(
+async def test_an_operation_documents_its_credential_and_all_its_statuses(
     document: dict[str, Any], route: Any
 ) -> None:
     found = operation(document, route.url)
@@ -123,7 +123,7 @@ async def test_the_bounds_of_the_interface_are_in_it(document: dict[str, Any]) -
     assert [p["name"] for p in search if p["required"]] == ["owner", "repository_name", "test_name"]
 
 
-async def test_every_event_type_is_told_apart_by_its_name(document: dict[str, Any]) -> None:
+async def test_event_types_are_distinguished_by_name(document: dict[str, Any]) -> None:
     event = document["components"]["schemas"]["Event"]
     mapping = event["discriminator"]["mapping"]
     assert [*mapping] == [*EVENT_TYPES]

@@ -200,7 +200,7 @@ def test_gitlab_shards_are_one_job_and_a_matrix_is_many() -> None:
     assert find(GITLAB | {"CI_PIPELINE_NAME": "Nightly"}).pipeline == "Nightly"
 
 
-def test_a_project_of_a_subgroup_is_not_taken_for_another() -> None:
+def test_a_project_of_a_subgroup_is_not_mistaken_for_another() -> None:
     facts = find(GITLAB | {"CI_PROJECT_PATH": "acme/tools/widgets"})
     assert facts.repository is None
     assert "subgroup" in facts.notes[0]
@@ -240,7 +240,7 @@ def test_jenkins_names_branches_by_their_remote(stated: str, branch: str | None)
     assert find(JENKINS | {"GIT_BRANCH": stated}).branch == branch
 
 
-def test_pull_requests_on_circleci_are_told_by_their_page() -> None:
+def test_pull_requests_on_circleci_are_found_by_their_url() -> None:
     page = "https://github.com/acme/widgets/pull/17"
     same = find(CIRCLECI | {"CIRCLE_PULL_REQUESTS": f"{page},{page}8"})
     assert (same.branch, same.pull_number) == ("feature/x", 17)
@@ -249,7 +249,7 @@ def test_pull_requests_on_circleci_are_told_by_their_page() -> None:
 
 
 @pytest.mark.parametrize("branch", ["main", "mona:main"])
-def test_a_fork_on_buildkite_is_told_by_its_address(branch: str) -> None:
+def test_a_fork_on_buildkite_is_found_by_its_url(branch: str) -> None:
     fork = BUILDKITE | {
         "BUILDKITE_BRANCH": branch,
         "BUILDKITE_PULL_REQUEST": "17",

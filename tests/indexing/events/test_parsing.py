@@ -138,7 +138,7 @@ def nested(levels: int) -> Any:
     return value
 
 
-def test_nesting_is_taken_up_to_its_limit_and_refused_beyond_it() -> None:
+def test_nesting_is_accepted_up_to_its_limit_and_refused_beyond_it() -> None:
     event = shapes.plain(shapes.event_shape("scheduled_freeze.create"))
     attributes = event["metadata"]["scheduled_freeze_attributes"]
     attributes["matching_conditions"] = nested(MAX_DEPTH - 3)

@@ -57,7 +57,7 @@ def test_what_varies_is_put_aside(one: str, other: str) -> None:
 
 
 @pytest.mark.parametrize(("one", "other"), DIFFERENT)
-def test_words_tell_failures_apart(one: str, other: str) -> None:
+def test_words_distinguish_failures(one: str, other: str) -> None:
     assert normalise_message(one) != normalise_message(other)
 
 

@@ -111,7 +111,7 @@ async def test_another_event_under_the_same_key_is_a_refused_line(store: Store) 
     assert [row["trigger"] for row in await bodies(store)] == ["text"]
 
 
-async def test_refused_lines_are_told_and_the_rest_lands(store: Store) -> None:
+async def test_refused_lines_are_reported_and_the_rest_is_stored(store: Store) -> None:
     rows = [b"{not json", an_event(id=1), b"", b"  \r", an_event(id=2, type="nope"), b"\xff\xfe"]
     count, refused = await load(store, rows)
     assert count == IngestCount(read=4, written=1, refused=3)
@@ -154,7 +154,7 @@ async def test_all_events_are_in_the_spelling_that_came_first(store: Store) -> N
     assert {row["repository"] for row in await bodies(store)} == {"Demo/MergeWatch"}
 
 
-async def test_events_of_other_repositories_are_refused_where_one_is_asked_for(
+async def test_events_of_other_repositories_are_refused_if_one_is_required(
     store: Store,
 ) -> None:
     rows = [an_event(id=1, repository="DEMO/mergewatch"), an_event(id=2, repository="foreign/x")]
@@ -171,7 +171,7 @@ async def test_a_line_that_the_source_could_not_read_is_refused(store: Store) ->
     assert refused == [RefusedLine("x.gz", broken, ("the gzip data ends too early",))]
 
 
-async def test_progress_is_told_after_each_batch(store: Store) -> None:
+async def test_progress_is_reported_after_each_batch(store: Store) -> None:
     told: list[tuple[int, int]] = []
 
     def tell(*, lines: int, offset: int) -> None:

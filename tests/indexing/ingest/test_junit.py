@@ -101,7 +101,7 @@ async def test_a_packed_report_is_the_same_report(store: Store, folder: Path) ->
     assert count == IngestCount(read=4, unchanged=4)
 
 
-async def test_runs_attempts_and_shards_are_told_apart(store: Store, folder: Path) -> None:
+async def test_runs_attempts_and_shards_are_distinguished(store: Store, folder: Path) -> None:
     shard = write_report(folder / "1.xml", "one")
     other = write_report(folder / "2.xml", "one", "two")
     await ingest(
@@ -309,7 +309,7 @@ async def test_a_run_that_cannot_be_stored_is_refused(store: Store, folder: Path
     assert check_run(make_run()) == make_run()
 
 
-async def test_progress_tells_every_file_of_how_many(store: Store, folder: Path) -> None:
+async def test_progress_counts_files_and_their_total(store: Store, folder: Path) -> None:
     for name in ("1.xml", "2.xml", "3.xml"):
         write_report(folder / name, name)
     told: list[tuple[int, int | None]] = []

@@ -96,7 +96,7 @@ def test_a_file_is_read_however_it_is_packed(packing: str, tmp_path: Path) -> No
 
 
 @every_packing
-def test_the_first_bytes_tell_how_a_stream_without_a_name_is_packed(packing: str) -> None:
+def test_the_first_bytes_decide_the_compression_of_a_stream(packing: str) -> None:
     source = Source("-", io.BytesIO(PACKINGS[packing](TEXT)))
     assert len(list(source.lines())) == 2000
     assert source.bytes_read == len(PACKINGS[packing](TEXT))
@@ -128,7 +128,7 @@ def test_a_packed_file_that_ends_early_gives_what_came_before(
 @every_compression
 @settings(max_examples=25)
 @given(data=st.data())
-def test_a_packed_file_with_a_wrong_byte_is_never_taken_for_whole(
+def test_a_compressed_file_with_a_wrong_byte_is_never_accepted_as_complete(
     packing: str, data: st.DataObject
 ) -> None:
     packed = bytearray(PACKINGS[packing](TEXT))

@@ -26,21 +26,21 @@ def test_a_number_is_all_that_is_known() -> None:
     assert parse_pull_request(" #17\n") == (17, None)
 
 
-def test_an_event_tells_everything() -> None:
+def test_an_event_has_all_fields_of_the_pull_request() -> None:
     event = json.dumps({"action": "opened", "number": 17, "pull_request": PAYLOAD})
     assert parse_pull_request(event) == (17, PULL)
     assert parse_pull_request(json.dumps(PAYLOAD)) == (17, PULL)
 
 
 @pytest.mark.parametrize("missing", ["id", "title", "user"])
-def test_an_event_that_lacks_a_part_tells_the_number(missing: str) -> None:
+def test_an_incomplete_event_gives_the_number(missing: str) -> None:
     partly = {name: value for name, value in PAYLOAD.items() if name != missing}
     assert parse_pull_request(json.dumps({"pull_request": partly})) == (17, None)
     mistyped = {**PAYLOAD, missing: True}
     assert parse_pull_request(json.dumps({"pull_request": mistyped})) == (17, None)
 
 
-def test_an_event_about_something_else_tells_nothing() -> None:
+def test_an_event_of_another_kind_gives_nothing() -> None:
     assert parse_pull_request('{"ref": "refs/heads/main"}') == (None, None)
     assert parse_pull_request("{}") == (None, None)
 

@@ -83,7 +83,7 @@ def test_a_disabled_test_is_skipped(attribute: str) -> None:
     assert read_one(f'<testcase name="n" {attribute}><error/></testcase>').conclusion is FAILED
 
 
-def test_a_failure_tells_its_type_and_message() -> None:
+def test_a_failure_has_its_type_and_message() -> None:
     case = read_one(
         '<testcase name="n"><failure type="T" message="first">body</failure>'
         '<error type="U" message="second"/></testcase>'
@@ -149,7 +149,7 @@ def test_encodings_are_read_as_declared(encoding: str) -> None:
     st.lists(st.sampled_from(["\n", "log", "<a\nb='1'\n/>", "<a>\n</a>", "<!--\n<-->"])),
     st.integers(1, 80),
 )
-def test_lines_are_told_right_however_the_bytes_arrive(pieces: list[str], size: int) -> None:
+def test_line_numbers_are_right_however_the_bytes_arrive(pieces: list[str], size: int) -> None:
     text = "".join(pieces)
     document = f"<testsuite>{text}<testcase\nname='a'\n/>{text}<testcase/></testsuite>"
 

@@ -52,7 +52,7 @@ def make(count: int = 1, **about: Any) -> list[Execution]:
     return make_executions(RUN, results, **about)
 
 
-def test_a_request_tells_of_the_run_and_of_each_execution() -> None:
+def test_a_request_contains_the_run_and_each_execution() -> None:
     failed = replace(
         make(framework="pytest", framework_version="9", language="python")[0],
         conclusion=Conclusion.FAILED,
@@ -148,7 +148,7 @@ def test_requests_are_bounded_and_lose_nothing() -> None:
 @pytest.mark.parametrize(
     ("year", "fits"), [(1, False), (1969, False), (1971, True), (2553, True), (9999, False)]
 )
-def test_a_span_cannot_tell_of_every_year(year: int, fits: bool) -> None:
+def test_a_span_cannot_express_every_year(year: int, fits: bool) -> None:
     (execution,) = make(at=datetime(year, 1, 1, tzinfo=UTC))
     assert fits_a_span(execution) is fits
 

@@ -139,7 +139,7 @@ def test_a_json_id_that_is_none_rejects_its_span_alone(wrong: Any) -> None:
         {"traceId": "xy"},
     ],
 )
-def test_a_json_span_that_is_none_is_damaged_and_told_where(members: dict[str, Any]) -> None:
+def test_an_invalid_json_span_is_damaged_and_has_its_position(members: dict[str, Any]) -> None:
     fine, damaged = read_json(write_spans({}, members))
     assert isinstance(fine, ReceivedSpan)
     assert isinstance(damaged, DamagedSpan), damaged
@@ -297,7 +297,7 @@ def test_a_request_of_too_many_runs_is_refused() -> None:
         read_results(WIDGETS, read_protobuf(body))
 
 
-def test_what_was_rejected_is_told_once_for_each_reason() -> None:
+def test_rejected_spans_are_reported_once_for_each_reason() -> None:
     spans = [make_span(""), make_span("a"), make_span(""), make_span("b", trace_id=bytes(16))]
     body = make_request(spans).SerializeToString()
     results = read_results(RepositoryName("acme", "widgets"), read_protobuf(body))

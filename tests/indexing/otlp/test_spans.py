@@ -130,7 +130,7 @@ def test_the_result_is_what_the_plugin_says_and_else_the_status(
     assert read_execution(span).conclusion is conclusion
 
 
-def test_what_failed_is_told_by_attributes_or_by_the_last_exception_recorded() -> None:
+def test_a_failure_comes_from_attributes_or_the_last_recorded_exception() -> None:
     said = {"exception.type": "AssertionError", "exception.message": " no hinge "}
     events = [
         Span.Event(name="log", attributes=make_attributes({"exception.type": "Log"})),
@@ -263,7 +263,7 @@ def test_an_attempt_may_be_digits() -> None:
     assert read_run(**{"cicd.pipeline.run.attempt": "3"}).attempt == 3
 
 
-def test_the_branch_of_a_fork_is_not_taken_for_the_one_of_its_name_here() -> None:
+def test_the_branch_of_a_fork_is_not_mistaken_for_ours() -> None:
     of_fork = {"vcs.ref.head.name": "main", "vcs.ref.base.name": "main"}
     assert read_run(**of_fork, **PULL).branch == "fork:main"
     assert read_run(**of_fork).branch == "main"

@@ -21,7 +21,7 @@ SETTINGS = [
 
 @pytest.mark.parametrize("before", SETTINGS)
 @pytest.mark.parametrize("after", SETTINGS)
-def test_each_change_is_told_by_one_event_or_by_none(before: Repository, after: Repository) -> None:
+def test_each_change_makes_one_event_or_none(before: Repository, after: Repository) -> None:
     event = describe_change(before, after, NOON)
     if before == after or not (before.auto_quarantine or after.auto_quarantine):
         assert event is None

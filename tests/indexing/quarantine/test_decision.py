@@ -72,7 +72,7 @@ def test_only_what_cannot_be_trusted_is_quarantined(
     assert reason is None or reason.endswith(" Because.")
 
 
-def test_what_somebody_has_judged_already_is_no_reason() -> None:
+def test_evidence_that_a_person_has_judged_is_no_reason() -> None:
     state = JudgedState(TestHealth(health_status=HealthStatus.FLAKY), Evidence(NOON, NOON))
     for answered_until, expected in ((after(microseconds=-1), True), (NOON, False)):
         reason = explain_quarantine(state, ignore_broken=False, answered_until=answered_until)

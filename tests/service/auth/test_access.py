@@ -46,7 +46,7 @@ def test_one_mistyped_character_is_noticed(at: int, new: str) -> None:
 
 
 @given(st.text(max_size=60))
-def test_other_text_is_never_taken_for_a_key(text: str) -> None:
+def test_other_text_is_never_accepted_as_a_key(text: str) -> None:
     assert not is_key(text)
 
 
@@ -131,7 +131,7 @@ async def test_a_scope_opens_its_own_operations(
     assert (answer.status != 403) == allowed
 
 
-async def test_a_missing_scope_says_nothing_of_a_repository_that_is_not_visible(
+async def test_a_missing_scope_does_not_reveal_a_hidden_repository(
     door: FrontDoor,
 ) -> None:
     await door.store.ensure_repository(FOREIGN)

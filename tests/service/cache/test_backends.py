@@ -80,7 +80,7 @@ def test_a_request_sees_what_was_committed_before_it_arrived() -> None:
     uvloop.run(run())
 
 
-async def test_the_store_tells_of_the_writes_of_others_and_not_of_its_own(tmp_path: Path) -> None:
+async def test_the_revision_changes_with_writes_of_others_only(tmp_path: Path) -> None:
     one, other = [await open_store(tmp_path) for _ in range(2)]
     await one.add_quarantine(WIDGETS, QuarantineRequest("first", "flaps"), NOON)
     before = one.revision()

@@ -240,7 +240,7 @@ async def test_a_cluster_of_one_node_works(tmp_path: Path, warnings: Warnings) -
     assert warnings() == []
 
 
-async def test_whichever_node_of_a_cluster_is_asked_the_cache_is_found(
+async def test_the_cache_is_found_through_any_node_of_a_cluster(
     tmp_path: Path, warnings: Warnings
 ) -> None:
     with ExitStack() as stack:

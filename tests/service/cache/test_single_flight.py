@@ -66,7 +66,7 @@ async def test_cancelling_one_waiter_does_not_fail_the_others(reading: Reading) 
     assert first.cancelled()
 
 
-async def test_a_reading_that_nobody_waits_for_is_cancelled(reading: Reading) -> None:
+async def test_a_read_without_waiters_is_cancelled(reading: Reading) -> None:
     single_flight = SingleFlight()
     asked = [asyncio.create_task(single_flight.share("a", reading)) for _ in range(3)]
     await iterations()

@@ -152,7 +152,7 @@ def test_a_value_whose_time_is_over_is_gone() -> None:
     assert (len(lru), lru.size) == (0, 0)
 
 
-def test_values_whose_time_is_over_make_room_though_nobody_asks_for_them() -> None:
+def test_expired_values_are_evicted_without_a_lookup() -> None:
     lru: Lru[str] = Lru(10_000_000)
     for number in range(100):
         lru.keep(number, "a", 1, time.monotonic())

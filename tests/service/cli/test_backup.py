@@ -234,7 +234,7 @@ def test_a_store_of_an_earlier_release_is_backed_up_as_it_is(
     assert f"version       {SCHEMA_VERSION}\n" in command("index", "status").stdout
 
 
-def test_a_store_of_a_newer_release_is_told_apart(
+def test_a_store_of_a_newer_release_is_recognised(
     command: Command, sample: Path, tmp_path: Path
 ) -> None:
     command("index", "create")
@@ -309,7 +309,7 @@ def test_a_store_that_is_damaged_beyond_opening_is_replaced(
     assert dump_of(sample) == expected
 
 
-def test_a_backup_that_is_told_to_end_leaves_nothing(folder: Path, tmp_path: Path) -> None:
+def test_a_terminated_backup_leaves_nothing(folder: Path, tmp_path: Path) -> None:
     asyncio.run(fill(folder))
     process = subprocess.Popen(
         [sys.executable, "-c", SLOW, str(folder), str(tmp_path / "copy.db")],

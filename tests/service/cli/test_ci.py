@@ -59,7 +59,7 @@ def stored_runs(settings: Mapping[str, str]) -> list[tuple[object, ...]]:
     return rows
 
 
-def test_a_job_needs_no_option_and_is_told_what_was_found(
+def test_a_job_needs_no_option_and_sees_what_was_found(
     command: Command, settings: Mapping[str, str], report: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     enter(monkeypatch, GITHUB_PULL, pull_event(ref="mend"))
@@ -129,7 +129,7 @@ def test_an_environment_that_cannot_be_stored_is_named_and_shown_safely(
 
 
 @pytest.mark.parametrize("size", [None, 2, EVENT_MAX_BYTES + 1])
-def test_an_event_that_cannot_be_read_is_said_and_does_not_stop_the_load(
+def test_an_unreadable_event_is_reported_and_does_not_stop_the_load(
     command: Command, report: str, monkeypatch: pytest.MonkeyPatch, size: int | None
 ) -> None:
     enter(monkeypatch, GITHUB, {})

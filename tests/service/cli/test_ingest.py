@@ -179,7 +179,7 @@ def test_wrong_usage_names_what_is_wrong(
     assert message in command("ingest", "junit", *arguments, code=2).stderr
 
 
-def test_a_failure_is_told_with_the_pull_request_of_the_ci_event(
+def test_a_failure_has_the_pull_request_of_the_ci_event(
     command: Command, tmp_path: Path, settings: Mapping[str, str]
 ) -> None:
     event = tmp_path / "event.json"

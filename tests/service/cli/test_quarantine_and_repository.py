@@ -85,7 +85,7 @@ def test_all_tests_that_match_are_shown_and_quarantined_after_a_yes(
         ("remove", *ACME, "00000000-0000-4000-8000-000000000000", "--test-glob", "a"),
     ],
 )
-def test_one_test_or_a_glob_has_to_be_given(command: Command, words: tuple[str, ...]) -> None:
+def test_one_test_or_a_glob_is_required(command: Command, words: tuple[str, ...]) -> None:
     command("quarantine", *words, code=2)
 
 

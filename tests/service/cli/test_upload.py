@@ -115,7 +115,7 @@ async def test_a_service_that_is_started_again_is_waited_for(receiver: Receiver)
 
 
 @pytest.mark.parametrize("status", [429, 503])
-async def test_a_busy_service_is_asked_again_when_it_says(receiver: Receiver, status: int) -> None:
+async def test_a_busy_service_is_retried_after_retry_after(receiver: Receiver, status: int) -> None:
     receiver.answers = [answer(status, Retry_After="3"), answer(status), accept]
     upload = Upload()
     assert await upload.send(receiver.url) == ExecutionCount(2, 0)
@@ -123,7 +123,7 @@ async def test_a_busy_service_is_asked_again_when_it_says(receiver: Receiver, st
     assert len(receiver.requests) == 3
 
 
-async def test_a_service_that_stays_busy_is_given_up_on(receiver: Receiver) -> None:
+async def test_a_service_that_stays_busy_causes_an_error(receiver: Receiver) -> None:
     receiver.answers = [answer(503, Retry_After="86400")]
     upload = Upload()
     with pytest.raises(UploadError, match=f"503.*{MAX_ATTEMPTS} times"):
@@ -191,7 +191,7 @@ async def test_results_that_no_span_can_represent_are_refused_and_the_rest_is_se
         ("\u0665", 1, 1),
     ],
 )
-def test_waits_are_those_that_were_asked_for_and_bounded(
+def test_waits_follow_retry_after_within_bounds(
     header: str | None, attempt: int, seconds: float
 ) -> None:
     assert seconds_to_wait(header, attempt, datetime(2026, 9, 1, 12, tzinfo=UTC)) == seconds

@@ -153,7 +153,7 @@ def test_a_bad_value_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value:
     assert "hush" not in str(refused.value)
 
 
-def test_everything_wrong_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_errors_are_reported_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, values in BAD.items():
         monkeypatch.setenv(PREFIX + name, values[0])
     monkeypatch.setenv(PREFIX + "SECRET", "hush")

@@ -151,7 +151,7 @@ async def test_an_id_of_another_repository_is_refused(door: FrontDoor) -> None:
     assert (await door.get(STREAM, method="HEAD", **{"Last-Event-ID": last_id})).status == 200
 
 
-async def test_ids_do_not_tell_how_much_others_send(door: FrontDoor) -> None:
+async def test_ids_do_not_reveal_how_much_others_send(door: FrontDoor) -> None:
     firsts = []
     for _ in range(2):
         async with opened(door) as stream:

@@ -120,7 +120,7 @@ async def test_each_wrong_parameter_is_named(door: FrontDoor, query: str, field:
     assert (await door.get(f"{HINGE}?{query}")).wrong_fields == [("query", field)]
 
 
-async def test_the_longest_range_is_taken(door: FrontDoor) -> None:
+async def test_the_longest_range_is_accepted(door: FrontDoor) -> None:
     await load(door, 1)
     query = "start=2025-08-01T00:00:00Z&end=2026-09-05T00:00:00Z"
     assert (await door.get(f"{HINGE}?{query}")).json["size"] == 1

@@ -47,7 +47,7 @@ async def poll(door: FrontDoor, known: Answer, target: str = LOGS) -> Answer:
     return await door.get(target, **{"If-None-Match": known.headers["ETag"]})
 
 
-async def test_a_poll_reads_nothing_and_is_told_that_nothing_arrived(
+async def test_a_poll_without_new_events_reads_nothing_and_gets_304(
     door: FrontDoor, reads: list[Any]
 ) -> None:
     first = await door.get(LOGS)

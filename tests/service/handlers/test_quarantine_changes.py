@@ -54,9 +54,7 @@ async def test_a_test_is_quarantined_found_and_released(door: FrontDoor, key: st
     assert (await door.get(place)).status == 404
 
 
-async def test_a_test_that_was_never_seen_is_taken_with_a_warning(
-    door: FrontDoor, key: str
-) -> None:
+async def test_an_unknown_test_is_accepted_with_a_warning(door: FrontDoor, key: str) -> None:
     added = await post(door, key, test_name="t", reason="flaps")
     assert (added.status, [*added.json]) == (201, ["id", "warning"])
 
@@ -91,7 +89,9 @@ async def test_changes_name_the_key_that_made_them(door: FrontDoor, key: str) ->
     ("scope", "status"),
     [(Scope.READ, 403), (Scope.INGEST, 403), (Scope.QUARANTINE, 201), (Scope.ADMIN, 201)],
 )
-async def test_a_scope_decides_who_may(door: FrontDoor, scope: Scope, status: int) -> None:
+async def test_the_scope_decides_what_a_key_may_change(
+    door: FrontDoor, scope: Scope, status: int
+) -> None:
     key = await door.new_key(scope)
     assert (await post(door, key, test_name="t", reason="x")).status == status
     place = f"{QUARANTINES}/{uuid.uuid4()}"

@@ -150,7 +150,7 @@ async def test_a_load_shows_in_the_details(door: FrontDoor) -> None:
 
 
 @pytest.mark.usefixtures("made")
-async def test_details_come_in_pages_and_may_be_asked_for_with_any_cursor(
+async def test_details_come_in_pages_and_with_any_cursor(
     door: FrontDoor,
 ) -> None:
     first = await door.get(f"{QUARANTINES}?include=details&source=manual&per_page=4")
@@ -210,7 +210,7 @@ async def test_a_load_that_makes_a_test_flaky_shows_in_the_list(door: FrontDoor)
     }
 
 
-async def test_the_log_tells_of_automatic_quarantine_and_who_set_it(door: FrontDoor) -> None:
+async def test_the_log_has_changes_of_automatic_quarantine(door: FrontDoor) -> None:
     changes = (
         RepositoryChange(auto_quarantine=True),
         RepositoryChange(auto_quarantine=True),

@@ -113,7 +113,7 @@ async def test_a_key_of_one_repository_sees_that_one(door: FrontDoor) -> None:
     assert names_in((await door.get(LIST)).json) == ["acme/gadgets", "acme/widgets"]
 
 
-async def test_the_list_of_another_owner_is_like_that_of_nobody(door: FrontDoor) -> None:
+async def test_the_list_of_another_owner_is_like_that_of_an_unknown_one(door: FrontDoor) -> None:
     await load(door)
     foreign = await door.get("/v1/ci/umbrella/repositories")
     nobody = await door.get("/v1/ci/nobody/repositories")

@@ -32,7 +32,7 @@ async def names(door: FrontDoor, query: str) -> list[str]:
     return [row["test_name"] for page in pages for row in page]
 
 
-async def test_rows_have_their_metrics_if_asked_for(door: FrontDoor) -> None:
+async def test_rows_have_their_metrics_on_request(door: FrontDoor) -> None:
     answer = await door.get(f"{SEARCH}?test_name=bolt&include=metrics")
     (row,) = answer.json["tests"]
     assert list(row) == ["test_id", "test_name", "pipeline_name", "job_name", "metrics"]
@@ -100,7 +100,7 @@ async def test_a_quarantine_shows_until_its_very_end(door: FrontDoor) -> None:
     assert not await is_quarantined()
 
 
-async def test_a_page_has_the_total_if_asked_for(
+async def test_a_page_has_the_total_on_request(
     door: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = f"{SEARCH}?test_name=*&per_page=1&include=total"

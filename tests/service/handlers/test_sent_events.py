@@ -71,7 +71,7 @@ async def test_events_that_are_sent_are_in_the_log(
     assert [event["id"] for event in (await open_.get(LOGS)).json["events"]] == [2, 1, 0]
 
 
-async def test_what_is_refused_is_told_with_its_place_and_the_rest_lands(
+async def test_refusals_have_their_position_and_the_rest_is_stored(
     open_: FrontDoor,
 ) -> None:
     lines = [
@@ -111,7 +111,7 @@ async def test_an_event_of_a_wrong_clock_is_refused_by_name(open_: FrontDoor) ->
     assert reasons[1].startswith("received_at: is more than a day ahead of this machine's clock")
 
 
-async def test_the_first_refusals_are_told_and_all_are_counted(open_: FrontDoor) -> None:
+async def test_the_first_refusals_are_listed_and_all_are_counted(open_: FrontDoor) -> None:
     answer = await open_.post(LOGS, b"no\n" * (REPORTED_REFUSALS + 7), NDJSON)
     assert answer.json["refused"] == REPORTED_REFUSALS + 7
     assert [refusal["line"] for refusal in answer.json["refusals"]] == [
@@ -163,7 +163,7 @@ async def test_without_the_setting_the_log_is_for_reading_alone(door: FrontDoor)
     assert {*answer.headers["Allow"].split(",")} == {"GET", "HEAD"}
 
 
-async def test_with_the_setting_other_methods_are_told_all_three(open_: FrontDoor) -> None:
+async def test_with_the_setting_allow_lists_all_three_methods(open_: FrontDoor) -> None:
     answer = await open_.get(LOGS, method="DELETE")
     assert answer.status == 405
     assert {*answer.headers["Allow"].split(",")} == {"GET", "HEAD", "POST"}

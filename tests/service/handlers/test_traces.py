@@ -55,7 +55,7 @@ def rejected(answer: Answer, kind: str) -> tuple[int, str]:
 @pytest.mark.parametrize("target", [TRACES, ALIAS])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("packing", [None, "gzip", "GZIP", "identity"])
-async def test_results_are_taken_in_by_both_paths_in_both_encodings(
+async def test_results_are_accepted_on_both_paths_in_both_encodings(
     open_: FrontDoor, target: str, kind: str, packing: str | None
 ) -> None:
     body = write(make_request([make_span("a"), make_span("b", "failed")]), kind)
@@ -81,7 +81,9 @@ async def test_a_request_sent_again_changes_nothing(open_: FrontDoor, kind: str)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_what_is_rejected_is_told_and_the_rest_lands(open_: FrontDoor, kind: str) -> None:
+async def test_rejected_spans_are_reported_and_the_rest_is_stored(
+    open_: FrontDoor, kind: str
+) -> None:
     spans = [make_span("a"), make_span("b", "nonsense"), make_span("c", trace_id=bytes(16))]
     answer = await open_.post(TRACES, write(make_request(spans), kind), kind)
     count, why = rejected(answer, kind)
@@ -147,7 +149,7 @@ async def test_without_the_setting_there_is_no_such_path(door: FrontDoor, target
     assert_refused(await door.get(target), 404)
 
 
-async def test_without_the_setting_the_log_takes_no_events_and_says_why(door: FrontDoor) -> None:
+async def test_without_the_setting_events_are_refused_with_the_reason(door: FrontDoor) -> None:
     refused = await door.post(LOGS, b"{}", "application/x-ndjson")
     assert_refused(refused, 405)
     assert "POST" not in refused.headers["Allow"]

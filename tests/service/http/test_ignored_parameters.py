@@ -85,7 +85,7 @@ async def test_pages_elsewhere_may_read_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["a\r\nX-Evil: 1", "a\nb", "é", "\0", "a, b", '"', "\u2028", "\x7f", "*", "a" * 64]
 )
-async def test_a_name_is_told_in_characters_that_do_no_harm(embedded: FrontDoor, name: str) -> None:
+async def test_a_name_is_returned_in_harmless_characters(embedded: FrontDoor, name: str) -> None:
     answer = await embedded.get(f"{QUARANTINES}?{quote(name, safe='')}=1")
     assert answer.headers.getall(HEADER) == [quote(name, safe="")]
     assert "X-Evil" not in answer.headers

@@ -183,7 +183,7 @@ async def test_a_range_that_ends_before_it_begins_is_named_beside_the_rest(
     assert answer.wrong_fields == [("query", "per_page"), ("query", "received_from")]
 
 
-async def test_as_many_values_as_are_allowed_are_taken(door: FrontDoor) -> None:
+async def test_as_many_values_as_allowed_are_accepted(door: FrontDoor) -> None:
     values = "&".join(f"test_name={'a' * 64}{number}" for number in range(100))
     answer = await door.get(f"{SEARCH}?{values}")
     assert (answer.status, answer.json["size"]) == (200, 0)

@@ -103,7 +103,7 @@ async def test_head_says_what_get_says_and_sends_no_body(embedded: FrontDoor, pa
     assert asked.lasting == got.lasting
 
 
-async def test_connection_is_closed_when_the_client_asks_for_it(embedded: FrontDoor) -> None:
+async def test_the_connection_is_closed_at_the_client_s_request(embedded: FrontDoor) -> None:
     requests = [ask(embedded, LISTS[0]) for _ in range(2)]
     leaving = ask(embedded, LISTS[0], "Connection: close")
     *staying, last = await exchange(embedded, *requests, leaving, closed=True)

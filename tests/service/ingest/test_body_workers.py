@@ -110,7 +110,7 @@ def large_body() -> bytes:
     return body
 
 
-async def test_a_sender_whose_worker_was_killed_is_told_to_come_again(
+async def test_an_upload_whose_worker_was_killed_gets_retry_after(
     open_: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body = large_body() * 40

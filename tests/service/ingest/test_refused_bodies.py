@@ -62,7 +62,7 @@ async def test_a_body_that_unpacks_too_large_is_refused(open_: FrontDoor, target
     assert_refused(await open_.post(target, bomb, kind, Content_Encoding="gzip"), 413)
 
 
-async def test_a_body_that_is_told_to_be_too_large_is_refused_unread(open_: FrontDoor) -> None:
+async def test_a_body_with_too_large_a_content_length_is_refused_unread(open_: FrontDoor) -> None:
     head = (
         f"POST {TRACES} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {open_.key}\r\n"
         f"Content-Type: {PROTOBUF}\r\nContent-Length: {MAX_BODY_BYTES + 1}\r\n"

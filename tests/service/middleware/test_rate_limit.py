@@ -133,7 +133,7 @@ async def test_two_processes_count_together_by_redis(tmp_path: Path, redis_url: 
             assert (await other.get(LOGS)).status == 429
 
 
-async def test_a_count_that_lost_its_end_is_given_one_again(tmp_path: Path) -> None:
+async def test_a_count_without_an_expiry_gets_one(tmp_path: Path) -> None:
     with Redis(tmp_path / "redis") as redis:
         async for door in open_door(settings_of(tmp_path, redis.url)):
             await door.get(LOGS)

@@ -104,7 +104,7 @@ async def test_only_the_beginning_of_a_large_response_is_read(
         assert (await client.send(webhook_at(receiver.url), MESSAGE, NOON)).result is Result.SENT
 
 
-async def test_a_receiver_that_never_answers_is_given_up(
+async def test_a_receiver_that_never_answers_times_out(
     client: Delivery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delivery, "TOTAL_SECONDS", 0.05)

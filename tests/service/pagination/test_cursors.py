@@ -116,7 +116,7 @@ def test_a_piece_of_a_cursor_is_refused(start: int, end: int) -> None:
 
 
 @given(st.text(max_size=80) | st.text(ALPHABET, max_size=80))
-def test_a_made_up_cursor_is_refused(text: str) -> None:
+def test_a_forged_cursor_is_refused(text: str) -> None:
     with pytest.raises(InvalidCursorError):
         read_cursor(SIGNER, SCOPE, EVENT_KEYS, text)
 

@@ -109,7 +109,7 @@ async def test_the_end_of_the_service_ends_its_run_and_another_takes_it_up(
     assert (ended.id != begun.id, ended.executions) == (True, 2)
 
 
-async def test_a_run_whose_process_was_killed_is_taken_up_within_an_hour(
+async def test_a_run_whose_process_was_killed_is_resumed_within_an_hour(
     store: Store, clock: Clock
 ) -> None:
     # As a machine without power leaves it.
@@ -159,9 +159,7 @@ async def test_the_service_prunes_and_ends_cleanly(
     assert await asyncio.to_thread(service.stop) == 0
 
 
-async def test_a_service_that_is_told_to_end_leaves_no_child_process(
-    store: Store, start: Start
-) -> None:
+async def test_a_terminated_service_leaves_no_child_process(store: Store, start: Start) -> None:
     stopped = PruneRun("stopped", began_at=NOON, alive_at=None)
     assert await store.replace_prune_run(None, stopped)
     service = start(MERGEWATCH_PRUNE_AT="03:17")

@@ -125,7 +125,7 @@ async def test_an_expired_key_and_an_expired_quarantine_are_gone(wire: Wire) -> 
 
 
 @IN_MEMORY
-async def test_a_poll_is_told_that_nothing_has_changed(wire: Wire) -> None:
+async def test_a_poll_without_changes_gets_304(wire: Wire) -> None:
     tag = (await wire.ask(wire.head()))[1]["etag"]
     head = wire.head(HINGE, f"If-None-Match: {tag}")
     await wire.repeat(head)

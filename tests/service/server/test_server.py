@@ -51,7 +51,7 @@ def test_an_idle_connection_does_not_hold_the_end_up(start: Start) -> None:
 
 @pytest.mark.parametrize("workers", ["1", "2"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_client_that_keeps_asking_is_told_that_a_response_is_the_last(
+def test_the_last_response_on_a_busy_connection_says_so(
     start: Start, number: signal.Signals, workers: str
 ) -> None:
     service = start(MERGEWATCH_WORKERS=workers)
@@ -113,7 +113,7 @@ def test_a_worker_that_dies_is_replaced(start: Start) -> None:
     assert service.stop() == 0
 
 
-def test_a_worker_that_is_told_to_end_leaves_the_others_their_socket(start: Start) -> None:
+def test_a_terminated_worker_leaves_the_others_their_socket(start: Start) -> None:
     service = start(MERGEWATCH_WORKERS="2")
     first = service.next_line("listening")
     service.next_line("listening")
@@ -131,7 +131,7 @@ def test_workers_do_not_outlive_their_supervisor(start: Start) -> None:
     assert {service.next_line("stopped")["pid"] for _ in range(2)} == pids
 
 
-def test_workers_that_cannot_start_are_given_up_on(start: Start, tmp_path: Path) -> None:
+def test_workers_that_cannot_start_end_the_service(start: Start, tmp_path: Path) -> None:
     (tmp_path / "mergewatch.db").write_bytes(b"this is not a database" * 100)
     service = start(MERGEWATCH_WORKERS="2", MERGEWATCH_LOG_FORMAT="text")
     _, written = service.process.communicate(timeout=TIMEOUT)

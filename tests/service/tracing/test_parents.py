@@ -77,7 +77,7 @@ async def test_a_malformed_parent_is_ignored_without_a_word(
     assert caplog.records == []
 
 
-async def test_a_huge_state_is_dropped_and_the_parent_taken(
+async def test_a_huge_tracestate_is_dropped_but_the_parent_is_used(
     traced: FrontDoor, spans: Spans, caplog: pytest.LogCaptureFixture
 ) -> None:
     state = CIMultiDict([("tracestate", f"a{n}={'x' * 200}") for n in range(30)])

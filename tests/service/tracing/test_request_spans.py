@@ -41,7 +41,9 @@ from tests.spans import PROTOBUF, make_request, make_span, write
 from tests.waiting import until
 
 
-async def test_a_request_says_what_was_asked_and_answered(traced: FrontDoor, spans: Spans) -> None:
+async def test_the_span_of_a_request_has_its_route_and_status(
+    traced: FrontDoor, spans: Spans
+) -> None:
     answer = await traced.get(f"{SEARCH}?test_name=*")
     span, _ = spans.take_request()
     route = "/v1/ci/{owner}/repositories/{repository_name}/search/tests"

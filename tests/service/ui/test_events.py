@@ -47,9 +47,7 @@ async def test_what_happened_to_a_pull_request_takes_two_clicks(
     await expect(page.locator(ROWS)).to_have_count(8)
 
 
-async def test_facets_narrow_down_leave_out_and_are_taken_back(
-    site: FrontDoor, visitor: Visitor
-) -> None:
+async def test_facets_include_exclude_and_reset(site: FrontDoor, visitor: Visitor) -> None:
     await load_log(site.store)
     page, rows = visitor.page, visitor.page.locator(ROWS)
     await visitor.sign_in()

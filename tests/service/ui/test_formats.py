@@ -55,7 +55,7 @@ def test_a_list_shows_no_more_of_a_name_than_there_is_room_for() -> None:
         ("pkg." + "x" * 50, NameParts("pkg.", "x" * 28, "x" * 22)),
     ],
 )
-def test_the_end_of_a_name_tells_it_from_others(name: str, parts: NameParts) -> None:
+def test_the_end_of_a_name_distinguishes_it(name: str, parts: NameParts) -> None:
     assert split_name(name) == parts
 
 

@@ -76,7 +76,7 @@ async def test_events_are_visible_before_readers_pass_their_stamps(
     assert not caplog.records
 
 
-async def test_a_cluster_that_gets_slower_and_slower_is_told_of(
+async def test_events_that_streams_may_miss_are_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):

@@ -49,7 +49,7 @@ async def quarantine(store: Store, round_: int) -> None:
     ("change", "expected"),
     [(refresh, [QUARANTINED, BROKEN]), (quarantine, [QUARANTINED])],
 )
-async def test_a_change_that_was_killed_is_told_by_the_next_call(
+async def test_the_next_call_completes_the_notification_of_a_killed_change(
     store: ElasticsearchStore,
     other: ElasticsearchStore,
     monkeypatch: pytest.MonkeyPatch,

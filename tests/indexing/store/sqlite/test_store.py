@@ -251,7 +251,7 @@ async def _identify(path: Path) -> tuple[str, bytes]:
     return identity.store_id, identity.cursor_secret
 
 
-async def test_a_killed_refresh_is_taken_up_by_the_next_writer(tmp_path: Path) -> None:
+async def test_the_next_writer_completes_a_killed_refresh(tmp_path: Path) -> None:
     store = await open_store(tmp_path)
     await load_names(store, ["a"])
     await store.close()

@@ -177,7 +177,7 @@ async def _open_and_close(folder: Path) -> None:
     await (await open_store(folder)).close()
 
 
-def test_a_long_migration_tells_how_far_it_is(
+def test_a_long_migration_reports_progress(
     oldest: Sample,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -57,7 +57,7 @@ async def test_a_refusal_is_remembered_for_less_long(
     assert await status(door) == 200
 
 
-async def test_a_bad_token_is_asked_about_once_for_all_repositories(
+async def test_a_bad_token_is_checked_once_for_all_repositories(
     door: FrontDoor, host: SourceHost
 ) -> None:
     for repository in ("widgets", "gadgets", "nothing"):
@@ -106,7 +106,7 @@ async def test_processes_share_decisions_by_redis(
             assert len(host.asked) == asked
 
 
-async def test_what_is_shared_tells_nothing_of_a_token(tmp_path: Path, host: SourceHost) -> None:
+async def test_shared_cache_entries_do_not_reveal_a_token(tmp_path: Path, host: SourceHost) -> None:
     with Redis(tmp_path / "redis") as redis:
         settings = Settings(data_dir=tmp_path, host_api_url=host.base, redis_url=redis.url)
         async for door in open_door(settings):

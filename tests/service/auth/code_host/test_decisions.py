@@ -94,5 +94,5 @@ def test_the_hosts_own_time_is_kept_to_within_bounds(sent: dict[str, str], secon
 @pytest.mark.parametrize(
     "message", [b"You have exceeded a secondary rate limit.", b"Please try again later."]
 )
-def test_a_limit_that_only_its_text_tells_of_is_no_refusal(message: bytes) -> None:
+def test_a_rate_limit_stated_only_in_text_is_no_refusal(message: bytes) -> None:
     assert isinstance(judge(CodeHostResponse(403, {}, message), WIDGETS, NOON), HostUnavailable)

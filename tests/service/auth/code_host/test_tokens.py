@@ -36,7 +36,7 @@ async def test_a_token_reads_what_it_reads_on_the_host(door: FrontDoor, operatio
     assert by_token.status in {200, 404}
 
 
-async def test_the_host_is_asked_with_the_token_and_nothing_else(
+async def test_the_request_to_the_host_has_the_token_and_nothing_else(
     door: FrontDoor, host: SourceHost
 ) -> None:
     await door.get(f"{LOGS}?base_ref=main", key=TOKEN, Cookie="a=b")
@@ -145,7 +145,7 @@ async def test_a_name_that_changes_the_path_is_not_sent_to_the_host(
     assert host.asked == []
 
 
-async def test_a_renamed_repository_stays_open_to_who_reads_it_by_its_number(
+async def test_a_renamed_repository_stays_readable_by_its_number(
     door: FrontDoor, host: SourceHost
 ) -> None:
     host.rename("Acme/Widgets", "elsewhere/gizmos")
@@ -173,7 +173,7 @@ async def test_a_redirect_to_anything_else_opens_nothing(
     assert len(host.asked) == 1
 
 
-async def test_another_repository_than_the_asked_one_opens_nothing(
+async def test_a_response_about_another_repository_grants_nothing(
     door: FrontDoor, host: SourceHost
 ) -> None:
     host.saying = Saying(200, body=b'{"id": 2, "full_name": "acme/other"}')
@@ -190,7 +190,7 @@ async def test_the_token_of_an_installation_reads_what_it_is_shown(
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>Welcome", b"[]", b"{}", b"x" * 300_000])
-async def test_a_200_that_is_no_repository_says_nothing(
+async def test_a_200_without_a_repository_decides_nothing(
     door: FrontDoor, host: SourceHost, body: bytes
 ) -> None:
     host.saying = Saying(200, body=body)
@@ -242,7 +242,7 @@ async def test_a_repository_that_the_host_refuses_is_not_found(
     assert await status(door) == 404
 
 
-async def test_a_silent_host_is_given_up_on_while_the_client_still_waits(
+async def test_the_host_times_out_before_the_client_does(
     door: FrontDoor, host: SourceHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host.is_silent = True

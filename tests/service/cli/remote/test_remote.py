@@ -317,7 +317,7 @@ async def test_a_reader_that_goes_away_ends_the_command_quietly(door: FrontDoor)
         assert await process.wait() == 1
 
 
-async def test_ctrl_c_ends_a_follow_and_tells_where_to_go_on(door: FrontDoor) -> None:
+async def test_ctrl_c_ends_a_follow_and_prints_where_to_resume(door: FrontDoor) -> None:
     process = await start(door, "events", "--follow")
     assert process.stdout is not None
     assert process.stderr is not None

@@ -119,7 +119,7 @@ async def test_a_passing_failure_is_repeated(nodes: Nodes) -> None:
     assert len(nodes.asked) == 3
 
 
-async def test_a_lasting_failure_is_told_with_its_reason_and_not_repeated(nodes: Nodes) -> None:
+async def test_a_permanent_failure_is_raised_with_its_reason_and_not_retried(nodes: Nodes) -> None:
     nodes.say(lambda: _failure(400, "parsing_exception"))
     async with nodes.connect() as connection:
         with pytest.raises(StoreError, match="answers 400 \\(parsing_exception: why\\)"):
@@ -136,7 +136,7 @@ async def test_a_status_that_the_caller_allows_is_no_failure(nodes: Nodes) -> No
             await connection.request("DELETE", "/events/_doc/1")
 
 
-async def test_the_format_of_one_version_is_asked_for(nodes: Nodes) -> None:
+async def test_the_format_of_one_version_is_requested(nodes: Nodes) -> None:
     nodes.say(lambda: _json(b"{}"))
     async with nodes.connect() as connection:
         await connection.request("GET", "/")

@@ -107,7 +107,7 @@ def test_such_a_state_is_unavailable_for_any_other_request_too(
     assert error["reason"] in str(raised)
 
 
-def test_a_search_that_is_refused_is_told_with_the_innermost_reason() -> None:
+def test_a_refused_search_is_raised_with_the_innermost_reason() -> None:
     answer = failed_search("too_many_nested_clauses", "maxClauseCount is set to 1024")
     raised = error_of(400, answer)
     assert not isinstance(raised, StoreUnavailableError)

@@ -38,7 +38,7 @@ class Node:
         await let_run()
 
 
-async def test_who_asks_at_the_same_time_shares_one() -> None:
+async def test_concurrent_refreshes_share_one() -> None:
     node = Node()
     shared = SharedRefreshes(node.refresh)
     asking = [asyncio.create_task(shared.refresh("a")) for _ in range(9)]
@@ -48,7 +48,7 @@ async def test_who_asks_at_the_same_time_shares_one() -> None:
     assert node.begun == ["a"]
 
 
-async def test_who_asks_during_one_gets_one_that_began_afterwards() -> None:
+async def test_a_refresh_requested_during_another_starts_afterwards() -> None:
     node = Node()
     shared = SharedRefreshes(node.refresh)
     first = asyncio.create_task(shared.refresh("a"))

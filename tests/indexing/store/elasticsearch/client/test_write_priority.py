@@ -27,7 +27,7 @@ async def _load_beside_a_small_write(small_writer: str | None) -> list[str]:
     return said
 
 
-async def test_a_large_load_waits_for_a_small_write_of_somebody_else() -> None:
+async def test_a_large_load_waits_for_a_small_write_of_another_tenant() -> None:
     assert await _load_beside_a_small_write(None) == ["small", "large"]
 
 

@@ -51,7 +51,7 @@ async def test_a_second_refresh_waits_for_the_first(
     assert order == ["first", "second"]
 
 
-async def test_the_lease_of_another_repository_waits_for_nobody(
+async def test_leases_of_different_repositories_are_independent(
     both: tuple[RefreshLeases, RefreshLeases],
 ) -> None:
     async with both[0].hold(PLACE), asyncio.timeout(30), both[1].hold("1" * 32) as lease:
@@ -59,7 +59,7 @@ async def test_the_lease_of_another_repository_waits_for_nobody(
         assert not lease.met_others
 
 
-async def test_a_refresh_that_failed_is_told_to_the_next_one_alone(
+async def test_only_the_next_refresh_learns_of_a_failed_one(
     both: tuple[RefreshLeases, RefreshLeases],
 ) -> None:
     with pytest.raises(ZeroDivisionError):

@@ -47,7 +47,7 @@ async def test_executions_of_a_deleted_slice_can_be_stored_again(store: Elastics
     assert await names(store) == ["t"]
 
 
-async def test_a_slice_has_our_mapping_though_somebody_deleted_the_templates(
+async def test_a_slice_has_our_mapping_even_without_templates(
     store: ElasticsearchStore,
 ) -> None:
     await store.ensure_repository(WIDGETS)
@@ -69,7 +69,7 @@ async def test_no_write_creates_an_index(store: ElasticsearchStore) -> None:
     assert await indices_of(store, "identities") == ["1"]
 
 
-async def test_a_search_index_that_is_gone_is_told_and_nothing_is_lost(
+async def test_a_missing_search_index_is_reported_and_nothing_is_lost(
     store: ElasticsearchStore,
 ) -> None:
     await load_names(store, ["t"])

@@ -377,7 +377,7 @@ async def test_a_type_that_changed_without_a_copy_is_an_error_that_names_the_ind
         await open_at(elasticsearch_place)
 
 
-async def test_indices_that_are_gone_are_told_as_such(
+async def test_missing_indices_are_reported_as_such(
     elasticsearch_place: ElasticsearchPlace,
 ) -> None:
     assert await find_versions(elasticsearch_place) is None

@@ -105,7 +105,7 @@ def test_a_pattern_that_costs_too_much_is_widened(pattern: str, wider: str) -> N
         (["*" + "?" * 2_000], Width.WIDENED),
     ],
 )
-def test_only_what_costs_too_much_is_asked_widely(patterns: list[str], width: Width) -> None:
+def test_only_expensive_patterns_are_widened(patterns: list[str], width: Width) -> None:
     assert choose_width(patterns) is width
 
 
@@ -155,7 +155,7 @@ def test_what_matches_one_of_two_matches_both_merged(one: str, other: str, filli
         assert globs.matches(merge(one, other), name)
 
 
-def test_the_engine_is_asked_for_few_patterns_instead_of_many() -> None:
+def test_many_patterns_are_merged_into_few() -> None:
     patterns = ["?" * 65 + f"{number:03}" for number in range(100)]
     (wider,) = widen(patterns, Width.WIDENED)
     assert len(wider) <= MAX_MERGED

@@ -125,7 +125,7 @@ def test_few_names_among_many_are_found_without_reading_the_others(
 
 
 @pytest.mark.parametrize("pattern", ["*", "*?", "*a*", "*suite*", "*t*", "suite*", "*_*"])
-def test_a_pattern_of_many_names_is_given_up_soon(
+def test_a_pattern_of_many_names_is_abandoned_early(
     connection: sqlite3.Connection, pattern: str
 ) -> None:
     query = TestQuery(FOREIGN, (pattern,))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from indexing.models.executions import PullRequest
 from indexing.names import RepositoryName
@@ -191,6 +192,14 @@ class TestMetadata:
     language: str | None = None
     filepath: str | None = None
     function_name: str | None = None
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> TestMetadata:
+        """Return the metadata in a record, which may lack fields and have others.
+
+        A document may be of a release that has other fields.
+        """
+        return cls(**{field: record.get(field) for field in METADATA_FIELDS})
 
 
 # In the model's order; columns and rules use these names.

@@ -172,7 +172,7 @@ def test_of(source: Mapping[str, Any]) -> StoredTest:
             last_failure_at=moment_or_none(source["last_failure_at"]),
             last_success_at=moment_or_none(source["last_success_at"]),
         ),
-        TestMetadata(**source["metadata"]),
+        TestMetadata.from_record(source["metadata"]),
         tuple((pipeline, job) for pipeline, job in source["identities"]),
         # Documents of an earlier release have no rows.
         {

@@ -48,7 +48,6 @@ class Arrival:
         facts = self.facts
         if facts is None:
             raise LookupError("the execution was stored before")
-        metadata = {field: facts.get(field) for field in METADATA_FIELDS}
         return Observation(
             pipeline_name=facts["pipeline_name"],
             job_name=facts["job_name"],
@@ -58,7 +57,7 @@ class Arrival:
             needed_retries=facts["needed_retries"],
             infrastructure_failure=self.run in failed_runs,
             pull=pull_of(facts.get("pull")),
-            metadata=TestMetadata(**metadata),
+            metadata=TestMetadata.from_record(facts),
             duration=facts.get("duration"),
         )
 

@@ -182,6 +182,6 @@ def _observation_of(source: Mapping[str, Any], failed: Collection[str]) -> Obser
         needed_retries=source["needed_retries"],
         infrastructure_failure=source["run"] in failed,
         pull=pull_of(source.get("pull")),
-        metadata=TestMetadata(**{field: source.get(field) for field in METADATA_FIELDS}),
+        metadata=TestMetadata.from_record(source),
         duration=source.get("duration"),
     )

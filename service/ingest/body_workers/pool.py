@@ -37,10 +37,9 @@ class WorkerPool:
         """Start all processes now, so that no body has to wait for one."""
         while len(self.pids) < self._size:
             try:
-                self._idle.append(await Worker.start(self._niceness))
-            except WorkerDiedError as error:
+                self._idle.append(await self._start_one())
+            except WorkerDiedError:
                 # The next body tries again.
-                _log.warning("body worker cannot start", reason=str(error))
                 return
 
     async def read(
@@ -89,7 +88,14 @@ class WorkerPool:
                 return worker
             _log.error("body worker died", pid=worker.pid, reason="exited while idle")
             await worker.kill()
-        return await Worker.start(self._niceness)
+        return await self._start_one()
+
+    async def _start_one(self) -> Worker:
+        try:
+            return await Worker.start(self._niceness)
+        except WorkerDiedError as error:
+            _log.error("body worker cannot start", reason=str(error))
+            raise
 
     async def close(self) -> None:
         """End all processes."""

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
@@ -15,11 +16,12 @@ from pathlib import Path
 import pytest
 
 from indexing.models.keys import Scope
-from service.config.settings import Settings
+from service.config.settings import LogFormat, LogLevel, Settings
 from service.ingest.body_workers.pool import WorkerPool
 from service.ingest.body_workers.wire import BATCH_ITEMS
 from service.ingest.body_workers.worker import JobFailedError, WorkerDiedError
 from service.ingest.limiter import LARGE_AT_ONCE, LIMITER, SMALL_BODY_BYTES
+from service.logs import configure_logging
 from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, FrontDoor, hold_up
 from tests.service.handlers.test_sent_events import NDJSON, make_line
@@ -83,6 +85,20 @@ async def test_a_worker_that_dies_is_replaced(pool: WorkerPool) -> None:
         await read(pool, cut, b"x")
     assert await read(pool, cut, b"x") == [b"x"]
     assert idle not in pool.pids
+
+
+async def test_the_log_says_why_no_worker_can_start(
+    pool: WorkerPool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure_logging(LogLevel.ERROR, LogFormat.JSON)
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "executable", "/no/such/python")
+        with pytest.raises(WorkerDiedError):
+            await read(pool, cut, b"x")
+    logged = capsys.readouterr().err
+    assert "body worker cannot start" in logged
+    assert "No such file or directory" in logged
+    assert await read(pool, cut, b"x") == [b"x"]
 
 
 async def test_a_caller_that_stops_early_leaves_no_work_behind(pool: WorkerPool) -> None:

@@ -3,7 +3,7 @@
 Every value belongs to namespaces, each of which has a random version. A value is cached under the
 versions that were read before the store was read; a writer replaces the version of the namespace
 that it changed, after its commit. So a value under the current versions is no older than the last
-write of any process, however slow the reader was.
+write of any process that shares the versions, however slow the reader was.
 """
 
 from __future__ import annotations

@@ -66,7 +66,11 @@ class Invalidator(Protocol):
 
 
 class InvalidatingStore(Writer):
-    """A store whose writes show in the next read of every process."""
+    """A store that makes cached values invalid after each write, before the write returns.
+
+    Then the next read of this process shows the write, and that of every process which shares the
+    versions (`docs/caching.md` says which do).
+    """
 
     def __init__(self, store: Store, invalidator: Invalidator) -> None:
         self._store = store

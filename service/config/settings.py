@@ -276,7 +276,7 @@ DECLARATIONS: Final = (
     Declaration(
         "prune_at",
         "unset",
-        "The time of day in UTC, such as `03:17`, at which one process of the service prunes what "
+        "The time of day in UTC, such as `03:17`, at which one worker of all replicas prunes what "
         "is older. Unset: never.",
         _time_of_day,
     ),

@@ -1,4 +1,4 @@
-"""Sends the notifications in the outboxes. A lease lets one process of all replicas send at a time.
+"""Sends the notifications in the outboxes. A lease lets one worker of all replicas send at a time.
 
 Each webhook gets its notifications in order, one request after another. While its receiver fails,
 they wait; after a day they become dead letters. If the process is killed after a request and before

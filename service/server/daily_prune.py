@@ -1,4 +1,4 @@
-"""Automatic retention: one process of all replicas prunes the store once a day.
+"""Automatic retention: one worker of all replicas prunes the store once a day.
 
 The work is done by a child process with a low priority, so that no request waits for it. Every
 process reads the record of the last run. The process that replaces it starts the next run.

@@ -1,6 +1,7 @@
 """Times groups of tests, and searches by health and by name: `python -m benchmarks.groups`.
 
-The store is asked itself, so nothing is cached. Another number of tests may follow: 5,100 or more.
+It reads from the store directly, so nothing is cached. The only argument is the number
+of tests, 5,100 or more.
 `ELASTICSEARCH_URL` measures over a node there instead of SQLite.
 """
 

@@ -11,7 +11,10 @@ from benchmarks.running.profile import Profile
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One period of load, and the floor's rate right before and after; latencies in seconds."""
+    """One period of load, and the rate of the floor around it; latencies in seconds.
+
+    The floor is a bare aiohttp handler that answers with a constant of the same size.
+    """
 
     requests_per_second: float
     floor_per_second: float
@@ -35,7 +38,7 @@ class Figure:
 
     @property
     def ratio(self) -> float:
-        """Return the median of the ratios to the floor of all rounds, so that noise hits both."""
+        """Return the median of the ratios to the floor: noise of a round affects both alike."""
         return median(r.requests_per_second / r.floor_per_second for r in self.rounds)
 
     @property
@@ -102,7 +105,8 @@ class Memory:
 class Cost:
     """The cost of one operation over a store of one size.
 
-    `floors` is in requests of the floor, `p50` in seconds; `series` names what grows.
+    `floors` is the time relative to a request to the floor, `p50` in seconds; `series` says what
+    grows.
     """
 
     series: str
@@ -123,7 +127,7 @@ class Speed:
 
 @dataclass(frozen=True, slots=True)
 class SmallWrites:
-    """Events in calls of one into Elasticsearch, and documents for each execution.
+    """Calls with one event each into Elasticsearch, and documents for each execution.
 
     `slowest_seconds` is the longest call, at whose end its event is visible. The last two are
     documents written or deleted for each execution, the first time and when it is loaded again.

@@ -1,6 +1,6 @@
 """Writes `mergewatch/`: the report of this project's own tests and the manifest that names it.
 
-Run by `make example-report`, in a checkout with a commit. What tells of the machine is left out.
+Run by `make example-report`, in a checkout with a commit. Data about the machine is removed.
 """
 
 from __future__ import annotations

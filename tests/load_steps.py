@@ -25,7 +25,7 @@ OTHERS = tuple(f"other-{number}" for number in range(20))
 
 @dataclass(frozen=True)
 class Report:
-    """One result of the test `t`; `others` is a conclusion of twenty other tests, in two loads."""
+    """One result of the test `t`. `others`: the conclusion of 20 more tests of the run."""
 
     hours: int
     commit: str
@@ -116,7 +116,7 @@ async def change(store: Store, repository: RepositoryName, change: Change, now: 
 
 
 def split(steps: Sequence[Report], changes: Sequence[tuple[int, Change]]) -> list[Report | Change]:
-    """The reports with each change after as many of them."""
+    """Insert each change after the given number of reports."""
     mixed: list[Report | Change] = list(steps)
     for place, each in sorted(changes, key=lambda placed: -placed[0]):
         mixed.insert(place % (len(steps) + 1), each)

@@ -110,7 +110,7 @@ def test_names_that_a_document_places_in_a_module_are_declared_there(document: s
 
 
 def is_declared(name: str, path: str) -> bool:
-    """`path` is that of a module, or the end of it."""
+    """`path` is the path of a module, or the end of one."""
     declares = re.compile(rf"^\s*(?:(?:async )?def |class )?{name}\b\s*[(:=\[]", re.MULTILINE)
     folders = ("service", "indexing", "mergewatch", "tests")
     modules = [

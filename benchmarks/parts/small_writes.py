@@ -1,4 +1,4 @@
-"""Small writes into Elasticsearch: events in calls of one, and documents for each execution.
+"""Small writes into Elasticsearch: calls with one event each, and documents for each execution.
 
 Compared in one run: calls one after the other, calls at once, and the same documents in one bulk by
 the official helper.
@@ -127,7 +127,7 @@ async def _check_visible(store: Store, count: int) -> None:
 async def _count_written(
     client: AsyncElasticsearch, store: Store, prefix: str
 ) -> tuple[float, float]:
-    """Return the documents written for each execution of later runs, and when loaded again."""
+    """Return the documents written for each execution: of later runs, and of their repetition."""
     await _load(store, 0)
     counts = [await _written(client, prefix)]
     for numbers in (range(1, RUNS), range(1, RUNS)):

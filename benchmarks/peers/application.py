@@ -1,7 +1,7 @@
 """The peer: a small FastAPI application with the same paths, over the configured store and cache.
 
-Written the plain way, generous where that costs nothing: compiled code of pydantic or orjson
-encodes the responses, and cached ones are sent as they are. It has no scopes, problem bodies,
+Idiomatic FastAPI with cheap optimisations: compiled code of pydantic or orjson encodes the
+responses, and cached ones are sent as they are. It has no scopes, problem bodies,
 ETags, signed cursors or invalidation.
 """
 

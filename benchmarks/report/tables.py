@@ -96,7 +96,7 @@ def cost_table(costs: Sequence[Cost]) -> str:
 
 
 def small_writes_table(found: SmallWrites) -> str:
-    """Show calls of one event beside the same documents in one bulk, and documents written."""
+    """Compare calls with one event each with one bulk request; show the documents written."""
     return table(
         ["into Elasticsearch", "figure"],
         [

@@ -25,7 +25,7 @@ from service.notifications.messages import Message
 
 TOTAL_SECONDS: Final = 10.0
 CONNECT_SECONDS: Final = 5.0
-# Responses are read up to this size, and ignored, so that their connections can be reused.
+# Up to this many bytes of a response are read, and ignored, so that the connection can be reused.
 MAX_ANSWER_BYTES: Final = 16 * 1024
 # A longer Retry-After is cut to this, so that a receiver cannot stop its notifications.
 MAX_RETRY_AFTER: Final = 3_600.0

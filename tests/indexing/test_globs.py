@@ -16,7 +16,7 @@ CHARACTERS = "ab*?[]\\{}^%_\"'.\n é\u0301🧪"
 
 
 def plainly_matches(pattern: str, name: str) -> bool:
-    """For each character of the pattern, one row of the table of all prefixes of the name."""
+    """Dynamic programming: one row for each character of the pattern, a cell for each prefix."""
     row = [True] + [False] * len(name)
     for wanted in pattern:
         if wanted == "*":
@@ -52,7 +52,7 @@ def test_many_wildcards_take_no_longer_than_the_product_of_the_lengths() -> None
 
 
 @given(st.text("ab?", min_size=1, max_size=12), st.text("ab", max_size=30), st.integers(0, 5))
-def test_all_places_at_once_are_those_that_an_expression_finds(
+def test_the_bit_parallel_search_agrees_with_a_regular_expression(
     piece: str, name: str, at: int
 ) -> None:
     found = re.compile(piece.replace("?", ".")).search(name, at)
@@ -80,5 +80,5 @@ def test_every_match_begins_with_the_prefix_and_holds_the_runs(pattern: str) -> 
 @pytest.mark.parametrize(
     ("pattern", "cost"), [("", 0), ("a", 0), ("??", 0), ("*", 1), ("??*", 1), ("a?*?b*?", 4)]
 )
-def test_a_wildcard_costs_where_its_place_is_not_known(pattern: str, cost: int) -> None:
+def test_wildcards_at_unknown_positions_cost(pattern: str, cost: int) -> None:
     assert globs.count_cost(pattern) == cost

@@ -11,7 +11,7 @@ from indexing.store.row_values import RowValues
 
 METRICS_COLUMNS: Final = RowValues._fields
 
-# The values of an identity that the search does not show.
+# The metrics of an identity that the search does not show.
 _NO_METRICS: Final[tuple[Any, ...]] = (None,) * len(METRICS_COLUMNS)
 
 
@@ -21,7 +21,7 @@ def store_metrics(
     after: Mapping[int, TestMetrics | None],
     columns: Sequence[str] = METRICS_COLUMNS,
 ) -> None:
-    """Write those of these columns whose values differ, for each identity.
+    """Write the changed ones of these columns, for each identity.
 
     `before` has the stored values of `METRICS_COLUMNS`. Unchanged columns are left out, because
     writing a column also updates its indexes.

@@ -1,4 +1,4 @@
-"""The result of a refresh for a test, and the writes for it: only of values that differ. Pure."""
+"""The result of a refresh for a test, and the writes of its changed values. Pure."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def test_a_migration_that_is_killed_at_any_point_loses_nothing(
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    # Enough that the points all differ, and most lie within a statement.
+    # Enough steps that all points differ, and most lie within a statement.
     assert int(done.stdout) > KILLS
     assert version_of(tmp_path / "mergewatch.db.whole") == SCHEMA_VERSION + 2
     for number in range(KILLS):

@@ -12,6 +12,7 @@ import pytest
 
 from indexing.identifiers import derive_test_id
 from indexing.models.executions import Conclusion
+from indexing.models.tests import TestHealth
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
 from tests import independent_health
@@ -66,10 +67,14 @@ async def load(
         await store.refresh_tests(LATER)
 
 
-async def status(store: Store, repository: RepositoryName = WIDGETS) -> str:
+async def read_health(store: Store, repository: RepositoryName = WIDGETS) -> TestHealth:
     found = await store.get_test(repository, derive_test_id(repository, "t"))
     assert found is not None
-    return found.health.health_status.value
+    return found.health
+
+
+async def status(store: Store, repository: RepositoryName = WIDGETS) -> str:
+    return (await read_health(store, repository)).health_status.value
 
 
 async def test_few_lone_failures_in_many_runs_are_seen(store: Store) -> None:
@@ -102,29 +107,44 @@ async def test_the_result_before_the_window_is_a_neighbour(store: Store) -> None
     assert await status(store) == "flaky"
 
 
-@pytest.mark.parametrize("seed", range(3))
+# These histories cross the border between both rules, two of them more than once.
+@pytest.mark.parametrize("seed", [12, 31, 36])
 async def test_late_results_and_reruns_lead_to_what_all_of_them_say(
     store: Store, seed: int
 ) -> None:
+    ordered = sorted(make_late_history(seed), key=lambda each: each.loaded)
+    often = set()
+    for end in range(17, len(ordered) + 17, 17):
+        await load(store, ordered[end - 17 : end])
+        told = [each.told() for each in ordered[:end]]
+        assert await status(store) == independent_health.judge_test(told)["health_status"]
+        often.add(is_often(told))
+    assert often == {True, False}
+    merged = await read_health(store)
+    together = RepositoryName("acme", "together")
+    await load(store, sorted(ordered, key=lambda each: each.at), together, step=1_000)
+    assert await read_health(store, together) == merged
+    await store.rebuild(LATER)
+    assert await read_health(store) == merged
+
+
+def make_late_history(seed: int) -> list[Result]:
+    """Make about ten verdicts a day, over midnight, up to three days late, with some reruns."""
     order = random.Random(seed)
     results: list[Result] = []
-    for number in range(5):
-        letters = "".join(order.choices("PF", (12, 1), k=order.randint(9, 12)))
-        # Over midnight: ten verdicts a day, or a few less.
-        for each in day(number, letters, hour=23.5):
-            # Up to three days late, and now and then a rerun that may disagree.
+    for number in range(6):
+        letters = "".join(order.choices("PF", (16, 1), k=order.randint(10, 15)))
+        for each in day(number, letters, hour=23):
             late = each.loaded + order.choice([0, 0, 0, order.uniform(0, 3)])
             results.append(Result(late, each.at, each.commit, each.letter))
             if order.random() < 0.06:
                 again = each.at + timedelta(hours=order.uniform(1, 72))
                 letter = order.choice("PF")
                 results.append(Result(order.uniform(0, 8), again, each.commit, letter))
-    told = [each.told() for each in results]
-    expected = independent_health.judge_test(told)["health_status"]
-    await load(store, results, step=17)
-    assert await status(store) == expected
-    together = RepositoryName("acme", "together")
-    await load(store, sorted(results, key=lambda each: each.at), together, step=1_000)
-    assert await status(store, together) == expected
-    await store.rebuild(LATER)
-    assert await status(store) == expected
+    return results
+
+
+def is_often(told: list[dict[str, Any]]) -> bool:
+    """Whether there are at least ten verdicts for each day that has one."""
+    days = [at.date() for at, _, _ in independent_health.judge_commits(told)]
+    return len(days) >= 10 * len(set(days))

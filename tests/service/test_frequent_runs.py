@@ -29,7 +29,7 @@ RUNS_A_DAY = 50
 START = datetime(2026, 6, 1, tzinfo=UTC)
 FLAKE = range(30, 60)
 RATE = 0.01
-# In the afternoon of this day, half of the results of those tests fail, for two hours.
+# In the afternoon of this day, every other result of those tests fails, for two hours.
 OUTAGE_DAY = 45
 OUTAGE_HOURS = (14, 16)
 # These runs of these days fail in a row.
@@ -38,7 +38,8 @@ REGRESSIONS = {(day, number) for day in (10, 20, 40, 70, 71) for number in range
 
 def make_failures() -> Iterator[tuple[int, datetime, frozenset[str]]]:
     """Yield each run: its day, when it started, and which tests failed."""
-    rng = random.Random(1)
+    # With most seeds, both are flaky within ten days; with a few, one fails too seldom at first.
+    rng = random.Random(3)
     for day in range(DAYS):
         for number in range(RUNS_A_DAY):
             at = START + timedelta(days=day, minutes=number * 24 * 60 / RUNS_A_DAY)
@@ -46,7 +47,7 @@ def make_failures() -> Iterator[tuple[int, datetime, frozenset[str]]]:
             if (day, number) in REGRESSIONS:
                 failed.add("regression")
             if day == OUTAGE_DAY and OUTAGE_HOURS[0] <= at.hour < OUTAGE_HOURS[1]:
-                failed.update(name for name in HARMED if rng.random() < 0.5)
+                failed.update(HARMED if number % 2 else ())
             yield day, at, frozenset(failed)
 
 
@@ -92,8 +93,9 @@ def test_a_flake_of_one_percent_is_seen_and_its_mend_too(tmp_path: Path) -> None
             if status == "flaky":
                 flaky[name].append(day)
     for name in FLAKES:
+        # The statuses are those at the end of a day.
         first, last = flaky[name][0], flaky[name][-1]
-        assert FLAKE.start < first <= FLAKE.start + 10
-        assert FLAKE.stop <= last + 1 <= FLAKE.stop + 15
+        assert FLAKE.start < first < FLAKE.start + 10
+        assert FLAKE.stop <= last + 1 < FLAKE.stop + 15
         assert flaky[name] == list(range(first, last + 1))
     assert {name: days for name, days in flaky.items() if name not in FLAKES and days} == {}

@@ -22,6 +22,7 @@ from indexing.store.elasticsearch.derived.past_days import keep_days, prune_past
 from indexing.store.elasticsearch.derived.refresh import refresh_tests
 from indexing.store.elasticsearch.indices.control import State, advance, read_layout_version
 from indexing.store.elasticsearch.indices.creation import create_index
+from indexing.store.elasticsearch.indices.existing import delete_index, list_indices
 from indexing.store.elasticsearch.indices.filling import WHILE_FILLING, restore_settings
 from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION
 from indexing.store.elasticsearch.indices.retention import Retention
@@ -138,9 +139,9 @@ async def _swap(cluster: Cluster, generation: str) -> None:
         await cluster.connection.request("POST", "/_aliases", {"actions": swap}, patience=WRITING)
     await cluster.control.change(take_over)
     # This also deletes generations that interrupted rebuilds left behind.
-    for name in await _list_indices(cluster, f"{layout.identities}-*"):
+    for name in await list_indices(cluster.connection, f"{layout.identities}-*"):
         if name != layout.identities_of(generation):
-            await _delete_index(cluster, name)
+            await delete_index(cluster.connection, name)
 
 
 def _visible(retention: Retention, field: str) -> dict[str, Any]:
@@ -210,13 +211,13 @@ async def _make_final(
 async def _drop_slices(cluster: Cluster, pattern: str, before: datetime) -> None:
     names = [
         name
-        for name in await _list_indices(cluster, pattern)
+        for name in await list_indices(cluster.connection, pattern)
         if ends_before(name.removeprefix(pattern.rstrip("*")), before)
     ]
     if names:
         await cluster.control.drop_slices(names)
     for name in names:
-        await _delete_index(cluster, name)
+        await delete_index(cluster.connection, name)
 
 
 async def _drop_runs(cluster: Cluster, before: int) -> None:
@@ -254,17 +255,6 @@ async def _find_left(cluster: Cluster, runs: Sequence[str], retention: Retention
     answer = await cluster.connection.search(cluster.layout.executions, body, patience=WRITING)
     found = answer.get("aggregations", {}).get("runs", {"buckets": []})
     return {bucket["key"] for bucket in found["buckets"]}
-
-
-async def _list_indices(cluster: Cluster, pattern: str) -> list[str]:
-    answer = await cluster.connection.request(
-        "GET", f"/{pattern}/_settings?filter_path=*.settings.index.uuid", patience=WRITING
-    )
-    return sorted(answer)
-
-
-async def _delete_index(cluster: Cluster, name: str) -> None:
-    await cluster.connection.request("DELETE", f"/{name}?ignore_unavailable=true", patience=WRITING)
 
 
 async def list_repositories(cluster: Cluster) -> list[str]:

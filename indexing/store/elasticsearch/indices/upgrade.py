@@ -23,6 +23,7 @@ from indexing.store.elasticsearch.client.connection import WRITING, Connection
 from indexing.store.elasticsearch.indices.control import Control, read_layout_version
 from indexing.store.elasticsearch.indices.creation import create_missing
 from indexing.store.elasticsearch.indices.event_fields import fill_outcomes
+from indexing.store.elasticsearch.indices.existing import list_indices
 from indexing.store.elasticsearch.indices.generations import copy_index, drop_leftovers
 from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION, Layout
 from indexing.store.elasticsearch.indices.repository_fields import fill_names
@@ -82,20 +83,15 @@ async def upgrade(connection: Connection, layout: Layout) -> None:
             await fill(connection, layout, lease.renew)
         await lease.renew()
         control = Control(connection, layout)
-        await control.set_version(await _list_slices(connection, layout))
+        # Before version 7, the state lacked the indices of executions.
+        await control.set_version(await list_indices(connection, layout.executions))
         # Do this again: processes of the earlier release may have written until the version
         # changed.
-        await control.add_slices(await _list_slices(connection, layout))
+        await control.add_slices(await list_indices(connection, layout.executions))
         for fill in fills:
             await fill(connection, layout, lease.renew)
         await drop_leftovers(connection, layout)
         _log.warning("upgraded the indices to version %d", LAYOUT_VERSION)
-
-
-async def _list_slices(connection: Connection, layout: Layout) -> list[str]:
-    """Return the names of all indices of executions; before version 7, the state lacked them."""
-    target = f"/{layout.executions}/_settings?filter_path=*.settings.index.uuid"
-    return sorted(await connection.request("GET", target, patience=WRITING))
 
 
 async def _add_fields(connection: Connection, layout: Layout, copied: frozenset[str]) -> None:

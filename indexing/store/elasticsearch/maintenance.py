@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
-from indexing.errors import StoreError
 from indexing.health.window import day_number, day_of
 from indexing.store.elasticsearch import repositories
 from indexing.store.elasticsearch.client import bulk
@@ -20,15 +19,14 @@ from indexing.store.elasticsearch.derived import dirty_markers, run_counts
 from indexing.store.elasticsearch.derived.observation_clauses import TIME
 from indexing.store.elasticsearch.derived.past_days import keep_days, prune_past_days
 from indexing.store.elasticsearch.derived.refresh import refresh_tests
-from indexing.store.elasticsearch.indices.control import State, advance, read_layout_version
-from indexing.store.elasticsearch.indices.creation import create_index
+from indexing.store.elasticsearch.indices.control import advance, read_layout_version
 from indexing.store.elasticsearch.indices.existing import delete_index, list_indices
-from indexing.store.elasticsearch.indices.filling import WHILE_FILLING, restore_settings
 from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION
 from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.store.elasticsearch.indices.slices import ends_before
 from indexing.store.elasticsearch.outbox import prune_outbox
 from indexing.store.elasticsearch.quarantine_changes import prune_changes
+from indexing.store.elasticsearch.search_generations import begin_generation, end_generation
 from indexing.store.interface import PruneCount, Steps, StoreStatus
 from indexing.timestamps import to_microseconds
 
@@ -95,53 +93,14 @@ async def prune(
 async def rebuild(cluster: Cluster, now: datetime, progress: Steps | None) -> int:
     """Fill a new generation of the identity index while readers use the old one; then swap them."""
     generation = uuid.uuid4().hex[:12]
-    index = cluster.layout.identities_of(generation)
-    await create_index(cluster.connection, index, {"settings": WHILE_FILLING})
-    read = await _read_generation(cluster)
-
-    def begin(state: State) -> State:
-        # A rebuild that was killed near its end may have swapped the alias but not the document.
-        return replace(state, identities=read, building=generation)
-
-    await cluster.control.change(begin)
+    serving = await begin_generation(cluster, generation)
     for routing in await list_repositories(cluster):
         await dirty_markers.mark_repository(cluster, routing)
         await run_counts.count_repository(cluster, routing)
-    count = await refresh_tests(replace(cluster, unread=frozenset({index})), now, progress)
-    await restore_settings(cluster.connection, index)
-    await cluster.connection.refresh(index)
-    await _swap(cluster, generation)
+    filled = frozenset({cluster.layout.identities_of(generation)})
+    count = await refresh_tests(replace(cluster, unread=filled), now, progress)
+    await end_generation(cluster, generation, serving)
     return count
-
-
-async def _read_generation(cluster: Cluster) -> str:
-    """Return the generation that the alias points to."""
-    alias = cluster.layout.identities
-    (index,) = await cluster.connection.request("GET", f"/_alias/{alias}", patience=WRITING)
-    return str(index).removeprefix(f"{alias}-")
-
-
-async def _swap(cluster: Cluster, generation: str) -> None:
-    layout = cluster.layout
-
-    def take_over(state: State) -> State:
-        if state.building != generation:
-            raise StoreError("another rebuild was begun meanwhile; that one goes on")
-        return replace(state, identities=generation, building=None)
-
-    # Switch the readers first: until the document changes, writers write to both generations.
-    state = await cluster.control.read()
-    if state.building == generation:
-        swap = [
-            {"remove": {"index": f"{layout.identities}-*", "alias": layout.identities}},
-            {"add": {"index": layout.identities_of(generation), "alias": layout.identities}},
-        ]
-        await cluster.connection.request("POST", "/_aliases", {"actions": swap}, patience=WRITING)
-    await cluster.control.change(take_over)
-    # This also deletes generations that interrupted rebuilds left behind.
-    for name in await list_indices(cluster.connection, f"{layout.identities}-*"):
-        if name != layout.identities_of(generation):
-            await delete_index(cluster.connection, name)
 
 
 def _visible(retention: Retention, field: str) -> dict[str, Any]:

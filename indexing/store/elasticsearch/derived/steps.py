@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from indexing.errors import StoreUnavailableError
+from indexing.errors import StoreError, StoreUnavailableError
 from indexing.models.changes import AnswerChanges
 from indexing.store.elasticsearch.announcements import write_announcement
 from indexing.store.elasticsearch.client import bulk
@@ -36,6 +36,7 @@ from indexing.store.elasticsearch.derived.run_counts import Counting
 from indexing.store.elasticsearch.indices.refresh_lease import RefreshLease
 from indexing.store.elasticsearch.quarantine_slots import QuarantineSlot
 from indexing.store.elasticsearch.repositories import stored_of
+from indexing.store.elasticsearch.search_generations import REPLACED
 from indexing.store.elasticsearch.tests import StoredTest, test_of
 
 
@@ -192,6 +193,8 @@ class Step:
         """
         layout = self.cluster.layout
         indices = [layout.identities_of(generation) for generation in self.generations]
+        if not self.cluster.unread.issubset(indices):
+            raise StoreError(REPLACED)
         # After a failed refresh, rows may be outdated; a new generation may have no rows yet.
         whole = not self.lease.is_clean or len(indices) > 1
         results = await asyncio.to_thread(self._derive_all, judged, whole=whole)
@@ -206,7 +209,8 @@ class Step:
         ]
         listed = await changes.list_operations(self.cluster, stored, whole=whole) if stored else []
         # A conflict here means that the row already has a newer external version. A missing index
-        # may mean that a rebuild has ended and deleted the older generation.
+        # may mean that a rebuild has ended and deleted the older generation, or that the one which
+        # filled it was interrupted.
         kept = [test for test in judged if test.test_id not in conflicts]
         sent, (ruled, quarantines) = await run_both(
             self._write_rows(rows, listed), apply_rules(self.cluster, self.rules, kept, self.slots)
@@ -245,14 +249,17 @@ class Step:
         return outcomes[: len(rows)]
 
     async def _check_retired(self, indices: Collection[str]) -> None:
-        """Raise `StoreUnavailableError` if one of these missing indices is still in use."""
+        """Raise `StoreUnavailableError` if readers use one of these missing indices.
+
+        The generation that a rebuild fills may be missing: the rebuild was killed before it created
+        the index, or another rebuild has deleted it.
+        """
         if not indices:
             return
         state = await self.cluster.control.read()
-        for generation in state.generations:
-            index = self.cluster.layout.identities_of(generation)
-            if index in indices:
-                raise StoreUnavailableError(f"the index {index} is gone from Elasticsearch")
+        index = self.cluster.layout.identities_of(state.identities)
+        if index in indices:
+            raise StoreUnavailableError(f"the index {index} is gone from Elasticsearch")
 
 
 async def _give_way(cluster: Cluster, tests: int) -> None:

@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
-from indexing.errors import StoreError
+from indexing.errors import StoreError, StoreUnavailableError
 from indexing.store import ElasticsearchPlace
+from indexing.store.elasticsearch import search_generations
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from tests.builders import NOON, load_names, make_run
 from tests.indexing.store.elasticsearch.inspection import (
@@ -118,6 +119,23 @@ async def test_the_settings_of_a_killed_rebuild_are_put_back_when_the_store_is_o
     opened = await open_at(elasticsearch_place)
     await opened.close()
     assert await settings_of_generations(store) == [normal, normal]
+
+
+async def test_a_rebuild_that_cannot_create_its_index_leaves_the_store_as_it_was(
+    store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await load_names(store, ["t"])
+    before = await cluster_of(store).control.read()
+
+    async def refuse(*_: object) -> None:
+        raise StoreUnavailableError("no room")
+
+    monkeypatch.setattr(search_generations, "create_index", refuse)
+    with pytest.raises(StoreUnavailableError, match="no room"):
+        await store.rebuild(NOON)
+    assert await cluster_of(store).control.read() == before
+    await load_names(store, ["u"])
+    assert await names(store) == ["t", "u"]
 
 
 class KilledError(Exception):

@@ -11,7 +11,10 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from service.cache.confirmed import ConfirmedValues
 
 VERSION_SIZE: Final = 16
 
@@ -55,6 +58,10 @@ class CacheBackend(Protocol):
     @property
     def status(self) -> SharedStatus | None:
         """The state of the shared server; `None` without one."""
+
+    @property
+    def confirmed_values(self) -> ConfirmedValues | None:
+        """Values on the shared server that do not belong to the cache; `None` without a server."""
 
     def time_exchanges(self, observe: Callable[[float], None]) -> None:
         """Call `observe` with the seconds that each exchange with the shared server takes."""

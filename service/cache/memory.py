@@ -41,6 +41,10 @@ class MemoryBackend(CacheBackend):
     def status(self) -> None:
         return None
 
+    @property
+    def confirmed_values(self) -> None:
+        return None
+
     def time_exchanges(self, observe: Callable[[float], None]) -> None:
         """Do nothing: there is no shared server."""
 

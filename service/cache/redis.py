@@ -27,6 +27,7 @@ from service.cache.keys import (
 from service.cache.redis_connection import RedisConnection
 from service.cache.redis_connector import Command
 from service.cache.redis_failures import Reason
+from service.cache.redis_values import RedisValues
 from service.cache.signing import CacheSigner
 
 # Longer than the lifetime of any value, so that a lost version costs little; short enough for Redis
@@ -79,6 +80,10 @@ class RedisBackend(CacheBackend):
     def status(self) -> SharedStatus:
         counts = {reason.value: self._redis.failures.get(reason, 0) for reason in Reason}
         return SharedStatus(self._redis.is_usable, counts)
+
+    @property
+    def confirmed_values(self) -> RedisValues:
+        return RedisValues(self._redis, self._signer, self._prefix)
 
     def time_exchanges(self, observe: Callable[[float], None]) -> None:
         self._redis.time_exchanges(observe)

@@ -10,6 +10,7 @@ from opentelemetry.semconv.attributes.db_attributes import DB_OPERATION_NAME, DB
 from opentelemetry.trace import Tracer
 
 from service.cache.backend import CacheBackend, SharedStatus, Snapshot, Versions
+from service.cache.confirmed import ConfirmedValues
 from service.tracing.spans import call_span, is_traced
 
 _SYSTEM: Final = "redis"
@@ -34,6 +35,11 @@ class TracedBackend(CacheBackend):
     @property
     def status(self) -> SharedStatus | None:
         return self._backend.status
+
+    @property
+    def confirmed_values(self) -> ConfirmedValues | None:
+        values = self._backend.confirmed_values
+        return None if values is None else _TracedValues(values, self._span)
 
     def time_exchanges(self, observe: Callable[[float], None]) -> None:
         self._backend.time_exchanges(observe)
@@ -75,3 +81,25 @@ class TracedBackend(CacheBackend):
             return nullcontext()
         attributes = {DB_SYSTEM_NAME: _SYSTEM, DB_OPERATION_NAME: command}
         return call_span(self._tracer, command, attributes)
+
+
+class _TracedValues(ConfirmedValues):
+    """Values whose waits for Redis are traced."""
+
+    def __init__(
+        self, values: ConfirmedValues, span: Callable[[str], AbstractContextManager[object]]
+    ) -> None:
+        self._values = values
+        self._span = span
+
+    async def keep(self, name: str, value: bytes, seconds: float) -> None:
+        with self._span("SET"):
+            await self._values.keep(name, value, seconds)
+
+    async def find(self, name: str) -> bytes | None:
+        with self._span("MGET"):
+            return await self._values.find(name)
+
+    async def drop(self, name: str) -> None:
+        with self._span("DEL"):
+            await self._values.drop(name)

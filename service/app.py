@@ -114,12 +114,14 @@ def create_app(
     *,
     clock: Clock = utc_now,
     metrics_folder: Path | None = None,
+    session_folder: Path | None = None,
     tracing: Tracing | None = None,
 ) -> web.Application:
     """Make the application over a store, which it closes at its own clean-up.
 
-    Processes that share a `metrics_folder` show the metrics of all of them. Whatever `tracing`
-    traces is wrapped here, once, so that no other module has to check whether traces are on.
+    Processes that share a `metrics_folder` show the metrics of all of them; those that share a
+    `session_folder` know the same sessions of tokens. Whatever `tracing` traces is wrapped here,
+    once, so that no other module has to check whether traces are on.
     """
     app = web.Application()
     app[LIFECYCLE] = Lifecycle()
@@ -129,7 +131,9 @@ def create_app(
     app[EVENT_STREAMS] = StreamLimit(
         event_stream.MAX_STREAMS_PER_PRINCIPAL, event_stream.MAX_STREAMS
     )
-    app.cleanup_ctx.append(_context(settings, store, clock, metrics_folder, tracing))
+    app.cleanup_ctx.append(
+        _context(settings, store, clock, metrics_folder, session_folder, tracing)
+    )
     for route in READ_ROUTES:
         # This route serves HEAD as well.
         app.router.add_get(route.path_pattern, _guard(route, _READ_HANDLERS[route.operation]))
@@ -169,6 +173,7 @@ def _context(
     store: Store,
     clock: Clock,
     metrics_folder: Path | None,
+    session_folder: Path | None,
     tracing: Tracing | None,
 ) -> Callable[[web.Application], AsyncIterator[None]]:
     async def run(app: web.Application) -> AsyncIterator[None]:
@@ -211,7 +216,7 @@ def _context(
             app[ARRIVALS] = ArrivalHub(measured, ids, lambda: app[LIFECYCLE].stopping)
             opened.push_async_callback(app[ARRIVALS].close)
             if settings.ui:
-                _open_dashboard(app, settings, secret, backend, clock)
+                await _open_dashboard(app, settings, secret, backend, clock, session_folder)
             app[_LAYERS] = tuple(_list_layers(app, settings, tracing))
             if tracing is not None:
                 system = "elasticsearch" if settings.elasticsearch_url else "sqlite"
@@ -232,14 +237,20 @@ def _context(
     return run
 
 
-def _open_dashboard(
-    app: web.Application, settings: Settings, secret: bytes, backend: CacheBackend, clock: Clock
+async def _open_dashboard(
+    app: web.Application,
+    settings: Settings,
+    secret: bytes,
+    backend: CacheBackend,
+    clock: Clock,
+    session_folder: Path | None,
 ) -> None:
     # Imported here, as it loads templates and cryptography.
     from service.ui.api import Handlers
     from service.ui.dashboard import DASHBOARD, Dashboard
     from service.ui.links import SignInLinks
     from service.ui.session import Sessions
+    from service.ui.session_places import open_token_sessions
 
     app[DASHBOARD] = Dashboard(
         Sessions(secret, clock),
@@ -254,6 +265,7 @@ def _open_dashboard(
             },
         ),
         settings.public_url,
+        await open_token_sessions(settings, backend, session_folder, clock),
         PAGE_SECONDS if settings.elasticsearch_url else None,
     )
 

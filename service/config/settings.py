@@ -303,8 +303,9 @@ DECLARATIONS: Final = (
     Declaration(
         "host_api_url",
         "unset",
-        "The API of the code host, such as `https://api.github.com`. Its tokens can then read here "
-        "what they can read there. Unset: only application keys are valid.",
+        "The API of the code host, such as `https://api.github.com`. Its tokens can then read "
+        "here, and on the dashboard, what they can read there. Unset: only application keys are "
+        "valid.",
         _host_api_url,
     ),
     Declaration(

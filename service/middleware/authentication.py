@@ -59,7 +59,7 @@ def authenticate(route: Route, *, counted: bool = True) -> RouteLayer:
             if digest is None:
                 code_host = _require_code_host(context.code_host, bearer)
                 if not errors:
-                    request[PRINCIPAL] = await _verify_token(
+                    request[PRINCIPAL] = await verify_token(
                         request,
                         rate_limit,
                         code_host,
@@ -182,14 +182,21 @@ def _require_code_host(code_host: CodeHost | None, token: str) -> CodeHost:
     return code_host
 
 
-async def _verify_token(
+async def verify_token(
     request: web.Request,
     rate_limit: RateLimit | None,
     code_host: CodeHost,
     token: str,
     repository: RepositoryName,
 ) -> Principal:
-    """Return the principal of the token. A token that the code host rejects is not counted."""
+    """Return the principal of the token, with access to that repository at most.
+
+    A request counts against a rate limit unless the code host rejects the token.
+
+    Raises:
+        Problem: 403 if the code host rejects the token, 429 if the rate limit is exceeded, 503 if
+            the code host is unavailable.
+    """
     name = f"token {code_host.identify(token)}"
     if rate_limit is None:
         return await _check_access(code_host, token, repository, name)

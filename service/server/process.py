@@ -29,6 +29,7 @@ from service.ingest.limiter import LIMITER
 from service.logs import ACCESS_LOGGER, AccessLog, configure_logging
 from service.middleware.response_cache import REPEATED_REQUESTS, RepeatedRequests
 from service.server.listener import BACKLOG, Listener, http_url
+from service.server.shared_folder import shared_folder
 from service.server.supervisor import stop_signals, supervise
 
 if TYPE_CHECKING:
@@ -59,12 +60,14 @@ class Worker:
     """One process of several.
 
     `parent` is a file descriptor that becomes readable when the supervisor ends. No other running
-    worker has the same `number`. All workers keep their metrics in one folder, if they keep any.
+    worker has the same `number`. All workers keep their metrics in one folder, if they keep any;
+    likewise their sessions.
     """
 
     parent: int
     number: int
     metrics_folder: Path | None
+    session_folder: Path | None
 
 
 class ServeError(MergewatchError):
@@ -119,12 +122,11 @@ def _run_workers(settings: Settings, sock: socket.socket) -> None:
     with ExitStack() as entered:
         folder: Path | None = None
         if settings.metrics:
-            from service.server.shared_metrics import metrics_folder
-
-            folder = entered.enter_context(metrics_folder())
+            folder = entered.enter_context(shared_folder("metrics"))
+        sessions = _choose_session_folder(settings, entered)
 
         def run(lifeline: int, number: int) -> None:
-            _run(settings, sock, Worker(lifeline, number, folder))
+            _run(settings, sock, Worker(lifeline, number, folder, sessions))
 
         def on_death(number: int) -> None:
             if folder is not None:
@@ -134,6 +136,14 @@ def _run_workers(settings: Settings, sock: socket.socket) -> None:
 
         # The workers keep their copies of the socket, and accept all connections.
         supervise(settings.workers, run, sock.close, on_death)
+
+
+def _choose_session_folder(settings: Settings, entered: ExitStack) -> Path | None:
+    if not settings.ui or settings.host_api_url is None:
+        return None
+    from service.ui.session_places import needs_folder
+
+    return entered.enter_context(shared_folder("sessions")) if needs_folder(settings) else None
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -254,8 +264,13 @@ async def _serve_until_stopped(
         loop.add_signal_handler(number, stop.set)
     if parent is not None:
         loop.add_reader(parent, stop.set)
-    folder = None if worker is None else worker.metrics_folder
-    app = create_app(settings, store, metrics_folder=folder, tracing=tracing)
+    app = create_app(
+        settings,
+        store,
+        metrics_folder=None if worker is None else worker.metrics_folder,
+        session_folder=None if worker is None else worker.session_folder,
+        tracing=tracing,
+    )
     runner = await start(app, sock)
     if settings.ingest:
         await app[LIMITER].start()

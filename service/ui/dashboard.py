@@ -13,19 +13,22 @@ from service.http.targets import UI_PREFIX
 from service.ui.api import Handlers
 from service.ui.links import SignInLinks
 from service.ui.session import Sessions
+from service.ui.token_sessions import TokenSessions
 
 
 @dataclass(frozen=True)
 class Dashboard:
     """The state that all pages share; `public_url` is the public URL of the service.
 
-    `page_seconds` is the time limit of a page, if set.
+    Without a code host, there are no `token_sessions`. `page_seconds` is the time limit of a page,
+    if set.
     """
 
     sessions: Sessions
     links: SignInLinks
     handlers: Handlers
     public_url: str | None
+    token_sessions: TokenSessions | None = None
     page_seconds: float | None = None
 
     @cached_property

@@ -12,6 +12,7 @@ from aiohttp import web
 
 from indexing.errors import StaleKeyError, StoreUnavailableError
 from service.auth.principal import Principal
+from service.cache.confirmed import CacheUnavailableError
 from service.http import problems
 from service.http.methods import READS
 from service.http.problems import Problem
@@ -19,7 +20,7 @@ from service.http.targets import UI_PREFIX
 from service.middleware.admission_control import ADMISSION_CONTROL
 from service.middleware.layer import RouteHandler
 from service.middleware.rate_limit import RATE_LIMIT
-from service.ui.links import SIGN_IN
+from service.ui.links import ENDED_FIELD, SIGN_IN
 from service.ui.page_context import PageContext
 
 PageHandler: TypeAlias = Callable[[PageContext], Awaitable[web.StreamResponse]]
@@ -29,7 +30,7 @@ _log = structlog.get_logger(__name__)
 
 
 def open_page(handler: PageHandler) -> RouteHandler:
-    """Wrap the handler of a page that needs no key."""
+    """Wrap the handler of a page that needs no credential."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         page = PageContext.begin(request)
@@ -42,7 +43,7 @@ def open_page(handler: PageHandler) -> RouteHandler:
 
 
 def signed_in_page(handler: SignedInHandler) -> RouteHandler:
-    """Wrap the handler of a page that needs a valid key, else redirects to the sign-in page."""
+    """Wrap the handler of a page that needs a valid session, else redirects to the sign-in page."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         page = PageContext.begin(request)
@@ -59,26 +60,29 @@ def signed_in_page(handler: SignedInHandler) -> RouteHandler:
 
 async def _answer(page: PageContext, handler: SignedInHandler) -> web.StreamResponse:
     request = page.request
-    key_id = None if page.session is None else page.session.key_id
-    principal = page.principal = await page.find_principal(key_id)
+    rate_limit = request.app.get(RATE_LIMIT)
+    principal = page.principal = await page.find_principal(rate_limit=rate_limit)
     if principal is None:
         return _redirect_to_sign_in(page)
     request.app[ADMISSION_CONTROL].add_verified(request)
-    rate_limit = request.app.get(RATE_LIMIT)
-    if rate_limit is not None:
+    # The request of a token was counted when it was verified.
+    if rate_limit is not None and principal.key is not None:
         await rate_limit.spend(request, principal.name)
     return await handler(page, principal)
 
 
 def _redirect_to_sign_in(page: PageContext) -> web.Response:
     request = page.request
-    target = page.dashboard.base + SIGN_IN
-    if request.method == "GET":
-        # Relative to the dashboard, because a proxy may strip a prefix of the path.
-        within = request.raw_path.removeprefix(UI_PREFIX)
-        target += f"?next={quote(within, safe='')}" if within else ""
-    response = page.go_to(target)
-    if page.session is not None and page.session.key_id is not None:
+    has_ended = page.session is not None and page.session.is_signed_in
+    asked = []
+    # Relative to the dashboard, because a proxy may strip a prefix of the path.
+    within = request.raw_path.removeprefix(UI_PREFIX)
+    if request.method == "GET" and within:
+        asked.append(f"next={quote(within, safe='')}")
+    if has_ended:
+        asked.append(f"{ENDED_FIELD}=1")
+    response = page.go_to("?".join(filter(None, (page.dashboard.base + SIGN_IN, "&".join(asked)))))
+    if has_ended:
         page.dashboard.sessions.remove(request, response)
     return response
 
@@ -89,6 +93,9 @@ async def _explain(page: PageContext, error: Exception) -> web.StreamResponse:
         problem = error
     elif isinstance(error, StaleKeyError):
         problem = problems.stale_cursor()
+    elif isinstance(error, CacheUnavailableError):
+        _log.warning("sessions unavailable", reason=str(error))
+        problem = problems.unavailable("the sessions of tokens are unavailable, retry later")
     elif isinstance(error, (StoreUnavailableError, TimeoutError)):
         _log.warning("store unavailable", reason=str(error))
         problem = problems.unavailable("the store is unavailable, retry later")

@@ -19,11 +19,11 @@ from indexing.timestamps import format_timestamp
 from service.auth.principal import Principal
 from service.context import CONTEXT, REQUEST_ID
 from service.http.operations import Operation
-from service.http.problems import Problem
-from service.middleware.authentication import make_principal
 from service.middleware.authorization import OPERATIONS
+from service.middleware.rate_limit import RateLimit
 from service.ui.api import Api
 from service.ui.dashboard import DASHBOARD, Dashboard
+from service.ui.principals import find_of_session, read_repository
 from service.ui.rendering import render
 from service.ui.session import Session
 
@@ -60,26 +60,28 @@ class PageContext:
         headers = self.request.headers
         return headers.get("HX-Request") == "true" and "HX-History-Restore-Request" not in headers
 
-    async def find_principal(self, key_id: str | None) -> Principal | None:
-        """Look up the principal of a key; return None if the key is not valid."""
-        if key_id is None:
+    async def find_principal(
+        self,
+        repository: RepositoryName | None = None,
+        rate_limit: RateLimit | None = None,
+    ) -> Principal | None:
+        """Look up who is signed in, with the access to that repository.
+
+        It defaults to the repository of the page. `find_of_session` has the rest.
+        """
+        if self.session is None:
             return None
-        reader = await self.request.app[CONTEXT].readers.open(Operation.TEST, None, None)
-        key = await reader.get_key(key_id)
-        try:
-            return None if key is None else make_principal(key, self._read_clock())
-        except Problem:
-            return None
+        info = self.request.match_info
+        wanted = repository or read_repository(info.get("owner"), info.get("repository"))
+        tokens = self.dashboard.token_sessions
+        return await find_of_session(self.request, self.session, tokens, wanted, rate_limit)
 
     async def find_present_principal(self) -> Principal | None:
         """Look up the signed-in principal again, for a stream that outlives its session or key."""
-        session = self.session
-        if session is None or session.ends_at <= self._read_clock():
+        now = self.request.app[CONTEXT].clock()
+        if self.session is None or self.session.ends_at <= now:
             return None
-        return await self.find_principal(session.key_id)
-
-    def _read_clock(self) -> datetime:
-        return self.request.app[CONTEXT].clock()
+        return await self.find_principal()
 
     def open_api(self, principal: Principal) -> Api:
         """Return the API as this principal may use it."""

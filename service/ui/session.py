@@ -1,6 +1,7 @@
-"""Sessions: an encrypted cookie that holds the id of a key and a secret for CSRF tokens.
+"""Sessions: an encrypted cookie that holds no credential, but says how to find one.
 
-The cookie alone grants no access: the key is looked up again for every request.
+That is the id of an application key, or the ticket of a token (`service.ui.token_sessions`). The
+cookie alone grants no access: the credential is checked again for every request.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from ipaddress import ip_address
 from typing import Final
@@ -23,17 +24,26 @@ from cryptography.fernet import Fernet, InvalidToken
 LIFETIME: Final = timedelta(hours=8)
 _SECRET_BYTES: Final = 16
 _NONCE_BYTES: Final = 12
-# Cookies of this service have about 250 bytes; much longer ones are ignored.
+# Cookies of this service have about 300 bytes; much longer ones are ignored.
 _MAX_COOKIE_LENGTH: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A session; without a `key_id`, nobody is signed in. `form_secret` signs its CSRF tokens."""
+    """A session, with the id of a key or the ticket of a token; with neither, nobody is signed in.
+
+    `form_secret` signs its CSRF tokens.
+    """
 
     form_secret: str
     since: datetime
     key_id: str | None = None
+    ticket: str | None = field(default=None, repr=False)
+
+    @property
+    def is_signed_in(self) -> bool:
+        """Whether the session has a credential, which may not be valid any more."""
+        return self.key_id is not None or self.ticket is not None
 
     @property
     def ends_at(self) -> datetime:
@@ -66,9 +76,9 @@ class Sessions:
         self._fernet = Fernet(base64.urlsafe_b64encode(key))
         self._clock = clock
 
-    def new(self, key_id: str | None = None) -> Session:
+    def new(self, key_id: str | None = None, ticket: str | None = None) -> Session:
         """Return a session that begins now."""
-        return Session(secrets.token_hex(_SECRET_BYTES), self._clock(), key_id)
+        return Session(secrets.token_hex(_SECRET_BYTES), self._clock(), key_id, ticket)
 
     def read(self, request: web.Request) -> Session | None:
         """Return the session of a request; None if it has no valid cookie or the session ended."""
@@ -81,12 +91,16 @@ class Sessions:
             )
         except InvalidToken:
             return None
-        form_secret, since, key_id = orjson.loads(content)
-        return Session(form_secret, datetime.fromisoformat(since), key_id)
+        form_secret, since, *credential = orjson.loads(content)
+        return Session(form_secret, datetime.fromisoformat(since), *credential)
 
     def write(self, request: web.Request, response: web.StreamResponse, session: Session) -> None:
         """Set the session cookie."""
-        content = orjson.dumps([session.form_secret, session.since.isoformat(), session.key_id])
+        # Processes of an earlier release read cookies of three parts.
+        ticket = [] if session.ticket is None else [session.ticket]
+        content = orjson.dumps(
+            [session.form_secret, session.since.isoformat(), session.key_id, *ticket]
+        )
         cookie = self._fernet.encrypt_at_time(content, int(session.since.timestamp()))
         response.set_cookie(
             cookie_name(request),

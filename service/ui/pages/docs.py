@@ -14,12 +14,14 @@ from aiohttp import web
 from service.auth.principal import Principal
 from service.context import CONTEXT
 from service.http import problems
+from service.http.path_params import REPOSITORY
 from service.http.problems import Problem
 from service.http.targets import UI_PREFIX
 from service.routes import READ_ROUTES, Route
-from service.ui.api import Api, body_of, fields_of
+from service.ui.api import body_of, fields_of
 from service.ui.formats import show_text
 from service.ui.page_context import PageContext
+from service.ui.principals import read_repository
 from service.ui.queries import first_of, read_short, values_of, write_pairs
 from service.ui.reference import ApiOperation, make_curl, make_url, read_document
 
@@ -74,7 +76,7 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
     route = _TRIED.get(chosen.id)
     tried = None
     if route is not None and first_of(pairs, _TRY):
-        tried = await _call(page.open_api(principal), route, chosen, values)
+        tried = await _call(page, principal, route, chosen, values)
     elif not any(values.values()) and principal.repository:
         values = {**values, **_own_repository(principal)}
     return await page.show(
@@ -89,7 +91,11 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
 
 
 async def _call(
-    api: Api, route: Route, operation: ApiOperation, values: Mapping[str, Sequence[str]]
+    page: PageContext,
+    principal: Principal,
+    route: Route,
+    operation: ApiOperation,
+    values: Mapping[str, Sequence[str]],
 ) -> Tried:
     path = {each.name: next(iter(values.get(each.name, ())), "") for each in route.path}
     query = write_pairs(
@@ -99,11 +105,40 @@ async def _call(
         for value in values[each.name]
     )
     try:
+        caller = await _find_caller(page, principal, route, path, values)
+        api = page.open_api(caller)
         response: web.StreamResponse = await api.open(route, path, query, "application/json")
     except Problem as problem:
         response = problems.response(problem)
     # In a thread, because a response may have megabytes.
     return await asyncio.to_thread(_show_answer, response)
+
+
+async def _find_caller(
+    page: PageContext,
+    principal: Principal,
+    route: Route,
+    path: Mapping[str, str],
+    values: Mapping[str, Sequence[str]],
+) -> Principal:
+    """Return the principal of the call: a token is verified for each repository by itself.
+
+    Raises:
+        Problem: the code host rejects the token or is unavailable, or no repository is named.
+    """
+    if principal.key is not None:
+        return principal
+    owner, *names = [path[each.name] for each in route.path]
+    if not names:
+        names = [*values.get(REPOSITORY.name, ())]
+        if len(names) != 1 or read_repository(owner, names[0]) is None:
+            raise problems.missing_repository()
+    wanted = read_repository(owner, names[0])
+    # The API reports what is wrong with a malformed name.
+    caller = principal if wanted is None else await page.find_principal(wanted)
+    if caller is None:
+        raise problems.forbidden()
+    return caller
 
 
 def _show_answer(response: web.StreamResponse) -> Tried:

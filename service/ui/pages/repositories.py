@@ -1,4 +1,7 @@
-"""The list of the repositories that the key can read, worst health first."""
+"""The repositories that the credential can read, worst health first.
+
+The code host does not list what a token can read, so other repositories are opened by name.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,19 @@ from aiohttp import web
 from indexing.models.listed_repositories import RepositorySort
 from indexing.models.trends import Stat
 from indexing.names import parse_repository
+from service.auth.code_host.decisions import is_valid_in_path
 from service.auth.principal import Principal
 from service.routes import GET_STATS, LIST_REPOSITORIES
-from service.ui.api import Api
+from service.ui.api import Api, ApiAnswer
 from service.ui.charts import Proportion, Spark, draw_proportion, draw_spark
 from service.ui.page_context import PageContext
+from service.ui.principals import read_repository
 from service.ui.queries import first_of, only, page_links, read_pairs, write_pairs
 
 _PER_PAGE: Final = "10"
+_NAMED: Final = "repository"
+# Of a wrong name that is shown again.
+_MAX_SHOWN: Final = 300
 _DAYS: Final = 30
 _SERIES: Final = (Stat.BROKEN_TESTS, Stat.FLAKY_TESTS)
 
@@ -38,18 +46,32 @@ class Row:
 
 
 async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
-    """GET /ui/."""
-    api = page.open_api(principal)
+    """GET /ui/; with the name of a repository, leads to its page."""
     pairs = read_pairs(page.request.rel_url.raw_query_string)
+    is_token = principal.key is None
+    named = first_of(pairs, _NAMED).strip() if is_token else ""
+    repository = read_repository(*named.partition("/")[::2])
+    if repository is not None and is_valid_in_path(repository):
+        return page.go_to(page.link(repository.owner, repository.name))
     kept = only(pairs, ("sort",)) or [("sort", RepositorySort.WORST.value)]
     asked = [*kept, *only(pairs, ("cursor",)), ("per_page", _PER_PAGE)]
-    answer = await api.get(LIST_REPOSITORIES, {"owner": principal.owner}, write_pairs(asked))
-    found = answer.value["repositories"]
+    # The code host may hide the repository that was named with a token when its session began.
+    is_hidden = not principal.owner
+    answer, rows = ApiAnswer({}), []
+    if not is_hidden:
+        api = page.open_api(principal)
+        answer = await api.get(LIST_REPOSITORIES, {"owner": principal.owner}, write_pairs(asked))
+        found = answer.value["repositories"]
+        rows = await asyncio.gather(*(_make_row(page, api, each) for each in found))
     return await page.show(
         "repositories.html",
-        rows=await asyncio.gather(*(_make_row(page, api, each) for each in found)),
+        422 if named else 200,
+        rows=rows,
         sort=first_of(kept, "sort"),
         links=page_links(answer.links, kept),
+        is_hidden=is_hidden,
+        is_token=is_token,
+        named=named[:_MAX_SHOWN],
     )
 
 

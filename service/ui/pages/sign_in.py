@@ -1,28 +1,43 @@
-"""Signing in, with a key or with a sign-in link, and signing out."""
+"""Signing in, with a key, a token of the code host or a sign-in link, and signing out."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
+import structlog
 from aiohttp import web
 
-from service.auth.api_keys import digest_key, is_key
-from service.auth.principal import Principal
+from service.auth.api_keys import KEY_PREFIX, digest_key, is_key
+from service.auth.code_host.tokens import is_token
+from service.cache.confirmed import CacheUnavailableError
 from service.context import CONTEXT
 from service.http.operations import Operation
 from service.http.problems import Problem
 from service.middleware.authentication import identify
+from service.middleware.authorization import covers
+from service.middleware.rate_limit import RATE_LIMIT
 from service.ui.forms import first, read_form
-from service.ui.links import LINK_FIELD, SIGN_IN
+from service.ui.links import ENDED_FIELD, LINK_FIELD, SIGN_IN
 from service.ui.page_context import PageContext
+from service.ui.principals import find_of_key, find_of_token, read_repository
 from service.ui.session import is_loopback
+from service.ui.token_sessions import SignedToken
 
 # The rest of a dashboard URL. It cannot name another host, and cannot break out of a header.
 _NEXT: Final = re.compile(r"(?:[A-Za-z0-9\-_][!-\[\]-~]*)?")
 _MAX_NEXT_LENGTH: Final = 2_000
+_REPOSITORY: Final = re.compile(r"[A-Za-z0-9\-]+/[A-Za-z0-9_\-.]+")
+# Of a name in the form that is shown again.
+_MAX_SHOWN: Final = 300
 
 _BAD_KEY: Final = "This key is not valid: mistyped, revoked, expired, or of another service."
+_REFUSED: Final = (
+    "This is no valid key, and no token that the code host accepts: "
+    "mistyped, revoked, expired, or of another service."
+)
+_NO_REPOSITORY: Final = "With a token, name a repository that it can read, as OWNER/NAME."
+_HIDDEN: Final = "The code host shows this token no repository of that name."
 _BAD_LINK: Final = "This link was used already, or is older than ten minutes. Sign in with a key."
 _BAD_TRANSPORT: Final = (
     "This page came over plain HTTP, where anybody on the way could read a key. "
@@ -30,58 +45,126 @@ _BAD_TRANSPORT: Final = (
 )
 
 
+_log = structlog.get_logger(__name__)
+
+
 async def show_form(page: PageContext) -> web.StreamResponse:
     """GET /ui/sign-in; signs in if the URL has a sign-in link."""
     link = page.request.query.get(LINK_FIELD)
     following = _choose_next(page.request.query.get("next", ""))
     if link is None or page.request.method != "GET":
-        return await page.show("sign_in.html", following=following, wrong=None)
+        has_ended = ENDED_FIELD in page.request.query
+        return await _show(page, following, _guess_repository(following), has_ended=has_ended)
     key_id = await page.dashboard.links.redeem(link)
-    principal = None if key_id is None else await page.find_principal(key_id)
-    if principal is None:
-        return await page.show("sign_in.html", 403, following=following, wrong=_BAD_LINK)
-    return _begin(page, principal, following)
+    if key_id is None or await find_of_key(page.request, key_id) is None:
+        return await _show(page, following, wrong=_BAD_LINK)
+    return await _begin(page, following, key_id=key_id)
 
 
 async def sign_in(page: PageContext) -> web.StreamResponse:
     """POST /ui/sign-in."""
     form = await read_form(page.request, page.session, page.dashboard.public_url)
     following = _choose_next(first(form, "next"))
+    credential, repository = first(form, "key"), first(form, "repository")
     if _is_plain_and_remote(page):
-        return await page.show("sign_in.html", 403, following=following, wrong=_BAD_TRANSPORT)
-    principal = await _check_key(page, first(form, "key"))
+        return await _show(page, following, repository, wrong=_BAD_TRANSPORT)
+    # What is almost a key is not sent to the code host.
+    if page.dashboard.token_sessions is None or credential.startswith(KEY_PREFIX):
+        key_id = await _find_key_id(page, credential)
+        if key_id is None:
+            return await _show(page, following, repository, wrong=_BAD_KEY)
+        return await _begin(page, following, key_id=key_id)
+    return await _sign_in_with_token(page, following, credential, repository)
+
+
+async def _sign_in_with_token(
+    page: PageContext, following: str, token: str, repository: str
+) -> web.StreamResponse:
+    tokens = page.dashboard.token_sessions
+    if tokens is None or not is_token(token):
+        return await _show(page, following, repository, wrong=_REFUSED)
+    named = read_repository(*repository.partition("/")[::2])
+    if named is None:
+        return await _show(page, following, repository, wrong_repository=_NO_REPOSITORY)
+    signed = SignedToken(token, named)
+    rate_limit = page.request.app.get(RATE_LIMIT)
+    principal = await find_of_token(page.request, signed, rate_limit=rate_limit)
     if principal is None:
-        return await page.show("sign_in.html", 403, following=following, wrong=_BAD_KEY)
-    return _begin(page, principal, following)
+        return await _show(page, following, repository, wrong=_REFUSED)
+    if not covers(principal, named):
+        return await _show(page, following, repository, wrong_repository=_HIDDEN)
+    return await _begin(page, following, ticket=await tokens.begin(signed))
 
 
 async def sign_out(page: PageContext) -> web.StreamResponse:
     """POST /ui/sign-out."""
     await read_form(page.request, page.session, page.dashboard.public_url)
+    await _end_old(page)
     response = page.go_to(page.dashboard.base + SIGN_IN)
     page.dashboard.sessions.remove(page.request, response)
     return response
 
 
-def _begin(page: PageContext, principal: Principal, following: str) -> web.StreamResponse:
-    if principal.key is None:
-        raise RuntimeError("a session belongs to a key")
+async def _show(
+    page: PageContext,
+    following: str,
+    repository: str = "",
+    *,
+    wrong: str | None = None,
+    wrong_repository: str | None = None,
+    has_ended: bool = False,
+) -> web.StreamResponse:
+    return await page.show(
+        "sign_in.html",
+        403 if wrong or wrong_repository else 200,
+        following=following,
+        has_ended=has_ended,
+        repository_text=repository[:_MAX_SHOWN],
+        takes_tokens=page.dashboard.token_sessions is not None,
+        wrong=wrong,
+        wrong_repository=wrong_repository,
+    )
+
+
+async def _begin(
+    page: PageContext, following: str, *, key_id: str | None = None, ticket: str | None = None
+) -> web.StreamResponse:
+    await _end_old(page)
     response = page.go_to(page.dashboard.base + following)
     # A new session has a new secret for CSRF tokens, against session fixation.
-    session = page.dashboard.sessions.new(principal.key.id)
+    session = page.dashboard.sessions.new(key_id, ticket)
     page.dashboard.sessions.write(page.request, response, session)
     return response
 
 
-async def _check_key(page: PageContext, text: str) -> Principal | None:
+async def _end_old(page: PageContext) -> None:
+    """Forget the token of the session that the request came with."""
+    tokens = page.dashboard.token_sessions
+    if tokens is None or page.session is None or page.session.ticket is None:
+        return
+    try:
+        await tokens.end(page.session.ticket)
+    except CacheUnavailableError as error:
+        # Nobody can decrypt it without the cookie, which the browser drops.
+        _log.warning("token of an ended session not removed", reason=str(error))
+
+
+async def _find_key_id(page: PageContext, text: str) -> str | None:
     if not is_key(text):
         return None
     context, digest = page.request.app[CONTEXT], digest_key(text)
     reader = await context.readers.open(Operation.TEST, digest, None)
     try:
-        return identify(await reader.find_key(digest), digest, page.now)
+        key = identify(await reader.find_key(digest), digest, page.now).key
     except Problem:
         return None
+    return None if key is None else key.id
+
+
+def _guess_repository(following: str) -> str:
+    """Return the repository of the page to open after signing in; empty if it has none."""
+    match = _REPOSITORY.match(following)
+    return "" if match is None else match[0]
 
 
 def _choose_next(text: str) -> str:

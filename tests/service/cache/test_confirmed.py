@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from service.cache import confirmed
-from service.cache.confirmed import (
-    CacheUnavailableError,
-    ConfirmedValues,
-    FolderValues,
-    MemoryValues,
-)
+from service.cache import local_values
+from service.cache.confirmed import CacheUnavailableError, ConfirmedValues
+from service.cache.local_values import FolderValues, MemoryValues
 from service.cache.redis_connection import RedisConnection
 from service.cache.redis_values import RedisValues
 from service.cache.signing import CacheSigner
 
 HOUR = 3_600.0
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
 
 
 async def open_redis(url: str, secret: bytes, prefix: str) -> tuple[RedisValues, RedisConnection]:
@@ -30,9 +30,7 @@ async def open_redis(url: str, secret: bytes, prefix: str) -> tuple[RedisValues,
 
 
 @pytest.fixture(params=["memory", "folder", "redis"])
-async def values(
-    request: pytest.FixtureRequest, tmp_path: Path
-) -> AsyncIterator[ConfirmedValues]:
+async def values(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ConfirmedValues]:
     if request.param == "memory":
         yield MemoryValues()
     elif request.param == "folder":
@@ -62,18 +60,18 @@ async def test_an_expired_file_is_not_found_and_soon_removed(tmp_path: Path) -> 
     os.utime(tmp_path / "a1", (1, 1))
     assert await values.find("a1") is None
     await values.keep("b2", b"new", HOUR)
-    assert [path.name for path in tmp_path.iterdir()] == ["b2"]
+    assert names_in(tmp_path) == ["b2"]
 
 
 async def test_of_too_many_files_the_first_to_expire_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(confirmed, "MAX_FILES", 3)
+    monkeypatch.setattr(local_values, "MAX_FILES", 3)
     values = FolderValues(tmp_path)
     for number in range(6):
         await values.keep(f"a{number}", b"x", HOUR + number)
     await values.sweep()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a3", "a4", "a5"]
+    assert names_in(tmp_path) == ["a3", "a4", "a5"]
 
 
 async def test_only_this_user_reads_the_files(tmp_path: Path) -> None:
@@ -95,12 +93,12 @@ async def test_a_folder_that_cannot_be_used_is_an_error(
     tmp_path: Path, call: Callable[[FolderValues], Awaitable[object]]
 ) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(CacheUnavailableError, match="Not a directory|File exists"):
+    with pytest.raises(CacheUnavailableError, match=r"Not a directory|File exists"):
         await call(FolderValues(tmp_path / "file"))
 
 
 async def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(confirmed, "MAX_MEMORY_BYTES", 10_000)
+    monkeypatch.setattr(local_values, "MAX_MEMORY_BYTES", 10_000)
     values = MemoryValues()
     for number in range(10):
         await values.keep(f"a{number}", b"x" * 1_000, HOUR)

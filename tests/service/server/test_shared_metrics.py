@@ -15,7 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from indexing.models.keys import Scope
 from indexing.store import open_store
 from service.auth.api_keys import make_key
-from service.server.shared_metrics import NoFolderError, drop_gauges, metrics_folder
+from service.server.shared_folder import NoFolderError, shared_folder
+from service.server.shared_metrics import drop_gauges
 from tests.builders import NOON, WIDGETS
 from tests.service.front_door import operations
 from tests.service.processes import TIMEOUT, Service, Start, port_of
@@ -168,6 +169,6 @@ def test_a_missing_place_for_the_folder_is_one_clear_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
-    folder = metrics_folder()
+    folder = shared_folder("metrics")
     with pytest.raises(NoFolderError, match="TMPDIR"):
         folder.__enter__()

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks import load_reports
+from benchmarks.data.generated import MEASURED
 from benchmarks.data.loading import FOLDER, load, read_key
-from benchmarks.data.made_up import MEASURED
 from benchmarks.data.sizes import SIZES, Size, StoreSize
 from benchmarks.keeping import read_results, write_results
 from benchmarks.load.wrk import ensure_wrk
@@ -30,11 +30,11 @@ from benchmarks.parts.profiles import measure_profiles
 from benchmarks.parts.small_writes import measure_small_writes
 from benchmarks.parts.throughput import measure_throughput
 from benchmarks.report.publishing import publish
-from benchmarks.requests.operations import Asked
+from benchmarks.requests.operations import QueriedRepository
 from benchmarks.results import Results
 from benchmarks.running.cores import available_cores, divide
 from benchmarks.running.services import elasticsearch_running, redis_running
-from benchmarks.stacks import Surroundings
+from benchmarks.stacks import Backends
 from benchmarks.targets import HISTORY_STORES, HOTTEST, Verdict, judge
 from indexing.store import ElasticsearchPlace, open_store
 
@@ -70,8 +70,10 @@ class Run:
         if self.elasticsearch_url is not None:
             place = ElasticsearchPlace((self.elasticsearch_url,), prefix)
             load(FOLDER / ELASTICSEARCH / store.name, store, lambda: open_store(place))
-        around = Surroundings(folder, self.redis_url, self.elasticsearch_url, prefix)
-        return Conditions(self.size, Asked(MEASURED, store.tests), read_key(), around, self.logs)
+        backends = Backends(folder, self.redis_url, self.elasticsearch_url, prefix)
+        return Conditions(
+            self.size, QueriedRepository(MEASURED, store.tests), read_key(), backends, self.logs
+        )
 
 
 def measure_part(run: Run, part: str) -> dict[str, Any]:

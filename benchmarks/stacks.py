@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.peers.settings import PEER_SETTINGS, Variables
-from benchmarks.requests.dialects import Dialect, ask_datasette, ask_elasticsearch, ask_service
+from benchmarks.requests.dialects import Dialect, datasette_path, elasticsearch_path, service_path
 from benchmarks.requests.operations import Kind, Operation
 from benchmarks.running.processes import HOST, Launch
 
@@ -49,7 +49,7 @@ class CacheKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class Backends:
     """The servers and data that the stacks may use; a URL is `None` if that server does not run.
 
     `folder` has the SQLite file, `prefix` is that of the indices.
@@ -79,19 +79,19 @@ class Stack:
         """Return whether it can run several processes."""
         return self.service in (Service.MERGEWATCH, Service.FASTAPI)
 
-    def dialect(self, around: Surroundings) -> Dialect:
+    def dialect(self, backends: Backends) -> Dialect:
         """Return the form of this stack's requests."""
         if self.service is Service.DATASETTE:
-            return ask_datasette
+            return datasette_path
         if self.service is Service.ITSELF:
-            return ask_elasticsearch(around.elasticsearch_prefix)
-        return ask_service
+            return elasticsearch_path(backends.elasticsearch_prefix)
+        return service_path
 
-    def runs_in(self, around: Surroundings) -> bool:
+    def runs_in(self, backends: Backends) -> bool:
         """Return whether all servers that it needs run."""
         return not (
-            (self.cache is CacheKind.REDIS and around.redis_url is None)
-            or (self.store is StoreKind.ELASTICSEARCH and around.elasticsearch_url is None)
+            (self.cache is CacheKind.REDIS and backends.redis_url is None)
+            or (self.store is StoreKind.ELASTICSEARCH and backends.elasticsearch_url is None)
         )
 
     def takes_part(self, operation: Operation, *, repeated: bool) -> bool:
@@ -109,22 +109,22 @@ class Stack:
             return False
         return self.cache is not CacheKind.NONE
 
-    def launch(self, around: Surroundings, port: int, workers: int) -> Launch | None:
+    def launch(self, backends: Backends, port: int, workers: int) -> Launch | None:
         """Return how to start it; `None` if it runs already."""
         if self.service is Service.ITSELF:
             return None
         if self.service is Service.DATASETTE:
-            return _launch_datasette(around, port)
+            return _launch_datasette(backends, port)
         if self.service is Service.FASTAPI:
-            launch, names = _launch_fastapi(around, port, workers), PEER_SETTINGS
+            launch, names = _launch_fastapi(backends, port, workers), PEER_SETTINGS
         else:
-            launch, names = _launch_mergewatch(around, port, workers), OWN_SETTINGS
+            launch, names = _launch_mergewatch(backends, port, workers), OWN_SETTINGS
         environment = dict(launch.environment)
         if self.store is StoreKind.ELASTICSEARCH:
-            environment[names.elasticsearch_url] = around.elasticsearch_url or ""
-            environment[names.elasticsearch_prefix] = around.elasticsearch_prefix
+            environment[names.elasticsearch_url] = backends.elasticsearch_url or ""
+            environment[names.elasticsearch_prefix] = backends.elasticsearch_prefix
         if self.cache is CacheKind.REDIS:
-            environment[names.redis_url] = around.redis_url or ""
+            environment[names.redis_url] = backends.redis_url or ""
         return replace(launch, environment=environment)
 
 
@@ -139,16 +139,16 @@ def launch_floor(sizes: Sequence[int], port: int, workers: int) -> Launch:
     return Launch((sys.executable, "-m", "benchmarks.peers.floor", *options), "/ready")
 
 
-def _launch_mergewatch(around: Surroundings, port: int, workers: int) -> Launch:
+def _launch_mergewatch(backends: Backends, port: int, workers: int) -> Launch:
     options = f"serve --bind {HOST} --port {port} --workers {workers}"
     return Launch(
         (_program("mergewatch"), *options.split()),
         "/health/ready",
-        {OWN_SETTINGS.sqlite_path: str(around.folder), "MERGEWATCH_LOG_LEVEL": "warning"},
+        {OWN_SETTINGS.sqlite_path: str(backends.folder), "MERGEWATCH_LOG_LEVEL": "warning"},
     )
 
 
-def _launch_fastapi(around: Surroundings, port: int, workers: int) -> Launch:
+def _launch_fastapi(backends: Backends, port: int, workers: int) -> Launch:
     options = (
         "--factory --loop uvloop --http httptools --no-access-log --log-level warning"
         f" --host {HOST} --port {port} --workers {workers}"
@@ -157,18 +157,18 @@ def _launch_fastapi(around: Surroundings, port: int, workers: int) -> Launch:
     return Launch(
         (sys.executable, "-m", "uvicorn", application, *options.split()),
         "/openapi.json",
-        {PEER_SETTINGS.sqlite_path: str(around.folder / SQLITE_FILE)},
+        {PEER_SETTINGS.sqlite_path: str(backends.folder / SQLITE_FILE)},
     )
 
 
-def _launch_datasette(around: Surroundings, port: int) -> Launch:
+def _launch_datasette(backends: Backends, port: int) -> Launch:
     # Datasette's default limit of a second would stop the slowest globs; facets are for people.
     options = (
         f"--host {HOST} --port {port}"
         " --setting sql_time_limit_ms 20000 --setting suggest_facets off"
     )
     return Launch(
-        (_program("datasette"), "serve", str(around.folder / SQLITE_FILE), *options.split()),
+        (_program("datasette"), "serve", str(backends.folder / SQLITE_FILE), *options.split()),
         "/-/versions.json",
     )
 

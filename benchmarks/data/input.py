@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 from xml.sax.saxutils import quoteattr
 
-from benchmarks.data.made_up import MEASURED, EventMaker, name_of
+from benchmarks.data.generated import MEASURED, EventMaker, name_of
 from indexing.ingest.junit import ReportRequest
 from indexing.models.executions import Run
 

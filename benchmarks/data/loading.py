@@ -1,4 +1,4 @@
-"""Fills a store once with the data of `made_up`; later runs reuse it."""
+"""Fills a store once with generated data; later runs reuse it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.data.made_up import (
+from benchmarks.data.generated import (
     MEASURED,
     OWNER,
     QUARANTINES,
@@ -31,7 +31,7 @@ from service.auth.api_keys import digest_key, make_key, make_key_id
 # The folder for everything that a run keeps for the next one.
 FOLDER: Final = Path(__file__).parents[2] / ".bench"
 
-# Increase this when the made-up data changes, so that no run measures older data.
+# Increase this when the generated data changes, so that no run measures older data.
 DATA_VERSION: Final = 1
 
 _EVENTS_A_CALL: Final = 2_000

@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 from benchmarks.data.sizes import Size
 from benchmarks.load.answers import Answer, ask, walk
 from benchmarks.load.wrk import CONNECTIONS, Slice, put_load
-from benchmarks.requests.operations import Asked, Operation
+from benchmarks.requests.operations import Operation, QueriedRepository
 from benchmarks.running.cores import Cores
 from benchmarks.running.processes import Running, free_port, running
 from benchmarks.running.rest import wait_until_at_rest
-from benchmarks.stacks import Stack, Surroundings, launch_floor
+from benchmarks.stacks import Backends, Stack, launch_floor
 from service.cache.keys import EVENTS_LIFETIME
 
 # More paths than any stack answers in one period, so that no path repeats in it.
@@ -34,9 +34,9 @@ class Conditions:
     """The conditions that all measurements of one store share."""
 
     size: Size
-    asked: Asked
+    queried: QueriedRepository
     key: str
-    around: Surroundings
+    backends: Backends
     logs: Path
 
 
@@ -61,7 +61,7 @@ class Bench:
 
     def repeated_path(self, stack: Stack, operation: Operation) -> str:
         """Return the path of the repeated request, found by links if it is not a first page."""
-        path = stack.dialect(self.conditions.around)(operation, self.conditions.asked, None)
+        path = stack.dialect(self.conditions.backends)(operation, self.conditions.queried, None)
         if operation.page == 1:
             return path
         pages = walk(self.servers[stack.name].port, path, self.conditions.key)
@@ -73,9 +73,9 @@ class Bench:
         """Return paths whose responses are not cached."""
         if operation.page > 1:
             return self._pages_after(stack, operation)
-        dialect = stack.dialect(self.conditions.around)
-        asked = self.conditions.asked
-        return [dialect(operation, asked, next(self.numbers)) for _ in range(count)]
+        dialect = stack.dialect(self.conditions.backends)
+        queried = self.conditions.queried
+        return [dialect(operation, queried, next(self.numbers)) for _ in range(count)]
 
     def _pages_after(self, stack: Stack, operation: Operation) -> list[str]:
         """Return the paths of that page and those after it, once no cache has them any more."""
@@ -124,9 +124,9 @@ def started(
         servers = {}
         for stack in stacks:
             port = free_port()
-            launch = stack.launch(conditions.around, port, workers)
+            launch = stack.launch(conditions.backends, port, workers)
             if launch is None:
-                url = urlsplit(conditions.around.elasticsearch_url or "")
+                url = urlsplit(conditions.backends.elasticsearch_url or "")
                 servers[stack.name] = Running(int(url.port or 0), None)
                 continue
             log = conditions.logs / f"{stack.name.replace(', ', '-').lower()}-{workers}.log"

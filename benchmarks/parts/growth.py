@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from benchmarks.data.generated import MEASURED, repository_elsewhere
 from benchmarks.data.loading import read_key
-from benchmarks.data.made_up import MEASURED, repository_elsewhere
 from benchmarks.data.sizes import Size, StoreSize
 from benchmarks.parts.bench import Conditions, started
 from benchmarks.parts.throughput import measure
-from benchmarks.requests.operations import BY_NAME, Asked, Operation
+from benchmarks.requests.operations import BY_NAME, Operation, QueriedRepository
 from benchmarks.results import Cost
 from benchmarks.running.cores import available_cores, divide
-from benchmarks.stacks import REFERENCE, Surroundings
+from benchmarks.stacks import REFERENCE, Backends
 
 # Fewer rounds than in a full run: there are many stores, and the question is a factor of ten.
 _ROUNDS: Final = 2
@@ -41,7 +41,7 @@ class Stage:
 
     size: int
     store: StoreSize
-    asked: Asked
+    queried: QueriedRepository
     series: str
     operations: tuple[Operation, ...]
 
@@ -53,7 +53,9 @@ def stages_of(size: Size) -> Iterator[Stage]:
     for events in size.growth_events:
         operations = tuple(o for o in by_events if o.page == 1 or events >= _WITH_DEEP_PAGES)
         store = StoreSize(f"events-{events}", tests=1_000, identities=1_000, events=events)
-        yield Stage(events, store, Asked(MEASURED, store.tests), EVENTS_SERIES, operations)
+        yield Stage(
+            events, store, QueriedRepository(MEASURED, store.tests), EVENTS_SERIES, operations
+        )
     for identities in size.growth_identities:
         store = StoreSize(
             f"identities-{identities}",
@@ -62,9 +64,9 @@ def stages_of(size: Size) -> Iterator[Stage]:
             events=1_000,
             tests_elsewhere=_TESTS_ELSEWHERE,
         )
-        growing = Asked(MEASURED, store.tests)
+        growing = QueriedRepository(MEASURED, store.tests)
         yield Stage(identities, store, growing, GROWING_SERIES, by_identities)
-        steady = Asked(repository_elsewhere(0), _TESTS_ELSEWHERE)
+        steady = QueriedRepository(repository_elsewhere(0), _TESTS_ELSEWHERE)
         yield Stage(identities, store, steady, STEADY_SERIES, by_identities)
 
 
@@ -75,7 +77,7 @@ def measure_growth(size: Size, load: Load, logs: Path) -> list[Cost]:
     for stage in stages_of(size):
         folder = load(stage.store)
         print(f"{stage.store.name}, {stage.series}", file=sys.stderr)
-        conditions = Conditions(fewer, stage.asked, read_key(), Surroundings(folder), logs)
+        conditions = Conditions(fewer, stage.queried, read_key(), Backends(folder), logs)
         with started(conditions, [REFERENCE], divide(available_cores(), 1)) as bench:
             figures = measure(bench, stage.operations, [REFERENCE], connections=1)
         costs += [

@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final, cast
 
+from benchmarks.data.generated import EventMaker
 from benchmarks.data.input import CASES_A_REPORT, event_text, write_reports
-from benchmarks.data.made_up import EventMaker
 from benchmarks.data.sizes import Size
 from benchmarks.load_reports import Preparing
 from benchmarks.parts import plain_bulk
@@ -111,7 +111,7 @@ async def _speeds(kind: str, count: int, ways: Mapping[str, Way]) -> list[Speed]
 async def _load_events(sink: object, *, lines: Sequence[Line]) -> None:
     # This load calls only the two methods of a writer that `Discarding` has.
     count = await ingest_events(
-        cast(Writer, sink), lines, source="made up", refuse=print, clock=_now
+        cast(Writer, sink), lines, source="generated", refuse=print, clock=_now
     )
     if count.written != len(lines):
         raise RuntimeError(f"{count.written} of {len(lines)} events were written")

@@ -9,7 +9,7 @@ from typing import Any
 from elasticsearch import AsyncElasticsearch
 from elasticsearch.helpers import async_bulk
 
-from benchmarks.data.made_up import MEASURED
+from benchmarks.data.generated import MEASURED
 from indexing.models.events import StoredEvent
 from indexing.models.executions import Execution, Run
 from indexing.store.elasticsearch.cluster import routing_of

@@ -24,7 +24,7 @@ def measure_profiles(
     by_name = {stack.name: stack for stack in STACKS}
     for subject in subjects:
         stack = by_name[subject.stack]
-        if not stack.runs_in(conditions.around):
+        if not stack.runs_in(conditions.backends):
             continue
         with started(conditions, [stack], divide(available_cores(), 1)) as bench:
             server = bench.servers[stack.name]

@@ -17,7 +17,7 @@ from typing import Final
 
 from elasticsearch import AsyncElasticsearch
 
-from benchmarks.data.made_up import MEASURED, EventMaker, name_of
+from benchmarks.data.generated import MEASURED, EventMaker, name_of
 from benchmarks.parts.plain_bulk import time_events
 from benchmarks.results import SmallWrites
 from indexing.models.events import EventQuery, StoredEvent

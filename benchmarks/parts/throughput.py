@@ -33,7 +33,7 @@ def measure_throughput(conditions: Conditions) -> tuple[list[Figure], list[str]]
     """
     size = conditions.size
     chosen = [o for o in OPERATIONS if size.operations is None or o.name in size.operations]
-    here = [stack for stack in STACKS if stack.runs_in(conditions.around)]
+    here = [stack for stack in STACKS if stack.runs_in(conditions.backends)]
     with started(conditions, here, divide(available_cores(), 1)) as bench:
         failures = bench.failures
         if size.thorough:

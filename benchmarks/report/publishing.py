@@ -33,8 +33,8 @@ def publish(
         machine=describe_machine(divide(available_cores(), 1)),
         versions=describe_versions([f"Elasticsearch {jars.VERSION}"]),
         stores=(
-            f"{store.identities:,} tests, {store.tests:,} of them in the repository that is asked "
-            f"about, with {store.events:,} events"
+            f"{store.identities:,} tests, {store.tests:,} of them in the queried repository, with "
+            f"{store.events:,} events"
         ),
     )
     page = folder / PAGE

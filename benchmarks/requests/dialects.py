@@ -9,8 +9,8 @@ from urllib.parse import quote, urlencode
 
 import orjson
 
-from benchmarks.data.made_up import EVENTS_FROM, EVENTS_TO, name_of
-from benchmarks.requests.operations import Asked, Kind, Operation
+from benchmarks.data.generated import EVENTS_FROM, EVENTS_TO, name_of
+from benchmarks.requests.operations import Kind, Operation, QueriedRepository
 from indexing.identifiers import derive_test_id
 from indexing.models.tests import TestQuery
 from indexing.store.elasticsearch.cluster import routing_of
@@ -24,15 +24,15 @@ _TABLES: Final = "/mergewatch"
 _REPOSITORY_ROW: Final = "1"
 
 # Returns the path of request `number`, or of the repeated request if it is None.
-Dialect = Callable[[Operation, Asked, int | None], str]
+Dialect = Callable[[Operation, QueriedRepository, int | None], str]
 
 
-def ask_service(operation: Operation, asked: Asked, number: int | None) -> str:
+def service_path(operation: Operation, queried: QueriedRepository, number: int | None) -> str:
     """Use the service's API, which the FastAPI peer has too."""
-    ci = f"/v1/ci/{asked.repository.owner}/repositories/{asked.repository.name}"
+    ci = f"/v1/ci/{queried.repository.owner}/repositories/{queried.repository.name}"
     if operation.kind is Kind.DETAIL:
-        name = name_of((number or 0) % asked.tests)
-        return f"{ci}/tests/{derive_test_id(asked.repository, name)}"
+        name = name_of((number or 0) % queried.tests)
+        return f"{ci}/tests/{derive_test_id(queried.repository, name)}"
     if operation.kind is Kind.QUARANTINES:
         return f"{ci}/quarantines" + ("" if number is None else f"?branch=feature-{number}")
     if operation.kind is Kind.EVENTS:
@@ -41,16 +41,16 @@ def ask_service(operation: Operation, asked: Asked, number: int | None) -> str:
             "received_to": format_timestamp(_end_of_events(number)),
             "per_page": operation.per_page,
         }
-        return f"/v1/repos/{asked.repository}/logs?{urlencode(query)}"
-    glob = quote(_glob_of(operation, asked, number), safe="*")
+        return f"/v1/repos/{queried.repository}/logs?{urlencode(query)}"
+    glob = quote(_glob_of(operation, queried, number), safe="*")
     excluded = "".join(f"&job_name_exclude={job}" for job in _excluded(number))
     return f"{ci}/search/tests?test_name={glob}{excluded}"
 
 
-def ask_datasette(operation: Operation, asked: Asked, number: int | None) -> str:
+def datasette_path(operation: Operation, queried: QueriedRepository, number: int | None) -> str:
     """Use Datasette's JSON API over the service's tables."""
     if operation.kind is Kind.DETAIL:
-        return f"{_TABLES}/tests/{(number or 0) % asked.tests + 1}.json?_shape=array"
+        return f"{_TABLES}/tests/{(number or 0) % queried.tests + 1}.json?_shape=array"
     if operation.kind is Kind.QUARANTINES:
         filters = [("removed_at__isnull", "1"), ("_sort", "created_at"), ("_size", "100")]
         return _rows("quarantines", filters)
@@ -64,7 +64,7 @@ def ask_datasette(operation: Operation, asked: Asked, number: int | None) -> str
         return _rows("events", filters)
     filters = [
         ("executions_count__notnull", "1"),
-        ("test_name__glob", _glob_of(operation, asked, number)),
+        ("test_name__glob", _glob_of(operation, queried, number)),
         *(("job_name__not", job) for job in _excluded(number)),
         ("_sort_desc", "executions_count"),
         ("_size", str(operation.per_page)),
@@ -72,12 +72,12 @@ def ask_datasette(operation: Operation, asked: Asked, number: int | None) -> str
     return _rows("identities", filters)
 
 
-def ask_elasticsearch(prefix: str) -> Dialect:
+def elasticsearch_path(prefix: str) -> Dialect:
     """Use the service's own searches for event pages and globs."""
     layout = Layout(prefix)
 
-    def path(operation: Operation, asked: Asked, number: int | None) -> str:
-        routing = routing_of(asked.repository)
+    def path(operation: Operation, queried: QueriedRepository, number: int | None) -> str:
+        routing = routing_of(queried.repository)
         if operation.kind is Kind.EVENTS:
             end = _end_of_events(number)
             names = slices_between(EVENTS_FROM, end) or ["*"]
@@ -90,8 +90,8 @@ def ask_elasticsearch(prefix: str) -> Dialect:
             body = _body(operation, {"bool": {"filter": filters}}, ("received_at", "id"), ["body"])
         else:
             asks = TestQuery(
-                asked.repository,
-                (_glob_of(operation, asked, number),),
+                queried.repository,
+                (_glob_of(operation, queried, number),),
                 jobs_excluded=tuple(_excluded(number)),
             )
             index = layout.identities
@@ -121,10 +121,10 @@ def _body(
     }
 
 
-def _glob_of(operation: Operation, asked: Asked, number: int | None) -> str:
+def _glob_of(operation: Operation, queried: QueriedRepository, number: int | None) -> str:
     if operation.glob is None:
         raise ValueError(f"{operation.name} is no search")
-    return operation.glob(asked, number)
+    return operation.glob(queried, number)
 
 
 def _end_of_events(number: int | None) -> datetime:

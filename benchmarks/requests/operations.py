@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from benchmarks.data.made_up import ENDINGS, ODD_WORD, TESTS_A_MODULE, module_of, tag_of
+from benchmarks.data.generated import ENDINGS, ODD_WORD, TESTS_A_MODULE, module_of, tag_of
 from indexing.names import RepositoryName
 
 # An ending that occurs even in the smallest measured repository.
@@ -28,7 +28,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QueriedRepository:
     """The repository of a request, and its number of tests."""
 
     repository: RepositoryName
@@ -36,7 +36,7 @@ class Asked:
 
 
 # Returns the glob of request `number`, or of the repeated request if it is None.
-Glob = Callable[[Asked, int | None], str]
+Glob = Callable[[QueriedRepository, int | None], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +59,18 @@ class Operation:
         return self.kind is not Kind.EVENTS
 
 
-def _prefix(asked: Asked, number: int | None) -> str:
-    test = asked.tests // 2 if number is None else number * TESTS_A_MODULE % asked.tests
+def _prefix(queried: QueriedRepository, number: int | None) -> str:
+    test = queried.tests // 2 if number is None else number * TESTS_A_MODULE % queried.tests
     return f"{module_of(test)}*"
 
 
-def _rare(asked: Asked, number: int | None) -> str:
-    test = asked.tests // 2 if number is None else number % asked.tests
+def _rare(queried: QueriedRepository, number: int | None) -> str:
+    test = queried.tests // 2 if number is None else number % queried.tests
     return f"*_{tag_of(test)}_*"
 
 
-def _suffix(asked: Asked, number: int | None) -> str:
-    ending = _ENDING if number is None else number % min(ENDINGS, asked.tests)
+def _suffix(queried: QueriedRepository, number: int | None) -> str:
+    ending = _ENDING if number is None else number % min(ENDINGS, queried.tests)
     return f"*_{ending:03}"
 
 

@@ -1,4 +1,4 @@
-"""A million made-up test identities over 200 repositories, the same on every machine. Pure."""
+"""A million generated test identities over 200 repositories, the same on every machine. Pure."""
 
 from __future__ import annotations
 

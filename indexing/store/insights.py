@@ -121,7 +121,7 @@ class InsightReader(Protocol):
         """Return why the test is healthy, flaky or broken; `None` if it is unknown."""
 
     async def count_verdicts(
-        self, repository: RepositoryName, asked: Collection[VerdictsSince]
+        self, repository: RepositoryName, requested: Collection[VerdictsSince]
     ) -> Mapping[VerdictsSince, VerdictCounts]:
         """Count the verdicts of each test since a day, by `indexing.health.verdict_counts`.
 

@@ -31,19 +31,19 @@ async def add_details(
     reader: Reader, repository: RepositoryName, rows: Sequence[Quarantine]
 ) -> list[DetailedQuarantine]:
     """Return these quarantines of a repository with their details; reads each test once."""
-    asked = [
+    requested = [
         # Not the day itself: the failures of that day may be why the test is in quarantine.
         VerdictsSince(derive_test_id(repository, row.test_name), day_of(row.key.created_at) + 1)
         for row in rows
     ]
-    counts = await reader.count_verdicts(repository, asked)
+    counts = await reader.count_verdicts(repository, requested)
     return [
         DetailedQuarantine(
             **{field.name: getattr(row, field.name) for field in fields(row)},
             test_id=since.test_id,
             verdicts_since=counts[since],
         )
-        for row, since in zip(rows, asked, strict=True)
+        for row, since in zip(rows, requested, strict=True)
     ]
 
 

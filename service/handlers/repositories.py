@@ -45,14 +45,14 @@ async def list_repositories(request: web.Request) -> web.StreamResponse:
     )
     parameters = query.parameters
     limit = parameters["per_page"] or DEFAULT_PER_PAGE
-    asked = parameters[REPOSITORY.name]
-    if not _sees(request[PRINCIPAL], asked):
+    requested = parameters[REPOSITORY.name]
+    if not _covers(request[PRINCIPAL], requested):
         answer = make_answer(_encode(Rows((), 0, limit)))
     else:
         wanted = RepositoryQuery(
             owner,
             context.clock(),
-            asked or request[PRINCIPAL].repository,
+            requested or request[PRINCIPAL].repository,
             RepositorySort(parameters["sort"]),
         )
         answer = await _find(request, wanted, position, limit)
@@ -87,7 +87,7 @@ async def _find(
     return await request[READER].find_owned(query.owner, canonical, read)
 
 
-def _sees(principal: Principal, asked: str | None) -> bool:
+def _covers(principal: Principal, requested: str | None) -> bool:
     """Whether a credential for the owner covers the requested repository, if one is named."""
     covered = principal.repository
-    return asked is None or covered is None or asked.lower() == covered.lower()
+    return requested is None or covered is None or requested.lower() == covered.lower()

@@ -21,16 +21,16 @@ def choose_row_format(accept: Iterable[str]) -> str | None:
 
     They have to name it in full: a range such as `*/*` means JSON, which most clients expect.
     """
-    asked: dict[str, float] = {}
+    qualities: dict[str, float] = {}
     for field in accept:
         for element in field.split(","):
             name, *parameters = element.split(";")
-            asked[name.strip().lower()] = _quality_of(parameters)
-    rows = [(asked[name], name) for name in (NDJSON, CSV) if asked.get(name)]
+            qualities[name.strip().lower()] = _quality_of(parameters)
+    rows = [(qualities[name], name) for name in (NDJSON, CSV) if qualities.get(name)]
     if not rows:
         return None
     quality, name = max(rows, key=lambda each: each[0])
-    ranges = [(_JSON_RANGES[each], asked[each]) for each in asked if each in _JSON_RANGES]
+    ranges = [(_JSON_RANGES[each], qualities[each]) for each in qualities if each in _JSON_RANGES]
     specific, json_quality = max(ranges, default=(0, 0.0))
     if quality == json_quality:
         # At equal quality, JSON wins if it is named in full as well.

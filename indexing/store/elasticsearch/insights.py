@@ -113,9 +113,9 @@ class ElasticsearchInsights(InsightReader):
         return await health_reports.get_health(self._cluster, repository, test_id)
 
     async def count_verdicts(
-        self, repository: RepositoryName, asked: Collection[VerdictsSince]
+        self, repository: RepositoryName, requested: Collection[VerdictsSince]
     ) -> Mapping[VerdictsSince, VerdictCounts]:
-        return await verdict_counts.count_verdicts(self._cluster, repository, asked)
+        return await verdict_counts.count_verdicts(self._cluster, repository, requested)
 
     async def list_owned(
         self, query: RepositoryQuery, anchor: Anchor[RepositoryKey], limit: int

@@ -25,11 +25,11 @@ _UNUSED: Final = ("history", "rows")
 
 
 async def count_verdicts(
-    cluster: Cluster, repository: RepositoryName, asked: Collection[VerdictsSince]
+    cluster: Cluster, repository: RepositoryName, requested: Collection[VerdictsSince]
 ) -> dict[VerdictsSince, VerdictCounts]:
     settings = await find_repository(cluster, repository)
     routing = routing_of(repository)
-    counts = dict.fromkeys(asked, VerdictCounts())
+    counts = dict.fromkeys(requested, VerdictCounts())
     if settings is None:
         return counts
     tests = [

@@ -135,10 +135,10 @@ class SqliteInsights(InsightReader):
         )
 
     async def count_verdicts(
-        self, repository: RepositoryName, asked: Collection[VerdictsSince]
+        self, repository: RepositoryName, requested: Collection[VerdictsSince]
     ) -> Mapping[VerdictsSince, VerdictCounts]:
         return await self._connections.read(
-            partial(verdict_counts.count_verdicts, repository=repository, asked=asked)
+            partial(verdict_counts.count_verdicts, repository=repository, requested=requested)
         )
 
     async def list_owned(

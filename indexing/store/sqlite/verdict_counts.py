@@ -26,10 +26,10 @@ _ROLLUPS: Final = (
 
 
 def count_verdicts(
-    connection: sqlite3.Connection, repository: RepositoryName, asked: Collection[VerdictsSince]
+    connection: sqlite3.Connection, repository: RepositoryName, requested: Collection[VerdictsSince]
 ) -> dict[VerdictsSince, VerdictCounts]:
     repository_id = find_repository_id(connection, repository)
-    counts = dict.fromkeys(asked, VerdictCounts())
+    counts = dict.fromkeys(requested, VerdictCounts())
     if repository_id is None:
         return counts
     # One test at a time, as its roll-ups may be thousands.

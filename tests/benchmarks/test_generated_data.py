@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.data.input import event_text, write_reports
-from benchmarks.data.made_up import (
+from benchmarks.data.generated import (
     EVENTS_FROM,
     EVENTS_TO,
     MEASURED,
@@ -17,18 +16,19 @@ from benchmarks.data.made_up import (
     name_of,
     repositories_of,
 )
+from benchmarks.data.input import event_text, write_reports
 from benchmarks.data.sizes import FULL
 from benchmarks.parts.bench import DEEP_PAGES
 from benchmarks.parts.growth import GROWING_SERIES, STEADY_SERIES, stages_of
-from benchmarks.requests.dialects import ask_datasette, ask_elasticsearch, ask_service
-from benchmarks.requests.operations import BY_NAME, OPERATIONS, Asked, Kind
+from benchmarks.requests.dialects import datasette_path, elasticsearch_path, service_path
+from benchmarks.requests.operations import BY_NAME, OPERATIONS, Kind, QueriedRepository
 from indexing.events.parsing import parse_event
 from indexing.globs import matches
 from indexing.junit.cases import ReportCase
 from indexing.junit.reader import read_report
 
-ASKED = Asked(MEASURED, 10_000)
-NAMES = [name_of(number) for number in range(ASKED.tests)]
+QUERIED = QueriedRepository(MEASURED, 10_000)
+NAMES = [name_of(number) for number in range(QUERIED.tests)]
 
 
 def test_generated_events_are_valid() -> None:
@@ -56,7 +56,7 @@ def test_globs_match_as_many_names_as_the_table_says(operation: str, share: floa
     glob = BY_NAME[operation].glob
     assert glob is not None
     for number in (None, 1, 12_345):
-        found = sum(matches(glob(ASKED, number), name) for name in NAMES)
+        found = sum(matches(glob(QUERIED, number), name) for name in NAMES)
         assert found == share * len(NAMES)
 
 
@@ -65,7 +65,7 @@ def test_every_glob_matches_something_however_small_the_repository() -> None:
         names = NAMES[:tests]
         for operation in OPERATIONS:
             if operation.glob is not None:
-                glob = operation.glob(Asked(MEASURED, tests), None)
+                glob = operation.glob(QueriedRepository(MEASURED, tests), None)
                 assert any(matches(glob, name) for name in names), (operation.name, tests)
 
 
@@ -89,12 +89,12 @@ def test_tests_of_the_measured_repository_ran_once_twice_or_three_times() -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ask", [ask_service, ask_datasette, ask_elasticsearch("bench")])
-def test_numbered_requests_of_lists_are_all_different(ask: object) -> None:
-    assert callable(ask)
+@pytest.mark.parametrize("path_of", [service_path, datasette_path, elasticsearch_path("bench")])
+def test_numbered_requests_of_lists_are_all_different(path_of: object) -> None:
+    assert callable(path_of)
     for operation in OPERATIONS:
         if operation.page == 1 and operation.kind in (Kind.SEARCH, Kind.EVENTS):
-            paths = [ask(operation, ASKED, number) for number in (None, *range(1, 5_000))]
+            paths = [path_of(operation, QUERIED, number) for number in (None, *range(1, 5_000))]
             assert len(set(paths)) == len(paths)
 
 
@@ -112,13 +112,13 @@ def test_what_is_loaded_against_the_clock_is_read_whole(tmp_path: Path) -> None:
 
 def test_growth_queries_a_growing_repository_and_a_constant_one() -> None:
     stages = [stage for stage in stages_of(FULL) if stage.series in (GROWING_SERIES, STEADY_SERIES)]
-    assert [s.asked.tests for s in stages if s.series == GROWING_SERIES] == [
+    assert [s.queried.tests for s in stages if s.series == GROWING_SERIES] == [
         100,
         1_000,
         10_000,
         100_000,
     ]
-    assert {s.asked.tests for s in stages if s.series == STEADY_SERIES} == {500}
+    assert {s.queried.tests for s in stages if s.series == STEADY_SERIES} == {500}
 
 
 def test_the_deep_page_is_there_in_every_store_of_events() -> None:

@@ -23,6 +23,9 @@ _FAILED: Final = _EXECUTIONS + 1
 # The path at the start of a test name, such as that of a Go package or a JavaScript file.
 _PATH_OF_NAME: Final = re.compile(r"/?(?:[\w.@+-]++/)+")
 
+# The directory of a file whose path names none.
+TOP_DIRECTORY: Final = "."
+
 
 class FindValues(Protocol):
     """Finds the groups of a test by its file, or by its name if it has none."""
@@ -42,7 +45,7 @@ def find_directory(filepath: str | None, test_name: str | None) -> Sequence[str 
     # Reports from Windows have backslashes.
     end = max(filepath.rfind("/"), filepath.rfind("\\"))
     # The directory of a file in the root is the separator itself.
-    return (filepath[: end or 1] if end >= 0 else ".",)
+    return (filepath[: end or 1] if end >= 0 else TOP_DIRECTORY,)
 
 
 class GroupCounts:

@@ -6,11 +6,14 @@ Counting groups reads all tests of the repository, so the overview loads this pa
 from __future__ import annotations
 
 import asyncio
+from itertools import islice
 from typing import Any, Final
 
 from aiohttp import web
 
 from indexing.errors import StoreUnavailableError
+from indexing.globs import is_literal
+from indexing.groups import TOP_DIRECTORY
 from indexing.models.groups import Grouping
 from service.auth.principal import Principal
 from service.routes import GROUP_TESTS, SEARCH_TESTS
@@ -20,6 +23,8 @@ from service.ui.page_context import PageContext
 from service.ui.queries import write_pairs
 
 _SHOWN: Final = 5
+# The maximum length of a name in a link: a target has at most 8,000 bytes.
+_MAX_LINKED: Final = 1_000
 
 
 async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
@@ -50,10 +55,31 @@ async def _find_worst(page: PageContext, api: Api, by: Grouping) -> list[dict[st
     except StoreUnavailableError:
         return None
     ill = (group for group in answer.value["groups"] if group["broken"] or group["flaky"])
+    shown = list(islice(ill, _SHOWN))
+    queries = await asyncio.gather(*(_find_query(page, api, by, each["value"]) for each in shown))
     return [
-        {**group, "proportion": draw_proportion(group)}
-        for group, _ in zip(ill, range(_SHOWN), strict=False)
+        {**group, "proportion": draw_proportion(group), "query": query}
+        for group, query in zip(shown, queries, strict=True)
     ]
+
+
+async def _find_query(page: PageContext, api: Api, by: Grouping, value: str | None) -> str | None:
+    """Return the query string that filters the tests by a group; None if no filter can do so.
+
+    That of a directory includes the directories below it.
+    """
+    if value is None or len(value) > _MAX_LINKED:
+        return None
+    if by is Grouping.JOB:
+        return write_pairs([("job_name", value)])
+    if by is not Grouping.DIRECTORY or value == TOP_DIRECTORY or not is_literal(value):
+        return None
+    separator = "\\" if "\\" in value else "/"
+    pattern = f"{value.rstrip(separator)}{separator}*"
+    # A directory is that of the file or, for tests without a file, the start of the name.
+    of_file = [("test_name", "*"), ("test_filepath", pattern), ("per_page", "1")]
+    answer = await api.get(SEARCH_TESTS, page.repository_path, write_pairs(of_file))
+    return write_pairs([("test_filepath" if answer.value["tests"] else "test_name", pattern)])
 
 
 async def _find_slowest(page: PageContext, api: Api) -> list[dict[str, Any]]:

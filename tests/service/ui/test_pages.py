@@ -63,6 +63,10 @@ async def test_from_signing_in_to_the_stack_trace_and_a_quarantine(
     today = page.get_by_role("row", name="1 Sep")
     await expect(today).to_have_text(re.compile(r"1 Sep\s*1\s*1\s*0\s*1\s*"))
     # 14 days of three tests; the flaky test failed twice there, the broken one four times.
+    directories = page.get_by_role("region", name="Worst directories")
+    await expect(directories.get_by_role("link", name="tests", exact=True)).to_have_attribute(
+        "href", "/ui/acme/widgets/tests?test_filepath=tests%2F%2A"
+    )
     jobs = page.get_by_role("region", name="Worst jobs").get_by_role("row")
     await expect(jobs).to_have_count(3)
     await expect(jobs.nth(1)).to_have_text(re.compile(r"windows\s*1\s*1\s*14\s*%"))

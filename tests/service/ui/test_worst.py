@@ -1,0 +1,63 @@
+"""The worst groups lead to their tests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from indexing.models.executions import Conclusion
+from indexing.models.keys import Scope
+from service.config.settings import Settings
+from tests.builders import NOON, WIDGETS, after, make_executions, make_run
+from tests.service.conftest import open_door
+from tests.service.front_door import FrontDoor
+from tests.service.ui.test_sessions import Client
+
+
+@pytest.fixture
+async def client(tmp_path: Path) -> AsyncIterator[Client]:
+    async for door in open_door(Settings(data_dir=tmp_path)):
+        door.key = await door.add_key(name="on call", scope=Scope.READ)
+        door.client.cookie_jar.clear()
+        yield Client(door)
+
+
+async def load_broken(door: FrontDoor, name: str, filepath: str | None) -> None:
+    for number in range(5):
+        run = make_run(f"{name}{filepath}{number}", commit=f"{number:040}")
+        executions = make_executions(
+            run, [(name, Conclusion.FAILED)], after(hours=number - 6), filepath=filepath
+        )
+        await door.store.write_executions(WIDGETS, run, executions)
+
+
+async def test_a_directory_leads_to_the_tests_that_were_counted_in_it(client: Client) -> None:
+    store = client.door.store
+    await store.ensure_repository(WIDGETS)
+    for name, filepath in (
+        ("a", "src/box/test_lid.py"),
+        ("pkg/hinge/TestSwing", None),
+        ("b", "src\\win\\test_lid.py"),
+        ("c", "odd*/test_lid.py"),
+        ("d", "test_top.py"),
+    ):
+        await load_broken(client.door, name, filepath)
+    await store.refresh_tests(NOON)
+    await client.sign_in()
+    page = (await client.get("/ui/acme/widgets/worst")).body.decode()
+    found = set(re.findall(r'href="/ui/acme/widgets/tests\?([^"]*)"', page))
+    assert found == {
+        "test_filepath=src%2Fbox%2F%2A",
+        "test_name=pkg%2Fhinge%2F%2A",
+        "test_filepath=src%5Cwin%5C%2A",
+        "job_name=unit",
+    }
+    for query, name in (
+        ("test_filepath=src%2Fbox%2F%2A", "a"),
+        ("test_name=pkg%2Fhinge%2F%2A", "pkg/hinge/TestSwing"),
+    ):
+        rows = (await client.get(f"/ui/acme/widgets/tests?{query}")).body.decode()
+        assert re.findall(r'class="name"[^>]*aria-label="([^"]*)"', rows) == [name]

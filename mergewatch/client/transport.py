@@ -197,7 +197,7 @@ class Transport:
 
     def _unreachable(self, error: Exception) -> UnreachableError:
         """Return an error without a cause, which could contain the headers of the request."""
-        reason = self.shown(str(error) or type(error).__name__)
+        reason = self.shown(_explain(error) or type(error).__name__)
         return UnreachableError(f"{self.url} cannot be reached: {reason}")
 
     def _problem(self, refusal: _Refusal, attempts: int) -> ProblemError:
@@ -250,6 +250,17 @@ async def _read(response: aiohttp.ClientResponse, limit: int) -> bytes:
         if size > limit:
             break
     return b"".join(chunks)
+
+
+def _explain(error: Exception) -> str:
+    """Return the reason; aiohttp's own text names the address again, and its TLS settings."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return f"its TLS certificate is not accepted: {error.certificate_error}"
+    if isinstance(error, aiohttp.ClientConnectorSSLError):
+        return f"TLS failed, does it serve plain HTTP? {error.os_error}"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return str(error.os_error)
+    return str(error)
 
 
 def _find_proxy(url: str) -> str | None:

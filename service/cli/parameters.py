@@ -52,7 +52,13 @@ def _parse_moment(text: str) -> datetime:
     try:
         return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
     except ValueError:
+        pass
+    try:
         return parse_timestamp(text)
+    except InvalidValueError as error:
+        raise InvalidValueError(
+            "must be a date such as 2026-01-31, or a time with a zone such as 2026-01-31T12:00:00Z"
+        ) from error
 
 
 def _parse_pull_request(text: str) -> tuple[int | None, PullRequest | None]:

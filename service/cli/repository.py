@@ -14,7 +14,7 @@ from indexing.models.repositories import (
     RepositoryChange,
 )
 from indexing.names import RepositoryName
-from indexing.owners.rules import check_rules
+from indexing.owners.rules import check_rules, read_rules
 from indexing.store.interface import Store
 from service.cli.output import judging_steps, print_table, progress_meters, visible
 from service.cli.parameters import REPOSITORY, STORED_NAME
@@ -97,6 +97,9 @@ def set_repository(
         return changed
 
     _show(with_store(apply))
+    if code_owners is not None:
+        count = len(read_rules(code_owners))
+        click.echo(f"stored {count:,} rule{'' if count == 1 else 's'} of code owners", err=True)
 
 
 @repository.command()

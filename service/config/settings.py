@@ -26,6 +26,7 @@ from service.config.urls import (
     check_origins,
     check_public_url,
     check_redis_url,
+    check_service_url,
 )
 
 PREFIX: Final = "MERGEWATCH_"
@@ -140,6 +141,11 @@ def _path(env: Env, name: str, default: Path) -> Path:
 
 def _public_url(env: Env, name: str, default: str | None) -> str | None:
     text = env.str(name, default, validate=check_public_url)
+    return text.rstrip("/") if text else default
+
+
+def _service_url(env: Env, name: str, default: str | None) -> str | None:
+    text = env.str(name, default, validate=check_service_url)
     return text.rstrip("/") if text else default
 
 
@@ -286,7 +292,7 @@ DECLARATIONS: Final = (
         "The service that `mergewatch ingest junit` uploads to and that `mergewatch events` and "
         "`tests` read from, with its path prefix if there is one. Unset: `ingest junit` writes "
         "into the store.",
-        _public_url,
+        _service_url,
     ),
     Declaration(
         "token",

@@ -44,6 +44,12 @@ def check_public_url(text: str | None) -> None:
         raise ValidationError(message)
 
 
+def check_service_url(text: str | None) -> None:
+    check_public_url(text)
+    if text is not None and text.rstrip("/").endswith("/v1"):
+        raise ValidationError("must be the address of the service, without /v1 at its end")
+
+
 def check_node_urls(text: str | None) -> None:
     for url in (text or "").split(","):
         message = "must be http or https URLs with a host each, separated by commas"

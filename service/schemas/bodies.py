@@ -16,6 +16,10 @@ MAX_REASON_LENGTH: Final = 1_000
 MAX_OWNER_LENGTH: Final = 255
 
 
+def _length(most: int) -> Length:
+    return Length(1, most, error=f"must have 1 to {most:,} characters")
+
+
 def _check_branch(text: str) -> str:
     """Return a branch or a glob within the limits of one pattern."""
     return check_glob(check_stored_name(text))
@@ -35,7 +39,7 @@ class QuarantineBody(Schema):
     reason = Parsed(
         check_text,
         required=True,
-        validate=Length(1, MAX_REASON_LENGTH),
+        validate=_length(MAX_REASON_LENGTH),
     )
     branch = Parsed(
         _check_branch,
@@ -47,7 +51,7 @@ class QuarantineBody(Schema):
         check_text,
         load_default=None,
         allow_none=True,
-        validate=Length(1, MAX_OWNER_LENGTH),
+        validate=_length(MAX_OWNER_LENGTH),
         metadata={"description": "Who is responsible for fixing the test."},
     )
     expires_at = Parsed(

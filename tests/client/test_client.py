@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from indexing.models.quarantines import QuarantineRequest
 from mergewatch.client import (
@@ -178,3 +180,13 @@ async def test_a_server_that_is_not_there_is_one_clear_line() -> None:
         with pytest.raises(UnreachableError, match="cannot be reached") as failed:
             await client.get_test(REPOSITORY, "x")
         assert "\n" not in str(failed.value)
+        assert "ssl:default" not in str(failed.value)
+
+
+async def test_a_server_without_tls_is_named_as_such() -> None:
+    async with (
+        TestServer(web.Application()) as server,
+        AsyncClient(f"https://127.0.0.1:{server.port}", TOKEN) as client,
+    ):
+        with pytest.raises(UnreachableError, match="TLS failed, does it serve plain HTTP"):
+            await client.get_test(REPOSITORY, "x")

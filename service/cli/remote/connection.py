@@ -56,9 +56,18 @@ async def _wait(seconds: float) -> None:
     await asyncio.sleep(seconds)
 
 
+def _name_option(detail: str, options: Mapping[str, str]) -> str:
+    """Replace the parameter at the end of a comparison by the option that the user gave."""
+    start, separator, field = detail.rpartition(" ")
+    return f"{start}{separator}{options[field]}" if field in options else detail
+
+
 def _explain(problem: ProblemError, options: Mapping[str, str]) -> click.ClickException:
     if problem.errors:
-        named = (f"{options.get(e.field, e.field)}: {e.detail}" for e in problem.errors)
+        named = (
+            f"{options.get(e.field, e.field)}: {_name_option(e.detail, options)}"
+            for e in problem.errors
+        )
         return click.UsageError(visible("; ".join(named)))
     detail = problem.detail or problem.title or f"status {problem.status}"
     if problem.status == 403:

@@ -219,7 +219,8 @@ def test_a_codeowners_file_is_stored_or_refused_with_its_line(
 ) -> None:
     file = tmp_path / "CODEOWNERS"
     file.write_text("# ours\n* @all\n", encoding="utf-8")
-    command("repository", "set", "acme/widgets", "--codeowners", str(file))
+    stored = command("repository", "set", "acme/widgets", "--codeowners", str(file))
+    assert "stored 1 rule of code owners" in stored.stderr
     for text, said in (
         (b"a " + b"@x" * 200, "line 1: an owner must have at most 255 characters"),
         (b"a\xff", "is not UTF-8"),

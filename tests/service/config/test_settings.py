@@ -169,3 +169,14 @@ def test_the_secret_is_not_shown_and_settings_do_not_change() -> None:
     assert "hush" not in repr(settings)
     with pytest.raises(FrozenInstanceError):
         setattr(settings, fields(Settings)[0].name, Path())
+
+
+def test_the_address_of_the_service_has_no_version_of_the_api(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for url in ("https://ci.example/v1", "https://ci.example/prefix/v1/"):
+        monkeypatch.setenv("MERGEWATCH_URL", url)
+        with pytest.raises(SettingsError, match=r"MERGEWATCH_URL.*without /v1"):
+            load_settings()
+    monkeypatch.setenv("MERGEWATCH_URL", "https://ci.example/v1x/")
+    assert load_settings().url == "https://ci.example/v1x"

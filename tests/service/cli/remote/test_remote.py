@@ -125,6 +125,11 @@ async def test_groups_and_figures_are_shown(run: Run, door: FrontDoor) -> None:
     assert [line.split()[-1] for line in figures.stdout.splitlines()] == [
         *("EXECUTIONS", "0", "2", "2")
     ]
+    late = ("--from", days[3], "--to", days[1])
+    refused = await run("tests", "stats", *OF_WIDGETS, "executions", *late, code=2)
+    assert "--from: must not be after --to" in refused.stderr
+    refused = await run("tests", "stats", *OF_WIDGETS, "executions", "--to=Tuesday", code=2)
+    assert "'--to': must be a date such as 2026-01-31, or a time with a zone" in refused.stderr
     refused = await run("tests", "stats", *OF_WIDGETS, "total_tests", "--job=unit", code=2)
     assert "--job: " in refused.stderr
 

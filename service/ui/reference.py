@@ -119,8 +119,9 @@ def make_url(
             path = path.replace(f"{{{parameter.name}}}", quote(text, safe=""))
         elif parameter.place == "query":
             if not given and parameter.is_required and examples:
-                given = ["*"]
-            query += [f"{parameter.name}={quote(each, safe='')}" for each in given]
+                given = [parameter.choices[0] if parameter.choices else "*"]
+            # RFC 3986 allows `*` as it is in a query; globs are easier to read so.
+            query += [f"{parameter.name}={quote(each, safe='*')}" for each in given]
     return f"{path}?{'&'.join(query)}" if query else path
 
 

@@ -55,6 +55,20 @@ async def test_an_operation_is_found_read_and_tried(site: FrontDoor, visitor: Vi
     await expect(answer.locator(".badge")).to_have_text("200")
 
 
+async def test_a_required_choice_has_no_option_that_the_api_refuses(
+    site: FrontDoor, visitor: Visitor
+) -> None:
+    await load_log(site.store)
+    page = visitor.page
+    await visitor.sign_in()
+    await visitor.go(f"{DOCS}?operation=groupTests&owner=acme&repository=widgets")
+    await expect(page.get_by_label("by *")).to_have_value("pipeline")
+    await expect(page.get_by_role("option", name="any")).to_have_count(0)
+    await expect(page.locator("pre", has_text="curl")).to_contain_text("/groups?by=pipeline")
+    await page.get_by_role("button", name="Send").click()
+    await expect(page.locator("#answer .badge")).to_have_text("200")
+
+
 async def test_every_operation_of_the_document_has_its_page(
     site: FrontDoor, visitor: Visitor
 ) -> None:

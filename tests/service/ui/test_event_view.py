@@ -102,6 +102,10 @@ def test_a_command_for_curl_is_one_call_whatever_the_values_hold() -> None:
         "https://mw.example/v1/repos/acme/%27%3B%20rm%20-rf%20~%20%23/logs"
         "?trigger=%24%28id%29%20%26%20x'"
     )
+    # A glob is readable, and a required choice has a value that the API takes.
+    given = {"test_name": ["*login & out*"]}
+    assert "?test_name=*login%20%26%20out*'" in make_curl(operations["searchTests"], "", given)
+    assert "?by=pipeline'" in make_curl(operations["groupTests"], "", {})
     assert "--data-binary @body" in make_curl(operations["sendEvents"], "", {})
     assert "\n" not in make_curl(operations["getLiveness"], "", {}).replace(" \\\n", "")
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import heapq
 import sqlite3
 import uuid
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from typing import Any, Final
+
+import orjson
 
 from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, ListedExecution
 from indexing.models.paging import Anchor, Page
@@ -30,10 +30,11 @@ def list_executions(
     anchor: Anchor[ExecutionKey],
     limit: int,
 ) -> Page[ListedExecution] | None:
-    """Read one page, merged from one index read for each identity of the test.
+    """Read one page in two statements, however many identities the test has.
 
-    The cost grows with the identities, the rows of the page, and the rows that the filters drop:
-    the index contains neither branches nor commits.
+    Each statement reads the index once for each identity. The cost grows with the identities, the
+    rows of the page, and the rows that the filters drop: the index contains neither branches nor
+    commits.
     """
     test = find_test(connection, query.repository, query.test_id)
     if test is None:
@@ -41,12 +42,8 @@ def list_executions(
     identities = find_identities(connection, test, query.pipelines, query.jobs)
 
     def fetch(rows: Slice) -> list[ListedExecution]:
-        found = heapq.merge(
-            *(_read(connection, query, identity, rows) for identity in identities),
-            key=lambda row: row[:2],
-            reverse=not rows.ascending,
-        )
-        return [row_of(row) for row in islice(found, rows.limit)]
+        found = _read(connection, query, identities, rows)
+        return [row_of(row) for row in found]
 
     return read_page(
         fetch,
@@ -94,8 +91,42 @@ def any_of(columns: dict[str, Sequence[Any]]) -> tuple[str, list[Any]]:
 
 
 def _read(
-    connection: sqlite3.Connection, query: ExecutionQuery, identity: int, rows: Slice
-) -> Iterator[tuple[Any, ...]]:
+    connection: sqlite3.Connection, query: ExecutionQuery, identities: Sequence[int], rows: Slice
+) -> list[tuple[Any, ...]]:
+    """Read the first rows of all identities together.
+
+    If the identities are sorted by their first row, no other rows than those of the first `limit`
+    identities can be on a page of that many rows, and none after the first row of the last one.
+    """
+    firsts = _read_firsts(connection, query, identities, rows)
+    last = firsts[-1][1:] if len(firsts) == rows.limit else None
+    inner, values = _select(query, rows, last)
+    sql = (
+        f"SELECT {COLUMNS} FROM json_each(?) j CROSS JOIN executions e ON e.id IN ({inner} LIMIT ?)"
+        " CROSS JOIN runs r ON r.id = e.run CROSS JOIN branches b ON b.id = e.branch"
+        f" {_order_of(rows)} LIMIT ?"
+    )
+    given = orjson.dumps([identity for identity, *_ in firsts]).decode()
+    return connection.execute(sql, (given, *values, rows.limit, rows.limit)).fetchall()
+
+
+def _read_firsts(
+    connection: sqlite3.Connection, query: ExecutionQuery, identities: Sequence[int], rows: Slice
+) -> list[tuple[int, int, bytes]]:
+    """Return the identities that come first, each with the key of its first row."""
+    inner, values = _select(query, rows, None)
+    return connection.execute(
+        "SELECT j.value, e.finished_at, e.execution_id"
+        f" FROM json_each(?) j CROSS JOIN executions e ON e.id = ({inner} LIMIT 1)"
+        f" {_order_of(rows)} LIMIT ?",
+        (orjson.dumps(identities).decode(), *values, rows.limit),
+    ).fetchall()
+
+
+def _select(
+    query: ExecutionQuery, rows: Slice, last: Sequence[Any] | None
+) -> tuple[str, list[Any]]:
+    """Build the SELECT of the rows of the identity `j.value`, in order, up to the key `last`."""
     filters, values = any_of(
         {
             "b.name": query.branches,
@@ -103,31 +134,46 @@ def _read(
             "e.conclusion": [CONCLUSION_NUMBERS[each] for each in query.conclusions],
         }
     )
-    bounds, ends = _bounds(query, rows)
-    # A database cursor for each identity; the merge reads from each no further than needed.
-    return iter(
-        connection.execute(
-            f"SELECT {COLUMNS} FROM executions e INDEXED BY executions_of_identity"
-            " CROSS JOIN runs r ON r.id = e.run CROSS JOIN branches b ON b.id = e.branch"
-            f" WHERE e.identity = ?{bounds} AND {rows.condition}{filters} {rows.order}",
-            (identity, *ends, *rows.parameters, *values),
-        )
+    bounds, ends = _bounds(query, rows, last)
+    joins = " CROSS JOIN runs r ON r.id = e.run" if query.commits else ""
+    joins += " CROSS JOIN branches b ON b.id = e.branch" if query.branches else ""
+    text = (
+        f"SELECT e.id FROM executions e INDEXED BY executions_of_identity{joins}"
+        f" WHERE e.identity = j.value{bounds} AND {rows.condition}{filters} {rows.order}"
     )
+    return text, [*ends, *rows.parameters, *values]
 
 
-def _bounds(query: ExecutionQuery, rows: Slice) -> tuple[str, list[int]]:
-    """Build the bounds of the time range, except at the end that the key bounds.
+def _order_of(rows: Slice) -> str:
+    direction = "" if rows.ascending else " DESC"
+    return f"ORDER BY e.finished_at{direction}, e.execution_id{direction}"
 
-    SQLite uses one bound at each end of an index, and the key is the nearer one.
+
+def _bounds(
+    query: ExecutionQuery, rows: Slice, last: Sequence[Any] | None
+) -> tuple[str, list[Any]]:
+    """Build the bounds of the time range, except at the ends that a key bounds.
+
+    SQLite uses one bound at each end of an index, and a key is the nearer one.
     """
-    text, ends = "", []
-    if rows.key is None or not rows.ascending:
+    text = ""
+    ends: list[Any] = []
+    if last is not None:
+        sign = "<=" if rows.ascending else ">="
+        text += f" AND (finished_at, execution_id) {sign} (?, ?)"
+        ends += last
+    if _is_open(rows, last, ascending=True):
         text += " AND finished_at >= ?"
         ends.append(to_microseconds(query.start))
-    if rows.key is None or rows.ascending:
+    if _is_open(rows, last, ascending=False):
         text += " AND finished_at < ?"
         ends.append(to_microseconds(query.end))
     return text, ends
+
+
+def _is_open(rows: Slice, last: Sequence[Any] | None, *, ascending: bool) -> bool:
+    """Return whether no key bounds the end where reading in this direction begins."""
+    return (rows.key if rows.ascending is ascending else last) is None
 
 
 def row_of(row: Sequence[Any]) -> ListedExecution:

@@ -54,11 +54,16 @@ async def load(store: Store, tests: int) -> None:
                     run,
                     [(f"tests.test_{number}_widgets", _conclude(number // len(JOBS)))],
                     now,
-                    filepath=f"tests/area_{number % 997}/test_{number // _TESTS_A_FILE}.py",
+                    filepath=_file_of(number),
                 )
             ]
         await store.write_results(WIDGETS, written)
     await store.refresh_tests(now)
+
+
+def _file_of(number: int) -> str:
+    file = number // _TESTS_A_FILE
+    return f"tests/area_{file % 997}/test_{file}.py"
 
 
 def _conclude(number: int) -> Conclusion:

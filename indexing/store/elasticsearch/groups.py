@@ -1,52 +1,64 @@
 """Counts the tests of a repository in groups: by pipeline, job or file.
 
-The engine has no exact count of distinct tests, so this reads the values of all search rows. Ids of
-tests are hashes, so they are evenly distributed. Each request selects a range of ids that contains
-about one page. So the cost of a request depends on the page, not on the number of all rows.
+The engine adds up, so few and small responses are read, however many rows there are.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from indexing.groups import BADNESS, FindValues, GroupCounts
 from indexing.models.groups import Grouping, TestGroup
 from indexing.models.tests import TestSort
 from indexing.names import RepositoryName
+from indexing.store.elasticsearch import text_groups
+from indexing.store.elasticsearch.client.scanning import groups_body
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.search.query import FILE, MISSING
-
-_HEALTH: Final = TestSort.HEALTH_STATUS.value
-_FAILED: Final = TestSort.FAILED_EXECUTIONS_COUNT.value
-# The values of each row, which are also the sort key. The first three are unique together.
-_VALUES: Final = (
-    "test_id",
-    "pipeline_name",
-    "job_name",
-    _HEALTH,
-    "executions_count",
-    _FAILED,
+from indexing.store.elasticsearch.distinct_tests import (
+    ALL_IDS,
+    HEALTH,
+    Ids,
+    count_tests,
+    read_levels,
+    split,
+    tests_by_badness,
+    within_ids,
 )
-_NAMES: Final = {Grouping.PIPELINE: 1, Grouping.JOB: 2}
-# Further values of a row, if tests are grouped by file.
-_TEXTS: Final = (FILE, "test_name")
+from indexing.store.elasticsearch.search.aggregation import search_rows
+from indexing.store.elasticsearch.search.query import MISSING
 
-# The rows of the first request, and of each further one.
-_FIRST_ROWS: Final = 1_000
-_ROWS: Final = 5_000
-# The most characters of one page: rows with long names would take too much memory and time to
-# parse.
-_CHARACTERS: Final = 1_000_000
-# The part of a page that the rows of a range are expected to fill. Some room is left, because ids
-# are not distributed quite evenly.
-_FULL: Final = 0.9
-# A range of ids is given by their first digits, as a hexadecimal number of this length.
-_DIGITS: Final = 8
-_IDS: Final = 16**_DIGITS
+# The field of each grouping by name, and the one that sets rows of a test in one group apart.
+_NAMES: Final = {
+    Grouping.PIPELINE: ("pipeline_name", "job_name"),
+    Grouping.JOB: ("job_name", "pipeline_name"),
+}
+_SUMS: Final = ("executions_count", TestSort.FAILED_EXECUTIONS_COUNT.value)
 
-_Row = Sequence[Any]
+# The buckets of one page of pipelines, jobs and states of health.
+_BUCKETS: Final = 10_000
+# The rows among which one request counts distinct tests. The engine takes about 150 bytes for each.
+_ROWS: Final = 200_000
+# The places that the engine reserves for tests in one request, for all groups together.
+_PLACES: Final = 1_000_000
+# The groups of one request: each takes about 3 ms, however small it is.
+_GROUPS_AT_ONCE: Final = 100
+
+
+@dataclass(slots=True)
+class _Named:
+    """What is known of one group by name: its rows by badness, and its sums."""
+
+    rows: Counter[int] = field(default_factory=Counter)
+    others: set[str] = field(default_factory=set)
+    sums: list[int] = field(default_factory=lambda: [0] * len(_SUMS))
+
+    @property
+    def total(self) -> int:
+        return self.rows.total()
 
 
 async def group_tests(
@@ -56,116 +68,111 @@ async def group_tests(
     most: int,
     find_values: FindValues,
 ) -> list[TestGroup]:
-    adding = _Adding(by, find_values)
-    values = _VALUES if by in _NAMES else (*_VALUES, *_TEXTS)
-    async for rows in _read_rows(cluster, repository, values):
-        await asyncio.to_thread(adding.add, rows)
-    await asyncio.to_thread(adding.finish)
-    return await asyncio.to_thread(adding.counts.choose_worst, most)
+    if by in _NAMES:
+        counts = await _count_names(cluster, repository, *_NAMES[by])
+    else:
+        counts = await text_groups.count_texts(cluster, repository, by, find_values)
+    return await asyncio.to_thread(counts.choose_worst, most)
 
 
-async def _read_rows(
-    cluster: Cluster, repository: RepositoryName, values: Sequence[str]
-) -> AsyncGenerator[Sequence[_Row], None]:
-    """Yield the values of all rows in pages; the rows of a test follow each other."""
-    low, high, size = 0, _IDS, _FIRST_ROWS
-    after: _Row | None = None
-    seen = 0
-    while low < _IDS:
-        async with cluster.searches.slot():
-            answer = await cluster.connection.search(
-                cluster.layout.identities,
-                _body(repository, values, (low, high), size, after),
-                routing=routing_of(repository),
-            )
-        rows = [hit["sort"] for hit in answer["hits"]["hits"]]
-        yield rows
-        seen += len(rows)
-        is_whole = len(rows) < size
-        after = None if is_whole else rows[-1]
-        low = high if after is None else int(after[0][:_DIGITS], 16)
-        size = _choose_size(rows, size)
-        ids_a_row = max(1, low) / max(1, seen)
-        high = min(_IDS, low + 1 + int(size * _FULL * ids_a_row))
+async def _count_names(
+    cluster: Cluster, repository: RepositoryName, name: str, other: str
+) -> GroupCounts:
+    groups: defaultdict[str, _Named] = defaultdict(_Named)
+    async for buckets in _read_combinations(cluster, repository, name, other):
+        await asyncio.to_thread(_add_rows, groups, buckets, name, other)
+    # A test has one row in each pipeline and job, so rows are tests if there is only one of both.
+    several = {value: group for value, group in groups.items() if len(group.others) > 1}
+    distinct = await _count_distinct(cluster, repository, name, several)
+    counts = GroupCounts()
+    for value, group in groups.items():
+        tests = distinct.get(value, Counter()) if value in several else group.rows
+        by_badness = [tests[badness] for badness in sorted(BADNESS.values())]
+        counts.add(value, [*by_badness, *group.sums])
+    return counts
 
 
-def _choose_size(rows: Sequence[_Row], size: int) -> int:
-    """Return the size of the next page, given the rows and the size of this one."""
-    if not rows:
-        return size
-    characters = sum(len(value) for row in rows for value in row if isinstance(value, str))
-    return min(_ROWS, max(1, _CHARACTERS * len(rows) // max(1, characters)))
+def _add_rows(
+    groups: defaultdict[str, _Named], buckets: Sequence[Mapping[str, Any]], name: str, other: str
+) -> None:
+    for bucket in buckets:
+        key = bucket["key"]
+        group = groups[key[name]]
+        health = MISSING[HEALTH] if key[HEALTH] is None else key[HEALTH]
+        group.rows[BADNESS[int(health)]] += bucket["doc_count"]
+        group.others.add(key[other])
+        for place, each in enumerate(_SUMS):
+            group.sums[place] += round(bucket[each]["value"])
 
 
-def _body(
+async def _count_distinct(
+    cluster: Cluster, repository: RepositoryName, name: str, groups: Mapping[str, _Named]
+) -> Mapping[str, Counter[int]]:
+    """Count the tests of each group by badness."""
+    found: defaultdict[str, Counter[int]] = defaultdict(Counter)
+    largest_first = sorted(groups, key=lambda value: groups[value].total, reverse=True)
+    for values in _batches(largest_first, groups):
+        levels = sorted({level for value in values for level in groups[value].rows})
+        most = groups[values[0]].total
+        rows = sum(groups[value].total for value in values)
+        within = count_tests(levels, most, {"rows": {"value_count": {"field": "test_id"}}})
+        for ids in split(ALL_IDS, -(-rows // _ROWS)):
+            body = _body_of_tests(repository, name, values, within, ids)
+            answer = await search_rows(cluster, repository, body)
+            for bucket in answer["aggregations"]["groups"]["buckets"]:
+                reached = {level: at["doc_count"] for level, at in read_levels(bucket["levels"])}
+                found[bucket["key"]].update(dict(enumerate(tests_by_badness(reached))))
+    return found
+
+
+async def _read_combinations(
+    cluster: Cluster, repository: RepositoryName, name: str, other: str
+) -> AsyncGenerator[Sequence[Mapping[str, Any]], None]:
+    """Yield the number of rows of each pipeline, job and health, and their sums, in pages."""
+    query = {"term": {"repository_id": routing_of(repository)}}
+    health = {HEALTH: {"terms": {"field": HEALTH, "missing_bucket": True}}}
+    sums = {each: {"sum": {"field": each}} for each in _SUMS}
+    after: Mapping[str, Any] | None = None
+    while True:
+        body = groups_body(query, (name, other, health), size=_BUCKETS, within=sums, after=after)
+        answer = await search_rows(cluster, repository, body)
+        found = answer["aggregations"]["groups"]
+        yield found["buckets"]
+        if len(found["buckets"]) < _BUCKETS:
+            return
+        after = found["after_key"]
+
+
+def _batches(values: Sequence[str], groups: Mapping[str, _Named]) -> Iterator[Sequence[str]]:
+    """Split the groups, the largest first, so that each request reserves a limited memory."""
+    start = 0
+    while start < len(values):
+        places = groups[values[start]].total * len(BADNESS)
+        end = start + min(_GROUPS_AT_ONCE, max(1, _PLACES // places))
+        yield values[start:end]
+        start = end
+
+
+def _body_of_tests(
     repository: RepositoryName,
+    name: str,
     values: Sequence[str],
-    ids: tuple[int, int],
-    size: int,
-    after: _Row | None,
+    within: Mapping[str, Any],
+    ids: Ids,
 ) -> dict[str, Any]:
-    low, high = ids
-    within: dict[str, str] = {"gte": f"{low:0{_DIGITS}x}"}
-    if high < _IDS:
-        within["lt"] = f"{high:0{_DIGITS}x}"
-    body: dict[str, Any] = {
-        "size": size,
+    filters = [
+        {"term": {"repository_id": routing_of(repository)}},
+        {"terms": {name: values}},
+        *within_ids(ids),
+    ]
+    return {
+        "size": 0,
         "track_total_hits": False,
-        "query": {
-            "bool": {
-                "filter": [
-                    {"term": {"repository_id": routing_of(repository)}},
-                    {"range": {"test_id": within}},
-                ]
+        "query": {"bool": {"filter": filters}},
+        "aggs": {
+            "groups": {
+                "terms": {"field": name, "size": len(values)},
+                "aggs": {"levels": within},
             }
         },
-        "sort": [
-            {name: {"order": "asc", "missing": MISSING[name]}} if name in MISSING else {name: "asc"}
-            for name in values
-        ],
-        "stored_fields": "_none_",
     }
-    if after is not None:
-        body["search_after"] = list(after)
-    return body
-
-
-class _Adding:
-    """Adds up rows in groups, one test after the other."""
-
-    def __init__(self, by: Grouping, find_values: FindValues) -> None:
-        self.counts = GroupCounts()
-        self._name = _NAMES.get(by)
-        self._find_values = find_values
-        self._test_id: str | None = None
-        self._texts: tuple[str | None, str | None] = (None, None)
-        # The groups of the current test: badness, executions and failed executions in each.
-        self._groups: dict[str | None, list[int]] = {}
-
-    def add(self, rows: Sequence[_Row]) -> None:
-        for row in rows:
-            test_id, _, _, health, executions, failed, *texts = row
-            if test_id != self._test_id:
-                self.finish()
-                self._test_id = test_id
-                if texts:
-                    file_key, test_name = texts
-                    file = None if file_key is None else file_key.partition("\0")[2]
-                    self._texts = (file, test_name)
-            value = None if self._name is None else row[self._name]
-            badness = BADNESS[health]
-            group = self._groups.get(value)
-            if group is None:
-                self._groups[value] = [badness, executions, failed]
-            else:
-                group[0] = max(group[0], badness)
-                group[1] += executions
-                group[2] += failed
-
-    def finish(self) -> None:
-        """Add the current test to the counts; all of its rows have been read."""
-        for name, group in self._groups.items():
-            values = self._find_values(*self._texts) if self._name is None else (name,)
-            for value in values:
-                self.counts.add_test(value, *group)
-        self._groups.clear()

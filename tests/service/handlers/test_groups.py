@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from indexing.models.executions import Conclusion
 from indexing.models.groups import MOST_GROUPS
+from service.cache.reader import CachedReader
 from service.handlers import groups
 from tests.builders import GADGETS, NOON, WIDGETS, load_names, make_executions, make_run
 from tests.contracts.test_health_reports import load_history
 from tests.service.front_door import TESTS, FrontDoor
+from tests.waiting import until
 
 P, F = Conclusion.PASSED, Conclusion.FAILED
 GROUPS = f"{TESTS}/groups"
@@ -58,6 +62,32 @@ async def test_a_result_that_arrives_shows_in_the_groups(door: FrontDoor) -> Non
         await load_names(door.store, [f"t{number}"])
         (group,) = (await door.get(f"{GROUPS}?by=pipeline")).json["groups"]
         assert group["tests"] == number
+
+
+async def test_a_burst_of_equal_requests_is_computed_once(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await load_names(door.store, ["hinge"])
+    asked, computed, released = [], [], asyncio.Event()
+    find, compute = CachedReader.find_groups, door.reader.group_tests
+
+    async def find_slowly(*about: Any) -> Any:
+        asked.append(about)
+        return await find(*about)
+
+    async def compute_slowly(*about: Any) -> Any:
+        computed.append(about)
+        await released.wait()
+        return await compute(*about)
+
+    monkeypatch.setattr(CachedReader, "find_groups", find_slowly)
+    monkeypatch.setattr(door.reader, "group_tests", compute_slowly)
+    burst = [asyncio.create_task(door.get(f"{GROUPS}?by=job")) for _ in range(20)]
+    await until(lambda: len(asked) == len(burst) and bool(computed))
+    released.set()
+    answers = await asyncio.gather(*burst)
+    assert {answer.status for answer in answers} == {200}
+    assert len(computed) == 1
 
 
 async def test_only_the_worst_groups_are_listed(door: FrontDoor) -> None:

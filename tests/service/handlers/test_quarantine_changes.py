@@ -140,9 +140,13 @@ async def test_every_wrong_member_is_named(
 ) -> None:
     answer = await post(door, key, **body)
     assert {*answer.wrong_fields} == {("body", name) for name in wrong}
-    # Pages and the command line end the sentence themselves.
-    assert not any(each["detail"].endswith(".") for each in answer.json["errors"])
     assert (await door.get(QUARANTINES)).json == {"quarantined_tests": []}
+
+
+async def test_a_blank_reason_is_refused_without_a_full_stop(door: FrontDoor, key: str) -> None:
+    answer = await post(door, key, test_name="t", reason="")
+    [error] = answer.json["errors"]
+    assert (error["field"], error["detail"]) == ("reason", "must have 1 to 1,000 characters")
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"null", b"{", b"\xff", b"[" * 2_000])

@@ -132,6 +132,8 @@ async def test_groups_are_the_same_however_many_rows_are_read_at_once(
             monkeypatch.setattr(elasticsearch_groups, limit, rows)
         monkeypatch.setattr(text_groups, "_ROWS", rows)
         monkeypatch.setattr(text_groups, "_BUCKETS", 5 * rows)
+        # Reads only the names with a path, or all names of tests without a file.
+        monkeypatch.setattr(text_groups, "_MOST_PATHS", rows % 2)
         monkeypatch.setattr(sqlite_groups, "_TESTS_AT_ONCE", rows)
         assert [await store.group_tests(WIDGETS, by, 10) for by in GROUPINGS] == expected
 

@@ -1,9 +1,10 @@
 """Counts tests in the engine, each by the worst health of its rows. Pure.
 
-The engine has no exact count of distinct values, but a sampler can keep one document of each test,
-whose number is exact if all of them fit. It would be slow to replace a document that it has kept by
-one of a worse health. So tests are counted once for each health, among the rows that are at least
-as bad, and the differences are the tests of each health.
+The engine has no exact count of distinct values, but a sampler can keep one document of each test.
+Their number is exact if all of them fit, because one shard has all rows of a repository. It would
+be slow to replace a document that the sampler has kept by one of a worse health. So tests are
+counted once for each health, among the rows that are at least as bad, and the differences are the
+tests of each health.
 """
 
 from __future__ import annotations

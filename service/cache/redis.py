@@ -70,7 +70,7 @@ class RedisBackend(CacheBackend):
         self._sending: asyncio.Task[None] | None = None
         # Set while writers need not wait: Redis has confirmed all invalidations, or refuses them.
         self._settled = asyncio.Event()
-        self._patient = True
+        self._writers_wait = True
 
     @property
     def sees_all_writes(self) -> bool:
@@ -135,7 +135,7 @@ class RedisBackend(CacheBackend):
     async def count(self, name: str, seconds: float, more: int) -> tuple[int, float] | None:
         key = f"{self._prefix}count:{name}".encode()
         milliseconds = max(1, int(seconds * 1000))
-        replies = await self._redis.order(
+        replies = await self._redis.execute(
             [
                 ("SET", key, 0, "PX", milliseconds, "NX"),
                 ("INCRBY", key, more),
@@ -146,7 +146,7 @@ class RedisBackend(CacheBackend):
             return None
         if replies[2] < 0:
             # It expired between the first two commands: INCRBY made a counter that never expires.
-            await self._redis.order([("PEXPIRE", key, milliseconds)])
+            await self._redis.execute([("PEXPIRE", key, milliseconds)])
             return replies[1], seconds
         return replies[1], replies[2] / 1000
 
@@ -161,7 +161,7 @@ class RedisBackend(CacheBackend):
         if self._sending is None:
             self._settled.clear()
             self._sending = asyncio.create_task(self._send_pending())
-        if self._patient:
+        if self._writers_wait:
             await self._wait_for_redis()
 
     async def close(self) -> None:
@@ -177,9 +177,9 @@ class RedisBackend(CacheBackend):
         with suppress(TimeoutError):
             async with asyncio.timeout(INVALIDATE_SECONDS):
                 await self._settled.wait()
-        if self._pending and self._patient:
+        if self._pending and self._writers_wait:
             # From now on no writer waits, or a long import would wait at each of its steps.
-            self._patient = False
+            self._writers_wait = False
             _log.warning(
                 "redis invalidation failed, other processes may serve old data",
                 extra={"seconds": LONGEST_LIFETIME},
@@ -191,7 +191,7 @@ class RedisBackend(CacheBackend):
             while self._pending:
                 pending = dict(self._pending)
                 if await self._redis.connect():
-                    replies = await self._redis.order([self._drop_versions(pending)])
+                    replies = await self._redis.execute([self._drop_versions(pending)])
                     if replies is not None and None not in replies:
                         self._remove_pending(pending)
                         continue
@@ -202,7 +202,7 @@ class RedisBackend(CacheBackend):
                 self._remove_pending({each: end for each, end in pending.items() if end <= now})
                 if self._pending:
                     await asyncio.sleep(_RETRY_SECONDS)
-            self._patient = True
+            self._writers_wait = True
         finally:
             self._sending = None
             self._settled.set()
@@ -217,7 +217,7 @@ class RedisBackend(CacheBackend):
         commands: list[Command] = []
         for name in names:
             commands += (self._set_version(name, *condition), ("GET", self._namespace_key(name)))
-        replies = await self._redis.order(commands)
+        replies = await self._redis.execute(commands)
         if replies is None:
             return {}
         # Read back, so that processes that make a version at the same time agree.

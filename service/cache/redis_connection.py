@@ -29,8 +29,8 @@ from service.cache.redis_connector import (
 from service.cache.redis_failures import Reason, explain, find_reason, is_refusal
 
 # Exponential back-off: how long to wait after two failures in a row, and at most.
-FIRST_REST_SECONDS: Final = 0.2
-LONGEST_REST_SECONDS: Final = 2.0
+FIRST_BACKOFF_SECONDS: Final = 0.2
+MAX_BACKOFF_SECONDS: Final = 2.0
 
 # After this long without a failure, the next one is logged as a warning again.
 WARN_AGAIN_SECONDS: Final = 60.0
@@ -73,7 +73,7 @@ class RedisConnection:
         self._client: RedisClient | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._failures = 0
-        self._rest_until = 0.0
+        self._retry_at = 0.0
         self._closed = False
         self._reason: Reason | None = None
         self._is_full = False
@@ -82,7 +82,7 @@ class RedisConnection:
         self._failed_at = 0.0
         # In the order of arrival; look-ups of the same keys share one entry.
         self._gets: dict[Keys, _Request] = {}
-        self._orders: deque[tuple[Sequence[Command], _Request]] = deque()
+        self._batches: deque[tuple[Sequence[Command], _Request]] = deque()
         self._writes: deque[tuple[Command, int]] = deque()
         self._waiting_bytes = 0
         self._wanted = asyncio.Event()
@@ -134,7 +134,7 @@ class RedisConnection:
     async def get(self, keys: Keys) -> Values | None:
         """Return the values of these keys; `None` if Redis does not reply in time."""
         if self._client is None:
-            self._look_for_redis()
+            self._reconnect()
             return None
         waiter: asyncio.Future[Values | None] = asyncio.get_running_loop().create_future()
         request = self._gets.get(keys)
@@ -145,13 +145,13 @@ class RedisConnection:
             request.waiters.append(waiter)
         return await waiter
 
-    async def order(self, commands: Sequence[Command]) -> Replies | None:
+    async def execute(self, commands: Sequence[Command]) -> Replies | None:
         """Return the replies to these commands, `None` for a refused one; `None` if none came."""
         if self._client is None:
-            self._look_for_redis()
+            self._reconnect()
             return None
         waiter: asyncio.Future[Replies | None] = asyncio.get_running_loop().create_future()
-        self._orders.append((commands, _Request(time.monotonic(), [waiter])))
+        self._batches.append((commands, _Request(time.monotonic(), [waiter])))
         self._wanted.set()
         return await waiter
 
@@ -171,24 +171,24 @@ class RedisConnection:
             # This wakes an iteration after the first look-up: all look-ups of that one are queued.
             await self._wanted.wait()
             self._wanted.clear()
-            while self._gets or self._orders or self._writes:
+            while self._gets or self._batches or self._writes:
                 await self._exchange()
 
     async def _exchange(self) -> None:
         gets = self._take_gets()
-        orders = [self._orders.popleft() for _ in range(len(self._orders))]
+        batches = [self._batches.popleft() for _ in range(len(self._batches))]
         commands: list[Command] = []
         while self._writes and len(commands) < MAX_WRITES:
             command, size = self._writes.popleft()
             self._waiting_bytes -= size
             commands.append(command)
         written = len(commands)
-        for order, _ in orders:
-            commands += order
+        for batch, _ in batches:
+            commands += batch
         keys = list(dict.fromkeys(key for wanted in gets for key in wanted))
         if keys:
             commands.append(("MGET", *keys))
-        requests = [*gets.values(), *(order[1] for order in orders)]
+        requests = [*gets.values(), *(request for _, request in batches)]
         began = min((each.requested_at for each in requests), default=time.monotonic())
         try:
             replies = await self._converse(commands, began)
@@ -200,9 +200,9 @@ class RedisConnection:
             self._refuse_all()
             return
         values = replies.pop() if keys else None
-        rest = iter(replies[written:])
-        for order, waiting in orders:
-            waiting.resolve([next(rest) for _ in order])
+        remaining = iter(replies[written:])
+        for batch, waiting in batches:
+            waiting.resolve([next(remaining) for _ in batch])
         found = dict(zip(keys, values, strict=True)) if isinstance(values, list) else None
         for wanted, waiting in gets.items():
             waiting.resolve(None if found is None else tuple([found[key] for key in wanted]))
@@ -238,9 +238,9 @@ class RedisConnection:
             self._warned.clear()
         return self._note_full(replies)
 
-    def _look_for_redis(self) -> None:
+    def _reconnect(self) -> None:
         """Try to connect in the background, unless the back-off forbids it."""
-        if self._connecting is None and not self._closed and time.monotonic() >= self._rest_until:
+        if self._connecting is None and not self._closed and time.monotonic() >= self._retry_at:
             self._connecting = asyncio.create_task(self._connect())
 
     async def _connect(self) -> None:
@@ -263,16 +263,18 @@ class RedisConnection:
             self._counts[Reason.MOVED] += 1
         else:
             self._note_failure(error)
-        self._look_for_redis()
+        self._reconnect()
 
     def _note_failure(self, error: Exception) -> None:
         self._failures += 1
         self._reason = find_reason(error)
         self._warn(self._reason)
         if self._failures > 1:
-            rest = min(FIRST_REST_SECONDS * 2 ** min(self._failures - 2, 10), LONGEST_REST_SECONDS)
+            backoff = min(
+                FIRST_BACKOFF_SECONDS * 2 ** min(self._failures - 2, 10), MAX_BACKOFF_SECONDS
+            )
             # Jitter: processes that lost Redis together do not reconnect together.
-            self._rest_until = time.monotonic() + rest * (1 + secrets.randbelow(100) / 400)
+            self._retry_at = time.monotonic() + backoff * (1 + secrets.randbelow(100) / 400)
 
     def _note_full(self, replies: Replies) -> Replies:
         """Note whether Redis is full. The reply to a write that it refused becomes `None`.
@@ -303,9 +305,9 @@ class RedisConnection:
             await client.close()
 
     def _refuse_all(self) -> None:
-        _refuse((*self._gets.values(), *(order[1] for order in self._orders)))
+        _refuse((*self._gets.values(), *(request for _, request in self._batches)))
         self._gets.clear()
-        self._orders.clear()
+        self._batches.clear()
         self._writes.clear()
         self._waiting_bytes = 0
 

@@ -40,7 +40,7 @@ class RedisValues(ConfirmedValues):
         return f"{self._prefix}confirmed:{name}"
 
     async def _order(self, command: Command) -> None:
-        (reply,) = await self._try_twice(lambda: self._redis.order([command]))
+        (reply,) = await self._try_twice(lambda: self._redis.execute([command]))
         # The reply to a write that was refused because Redis is full.
         if reply is None:
             raise CacheUnavailableError(_TEXT)

@@ -53,11 +53,11 @@ async def put(link: RedisConnection, **values: str) -> None:
     # As many at once as surely fit into the time limit.
     for start in range(0, len(commands), MAX_KEYS):
         some = commands[start : start + MAX_KEYS]
-        assert await link.order(some) == [b"OK"] * len(some)
+        assert await link.execute(some) == [b"OK"] * len(some)
 
 
 async def count_of(link: RedisConnection, command: str) -> int:
-    replies = await link.order([("INFO", "commandstats")])
+    replies = await link.execute([("INFO", "commandstats")])
     assert replies is not None
     for line in replies[0].decode().splitlines():
         if line.startswith(f"cmdstat_{command}:calls="):

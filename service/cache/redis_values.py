@@ -26,7 +26,7 @@ class RedisValues(ConfirmedValues):
     async def keep(self, name: str, value: bytes, seconds: float) -> None:
         full_name = self._name(name)
         signed = self._signer.sign(full_name, (), value)
-        await self._order(("SET", full_name.encode(), signed, "PX", max(1, int(seconds * 1000))))
+        await self._execute(("SET", full_name.encode(), signed, "PX", max(1, int(seconds * 1000))))
 
     async def find(self, name: str) -> bytes | None:
         full_name = self._name(name)
@@ -34,12 +34,12 @@ class RedisValues(ConfirmedValues):
         return None if signed is None else self._signer.verify(full_name, (), signed)
 
     async def drop(self, name: str) -> None:
-        await self._order(("DEL", self._name(name).encode()))
+        await self._execute(("DEL", self._name(name).encode()))
 
     def _name(self, name: str) -> str:
         return f"{self._prefix}confirmed:{name}"
 
-    async def _order(self, command: Command) -> None:
+    async def _execute(self, command: Command) -> None:
         (reply,) = await self._try_twice(lambda: self._redis.execute([command]))
         # The reply to a write that was refused because Redis is full.
         if reply is None:

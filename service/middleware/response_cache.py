@@ -92,8 +92,8 @@ class Cacheable:
 # Set by a handler, for this layer.
 _CACHEABLE: Final = web.RequestKey("cacheable", Cacheable)
 
-# The name of the cached response that answered the request.
-CACHED_NAME: Final = web.RequestKey("cached_name", bytes)
+# The key of the cached response that answered the request.
+CACHE_KEY: Final = web.RequestKey("cache_key", bytes)
 
 
 @dataclass(slots=True)
@@ -153,15 +153,15 @@ class ResponseCache:
         self.hits = 0
         self._clock = clock
         self._responses: Lru[CachedResponse] = Lru(RESPONSES_MAX_BYTES)
-        # With a secret in the names, a guessed credential cannot be checked against them.
+        # With a secret in the keys, a guessed credential cannot be checked against them.
         self._secret = secrets.token_hex(_SECRET_SIZE)
 
     def wrap(self, handler: Handler) -> Handler:
         """Wrap the handler, so that it is called only for what is not cached."""
 
         async def answer(request: BaseRequest) -> StreamResponse:
-            name = self._name_of(request)
-            cached = None if name is None else self._responses.find(name)
+            key = self._key_of(request)
+            cached = None if key is None else self._responses.find(key)
             if (
                 cached is None
                 or await self._backend.read_versions(cached.namespaces) != cached.versions
@@ -169,8 +169,8 @@ class ResponseCache:
             ):
                 response = await handler(request)
                 made = request.get(_CACHEABLE)
-                if name is not None and made is not None:
-                    self._keep(name, request, made)
+                if key is not None and made is not None:
+                    self._keep(key, request, made)
                 return response
             if self._rate_limit is not None:
                 try:
@@ -178,15 +178,15 @@ class ResponseCache:
                 except Problem as problem:
                     return problems.response(problem)
             self.hits += 1
-            if name is not None:
-                request[CACHED_NAME] = name
+            if key is not None:
+                request[CACHE_KEY] = key
             return cached.make_response(request)
 
         return answer
 
-    def find_valid(self, name: bytes) -> CachedResponse | None:
-        """Return the response of that name, if it can be found valid without waiting."""
-        cached = self._responses.find(name)
+    def find_valid(self, key: bytes) -> CachedResponse | None:
+        """Return the response of that key, if it can be found valid without waiting."""
+        cached = self._responses.find(key)
         if (
             cached is None
             or self._rate_limit is not None
@@ -196,16 +196,16 @@ class ResponseCache:
             return None
         return cached
 
-    def _keep(self, name: bytes, request: BaseRequest, made: Cacheable) -> None:
+    def _keep(self, key: bytes, request: BaseRequest, made: Cacheable) -> None:
         dependencies = request[READER].find_dependencies()
         if dependencies is None:
             return
         cached = CachedResponse(made.answer, made.headers, *dependencies, request[PRINCIPAL])
         fields = sum(len(name) + len(value) for name, value in made.headers.items())
         deadline = time.monotonic() + RESPONSE_LIFETIME
-        self._responses.keep(name, cached, made.answer.size + fields, deadline)
+        self._responses.keep(key, cached, made.answer.size + fields, deadline)
 
-    def _name_of(self, request: BaseRequest) -> bytes | None:
+    def _key_of(self, request: BaseRequest) -> bytes | None:
         """Return a digest of all that the response depends on; `None` if it is not cacheable."""
         headers = request.headers
         credentials = headers.getall("Authorization", ())
@@ -228,7 +228,7 @@ class ResponseCache:
 class _Repeated:
     """What was read from a head when it was parsed."""
 
-    name: bytes
+    cache_key: bytes
     tenant: Hashable
     if_none_match: tuple[str, ...]
     operation: str
@@ -252,8 +252,8 @@ class RepeatedRequests:
         self._seen: set[bytes] = set()
         self._secret = secrets.token_bytes(_SECRET_SIZE)
 
-    def name(self, data: bytes) -> bytes | None:
-        """Return the name of these bytes, if they may be the head of one request and no more."""
+    def digest(self, data: bytes) -> bytes | None:
+        """Return the digest of these bytes, if they may be the head of one request and no more."""
         if len(data) > HEAD_MAX_BYTES or data.find(_END) != len(data) - len(_END):
             return None
         return hashlib.blake2b(data, key=self._secret, digest_size=_HEAD_DIGEST_SIZE).digest()
@@ -267,7 +267,7 @@ class RepeatedRequests:
         if not self._queue.try_acquire(known.tenant):
             return None
         self._queue.release(known.tenant)
-        cached = self._cache.find_valid(known.name)
+        cached = self._cache.find_valid(known.cache_key)
         if cached is None:
             return None
         start, body, status = cached.write(known.if_none_match)
@@ -279,8 +279,8 @@ class RepeatedRequests:
 
     def learn(self, head: bytes, request: BaseRequest, response: StreamResponse) -> None:
         """Remember the head of a request, if it was answered from the response cache."""
-        name = request.get(CACHED_NAME)
-        if name is None:
+        key = request.get(CACHE_KEY)
+        if key is None:
             return
         if head not in self._seen:
             # Many clients never send the same head again.
@@ -300,7 +300,7 @@ class RepeatedRequests:
         ):
             return
         repeated = _Repeated(
-            name,
+            key,
             current_tenant.get(),
             tuple(request.headers.getall("If-None-Match", ())),
             name_operation(request.method, request.raw_path),

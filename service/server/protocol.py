@@ -94,7 +94,7 @@ class Connection(RequestHandler):
                 self._wire.abort()
             return
         if self._repeated is not None:
-            self._head = self._repeated.name(data) if self._is_between else None
+            self._head = self._repeated.digest(data) if self._is_between else None
             if self._head is not None and self._answer_repeated(self._repeated, self._head):
                 return
             # A body may end like this, too. But `_answer_repeated` answers only while the

@@ -32,7 +32,7 @@ from service.http.response_headers import REQUEST_ID_HEADER
 from service.http.targets import MONITORING
 from service.logs import mask_path
 from service.middleware.layer import Handler
-from service.middleware.response_cache import CACHED_NAME
+from service.middleware.response_cache import CACHE_KEY
 from service.routes import EVENT_STREAM_TYPE, READ_ROUTES, name_operation
 from service.streaming.response import StreamedResponse
 from service.tracing.spans import mark_failed
@@ -170,7 +170,7 @@ def describe(request: BaseRequest) -> tuple[str, dict[str, AttributeValue]]:
     if request_id is not None:
         attributes[REQUEST_ID_ATTRIBUTE] = (request_id,)
     route = request.get(_ROUTE)
-    if CACHED_NAME in request:
+    if CACHE_KEY in request:
         attributes[CACHED] = True
         route = _URLS.get(name_operation(method, request.raw_path))
     if route is None:

@@ -35,7 +35,7 @@ from benchmarks.results import Results
 from benchmarks.running.cores import available_cores, divide
 from benchmarks.running.services import elasticsearch_running, redis_running
 from benchmarks.stacks import Backends
-from benchmarks.targets import HISTORY_STORES, HOTTEST, Verdict, judge
+from benchmarks.targets import HISTORY_STORES, HOTTEST, TargetResult, judge
 from indexing.store import ElasticsearchPlace, open_store
 
 REDIS: Final = "redis"
@@ -163,7 +163,7 @@ def main() -> int:
     return report(verdicts, results.failures, thorough=size.thorough)
 
 
-def report(verdicts: Sequence[Verdict], failures: Sequence[str], *, thorough: bool) -> int:
+def report(verdicts: Sequence[TargetResult], failures: Sequence[str], *, thorough: bool) -> int:
     """Print each target and whether it holds; return the exit status.
 
     A run that is not thorough shows only whether everything works; its figures prove nothing.

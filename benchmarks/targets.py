@@ -55,7 +55,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class TargetResult:
     """A target with its measured figure."""
 
     target: Target
@@ -85,7 +85,7 @@ class Verdict:
 
     @property
     def word(self) -> str:
-        """Return the verdict as text."""
+        """Return whether it holds, as text."""
         return {True: "holds", False: "DOES NOT HOLD", None: "not measured"}[self.holds]
 
 
@@ -96,9 +96,9 @@ def cut(figure: float, *, up: bool) -> str:
     return f"{whole / digits:.3f}" if digits == 1000 else f"{whole / digits:,.1f}"
 
 
-def judge(results: Results) -> list[Verdict]:
+def judge(results: Results) -> list[TargetResult]:
     """Return every target with its measured figure."""
-    return [Verdict(target, target.figure(results)) for target in all_targets()]
+    return [TargetResult(target, target.figure(results)) for target in all_targets()]
 
 
 def all_targets() -> list[Target]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from benchmarks.report import tables
 from benchmarks.results import ProfiledSubject, Results
-from benchmarks.targets import Verdict
+from benchmarks.targets import TargetResult
 
 THROUGHPUT_CHART = "results-throughput.svg"
 GROWTH_CHART = "results-growth.svg"
@@ -26,7 +26,7 @@ class Setting:
 def write_document(
     setting: Setting,
     results: Results,
-    verdicts: Sequence[Verdict],
+    verdicts: Sequence[TargetResult],
     failing: Sequence[ProfiledSubject],
 ) -> str:
     """Return the whole page in Markdown."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from benchmarks.requests.operations import BY_NAME, OPERATIONS
 from benchmarks.results import Cost, Figure, Flood, History, Memory, Results, SmallWrites, Speed
-from benchmarks.targets import Verdict
+from benchmarks.targets import TargetResult
 
 _MIB = 2**20
 
@@ -21,7 +21,7 @@ def _cell(words: str) -> str:
     return words.replace("|", "\\|")
 
 
-def targets_table(verdicts: Sequence[Verdict]) -> str:
+def targets_table(verdicts: Sequence[TargetResult]) -> str:
     """List every target, with its figure and whether it holds."""
     return table(
         ["target", "required", "measured", "verdict"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.results import Flood, Memory, Results, compare
-from benchmarks.targets import Verdict, all_targets, cut, judge
+from benchmarks.targets import TargetResult, all_targets, cut, judge
 from tests.benchmarks.figures import OURS, THEIRS, figure_of
 
 
@@ -60,7 +60,7 @@ def test_a_figure_is_never_rounded_to_where_it_would_hold(
     assert cut(figure, up=up) == shown
 
 
-def verdict_on(results: Results, words: str) -> Verdict:
+def verdict_on(results: Results, words: str) -> TargetResult:
     (found,) = [verdict for verdict in judge(results) if verdict.target.text == words]
     return found
 

@@ -133,9 +133,9 @@ async def _measure_first_searches(
 
 
 async def _print_sizes(connection: Connection) -> None:
-    await connection.request("POST", f"/{PREFIX}-*/_flush", patience=WRITING)
+    await connection.request("POST", f"/{PREFIX}-*/_flush", timeouts=WRITING)
     rows = await connection.request(
-        "GET", f"/_cat/indices/{PREFIX}-*?format=json&bytes=b", patience=WRITING
+        "GET", f"/_cat/indices/{PREFIX}-*?format=json&bytes=b", timeouts=WRITING
     )
     for row in sorted(rows, key=lambda row: str(row["index"])):
         documents, size = int(row["docs.count"]), int(row["pri.store.size"])

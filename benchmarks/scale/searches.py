@@ -53,7 +53,7 @@ async def build_plain_index(connection: Connection, index: str, identities: int)
         f"/{index}",
         {"settings": _PLAIN_SETTINGS, "mappings": _PLAIN_MAPPING},
         allow={400},
-        patience=WRITING,
+        timeouts=WRITING,
     )
     if "error" in made:
         return
@@ -86,7 +86,7 @@ async def compare_first_searches(
     for number in words:
         query = _query_of(number)
         own.append(await _time(partial(reader.search_tests, query, Anchor(), 10)))
-        search = partial(connection.search, plain, _plain_body(query), patience=WRITING)
+        search = partial(connection.search, plain, _plain_body(query), timeouts=WRITING)
         other.append(await _time(partial(search, routing=routing_of(SMALL))))
     return Compared(statistics.median(own), statistics.median(other))
 
@@ -134,7 +134,7 @@ def _plain_body(query: TestQuery) -> dict[str, Any]:
 async def _work(connection: Connection, index: str, body: dict[str, Any], routing: str) -> float:
     """Return the seconds that the shard worked on the query."""
     answer = await connection.search(
-        index, body | {"profile": True}, routing=routing, patience=WRITING
+        index, body | {"profile": True}, routing=routing, timeouts=WRITING
     )
     nanoseconds = 0
     for shard in answer["profile"]["shards"]:

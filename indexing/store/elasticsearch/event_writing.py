@@ -124,7 +124,7 @@ async def _outcomes_of(
             Place(each.operation.index, each.operation.id, each.operation.routing)
             for each in existing
         ],
-        patience=WRITING,
+        timeouts=WRITING,
     )
     found = {each.operation.id: document for each, document in zip(existing, stored, strict=True)}
     outcomes: list[EventOutcome] = []

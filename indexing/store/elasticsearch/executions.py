@@ -231,7 +231,7 @@ async def _look_up(
     if places_in(state.slices) is None:
         return state.retention, None
     more = places_in(new) or []
-    documents += await cluster.connection.get_many(more, may_be_gone=True, patience=WRITING)
+    documents += await cluster.connection.get_many(more, may_be_gone=True, timeouts=WRITING)
     found: dict[str, _Place] = {}
     for place, document in zip([*places, *more], documents, strict=True):
         if document is not None:

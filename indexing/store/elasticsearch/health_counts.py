@@ -27,7 +27,7 @@ async def count_tests(cluster: Cluster, repository: RepositoryName) -> Mapping[H
     }
     await cluster.connection.refresh(cluster.layout.tests)
     answer = await cluster.connection.search(
-        cluster.layout.tests, body, routing=routing, patience=WRITING
+        cluster.layout.tests, body, routing=routing, timeouts=WRITING
     )
     return dict.fromkeys(HealthStatus, 0) | {
         HealthStatus(bucket["key"]): bucket["doc_count"]

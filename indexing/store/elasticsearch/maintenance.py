@@ -211,7 +211,7 @@ async def _find_left(cluster: Cluster, runs: Sequence[str], retention: Retention
         },
         "aggs": {"runs": {"terms": {"field": "run", "size": _ROWS_A_PAGE}}},
     }
-    answer = await cluster.connection.search(cluster.layout.executions, body, patience=WRITING)
+    answer = await cluster.connection.search(cluster.layout.executions, body, timeouts=WRITING)
     found = answer.get("aggregations", {}).get("runs", {"buckets": []})
     return {bucket["key"] for bucket in found["buckets"]}
 

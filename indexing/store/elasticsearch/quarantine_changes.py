@@ -63,7 +63,7 @@ async def complete(cluster: Cluster, slots: Sequence[QuarantineSlot]) -> None:
     notified = await notify_quarantined(cluster, pending)
     stored = await cluster.connection.get_many(
         [Place(cluster.layout.quarantines, slot.id, slot.routing) for slot in pending],
-        patience=WRITING,
+        timeouts=WRITING,
     )
     current = [slot_of(document) for document in stored if document is not None]
     listed = {each.key.id for slot in pending for each in slot.unlisted}

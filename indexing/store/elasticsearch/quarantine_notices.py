@@ -134,7 +134,7 @@ async def _read_subscriptions(
     cluster: Cluster, routings: set[str]
 ) -> Mapping[str, Subscription | None]:
     places = [Place(cluster.layout.control, document_routed(each)) for each in routings]
-    found = await cluster.connection.get_many(places, patience=WRITING)
+    found = await cluster.connection.get_many(places, timeouts=WRITING)
     return {
         routing: None if document is None else stored_of(document).subscription
         for routing, document in zip(routings, found, strict=True)

@@ -154,7 +154,7 @@ async def read_slots(cluster: Cluster, slots: Sequence[QuarantineSlot]) -> list[
             Place(cluster.layout.quarantines, slot_id(slot.test_id, slot.branch), slot.routing)
             for slot in slots
         ],
-        patience=WRITING,
+        timeouts=WRITING,
     )
     return [
         slot if document is None else slot_of(document)

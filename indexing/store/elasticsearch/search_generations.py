@@ -118,7 +118,7 @@ async def _move_alias(cluster: Cluster, serving: str, *actions: Mapping[str, Any
     """
     removal = {"remove": {**_alias_of(cluster, serving), "must_exist": True}}
     return await cluster.connection.request(
-        "POST", "/_aliases", {"actions": [removal, *actions]}, allow={_MISSING}, patience=WRITING
+        "POST", "/_aliases", {"actions": [removal, *actions]}, allow={_MISSING}, timeouts=WRITING
     )
 
 
@@ -130,7 +130,7 @@ def _alias_of(cluster: Cluster, generation: str) -> dict[str, Any]:
 async def _find_serving(cluster: Cluster) -> str:
     """Return the generation that the alias names."""
     alias = cluster.layout.identities
-    (index,) = await cluster.connection.request("GET", f"/_alias/{alias}", patience=WRITING)
+    (index,) = await cluster.connection.request("GET", f"/_alias/{alias}", timeouts=WRITING)
     return str(index).removeprefix(f"{alias}-")
 
 

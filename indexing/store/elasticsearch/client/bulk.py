@@ -170,13 +170,13 @@ async def _send_piece(
     outcomes: dict[int, Outcome] = {}
     waiting = list(range(len(piece)))
     pause = _FIRST_PAUSE
-    deadline = time.monotonic() + WRITING.whole
+    deadline = time.monotonic() + WRITING.total
     while waiting:
         answer = await connection.request(
             "POST",
             "/_bulk",
             b"".join(piece[number][1] for number in waiting),
-            patience=WRITING,
+            timeouts=WRITING,
         )
         for number, item in zip(waiting, answer["items"], strict=True):
             (result,) = item.values()

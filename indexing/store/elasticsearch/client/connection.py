@@ -80,19 +80,19 @@ logging.getLogger("elastic_transport").setLevel(logging.ERROR)
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """The timeouts in seconds: `whole` for a request with its retries, `attempt` for each try."""
+class Timeouts:
+    """Timeouts in seconds: `total` for a request with its retries, `attempt` for each try."""
 
-    whole: float
+    total: float
     attempt: float
 
 
 # A reader gets an answer or an error within two seconds. With several nodes, the shorter attempt
 # leaves time to try another node after the first one timed out.
-READING: Final = Patience(whole=1.7, attempt=1.6)
-READING_AMONG_SEVERAL: Final = Patience(whole=1.7, attempt=0.85)
+READING: Final = Timeouts(total=1.7, attempt=1.6)
+READING_AMONG_SEVERAL: Final = Timeouts(total=1.7, attempt=0.85)
 # Enough for a bulk request of the largest size on a busy cluster, or the election of a new master.
-WRITING: Final = Patience(whole=60.0, attempt=30.0)
+WRITING: Final = Timeouts(total=60.0, attempt=30.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,15 +142,15 @@ class Connection:
         common = {"accept": _JSON} | ({"authorization": f"ApiKey {api_key}"} if api_key else {})
         # The request headers by form of the body and timeout, built once for all requests.
         self._headers = {
-            (form, patience): common | headers | self._accepted(patience)
+            (form, timeouts): common | headers | self._accepted(timeouts)
             for form, headers in _FORMS.items()
-            for patience in (self.reading, WRITING)
+            for timeouts in (self.reading, WRITING)
         }
 
-    def _accepted(self, patience: Patience) -> dict[str, str]:
+    def _accepted(self, timeouts: Timeouts) -> dict[str, str]:
         # Only requests with the long timeout ask for compressed responses: the refreshes and
         # maintenance that send them read long pages.
-        return {"accept-encoding": GZIP} if self._compresses and patience is WRITING else {}
+        return {"accept-encoding": GZIP} if self._compresses and timeouts is WRITING else {}
 
     async def close(self) -> None:
         """Close all connections."""
@@ -162,12 +162,12 @@ class Connection:
         target: str,
         body: Any = None,
         *,
-        patience: Patience | None = None,
+        timeouts: Timeouts | None = None,
         allow: Collection[int] = (),
     ) -> Any:
         """Send one request and return the decoded response.
 
-        A body of bytes is sent as lines of JSON. Transient errors are retried within `patience`
+        A body of bytes is sent as lines of JSON. Transient errors are retried within `timeouts`
         (default: that of reads). Statuses in `allow` are returned and not raised.
 
         Raises:
@@ -175,21 +175,21 @@ class Connection:
             StoreUnavailableError: no response in time, or an error that a retry may resolve.
             StoreError: any other error.
         """
-        patience = patience or self.reading
+        timeouts = timeouts or self.reading
         form: str | None = None if body is None else _JSON
         if isinstance(body, bytes):
             form = _NDJSON
             if self._compresses and len(body) >= LONG_BODY:
                 form, body = GZIP, compress(body)
-        headers = self._headers[form, patience]
+        headers = self._headers[form, timeouts]
         pause = _FIRST_PAUSE
         status = 0
         answer: Any = None
         try:
-            async with asyncio.timeout(patience.whole):
+            async with asyncio.timeout(timeouts.total):
                 while True:
                     response = await self._transport.perform_request(
-                        method, target, body=body, headers=headers, request_timeout=patience.attempt
+                        method, target, body=body, headers=headers, request_timeout=timeouts.attempt
                     )
                     status, answer = response.meta.status, response.body
                     if status in allow or not is_passing(status, _failure_in(answer)):
@@ -230,7 +230,7 @@ class Connection:
         *,
         without: Sequence[str] = (),
         may_be_gone: bool = False,
-        patience: Patience | None = None,
+        timeouts: Timeouts | None = None,
     ) -> list[Document | None]:
         """Return the current version of the document at each place; None if it is missing.
 
@@ -241,7 +241,7 @@ class Connection:
         target = "/_mget" + _query(_source_excludes=",".join(without) or None)
         for start in range(0, len(places), _DOCUMENTS_A_REQUEST):
             docs = [place.asked for place in places[start : start + _DOCUMENTS_A_REQUEST]]
-            answer = await self.request("POST", target, {"docs": docs}, patience=patience)
+            answer = await self.request("POST", target, {"docs": docs}, timeouts=timeouts)
             for found in answer["docs"]:
                 if "error" not in found:
                     documents.append(_document_of(found))
@@ -271,7 +271,7 @@ class Connection:
         guard = {"op_type": "create"} if over is None else over.parameters
         query = _query(routing=routing, refresh="true" if visible else None, **guard)
         target = f"/{index}/_doc/{quote(document, safe='')}" + query
-        await self.request("PUT", target, source, patience=WRITING)
+        await self.request("PUT", target, source, timeouts=WRITING)
 
     async def search(
         self,
@@ -279,7 +279,7 @@ class Connection:
         body: Mapping[str, Any],
         *,
         routing: str | None = None,
-        patience: Patience | None = None,
+        timeouts: Timeouts | None = None,
     ) -> Any:
         """Search all shards; a partial result is an error.
 
@@ -291,11 +291,11 @@ class Connection:
         target = f"/{index}/_search{_COMPLETE}"
         if routing is not None:
             target += f"&routing={quote(routing, safe='')}"
-        answer = await self.request("POST", target, body, patience=patience)
+        answer = await self.request("POST", target, body, timeouts=timeouts)
         return _checked(answer)
 
     async def search_many(
-        self, searches: Sequence[Search], *, patience: Patience | None = None
+        self, searches: Sequence[Search], *, timeouts: Timeouts | None = None
     ) -> list[Any]:
         """Run several searches in one request; raises the same errors as `search`."""
         lines: list[bytes] = []
@@ -308,7 +308,7 @@ class Connection:
             header |= {} if search.routing is None else {"routing": search.routing}
             lines += (orjson.dumps(header), orjson.dumps(search.body))
         answer = await self.request(
-            "POST", "/_msearch", b"\n".join([*lines, b""]), patience=patience
+            "POST", "/_msearch", b"\n".join([*lines, b""]), timeouts=timeouts
         )
         return [_checked(response) for response in answer["responses"]]
 
@@ -319,7 +319,7 @@ class Connection:
         body: dict[str, Any] = {"size": 0, "track_total_hits": True}
         if query is not None:
             body["query"] = query
-        answer = await self.search(index, body, routing=routing, patience=WRITING)
+        answer = await self.search(index, body, routing=routing, timeouts=WRITING)
         total: int = answer["hits"]["total"]["value"]
         return total
 
@@ -331,7 +331,7 @@ class Connection:
         await self._refreshes.refresh(index)
 
     async def _refresh(self, index: str) -> None:
-        await self.request("POST", f"/{index}/_refresh?ignore_unavailable=true", patience=WRITING)
+        await self.request("POST", f"/{index}/_refresh?ignore_unavailable=true", timeouts=WRITING)
 
 
 def _node_of(url: str) -> NodeConfig:

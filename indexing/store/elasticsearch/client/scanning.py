@@ -25,7 +25,7 @@ async def scan(
     """
     asked = {"track_total_hits": False, **body}
     while True:
-        answer = first or await connection.search(index, asked, routing=routing, patience=WRITING)
+        answer = first or await connection.search(index, asked, routing=routing, timeouts=WRITING)
         first = None
         hits = answer["hits"]["hits"]
         yield hits
@@ -76,7 +76,7 @@ async def scan_groups(
     after: Mapping[str, Any] | None = None
     while True:
         body = groups_body(query, fields, size=size, within=within, after=after)
-        answer = first or await connection.search(index, body, routing=routing, patience=WRITING)
+        answer = first or await connection.search(index, body, routing=routing, timeouts=WRITING)
         first = None
         found = answer.get("aggregations", {}).get("groups", {"buckets": []})
         yield found["buckets"]

@@ -46,7 +46,7 @@ _SLOTS_A_PAGE: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedTest:
     """A judged test; `evaluate` judges it again by other roll-ups and observations."""
 
     test_id: str
@@ -61,7 +61,7 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class RuleInputs:
     """The settings and data of a repository that quarantines of its tests depend on.
 
     `failed_runs` are the ids of the runs of new executions that failed as a whole.
@@ -76,7 +76,10 @@ class Rules:
 
 
 async def apply_rules(
-    cluster: Cluster, rules: Rules, tests: Sequence[Judged], stored: Mapping[str, QuarantineSlot]
+    cluster: Cluster,
+    rules: RuleInputs,
+    tests: Sequence[JudgedTest],
+    stored: Mapping[str, QuarantineSlot],
 ) -> tuple[frozenset[str], bool]:
     """Begin, reword and withdraw automatic quarantines; judge the recovery of every quarantine.
 
@@ -128,7 +131,7 @@ async def apply_rules(
 
 
 async def _apply(
-    cluster: Cluster, rules: Rules, test: Judged, stored: QuarantineSlot
+    cluster: Cluster, rules: RuleInputs, test: JudgedTest, stored: QuarantineSlot
 ) -> QuarantineSlot:
     """Return the slot for all branches after applying the rules."""
     slot = stored.expired_by(rules.now)
@@ -163,7 +166,7 @@ async def _apply(
     return slot
 
 
-def _is_settled(record: Record, rules: Rules, test: Judged) -> bool:
+def _is_settled(record: Record, rules: RuleInputs, test: JudgedTest) -> bool:
     """Return whether nothing that the decision was based on has changed."""
     judged_until, unchanged = _judged_until(record, rules), test.rollups.unchanged_until
     return (
@@ -176,14 +179,14 @@ def _is_settled(record: Record, rules: Rules, test: Judged) -> bool:
     )
 
 
-def _judged_until(record: Record | None, rules: Rules) -> datetime | None:
+def _judged_until(record: Record | None, rules: RuleInputs) -> datetime | None:
     # A decision is final once the settings that it was made under have changed.
     if record is None or record.settings_version != rules.settings_version:
         return None
     return record.judged_until
 
 
-def _begin(new: NewQuarantine, slot: QuarantineSlot, rules: Rules) -> Record:
+def _begin(new: NewQuarantine, slot: QuarantineSlot, rules: RuleInputs) -> Record:
     return Record(
         id=derive_quarantine_id(slot.test_id, slot.ended),
         reason=new.reason,
@@ -195,7 +198,7 @@ def _begin(new: NewQuarantine, slot: QuarantineSlot, rules: Rules) -> Record:
 
 
 async def _state_until(
-    cluster: Cluster, rules: Rules, test: Judged, moment: datetime
+    cluster: Cluster, rules: RuleInputs, test: JudgedTest, moment: datetime
 ) -> JudgedState:
     """Judge the test by the executions that had finished by `moment`."""
     if test.newest is None or test.newest <= moment:

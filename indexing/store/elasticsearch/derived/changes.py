@@ -26,16 +26,16 @@ _ROWS_A_PAGE: Final = 5_000
 
 
 async def list_operations(
-    cluster: Cluster, stored: Sequence[tuple[Result, int]], *, whole: bool
+    cluster: Cluster, stored: Sequence[tuple[Result, int]], *, rewrite_all: bool
 ) -> list[Operation]:
     """Return the writes for the results of tests, each given with its document's new version.
 
-    With `whole`, the stored documents may be in any state, so they are looked up first.
+    With `rewrite_all`, the stored documents may be in any state, so they are looked up first.
     """
     unsure = {
         result.test.test_id
         for result, _ in stored
-        if result.before.history is not None and (whole or not result.before.rows)
+        if result.before.history is not None and (rewrite_all or not result.before.rows)
     }
     found = (
         await _find_ids(cluster, stored[0][0].rules.executions.routing, unsure) if unsure else {}

@@ -40,7 +40,7 @@ async def notify(cluster: Cluster, results: Sequence[Result]) -> None:
     routing = due[0][0].rules.executions.routing
     stored = await cluster.connection.get_many(
         [Place(cluster.layout.tests, result.test.test_id, routing) for result, _ in due],
-        patience=WRITING,
+        timeouts=WRITING,
     )
     operations = []
     for (result, notification), document in zip(due, stored, strict=True):

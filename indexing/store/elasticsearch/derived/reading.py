@@ -140,7 +140,7 @@ async def search_all(
         searches.append(dirty_markers.other_markers_search(cluster, routing, markers))
     await searchable
     answers = iter(
-        await cluster.connection.search_many(searches, patience=WRITING) if searches else ()
+        await cluster.connection.search_many(searches, timeouts=WRITING) if searches else ()
     )
     counted: dict[Counted, Mapping[str, Any]] = {}
     for start in range(0, len(runs), at_once):

@@ -22,7 +22,7 @@ from indexing.notifications.rules import (
 )
 from indexing.store.elasticsearch.client.bulk import Action, Operation
 from indexing.store.elasticsearch.client.connection import Version
-from indexing.store.elasticsearch.derived.auto_quarantine import Judged, Rules
+from indexing.store.elasticsearch.derived.auto_quarantine import JudgedTest, RuleInputs
 from indexing.store.elasticsearch.derived.rollups import RollupsOfTest
 from indexing.store.elasticsearch.search.query import key_of
 from indexing.store.elasticsearch.tests import StoredRow, StoredTest, source_of
@@ -33,26 +33,26 @@ from indexing.store.row_values import RowValues
 class Result:
     """A judged test and its stored document, whose version is `version`.
 
-    With `whole`, everything is written, because rows of the search may be outdated or missing.
+    With `rewrite_all`, everything is written: rows of the search may be outdated or missing.
     """
 
-    test: Judged
-    rules: Rules
+    test: JudgedTest
+    rules: RuleInputs
     before: StoredTest
     version: Version
     after: StoredTest
     after_rows: Mapping[Job, StoredRow | None]
-    whole: bool
+    rewrite_all: bool
 
     @classmethod
     def of(
         cls,
-        test: Judged,
-        rules: Rules,
+        test: JudgedTest,
+        rules: RuleInputs,
         before: StoredTest,
         version: Version,
         *,
-        whole: bool,
+        rewrite_all: bool,
         is_held: bool,
     ) -> Result:
         """Derive the new document; `is_held` is whether this process holds the lease.
@@ -62,15 +62,15 @@ class Result:
         """
         after = _derive(test, rules, before)
         stored = after if is_held else replace(after, rows={})
-        return cls(test, rules, before, version, stored, after.rows, whole)
+        return cls(test, rules, before, version, stored, after.rows, rewrite_all)
 
     @property
     def is_changed(self) -> bool:
         """Whether there is anything to write."""
-        return self.whole or self.before != self.after
+        return self.rewrite_all or self.before != self.after
 
     @property
-    def shows(self) -> bool:
+    def detail_changed(self) -> bool:
         """Whether the detail that the API shows of the test has changed."""
         before, after = (
             (test.health, test.metadata, test.branch) for test in (self.before, self.after)
@@ -123,7 +123,7 @@ class Result:
     def _changed_rows(self) -> Iterator[tuple[str, str]]:
         before = self.before.rows
         for identity, row in self.after_rows.items():
-            if self.whole or identity not in before or before[identity] != row:
+            if self.rewrite_all or identity not in before or before[identity] != row:
                 yield identity
 
 
@@ -136,9 +136,9 @@ def judge_test(
     test_id: str,
     stored: StoredTest,
     rollups: RollupsOfTest,
-    rules: Rules,
+    rules: RuleInputs,
     removed: Collection[int],
-) -> Judged:
+) -> JudgedTest:
     """Judge a stored test; `removed` are times of removed executions, in microseconds."""
     test = stored.without(removed)
     evaluate = partial(
@@ -147,10 +147,10 @@ def judge_test(
         before=test.bounds_on(rules.repository.default_branch),
     )
     judgement = evaluate(rollups.rollups, rollups.fresh)
-    return Judged(test_id, test.test_name, rollups, judgement, evaluate)
+    return JudgedTest(test_id, test.test_name, rollups, judgement, evaluate)
 
 
-def _derive(test: Judged, rules: Rules, before: StoredTest) -> StoredTest:
+def _derive(test: JudgedTest, rules: RuleInputs, before: StoredTest) -> StoredTest:
     # Keep former identities: if a kill prevents the deletion of a row, the next refresh repeats it.
     rows = test.judgement.rows
     identities = dict.fromkeys([*before.identities, *rows])

@@ -133,7 +133,7 @@ async def _count_some(
     places = [Place(index, place, routing) for index, place in known]
     # Read the versions before counting: if another process stores newer counts meanwhile, the write
     # conflicts.
-    documents = await cluster.connection.get_many(places, patience=WRITING)
+    documents = await cluster.connection.get_many(places, timeouts=WRITING)
     retention = (await cluster.control.read()).retention
     counted = await read_counts(cluster, routing, runs, retention)
     stored = dict.fromkeys(counted) | dict(zip(known, documents, strict=True))

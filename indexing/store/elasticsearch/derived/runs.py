@@ -31,7 +31,7 @@ def failed_of(documents: Iterable[Document | None]) -> frozenset[str]:
 async def find_failed(cluster: Cluster, routing: str, runs: Collection[str]) -> frozenset[str]:
     """Return which of these runs failed as a whole."""
     places = [Place(cluster.layout.runs, run, routing) for run in runs]
-    found = await cluster.connection.get_many(places, patience=WRITING)
+    found = await cluster.connection.get_many(places, timeouts=WRITING)
     return failed_of(found)
 
 
@@ -139,7 +139,7 @@ async def _count(
             "aggs": {"runs": terms},
         }
         answer = await cluster.connection.search(
-            cluster.layout.executions, body, routing=routing, patience=WRITING
+            cluster.layout.executions, body, routing=routing, timeouts=WRITING
         )
         for bucket in answer.get("aggregations", {}).get("runs", {"buckets": []})["buckets"]:
             counts = {b["key"]: b["doc_count"] for b in bucket["conclusions"]["buckets"]}

@@ -22,7 +22,7 @@ from indexing.store.elasticsearch.client.connection import Version
 from indexing.store.elasticsearch.client.write_priority import SMALL_WRITE
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived import changes, observations, run_counts
-from indexing.store.elasticsearch.derived.auto_quarantine import Judged, Rules, apply_rules
+from indexing.store.elasticsearch.derived.auto_quarantine import JudgedTest, RuleInputs, apply_rules
 from indexing.store.elasticsearch.derived.notices import notify
 from indexing.store.elasticsearch.derived.reading import Documents, Work
 from indexing.store.elasticsearch.derived.results import Result, judge_test
@@ -66,7 +66,7 @@ class Step:
     """
 
     cluster: Cluster
-    rules: Rules
+    rules: RuleInputs
     generations: Sequence[str]
     stored: Mapping[str, StoredTest]
     versions: Mapping[str, Version]
@@ -98,7 +98,7 @@ class Step:
         observed = observations.ObservedBranch(
             routing, documents.state.retention, stored.repository.default_branch
         )
-        rules = Rules(
+        rules = RuleInputs(
             stored.repository,
             stored.settings_version,
             observed,
@@ -153,7 +153,7 @@ class Step:
 
     def _build_all(
         self, tests: Sequence[str], seen: Mapping[str, Sequence[observations.OnBranch]]
-    ) -> list[Judged]:
+    ) -> list[JudgedTest]:
         """Compute and judge tests. Pure; takes long enough to block the event loop."""
         branch = self.rules.repository.default_branch
         final_day = self.rules.executions.retention.final_day
@@ -166,26 +166,26 @@ class Step:
             }
         )
 
-    def _judge_all(self, tests: Mapping[str, RollupsOfTest]) -> list[Judged]:
+    def _judge_all(self, tests: Mapping[str, RollupsOfTest]) -> list[JudgedTest]:
         return [
             judge_test(test, self.stored[test], rollups, self.rules, self.removed.get(test, ()))
             for test, rollups in tests.items()
         ]
 
-    def _derive_all(self, judged: Sequence[Judged], *, whole: bool) -> list[Result]:
+    def _derive_all(self, judged: Sequence[JudgedTest], *, rewrite_all: bool) -> list[Result]:
         return [
             Result.of(
                 test,
                 self.rules,
                 self.stored[test.test_id],
                 self.versions[test.test_id],
-                whole=whole,
+                rewrite_all=rewrite_all,
                 is_held=self.lease.is_held,
             )
             for test in judged
         ]
 
-    async def _store(self, judged: Sequence[Judged]) -> tuple[frozenset[str], AnswerChanges]:
+    async def _store(self, judged: Sequence[JudgedTest]) -> tuple[frozenset[str], AnswerChanges]:
         """Write the values that differ from the stored ones.
 
         Returns the tests that another process has written since they were read, and which answers
@@ -196,8 +196,8 @@ class Step:
         if not self.cluster.unread.issubset(indices):
             raise StoreError(REPLACED)
         # After a failed refresh, rows may be outdated; a new generation may have no rows yet.
-        whole = not self.lease.is_clean or len(indices) > 1
-        results = await asyncio.to_thread(self._derive_all, judged, whole=whole)
+        rewrite_all = not self.lease.is_clean or len(indices) > 1
+        results = await asyncio.to_thread(self._derive_all, judged, rewrite_all=rewrite_all)
         changed = [result for result in results if result.is_changed]
         operations = [result.test_operation(layout.tests) for result in changed]
         outcomes = await bulk.send(self.cluster.connection, operations, visible=False)
@@ -207,7 +207,11 @@ class Step:
         rows = [
             row for result, version in stored for row in result.row_operations(indices, version)
         ]
-        listed = await changes.list_operations(self.cluster, stored, whole=whole) if stored else []
+        listed = (
+            await changes.list_operations(self.cluster, stored, rewrite_all=rewrite_all)
+            if stored
+            else []
+        )
         # A conflict here means that the row already has a newer external version. A missing index
         # may mean that a rebuild has ended and deleted the older generation, or that the one which
         # filled it was interrupted.
@@ -220,7 +224,9 @@ class Step:
         await self._check_retired(gone)
         answers = AnswerChanges(
             self.rules.repository.name,
-            frozenset(uuid.UUID(result.test.test_id) for result, _ in stored if result.shows),
+            frozenset(
+                uuid.UUID(result.test.test_id) for result, _ in stored if result.detail_changed
+            ),
             search=bool(rows),
             quarantines=quarantines,
         )

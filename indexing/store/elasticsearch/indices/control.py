@@ -76,7 +76,7 @@ class Control:
         """Return the state and the documents at these places, in one request."""
         own = Place(self._layout.control, STORE_DOCUMENT)
         document, *others = await self._connection.get_many(
-            [own, *places], may_be_gone=may_be_gone, patience=WRITING
+            [own, *places], may_be_gone=may_be_gone, timeouts=WRITING
         )
         return self._note(_require(document)), others
 

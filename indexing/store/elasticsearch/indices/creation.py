@@ -19,7 +19,7 @@ async def create_missing(connection: Connection, layout: Layout) -> None:
     """Create missing fixed indices, such as those that an earlier layout did not have."""
     for name in layout.fixed:
         target = f"/{name}/_settings?filter_path=*.settings.index.uuid"
-        answer = await connection.request("GET", target, allow={_MISSING}, patience=WRITING)
+        answer = await connection.request("GET", target, allow={_MISSING}, timeouts=WRITING)
         if not answer or "error" in answer:
             await create_index(connection, name)
 
@@ -38,7 +38,7 @@ async def create_index(
         body["settings"] = settings
     try:
         answer = await connection.request(
-            "PUT", f"/{name}", body, allow={_BAD_REQUEST}, patience=WRITING
+            "PUT", f"/{name}", body, allow={_BAD_REQUEST}, timeouts=WRITING
         )
     except StoreUnavailableError as failure:
         raise StoreUnavailableError(f"the index {name} cannot be created: {failure}") from failure

@@ -31,12 +31,12 @@ async def restore_settings(connection: Connection, name: str) -> None:
     # Null restores the default of Elasticsearch for a setting that no template sets.
     settings = {setting: chosen.get(setting) for setting in WHILE_FILLING}
     answer = await connection.request(
-        "PUT", f"/{name}/_settings", settings, allow={_MISSING}, patience=WRITING
+        "PUT", f"/{name}/_settings", settings, allow={_MISSING}, timeouts=WRITING
     )
     if "error" in answer:
         return
     # A cluster without room for replicas responds with a timeout; the index works without them.
     target = f"/_cluster/health/{name}?wait_for_no_initializing_shards=true"
     await connection.request(
-        "GET", f"{target}&timeout={_REPLICAS_WAIT}", allow={_TIMED_OUT}, patience=WRITING
+        "GET", f"{target}&timeout={_REPLICAS_WAIT}", allow={_TIMED_OUT}, timeouts=WRITING
     )

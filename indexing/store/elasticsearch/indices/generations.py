@@ -49,7 +49,7 @@ async def copy_index(
     if old.startswith(f"{name}-v{version}-"):
         # An earlier upgrade swapped the alias before it was killed.
         return
-    await connection.request("PUT", f"/{old}/_block/write", patience=WRITING)
+    await connection.request("PUT", f"/{old}/_block/write", timeouts=WRITING)
     try:
         await _create(connection, name, new)
         await _fill(connection, old, new, changes)
@@ -63,22 +63,22 @@ async def copy_index(
         await _unblock(connection, old)
         raise
     swap = [{"remove_index": {"index": old}}, {"add": {"index": new, "alias": name}}]
-    await connection.request("POST", "/_aliases", {"actions": swap}, patience=WRITING)
+    await connection.request("POST", "/_aliases", {"actions": swap}, timeouts=WRITING)
 
 
 async def drop_leftovers(connection: Connection, layout: Layout) -> None:
     """Delete the incomplete indices of interrupted copies."""
     for name in layout.fixed:
-        answer = await connection.request("GET", f"/{name}-v*/_alias", patience=WRITING)
+        answer = await connection.request("GET", f"/{name}-v*/_alias", timeouts=WRITING)
         for index, about in answer.items():
             if name not in about["aliases"]:
                 await connection.request(
-                    "DELETE", f"/{index}?ignore_unavailable=true", patience=WRITING
+                    "DELETE", f"/{index}?ignore_unavailable=true", timeouts=WRITING
                 )
 
 
 async def _index_behind(connection: Connection, name: str) -> str:
-    (index,) = await connection.request("GET", f"/{name}/_alias", patience=WRITING)
+    (index,) = await connection.request("GET", f"/{name}/_alias", timeouts=WRITING)
     return str(index)
 
 
@@ -87,7 +87,7 @@ async def _create(connection: Connection, name: str, new: str) -> None:
     form = await resolve(connection, name)
     settings = form.get("settings", {}) | await choose_replicas(connection, name)
     body = {"settings": settings, "mappings": form.get("mappings", {})}
-    await connection.request("PUT", f"/{new}", body, patience=WRITING)
+    await connection.request("PUT", f"/{new}", body, timeouts=WRITING)
 
 
 async def _fill(connection: Connection, old: str, new: str, changes: Sequence[Change]) -> None:
@@ -113,7 +113,7 @@ async def _fill(connection: Connection, old: str, new: str, changes: Sequence[Ch
 async def _scan_all(connection: Connection, index: str) -> AsyncGenerator[Sequence[Hit], None]:
     """Yield all documents of an index, in pages of one point in time."""
     opened = await connection.request(
-        "POST", f"/{index}/_pit?keep_alive={_KEPT_OPEN}", patience=WRITING
+        "POST", f"/{index}/_pit?keep_alive={_KEPT_OPEN}", timeouts=WRITING
     )
     point = opened["id"]
     body: dict[str, Any] = {
@@ -126,7 +126,7 @@ async def _scan_all(connection: Connection, index: str) -> AsyncGenerator[Sequen
         while True:
             body["pit"] = {"id": point, "keep_alive": _KEPT_OPEN}
             answer = await connection.request(
-                "POST", "/_search?allow_partial_search_results=false", body, patience=WRITING
+                "POST", "/_search?allow_partial_search_results=false", body, timeouts=WRITING
             )
             point = answer["pit_id"]
             hits = answer["hits"]["hits"]
@@ -140,4 +140,4 @@ async def _scan_all(connection: Connection, index: str) -> AsyncGenerator[Sequen
 
 async def _unblock(connection: Connection, index: str) -> None:
     settings = {"index.blocks.write": None}
-    await connection.request("PUT", f"/{index}/_settings", settings, allow={404}, patience=WRITING)
+    await connection.request("PUT", f"/{index}/_settings", settings, allow={404}, timeouts=WRITING)

@@ -16,7 +16,7 @@ from indexing.store.elasticsearch.client.connection import (
     ConflictError,
     Connection,
     Document,
-    Patience,
+    Timeouts,
     Version,
 )
 
@@ -35,7 +35,7 @@ class LeaseDocument:
         return await self._connection.get(self._index, self._document)
 
     async def put(
-        self, source: Mapping[str, Any], over: Version | None, patience: Patience | None = None
+        self, source: Mapping[str, Any], over: Version | None, timeouts: Timeouts | None = None
     ) -> Version | None:
         """Replace the version `over`, or create the document; return the new version.
 
@@ -44,7 +44,7 @@ class LeaseDocument:
         guard: dict[str, Any] = {"op_type": "create"} if over is None else over.parameters
         target = f"{self._target}?{urlencode(guard)}"
         try:
-            answer = await self._connection.request("PUT", target, source, patience=patience)
+            answer = await self._connection.request("PUT", target, source, timeouts=timeouts)
         except ConflictError:
             return None
         return Version(answer["_seq_no"], answer["_primary_term"])

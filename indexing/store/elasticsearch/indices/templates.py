@@ -38,7 +38,7 @@ async def ensure_templates(connection: Connection, layout: Layout) -> None:
         found = await _find(connection, layout, kind, inside)
         await asyncio.gather(
             *(
-                connection.request("PUT", f"/_{kind}/{name}", body, patience=WRITING)
+                connection.request("PUT", f"/_{kind}/{name}", body, timeouts=WRITING)
                 for name, body in templates.items()
                 if _is_outdated(name, found.get(name), body)
             )
@@ -68,7 +68,7 @@ async def _read_settings(connection: Connection, index: str) -> dict[str, Any]:
 async def resolve(connection: Connection, index: str) -> dict[str, Any]:
     """Return the settings, mappings and aliases that the templates give an index of that name."""
     answer = await connection.request(
-        "POST", f"/_index_template/_simulate_index/{index}", patience=WRITING
+        "POST", f"/_index_template/_simulate_index/{index}", timeouts=WRITING
     )
     resolved: dict[str, Any] = answer.get("template", {})
     return resolved
@@ -79,7 +79,7 @@ async def _find(
 ) -> Mapping[str, dict[str, Any]]:
     """Return the existing templates of that kind, by name."""
     answer = await connection.request(
-        "GET", f"/_{kind}/{layout.prefix}-*", allow={_MISSING}, patience=WRITING
+        "GET", f"/_{kind}/{layout.prefix}-*", allow={_MISSING}, timeouts=WRITING
     )
     return {each["name"]: each[kind] for each in (answer or {}).get(inside, ())}
 

@@ -104,7 +104,7 @@ async def _add_fields(connection: Connection, layout: Layout, copied: frozenset[
                 "PUT",
                 f"/{index}/_mapping?allow_no_indices=true",
                 {"properties": fields},
-                patience=WRITING,
+                timeouts=WRITING,
             )
         except StoreError as error:
             raise type(error)(f"the mapping of {index} cannot be extended: {error}") from error

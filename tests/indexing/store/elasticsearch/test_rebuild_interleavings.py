@@ -111,7 +111,7 @@ class Hold:
     async def let_it_arrive(self) -> None:
         """Let the cluster execute the request of the killed store."""
         assert self.held is not None
-        await self._request(*self.held, patience=WRITING, allow=range(400, 500))
+        await self._request(*self.held, timeouts=WRITING, allow=range(400, 500))
 
 
 HoldFirst = Callable[[ElasticsearchStore, Matches], Hold]

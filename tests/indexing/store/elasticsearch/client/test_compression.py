@@ -48,8 +48,8 @@ async def test_only_long_bodies_are_compressed(aiohttp_server: AiohttpServer) ->
     application.router.add_post("/_bulk", answer)
     server = await aiohttp_server(application)
     connection = Connection([str(server.make_url("/"))])
-    for size, patience in ((LONG_BODY, WRITING), (LONG_BODY - 1, None)):
-        await connection.request("POST", "/_bulk", b"x" * size, patience=patience)
+    for size, timeouts in ((LONG_BODY, WRITING), (LONG_BODY - 1, None)):
+        await connection.request("POST", "/_bulk", b"x" * size, timeouts=timeouts)
     await connection.close()
     assert seen == [(GZIP, GZIP, LONG_BODY), (None, None, LONG_BODY - 1)]
 

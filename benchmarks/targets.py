@@ -125,7 +125,7 @@ def all_targets() -> list[Target]:
         *_against_peers(Service.FASTAPI, TIMES_FASTAPI),
         *_against_peers(Service.DATASETTE, TIMES_DATASETTE),
         Target(
-            "p99 of test detail under a flood of suffix searches, times its p99 alone",
+            "p99 of test detail under a flood of searches of every name, times its p99 alone",
             FLOOD_RATIO,
             at_least=False,
             figure=lambda results: None if results.flood is None else results.flood.ratio,

@@ -6,7 +6,7 @@ from typing import Final
 
 from benchmarks.load.wrk import put_load, under_load
 from benchmarks.parts.bench import Bench, Conditions, started
-from benchmarks.requests.operations import BY_NAME
+from benchmarks.requests.operations import BY_NAME, SCAN
 from benchmarks.results import Flood
 from benchmarks.running.cores import available_cores, divide
 from benchmarks.running.processes import Running
@@ -30,7 +30,7 @@ def measure_flood(conditions: Conditions) -> Flood:
             _wait(server)
             with under_load(
                 server.address,
-                bench.numbered_paths(REFERENCE, BY_NAME["glob-suffix"]),
+                bench.numbered_paths(REFERENCE, SCAN),
                 conditions.key,
                 cores=bench.cores.client,
                 connections=SEARCHERS,

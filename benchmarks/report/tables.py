@@ -68,7 +68,7 @@ def flood_table(flood: Flood) -> str:
         [
             ["alone", *(milliseconds(p99) for p99 in flood.alone)],
             [
-                f"with {flood.searches_per_second:,.0f} suffix searches a second beside it",
+                f"with {flood.searches_per_second:,.0f} searches of every name a second beside it",
                 *(milliseconds(p99) for p99 in flood.flooded),
             ],
         ],

@@ -99,6 +99,14 @@ OPERATIONS: Final = (
     Operation("glob-chain", "glob, `*a*b*c*` (1 in 7)", Kind.SEARCH, glob=_always("*a*b*c*")),
 )
 
+# The slowest kind of search: no index narrows it, so it reads every name, and few of them match.
+SCAN: Final = Operation(
+    "glob-scan",
+    "glob, two characters apart (1 in 2,000)",
+    Kind.SEARCH,
+    glob=_always("*".join(("", *ODD_WORD, ""))),
+)
+
 BY_NAME: Final = {operation.name: operation for operation in OPERATIONS}
 SEARCHES: Final = tuple(o for o in OPERATIONS if o.kind is Kind.SEARCH)
 EVENT_PAGES: Final = tuple(o for o in OPERATIONS if o.kind is Kind.EVENTS)

@@ -11,6 +11,7 @@ from benchmarks.data.generated import (
     EVENTS_FROM,
     EVENTS_TO,
     MEASURED,
+    ODD_EVERY,
     EventMaker,
     batches_of,
     name_of,
@@ -21,11 +22,12 @@ from benchmarks.data.sizes import FULL
 from benchmarks.parts.bench import DEEP_PAGES
 from benchmarks.parts.growth import GROWING_SERIES, STEADY_SERIES, stages_of
 from benchmarks.requests.dialects import datasette_path, elasticsearch_path, service_path
-from benchmarks.requests.operations import BY_NAME, OPERATIONS, Kind, QueriedRepository
+from benchmarks.requests.operations import BY_NAME, OPERATIONS, SCAN, Kind, QueriedRepository
 from indexing.events.parsing import parse_event
 from indexing.globs import matches
 from indexing.junit.cases import ReportCase
 from indexing.junit.reader import read_report
+from indexing.store.sqlite.search.grams import find_bigrams, find_trigrams
 
 QUERIED = QueriedRepository(MEASURED, 10_000)
 NAMES = [name_of(number) for number in range(QUERIED.tests)]
@@ -58,6 +60,15 @@ def test_globs_match_as_many_names_as_the_table_says(operation: str, share: floa
     for number in (None, 1, 12_345):
         found = sum(matches(glob(QUERIED, number), name) for name in NAMES)
         assert found == share * len(NAMES)
+
+
+def test_no_index_narrows_the_slowest_search_down() -> None:
+    assert SCAN.glob is not None
+    glob = SCAN.glob(QUERIED, None)
+    assert glob.startswith("*")
+    assert glob.endswith("*")
+    assert find_trigrams(glob) == find_bigrams(glob) == []
+    assert sum(matches(glob, name) for name in NAMES) == len(NAMES) / ODD_EVERY
 
 
 def test_every_glob_matches_something_however_small_the_repository() -> None:

@@ -34,7 +34,7 @@ _ELASTICSEARCH: Final = name_of(Service.MERGEWATCH, StoreKind.ELASTICSEARCH, Cac
 _RAW: Final = name_of(Service.ITSELF, StoreKind.ELASTICSEARCH, CacheKind.NONE)
 
 # The most common requests: plugins in every run, cached in each process or in a shared Redis; and
-# dashboards, which read the store.
+# walks of the event log, which read the store.
 HOTTEST: Final = (
     Subject("detail", _SQLITE, repeated=True),
     Subject("quarantines", _REDIS, repeated=True),

@@ -10,6 +10,10 @@ from typing import Final, NamedTuple
 
 from indexing.names import RepositoryName
 
+# In characters.
+MAX_REASON_LENGTH: Final = 1_000
+MAX_OWNER_LENGTH: Final = 255
+
 
 class QuarantineSource(StrEnum):
     """The source of a quarantine: a person, or the rules."""

@@ -13,6 +13,7 @@ import click
 from indexing.errors import InvalidValueError
 from indexing.junit.pull_requests import parse_pull_request
 from indexing.models.executions import PullRequest
+from indexing.models.quarantines import MAX_OWNER_LENGTH, MAX_REASON_LENGTH
 from indexing.names import (
     check_owner,
     check_repository,
@@ -22,6 +23,7 @@ from indexing.names import (
 )
 from indexing.timestamps import parse_timestamp
 from service.notifications.registration import parse_secret, parse_url
+from service.schemas.limits import check_glob
 
 T = TypeVar("T")
 
@@ -61,6 +63,19 @@ def _parse_moment(text: str) -> datetime:
         ) from error
 
 
+def _parse_branch(text: str) -> str:
+    """Return a branch, or a glob within the limits of one pattern."""
+    return check_glob(check_stored_name(text))
+
+
+def _parse_short_text(text: str, *, most: int) -> str:
+    """Return a text of 1 to `most` characters."""
+    check_text(text)
+    if not 1 <= len(text) <= most:
+        raise InvalidValueError(f"must have 1 to {most:,} characters")
+    return text
+
+
 def _parse_pull_request(text: str) -> tuple[int | None, PullRequest | None]:
     """Parse the number of a pull request, or read it from the CI's event file at this path."""
     if text.isascii() and text.lstrip("#").isdigit():
@@ -90,6 +105,9 @@ REPOSITORY = _Parsed("owner/repository", parse_repository)
 REPOSITORY_ALONE = _Parsed("repository", check_repository)
 STORED_NAME = _Parsed("name", check_stored_name)
 TEXT = _Parsed("text", check_text)
+BRANCH_GLOB = _Parsed("branch or glob", _parse_branch)
+REASON = _Parsed("text", partial(_parse_short_text, most=MAX_REASON_LENGTH))
+QUARANTINE_OWNER = _Parsed("text", partial(_parse_short_text, most=MAX_OWNER_LENGTH))
 MOMENT = _Parsed("date or time", _parse_moment)
 WEBHOOK_URL = _Parsed("URL", parse_url)
 SECRET = _Parsed("secret", parse_secret)

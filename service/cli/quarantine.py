@@ -22,7 +22,14 @@ from indexing.names import RepositoryName
 from indexing.store.interface import Store
 from service.cli.bulk import confirm_names, find_tests, find_user, read_glob
 from service.cli.output import format_moment, print_table, visible, warn_if_past
-from service.cli.parameters import MOMENT, STORED_NAME, TEXT, repository_option
+from service.cli.parameters import (
+    BRANCH_GLOB,
+    MOMENT,
+    QUARANTINE_OWNER,
+    REASON,
+    STORED_NAME,
+    repository_option,
+)
 from service.cli.running import now, with_store
 
 
@@ -35,11 +42,11 @@ def quarantine() -> None:
 @repository_option
 @click.option("--test", type=STORED_NAME, help="The full name of the test.")
 @click.option("--test-glob", metavar="GLOB", help="All tests whose name matches; * and ?.")
-@click.option("--reason", type=TEXT, required=True)
+@click.option("--reason", type=REASON, required=True)
 @click.option(
-    "--branch", type=STORED_NAME, help="A branch or a glob pattern; default: every branch."
+    "--branch", type=BRANCH_GLOB, help="A branch or a glob pattern; default: every branch."
 )
-@click.option("--owner", type=TEXT, help="Who is responsible for fixing the test.")
+@click.option("--owner", type=QUARANTINE_OWNER, help="Who is responsible for fixing the test.")
 @click.option("--expires", type=MOMENT, help="A date, or a time with a UTC offset.")
 @click.option("--yes", is_flag=True, help="With --test-glob: do not ask for confirmation.")
 def add(

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from marshmallow import EXCLUDE, Schema
 from marshmallow.validate import Length
 
+from indexing.models.quarantines import MAX_OWNER_LENGTH, MAX_REASON_LENGTH
 from indexing.names import check_stored_name, check_text
 from indexing.timestamps import parse_timestamp
 from service.schemas.limits import check_glob
 from service.schemas.parsed import Parsed
-
-MAX_REASON_LENGTH: Final = 1_000
-MAX_OWNER_LENGTH: Final = 255
 
 
 def _length(most: int) -> Length:

@@ -32,6 +32,25 @@ def test_a_quarantine_is_added_listed_and_removed(command: Command) -> None:
     command("quarantine", "remove", *ACME, quarantine_id, code=1)
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("--reason", "", "must have 1 to 1,000 characters"),
+        ("--reason", "x" * 1_001, "must have 1 to 1,000 characters"),
+        ("--owner", "", "must have 1 to 255 characters"),
+        ("--branch", "*a" * 17, "must have at most 16 '*'"),
+    ],
+)
+def test_a_quarantine_has_the_limits_of_the_api(
+    command: Command, option: str, value: str, words: str
+) -> None:
+    given = {"--test": "t", "--reason": "flaps", option: value}
+    options = (each for pair in given.items() for each in pair)
+    result = command("quarantine", "add", *ACME, *options, code=2)
+    assert option in result.stderr
+    assert words in result.stderr
+
+
 def test_a_test_that_was_never_seen_is_quarantined_with_a_warning(
     command: Command, tmp_path: Path
 ) -> None:

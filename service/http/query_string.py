@@ -29,6 +29,7 @@ MAX_NAME_LENGTH: Final = 64
 # Stands for the names that are left out. It is not a name: `*` is percent-encoded in those.
 MORE: Final = "*"
 
+_ENCODED: Final = re.compile("[%+]")
 _NOT_URI: Final = re.compile(r"[^!$&'()*+,\-./0-9:;=?@A-Z_a-z~%]")
 
 
@@ -67,23 +68,29 @@ def load(schema: Schema, pieces: Iterable[Piece]) -> tuple[dict[str, Any], list[
 
     A list field takes every value of its name, any other field exactly one. Return the values of
     the valid fields, with defaults for absent ones, and the errors of all others, sorted by name.
+    A client may repeat a parameter hundreds of times: nothing is decoded after its first error.
     """
-    values: dict[str, list[str]] = {}
+    arranged: dict[str, Any] = {}
     errors: dict[str, FieldError] = {}
-    for piece in pieces:
-        texts = values.setdefault(piece.name, [])
+    for name, raw_value, _ in pieces:
+        if name in errors:
+            continue
+        given = arranged.get(name)
+        if given is not None and not isinstance(given, list):
+            errors[name] = FieldError("query", name, "must be given once")
+            continue
         try:
-            texts.append(decode(piece.raw_value))
+            text = decode(raw_value)
         except InvalidValueError as error:
-            errors[piece.name] = FieldError("query", piece.name, str(error))
-    arranged: dict[str, object] = {}
-    for name, texts in values.items():
-        if isinstance(schema.load_fields[name], fields.List):
-            arranged[name] = texts
-        elif len(texts) > 1:
-            errors.setdefault(name, FieldError("query", name, "must be given once"))
-        elif name not in errors:
-            arranged[name] = texts[0]
+            errors[name] = FieldError("query", name, str(error))
+            continue
+        if given is not None:
+            given.append(text)
+        else:
+            is_list = isinstance(schema.load_fields[name], fields.List)
+            arranged[name] = [text] if is_list else text
+    for name in errors:
+        arranged.pop(name, None)
     try:
         loaded = schema.load(arranged)
     except ValidationError as error:
@@ -99,6 +106,8 @@ def decode(raw_value: str) -> str:
     Raises:
         InvalidValueError: it is not UTF-8, or contains characters that no store accepts.
     """
+    if raw_value.isascii() and raw_value.isprintable() and not _ENCODED.search(raw_value):
+        return raw_value
     try:
         return check_text(unquote(raw_value).decode())
     except UnicodeDecodeError as error:

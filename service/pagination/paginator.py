@@ -166,7 +166,8 @@ def _read(schema: Schema, raw_query: str) -> ListQuery:
         for name, value in parameters.items()
         if name not in (CURSOR_FIELD, PER_PAGE_FIELD, INCLUDE_FIELD)
     }
-    before, after = _around_cursor(pieces)
+    # A request with errors has no links.
+    before, after = ("", "") if errors else _around_cursor(pieces)
     return ListQuery(
         MappingProxyType(parameters),
         tuple(errors),
@@ -189,8 +190,12 @@ def _around_cursor(pieces: list[Piece]) -> tuple[str, str]:
         if piece.name == CURSOR_FIELD:
             target = after
         else:
-            target.append(encode_raw(piece.raw))
-    return "".join(f"{piece}&" for piece in before), "".join(f"&{piece}" for piece in after)
+            target.append(piece.raw)
+    # Encoding the joined parts is one scan, however many there are. It keeps `&` as it is.
+    return (
+        encode_raw("".join(f"{part}&" for part in before)),
+        encode_raw("".join(f"&{part}" for part in after)),
+    )
 
 
 def links(

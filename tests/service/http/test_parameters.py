@@ -246,6 +246,20 @@ def test_what_is_sent_back_in_a_link_is_plain_and_means_the_same(raw: str) -> No
     assert [encode_raw(piece.raw_value) for piece in sent] == [p.raw_value for p in given]
 
 
+@pytest.mark.parametrize(
+    ("raw", "field", "detail"),
+    [
+        ("test_name=a&per_page=1&per_page=%FF", "per_page", "must be given once"),
+        ("test_name=a&per_page=%FF&per_page=1", "per_page", "must be percent-encoded UTF-8"),
+        ("test_name=a&test_name=%FF&test_name=b", "test_name", "must be percent-encoded UTF-8"),
+    ],
+)
+def test_a_parameter_has_its_first_error(raw: str, field: str, detail: str) -> None:
+    schema = TestsQuery()
+    _, errors = load(schema, split(raw, schema.load_fields)[0])
+    assert [(error.field, error.detail) for error in errors] == [(field, detail)]
+
+
 @given(st.text(), st.sampled_from([EventsQuery(), TestsQuery()]))
 def test_any_query_is_read_or_refused_with_named_fields(raw: str, schema: EventsQuery) -> None:
     names = list(schema.load_fields)

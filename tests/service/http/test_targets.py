@@ -128,7 +128,7 @@ async def test_a_refused_target_reaches_neither_the_cache_nor_the_queue(
     def touch(*_: object) -> None:
         pytest.fail("a refused request went on")
 
-    monkeypatch.setattr(embedded.app[RESPONSE_CACHE], "_name_of", touch)
+    monkeypatch.setattr(embedded.app[RESPONSE_CACHE], "_key_of", touch)
     monkeypatch.setattr(embedded.app[ADMISSION_CONTROL], "_find_tenant", touch)
     (answer,) = await talk(embedded, ("GET", padded(operations()["search"], 8_001)))
     assert_too_long(answer)

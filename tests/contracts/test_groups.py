@@ -14,8 +14,8 @@ from indexing.models.groups import TestGroup as Group
 from indexing.models.paging import Anchor
 from indexing.models.tests import HealthStatus, TestQuery
 from indexing.names import RepositoryName
+from indexing.store.elasticsearch import distinct_tests, text_groups
 from indexing.store.elasticsearch import groups as elasticsearch_groups
-from indexing.store.elasticsearch import text_groups
 from indexing.store.interface import Store
 from indexing.store.sqlite import groups as sqlite_groups
 from tests.builders import FOREIGN, NOON, WIDGETS, after, load_names, make_executions, make_run
@@ -128,9 +128,9 @@ async def test_groups_are_the_same_however_many_rows_are_read_at_once(
     expected = [await store.group_tests(WIDGETS, by, 10) for by in GROUPINGS]
     assert [len(groups) for groups in expected] == [1, 3, 4]
     for rows in (1, 2, 7):
-        for limit in ("_ROWS", "_BUCKETS", "_PLACES", "_GROUPS_AT_ONCE"):
+        for limit in ("_BUCKETS", "_PLACES", "_GROUPS_AT_ONCE"):
             monkeypatch.setattr(elasticsearch_groups, limit, rows)
-        monkeypatch.setattr(text_groups, "_ROWS", rows)
+        monkeypatch.setattr(distinct_tests, "_ROWS", rows)
         monkeypatch.setattr(text_groups, "_BUCKETS", 5 * rows)
         # Reads only the names with a path, or all names of tests without a file.
         monkeypatch.setattr(text_groups, "_MOST_PATHS", rows % 2)

@@ -19,12 +19,11 @@ from indexing.store.elasticsearch import text_groups
 from indexing.store.elasticsearch.client.scanning import groups_body
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.distinct_tests import (
-    ALL_IDS,
     HEALTH,
     Ids,
     count_tests,
     read_levels,
-    split,
+    split_rows,
     tests_by_badness,
     within_ids,
 )
@@ -40,8 +39,6 @@ _SUMS: Final = ("executions_count", TestSort.FAILED_EXECUTIONS_COUNT.value)
 
 # The buckets of one page of pipelines, jobs and states of health.
 _BUCKETS: Final = 10_000
-# The rows among which one request counts distinct tests. The engine takes about 150 bytes for each.
-_ROWS: Final = 200_000
 # The places that the engine reserves for tests in one request, for all groups together.
 _PLACES: Final = 1_000_000
 # The groups of one request: each takes about 3 ms, however small it is.
@@ -116,7 +113,7 @@ async def _count_distinct(
         most = groups[values[0]].total
         rows = sum(groups[value].total for value in values)
         within = count_tests(levels, most, {"rows": {"value_count": {"field": "test_id"}}})
-        for ids in split(ALL_IDS, -(-rows // _ROWS)):
+        for ids in split_rows(rows):
             body = _body_of_tests(repository, name, values, within, ids)
             answer = await search_rows(cluster, repository, body)
             for bucket in answer["aggregations"]["groups"]["buckets"]:

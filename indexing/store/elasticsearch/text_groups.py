@@ -17,12 +17,12 @@ from indexing.models.tests import TestSort
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.distinct_tests import (
-    ALL_IDS,
     HEALTH,
     Ids,
     count_tests,
     read_levels,
     split,
+    split_rows,
     tests_by_badness,
     within_ids,
 )
@@ -33,8 +33,6 @@ from indexing.store.elasticsearch.search.query import FILE, MISSING, NAME, key_o
 _SUMS: Final = {"e": "executions_count", "f": TestSort.FAILED_EXECUTIONS_COUNT.value}
 _TEST_NAME: Final = "test_name"
 
-# The rows among which one request counts distinct tests. The engine takes about 150 bytes for each.
-_ROWS: Final = 200_000
 # The most buckets of a response; a cluster allows 65,536.
 _BUCKETS: Final = 60_000
 # The most characters that all files or names of one aggregation should have: a response with more
@@ -87,10 +85,8 @@ async def count_texts(
     wanted = min(_BUCKETS // (1 + len(levels)), int(_CHARACTERS / overview.characters))
     size = max(1, wanted)
     for texts in await _choose_texts(cluster, repository, by, overview):
-        parts = -(-texts.rows // _ROWS)
-        if texts.different > _FULL * size:
-            parts = max(parts, int(texts.rows / (_FULL * size)) + 1)
-        ranges = split(ALL_IDS, parts)
+        is_too_much = texts.different > _FULL * size
+        ranges = split_rows(texts.rows, int(texts.rows / (_FULL * size)) + 1 if is_too_much else 1)
         while ranges:
             ids = ranges.pop()
             body = _body(texts, levels, ids, size)

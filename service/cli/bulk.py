@@ -12,10 +12,10 @@ from indexing.errors import InvalidValueError
 from indexing.models.paging import Anchor
 from indexing.models.quarantines import Actor, ActorKind
 from indexing.models.tests import IdentityKey, TestQuery, TestSort
-from indexing.names import RepositoryName, check_stored_name
+from indexing.names import RepositoryName
 from indexing.store.interface import Store
 from service.cli.output import visible
-from service.schemas.limits import check_glob
+from service.schemas.limits import check_stored_glob
 
 _ROWS_A_PAGE: Final = 1_000
 _SHOWN_NAMES: Final = 20
@@ -33,7 +33,7 @@ def find_user() -> Actor:
 def read_glob(text: str) -> str:
     """Return the glob, or raise `click.UsageError` if it exceeds the limits of the search."""
     try:
-        return check_glob(check_stored_name(text))
+        return check_stored_glob(text)
     except InvalidValueError as error:
         raise click.UsageError(f"--test-glob {error}.") from error
 

@@ -23,7 +23,7 @@ from indexing.names import (
 )
 from indexing.timestamps import parse_timestamp
 from service.notifications.registration import parse_secret, parse_url
-from service.schemas.limits import check_glob
+from service.schemas.limits import check_stored_glob
 
 T = TypeVar("T")
 
@@ -63,11 +63,6 @@ def _parse_moment(text: str) -> datetime:
         ) from error
 
 
-def _parse_branch(text: str) -> str:
-    """Return a branch, or a glob within the limits of one pattern."""
-    return check_glob(check_stored_name(text))
-
-
 def _parse_short_text(text: str, *, most: int) -> str:
     """Return a text of 1 to `most` characters."""
     check_text(text)
@@ -105,7 +100,7 @@ REPOSITORY = _Parsed("owner/repository", parse_repository)
 REPOSITORY_ALONE = _Parsed("repository", check_repository)
 STORED_NAME = _Parsed("name", check_stored_name)
 TEXT = _Parsed("text", check_text)
-BRANCH_GLOB = _Parsed("branch or glob", _parse_branch)
+BRANCH_GLOB = _Parsed("branch or glob", check_stored_glob)
 REASON = _Parsed("text", partial(_parse_short_text, most=MAX_REASON_LENGTH))
 QUARANTINE_OWNER = _Parsed("text", partial(_parse_short_text, most=MAX_OWNER_LENGTH))
 MOMENT = _Parsed("date or time", _parse_moment)

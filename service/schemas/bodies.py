@@ -8,17 +8,12 @@ from marshmallow.validate import Length
 from indexing.models.quarantines import MAX_OWNER_LENGTH, MAX_REASON_LENGTH
 from indexing.names import check_stored_name, check_text
 from indexing.timestamps import parse_timestamp
-from service.schemas.limits import check_glob
+from service.schemas.limits import check_stored_glob
 from service.schemas.parsed import Parsed
 
 
 def _length(most: int) -> Length:
     return Length(1, most, error=f"must have 1 to {most:,} characters")
-
-
-def _check_branch(text: str) -> str:
-    """Return a branch or a glob within the limits of one pattern."""
-    return check_glob(check_stored_name(text))
 
 
 class QuarantineBody(Schema):
@@ -38,7 +33,7 @@ class QuarantineBody(Schema):
         validate=_length(MAX_REASON_LENGTH),
     )
     branch = Parsed(
-        _check_branch,
+        check_stored_glob,
         load_default=None,
         allow_none=True,
         metadata={"description": "A branch, or a pattern with * and ?; all branches without it."},

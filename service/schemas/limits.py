@@ -6,6 +6,7 @@ from typing import Final
 
 from indexing.errors import InvalidValueError
 from indexing.globs import count_cost
+from indexing.names import check_stored_name
 
 # The limits of the interface, and our own where it has none.
 MAX_VALUES: Final = 100
@@ -35,3 +36,8 @@ def check_glob(glob: str) -> str:
     if glob.count("*") > MAX_STARS or count_cost(glob) > MAX_GLOB_COST:
         raise InvalidValueError(f"must have at most {MAX_STARS} '*' and fewer other wildcards")
     return glob
+
+
+def check_stored_glob(glob: str) -> str:
+    """Return one glob that matches names which can be stored, as `check_glob` does."""
+    return check_glob(check_stored_name(glob))

@@ -3,120 +3,33 @@
 from __future__ import annotations
 
 import base64
-import re
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
-from typing import Any
 
 import pytest
-import redis
 
 from service.config.settings import LogFormat, LogLevel, Settings
 from service.logs import configure_logging
 from service.ui.session import LIFETIME
-from tests.builders import FOREIGN, GADGETS, NOON, WIDGETS, after, load_names
+from tests.builders import FOREIGN, GADGETS, NOON, after, load_names
 from tests.service.conftest import open_door
-from tests.service.front_door import Answer, FrontDoor
 from tests.service.tracing.conftest import Spans, open_tracing
 from tests.service.ui.logged import LOG
 from tests.service.ui.shown import FLAKY, load_shown, page_of
-from tests.service.ui.test_event_tail import tail
 from tests.service.ui.test_sessions import Client
-from tests.source_host import Saying, SourceHost, open_host
-
-TOKEN = "ghs_a.token-of/a+host~1="
-OTHER = "ghp_of_another_person"
-HOME = "acme/widgets"
-NO_REDIS = "redis://127.0.0.1:1/0"
-
-
-@pytest.fixture
-async def host() -> AsyncIterator[SourceHost]:
-    async with open_host() as opened:
-        opened.add("Acme/Widgets", TOKEN)
-        opened.add("umbrella/widgets", OTHER)
-        yield opened
-
-
-@pytest.fixture(params=["folder", "redis"])
-def stack(request: pytest.FixtureRequest, tmp_path: Path, host: SourceHost) -> Settings:
-    """The settings of a service that keeps sessions in that place."""
-    chosen = Settings(data_dir=tmp_path, host_api_url=host.base)
-    if request.param == "redis":
-        chosen = replace(chosen, redis_url=request.getfixturevalue("redis_url"))
-    return chosen
-
-
-@pytest.fixture
-async def client(door: FrontDoor) -> Client:
-    # Cookies are kept by the tests themselves.
-    door.client.cookie_jar.clear()
-    return Client(door)
-
-
-async def sign_in(client: Client, token: str = TOKEN, repository: str = HOME) -> Answer:
-    return await client.sign_in(token, repository=repository)
-
-
-async def signed_in(door: FrontDoor, token: str = TOKEN, repository: str = HOME) -> Client:
-    client = Client(door)
-    assert (await sign_in(client, token, repository)).status == 303
-    return client
-
-
-async def is_open(client: Client, path: str = "/ui/") -> bool:
-    return (await client.get(path)).status == 200
-
-
-def move(client: Client, door: FrontDoor) -> Client:
-    """The same browser at another process, which listens on another port."""
-    moved = Client(door)
-    old, new = (each.base.rpartition(":")[2] for each in (client.door, door))
-    moved.cookies = {name.replace(old, new): value for name, value in client.cookies.items()}
-    return moved
-
-
-def kept_in(settings: Settings) -> bytes:
-    """Return all that is stored: every file of the service, or every value of Redis."""
-    found = [path.read_bytes() for path in settings.data_dir.rglob("*") if path.is_file()]
-    if settings.redis_url is not None:
-        with redis.Redis.from_url(settings.redis_url) as server:
-            for key in server.keys("mergewatch:*"):
-                found += [key, server.get(key) or b""]
-    return b"\n".join(found)
-
-
-async def drop_sessions(door: FrontDoor) -> int:
-    """Lose all sessions of tokens; return how many there were."""
-    settings = door.settings
-    if settings.redis_url is None:
-        paths = list((settings.data_dir / "sessions").iterdir())
-        for path in paths:
-            path.unlink()
-        return len(paths)
-    with redis.Redis.from_url(settings.redis_url) as server:
-        store_id = (await door.reader.get_identity()).store_id
-        keys = server.keys(f"mergewatch:*{store_id}*:confirmed:*")
-        return int(server.delete(*keys)) if keys else 0
-
-
-def without_figures(answer: Answer) -> bytes:
-    """Return the page without what differs each time: CSRF tokens, times and request ids."""
-    text = re.sub(rb'value="[0-9a-f]+\.[0-9a-f]+"', b"", answer.body)
-    return re.sub(rb"Answered in [^<]*|request <?[^<]*", b"", text)
-
-
-def forms_of(secret: str) -> list[bytes]:
-    """Return the encodings in which a secret may hide."""
-    raw = secret.encode()
-    # Base64 of the same bytes depends on the position, modulo three.
-    shifted = [base64.b64encode(b"\0" * at + raw)[4 * bool(at) : -4] for at in range(3)]
-    return [raw, raw.hex().encode(), *shifted, *(each.translate(URL_SAFE) for each in shifted)]
-
-
-URL_SAFE = bytes.maketrans(b"+/", b"-_")
+from tests.service.ui.token_sessions.conftest import (
+    HOME,
+    OTHER,
+    TOKEN,
+    drop_sessions,
+    forms_of,
+    is_open,
+    kept_in,
+    sign_in,
+    signed_in,
+    without_figures,
+)
+from tests.source_host import Saying, SourceHost
 
 
 async def test_a_token_signs_in_and_sees_what_the_api_shows_it(client: Client) -> None:
@@ -372,144 +285,3 @@ async def test_each_cookie_opens_its_own_session(client: Client) -> None:
         assert not await is_open(client)
     client.cookies = {name: theirs}
     assert b"umbrella" in (await client.get("/ui/")).body
-
-
-async def test_sessions_survive_a_restart_and_are_known_to_all_processes(
-    stack: Settings,
-) -> None:
-    async for one in open_door(stack):
-        client = await signed_in(one)
-        async for other in open_door(stack):
-            assert await is_open(move(client, other))
-    async for restarted in open_door(stack):
-        moved = move(client, restarted)
-        assert await is_open(moved)
-        await moved.post("/ui/sign-out", {"csrf": await moved.proof("/ui/")})
-    async for again in open_door(stack):
-        assert not await is_open(move(client, again))
-
-
-async def test_a_lost_session_leads_to_the_form_with_a_plain_message(
-    client: Client, stack: Settings
-) -> None:
-    await sign_in(client)
-    assert await drop_sessions(client.door) == 1
-    lost = await client.get("/ui/acme/widgets/tests?health=flaky")
-    assert lost.status == 303
-    form = await client.get(lost.headers["Location"])
-    assert b"or the service no longer knows the session. Sign in again." in form.body
-    # The form knows the repository already.
-    assert b'value="acme/widgets"' in form.body
-    assert b'value="acme/widgets/tests?health=flaky"' in form.body
-
-
-async def test_another_host_is_never_sent_the_token(stack: Settings, host: SourceHost) -> None:
-    async for door in open_door(stack):
-        client = await signed_in(door)
-    async with open_host() as other:
-        other.add("acme/widgets", TOKEN)
-        async for door in open_door(replace(stack, host_api_url=other.base)):
-            assert not await is_open(move(client, door))
-        assert other.asked == []
-    async for door in open_door(stack):
-        assert await is_open(move(client, door))
-
-
-@pytest.mark.parametrize("stack", ["folder"], indirect=True)
-async def test_without_its_redis_no_session_of_a_token_begins_but_that_of_a_key(
-    stack: Settings,
-) -> None:
-    async for door in open_door(replace(stack, redis_url=NO_REDIS)):
-        client = Client(door)
-        refused = await sign_in(client)
-        assert refused.status == 503
-        assert b"The sessions of tokens are unavailable" in refused.body
-        assert (await client.sign_in(door.key)).status == 303
-
-
-@pytest.mark.parametrize("stack", ["folder"], indirect=True)
-async def test_a_redis_that_fails_signs_nobody_out(
-    stack: Settings, redis_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from service.cache.redis_connection import RedisConnection
-
-    async def fail(*_: object) -> Any:
-        return None
-
-    async for door in open_door(replace(stack, redis_url=redis_url)):
-        client = await signed_in(door)
-        with monkeypatch.context() as broken:
-            broken.setattr(RedisConnection, "get", fail)
-            down = await client.get("/ui/")
-            assert (down.status, b"The sessions of tokens" in down.body) == (503, True)
-        assert await is_open(client)
-
-
-@pytest.mark.parametrize("stack", ["folder"], indirect=True)
-async def test_requests_of_a_session_count_as_those_of_its_token(
-    stack: Settings, host: SourceHost
-) -> None:
-    async for door in open_door(replace(stack, rate_limit="4/hour")):
-        client = await signed_in(door)
-        assert await is_open(client)
-        assert (await door.get("/v1/repos/acme/widgets/logs", key=TOKEN)).status == 200
-        assert await is_open(client)
-        asked = len(host.asked)
-        door.clock.now = after(minutes=2)
-        spent = await client.get("/ui/")
-        assert (spent.status, len(host.asked)) == (429, asked)
-        assert (await client.sign_in(TOKEN, repository=HOME)).status == 429
-
-
-@pytest.mark.parametrize("stack", ["folder"], indirect=True)
-async def test_the_first_page_opens_a_repository_by_name(client: Client) -> None:
-    await sign_in(client)
-    opened = await client.get("/ui/?repository=acme%2Fgadgets")
-    assert (opened.status, opened.headers["Location"]) == (303, "/ui/acme/gadgets")
-    for wrong in ("acme", "a/b/c", "//evil.example", "acme/..", '"><img src=x>', "x" * 1_000):
-        refused = await client.get(f"/ui/?repository={wrong}")
-        assert (refused.status, b"<img" in refused.body) == (422, False)
-    by_key = Client(client.door)
-    await by_key.sign_in()
-    assert b"Open a repository" not in (await by_key.get("/ui/")).body
-
-
-@pytest.mark.parametrize("stack", ["folder"], indirect=True)
-async def test_a_call_from_the_reference_is_checked_for_the_repository_that_it_names(
-    client: Client, host: SourceHost
-) -> None:
-    await load_names(client.door.store, ["test_of_gadgets"], repository=GADGETS)
-    host.add("acme/gadgets", TOKEN)
-    await client.door.store.ensure_repository(FOREIGN)
-    await sign_in(client)
-
-    async def try_search(repository: str) -> bytes:
-        owner, _, name = repository.partition("/")
-        document = (await client.door.ask("/openapi.json", {})).json
-        operation = next(
-            found["get"]["operationId"]
-            for path, found in document["paths"].items()
-            if path.endswith("/search/tests")
-        )
-        query = f"operation={operation}&try=1&owner={owner}&test_name=*&repository={name}"
-        return (await client.get(f"/ui/docs?{query}&repository_name={name}")).body
-
-    assert b"test_of_gadgets" in await try_search("acme/gadgets")
-    for hidden in ("umbrella/widgets", "umbrella/absent"):
-        assert b"there is no such repository" in await try_search(hidden)
-
-
-@pytest.mark.parametrize("stack", ["folder"], indirect=True)
-async def test_a_live_tail_ends_once_the_token_is_revoked(
-    client: Client, host: SourceHost, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("service.handlers.event_stream.CHECK_SECONDS", 0.02)
-    await client.door.store.ensure_repository(WIDGETS)
-    await sign_in(client)
-    async with tail(client) as answer:
-        assert answer.status == 200
-        host.readable.pop(TOKEN)
-        client.door.clock.now = after(seconds=60)
-        await answer.read()
-    async with tail(client) as answer:
-        assert answer.status == 303

@@ -57,8 +57,8 @@ def read_job(environment: Environment, event: str | None) -> JobFacts:
         ci="GitHub Actions",
         repository=repository,
         branch=head.branch,
-        # Set only for pull requests.
-        base_branch=stated(environment, "GITHUB_BASE_REF"),
+        # The variable is set only for pull requests.
+        base_branch=stated(environment, "GITHUB_BASE_REF") or _find_queue_base(event),
         commit=head.commit,
         pipeline=stated(environment, "GITHUB_WORKFLOW"),
         job=stated(environment, "GITHUB_JOB"),
@@ -69,6 +69,18 @@ def read_job(environment: Environment, event: str | None) -> JobFacts:
         job_url=_find_url(environment),
         notes=(head.note,) if head.note else (),
     )
+
+
+def _find_queue_base(event: str | None) -> str | None:
+    """Return the branch that the pull requests of GitHub's merge queue are for."""
+    try:
+        found: object = None if event is None else orjson.loads(event)
+    except (orjson.JSONDecodeError, UnicodeEncodeError):
+        return None
+    base = _text(_member(found, "merge_group"), "base_ref")
+    if base is None or not base.startswith(_BRANCH_REF):
+        return None
+    return base.removeprefix(_BRANCH_REF) or None
 
 
 def _find_url(environment: Environment) -> str | None:

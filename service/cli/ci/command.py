@@ -53,7 +53,8 @@ def ci() -> None:
     "--target-branch",
     type=STORED_NAME,
     metavar="BRANCH",
-    help="The branch whose quarantines count. Default: the pull request's base, else the branch.",
+    help="The branch whose quarantines count. Default: the base of the pull request or of"
+    " GitHub's merge queue, else the branch.",
 )
 @click.option(
     "--test-exit-code",

@@ -77,6 +77,33 @@ def test_the_base_of_a_pull_request_is_known_where_the_ci_states_it(
 
 
 @pytest.mark.parametrize(
+    ("event", "base"),
+    [
+        ({"merge_group": {"base_ref": "refs/heads/release/2"}}, "release/2"),
+        ({"merge_group": {"base_ref": "refs/tags/v1"}}, None),
+        ({"merge_group": {"base_ref": 7}}, None),
+        ({"merge_group": []}, None),
+        ([], None),
+        (None, None),
+    ],
+)
+def test_the_base_of_the_merge_queue_on_github_is_that_of_its_pull_requests(
+    event: object, base: str | None
+) -> None:
+    queued = "gh-readonly-queue/release/2/pr-17-c0ffee"
+    facts = find(
+        GITHUB
+        | {
+            "GITHUB_EVENT_NAME": "merge_group",
+            "GITHUB_BASE_REF": "",
+            "GITHUB_REF": f"refs/heads/{queued}",
+        },
+        event,
+    )
+    assert (facts.branch, facts.base_branch, facts.commit) == (queued, base, "c0ffee")
+
+
+@pytest.mark.parametrize(
     ("environment", "url"),
     [
         (GITHUB, "https://code.example/acme/widgets/actions/runs/7001/attempts/2"),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
 from datetime import UTC, datetime
 from typing import Final
 
 from indexing.errors import InvalidValueError
+from indexing.models.executions import MAX_DURATION
 from indexing.timestamps import parse_timestamp
 
 # Seconds unless the writer gives a unit. The micro sign and the Greek letter are both in use.
@@ -50,7 +50,8 @@ def parse_duration(text: str | None) -> float | None:
 
     `.` and `,` group thousands and mark decimals; the last one is the decimal mark. A single comma
     is a decimal mark too: such locales are more common than durations of thousands of seconds. A
-    unit may follow the number. Returns `None` for negative numbers and words.
+    unit may follow the number. Returns `None` for negative numbers, words, and durations that no
+    test takes.
     """
     if text is None or len(text) > _DURATION_MAX_LENGTH:
         return None
@@ -65,7 +66,7 @@ def parse_duration(text: str | None) -> float | None:
         seconds = float(_with_plain_decimals(number) + exponent) * scale
     except ValueError:
         return None
-    return seconds if math.isfinite(seconds) else None
+    return seconds if seconds <= MAX_DURATION else None
 
 
 def parse_report_timestamp(text: str | None) -> datetime | None:

@@ -11,6 +11,9 @@ from typing import Final, NamedTuple
 # CI systems count attempts in small numbers; both stores can store this as an integer.
 MAX_ATTEMPT: Final = 2**31 - 1
 
+# The longest accepted duration of an execution in seconds: a century, more than any test takes.
+MAX_DURATION: Final = 100 * 366 * 86_400
+
 
 class Conclusion(StrEnum):
     """How an execution ended; an error counts as failed."""

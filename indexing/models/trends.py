@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+from indexing.models.executions import MAX_DURATION
 from indexing.names import RepositoryName
-
-# The longest accepted duration of an execution in seconds: a century, more than any test takes.
-MAX_DURATION: Final = 100 * 366 * 86_400
 
 
 def duration_of(seconds: float | None) -> int | None:

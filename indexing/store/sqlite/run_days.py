@@ -15,8 +15,8 @@ from datetime import datetime
 from typing import Final
 
 from indexing.health.window import day_of
-from indexing.models.executions import Conclusion, Execution
-from indexing.models.trends import MAX_DURATION, duration_of
+from indexing.models.executions import MAX_DURATION, Conclusion, Execution
+from indexing.models.trends import duration_of
 from indexing.store.sqlite.columns import CONCLUSION_NUMBERS
 
 _DAY: Final = 86_400_000_000

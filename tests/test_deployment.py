@@ -82,7 +82,11 @@ def test_two_replicas_stand_behind_one_port() -> None:
     services = DISTRIBUTED["services"]
     assert services["mergewatch"]["deploy"]["replicas"] == 2
     published = {name: service["ports"] for name, service in services.items() if "ports" in service}
-    assert published == {"proxy": ["127.0.0.1:8080:8080"], "grafana": ["127.0.0.1:3000:3000"]}
+    assert published == {
+        "proxy": ["127.0.0.1:8080:8080"],
+        "grafana": ["127.0.0.1:3000:3000"],
+        "jaeger": ["127.0.0.1:16686:16686"],
+    }
     proxy = (ROOT / "deploy" / "Caddyfile").read_text(encoding="utf-8")
     assert re.search(r"^:8080 \{$", proxy, re.MULTILINE)
     upstream = re.search(r"name \{\$\w+:(.+)\}\n\s+port \{\$\w+:(.+)\}", proxy)
@@ -120,10 +124,49 @@ def test_the_cache_is_bounded_within_its_container_and_keeps_nothing() -> None:
     assert redis["deploy"]["resources"]["limits"]["memory"] == "384M"
 
 
+def test_only_what_observes_the_service_needs_a_profile() -> None:
+    chosen = {
+        name: each["profiles"]
+        for name, each in DISTRIBUTED["services"].items()
+        if "profiles" in each
+    }
+    assert chosen == {"prometheus": ["metrics"], "grafana": ["metrics"], "jaeger": ["tracing"]}
+
+
+def test_traces_go_to_a_viewer_that_takes_and_shows_them() -> None:
+    jaeger = DISTRIBUTED["services"]["jaeger"]
+    (option,) = jaeger["command"]
+    (mounted,) = jaeger["volumes"]
+    source, target, _ = mounted.split(":")
+    assert option == f"--config={target}"
+    configuration = yaml.safe_load((ROOT / source).read_text(encoding="utf-8"))
+    (pipeline,) = configuration["service"]["pipelines"].values()
+    for kind, names in (*pipeline.items(), ("extensions", configuration["service"]["extensions"])):
+        assert set(names) == set(configuration[kind])
+    extensions = configuration["extensions"]
+    stored = configuration["exporters"]["jaeger_storage_exporter"]["trace_storage"]
+    assert stored == extensions["jaeger_query"]["storage"]["traces"]
+    assert extensions["jaeger_storage"]["backends"][stored]["memory"]["max_traces"] <= 20_000
+    # Its healthcheck, its page and its receiver are where the others look for them.
+    assert extensions["healthcheckv2"]["http"]["endpoint"] in jaeger["healthcheck"]["test"][-1]
+    (published,) = jaeger["ports"]
+    assert extensions["jaeger_query"]["http"]["endpoint"].endswith(f":{published.split(':')[-1]}")
+    receiver = configuration["receivers"]["otlp"]["protocols"]["http"]["endpoint"]
+    endpoint = f"OTEL_EXPORTER_OTLP_ENDPOINT=http://jaeger:{receiver.split(':')[1]}"
+    for path in ("docker-compose.yml", "docs/operations.md"):
+        assert endpoint in (ROOT / path).read_text(encoding="utf-8")
+    # The service has the variable and the network, and its image has the SDK.
+    service = DISTRIBUTED["services"]["mergewatch"]
+    assert service["environment"]["OTEL_EXPORTER_OTLP_ENDPOINT"] == (
+        "${OTEL_EXPORTER_OTLP_ENDPOINT:-}"
+    )
+    assert set(jaeger["networks"]) <= set(service["networks"])
+    installs = re.findall(r"^RUN uv sync .*$", DOCKERFILE, re.MULTILINE)
+    assert installs
+    assert all("--extra otel" in each for each in installs)
+
+
 def test_metrics_are_kept_and_served_only_if_enabled() -> None:
-    chosen = {name for name, each in DISTRIBUTED["services"].items() if "profiles" in each}
-    assert chosen == {"prometheus", "grafana"}
-    assert all(DISTRIBUTED["services"][name]["profiles"] == ["metrics"] for name in chosen)
     configuration = (ROOT / "deploy" / "prometheus" / "prometheus.yml").read_text(encoding="utf-8")
     (job,) = yaml.safe_load(configuration)["scrape_configs"]
     (replicas,) = job["dns_sd_configs"]

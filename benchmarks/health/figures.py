@@ -9,7 +9,7 @@ from statistics import mean, median
 from typing import Final
 
 from benchmarks.health.judging import History, Rule
-from benchmarks.health.world import WORKING_HOURS, Flake, Job, make_history
+from benchmarks.health.world import Flake, Job, make_history, time_of_day
 from indexing.health.thresholds import WINDOW
 
 RATES: Final = (0.005, 0.01, 0.02, 0.05, 0.2)
@@ -109,12 +109,12 @@ def _judge_flaky(tests: list[History], rule: Rule, job: Job) -> Flaky:
 def _first_seen(test: History, rule: Rule, job: Job) -> Iterator[float]:
     for day, run in test.troubles(_BEFORE, _END):
         if test.is_flaky(rule, (day, run)):
-            yield day - _BEFORE + run / job.runs_a_day * WORKING_HOURS / 24
+            yield day - _BEFORE + time_of_day((run + 0.5) / job.runs_a_day)
             return
 
 
 def _first_cleared(test: History, rule: Rule) -> Iterator[float]:
     for day, run in test.ends_of_days(_MENDED, _END):
         if not test.is_flaky(rule, (day, run)):
-            yield day - _MENDED + WORKING_HOURS / 24
+            yield day - _MENDED + 1
             return

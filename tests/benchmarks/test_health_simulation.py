@@ -3,21 +3,61 @@
 from __future__ import annotations
 
 import random
+from typing import Final, NamedTuple
 
 import pytest
 
 from benchmarks.health.figures import Figures, measure_rules
 from benchmarks.health.judging import History, by_changes, by_days
-from benchmarks.health.world import Flake, Job, make_history
+from benchmarks.health.world import Flake, Job, make_history, time_of_day
 
 OFTEN = Job(50, retries=False)
 RETRIED = Job(20, retries=True)
+RULES: Final = {"changes": by_changes, "days": by_days}
+
+
+class Row(NamedTuple):
+    """Percentages: recall by rate of failures, *ever*, and precision, as in `docs/measuring.md`."""
+
+    recall: tuple[int, ...]
+    ever: float
+    precision: int
+
+
+# Figures of the simulation in which the rules were chosen: by changes, by days.
+CHOSEN_BY: Final = {
+    OFTEN: (Row((0, 1, 5, 23, 88), 20, 90), Row((97, 100, 100, 100, 99), 1.0, 97)),
+    RETRIED: (Row((88, 98, 100, 100, 100), 23, 37), Row((55, 94, 99, 100, 100), 1.5, 94)),
+}
 
 
 @pytest.fixture(scope="module")
 def often() -> dict[str, Figures]:
-    rules = {"changes": by_changes, "days": by_days}
-    return measure_rules(OFTEN, rules, healthy=150, flaky=8, seed=7)
+    return measure_rules(OFTEN, RULES, healthy=150, flaky=8, seed=7)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("job", CHOSEN_BY, ids=str)
+def test_the_figures_are_those_by_which_the_rules_were_chosen(job: Job) -> None:
+    found = measure_rules(job, RULES, healthy=4_000, flaky=100, seed=2)
+    for figures, chosen in zip(found.values(), CHOSEN_BY[job], strict=True):
+        recall = [100 * each.recall for each in figures.flaky.values()]
+        assert recall == pytest.approx(chosen.recall, abs=3)
+        assert 100 * figures.healthy.ever == pytest.approx(chosen.ever, abs=1.5)
+        assert 100 * figures.precision == pytest.approx(chosen.precision, abs=4)
+
+
+@pytest.mark.slow
+def test_as_many_healthy_tests_are_called_flaky_in_a_job_of_20_runs() -> None:
+    found = measure_rules(Job(20, retries=False), RULES, healthy=4_000, flaky=1, seed=2)
+    assert 100 * found["changes"].healthy.ever == pytest.approx(14, abs=1.5)
+    assert 100 * found["days"].healthy.ever == pytest.approx(1.4, abs=1.5)
+
+
+def test_most_commits_come_around_noon() -> None:
+    assert time_of_day(0.5) == pytest.approx(0.5)
+    assert 24 * time_of_day(0.09) == pytest.approx(6, abs=0.1)
+    assert 24 * time_of_day(0.91) == pytest.approx(18, abs=0.1)
 
 
 def test_the_same_seed_makes_the_same_history() -> None:

@@ -103,12 +103,13 @@ def test_every_printed_line_answers_and_a_second_demo_changes_nothing(
         assert search["size"] == 3
         assert detail["health_status"] == "flaky"
         assert len(quarantines["quarantined_tests"]) == 1
-        # An example has files and stack traces.
+        # An example has files, and a flaky test with a stack trace.
         ci = f"{lines[3].rpartition('/v1/')[0]}/v1/ci/demo/repositories/horovod"
         test = f"{ci}/tests/{derive_test_id(RepositoryName('demo', 'horovod'), TRACED)}"
         detail, failures = (
             orjson.loads(curl(f"{url}'", base)[1]) for url in (test, f"{test}/failures")
         )
+        assert detail["health_status"] == "flaky"
         assert detail["test_filepath"] == "test/test_spark.py"
         [failure] = failures["failures"]
         found = orjson.loads(curl(f"{test}/failures/{failure['id']}'", base)[1])

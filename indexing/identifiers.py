@@ -27,6 +27,8 @@ UUID_PATTERN: Final = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _UUID: Final = re.compile(UUID_PATTERN)
 
 
+# A request reads the id in its path three times.
+@lru_cache(maxsize=128)
 def read_uuid(text: str) -> uuid.UUID:
     """Parse a UUID in its canonical form, of any version and in any case."""
     if not _UUID.fullmatch(text):

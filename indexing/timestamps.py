@@ -21,6 +21,11 @@ _RFC_3339: Final = re.compile(
     r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,9}))?"
     r"(?:([Zz])|([+\- ])([0-9]{2}):([0-9]{2}))"
 )
+# The usual form, in UTC. Neither a leap second, which Python refuses, nor the hour 24, which some
+# versions of it accept.
+_PLAIN: Final = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,9})?Z"
+)
 
 
 def parse_timestamp(text: str) -> datetime:
@@ -31,6 +36,16 @@ def parse_timestamp(text: str) -> datetime:
     Raises:
         InvalidValueError: the text is not such a timestamp, or is outside the years 1 to 9999.
     """
+    try:
+        if _PLAIN.fullmatch(text):
+            # This takes a third of the time of what follows.
+            return datetime.fromisoformat(text)
+        return _parse_any(text)
+    except (ValueError, OverflowError) as error:
+        raise InvalidValueError("must be a date and time that exists") from error
+
+
+def _parse_any(text: str) -> datetime:
     match = _RFC_3339.fullmatch(text)
     if match is None:
         raise InvalidValueError(
@@ -39,18 +54,15 @@ def parse_timestamp(text: str) -> datetime:
     year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
     fraction, zulu, sign, offset_hours, offset_minutes = match.groups()[6:]
     leap = 1 if second == 60 else 0
-    try:
-        zone = UTC
-        if not zulu:
-            if int(offset_hours) > 23 or int(offset_minutes) > 59:
-                raise ValueError("offset out of range")
-            offset = timedelta(hours=int(offset_hours), minutes=int(offset_minutes))
-            zone = timezone(-offset if sign == "-" else offset)
-        microsecond = int((fraction or "0").ljust(6, "0")[:6])
-        local = datetime(year, month, day, hour, minute, second - leap, microsecond, tzinfo=zone)
-        return (local + timedelta(seconds=leap)).astimezone(UTC)
-    except (ValueError, OverflowError) as error:
-        raise InvalidValueError("must be a date and time that exists") from error
+    zone = UTC
+    if not zulu:
+        if int(offset_hours) > 23 or int(offset_minutes) > 59:
+            raise ValueError("offset out of range")
+        offset = timedelta(hours=int(offset_hours), minutes=int(offset_minutes))
+        zone = timezone(-offset if sign == "-" else offset)
+    microsecond = int((fraction or "0").ljust(6, "0")[:6])
+    local = datetime(year, month, day, hour, minute, second - leap, microsecond, tzinfo=zone)
+    return (local + timedelta(seconds=leap)).astimezone(UTC)
 
 
 def format_timestamp(moment: datetime) -> str:

@@ -112,7 +112,8 @@ def unpack_answer(data: bytes) -> Answer:
 
 
 def _digest(body: bytes) -> bytes:
-    return hashlib.blake2b(body, digest_size=_ETAG_SIZE).digest()
+    # Most processors have instructions for SHA-256, which then takes half the time of BLAKE2.
+    return hashlib.sha256(body).digest()[:_ETAG_SIZE]
 
 
 def _etag_of(digest: bytes) -> str:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
-from marshmallow import Schema, ValidationError, fields
+from marshmallow import Schema, ValidationError, fields, missing
 
 from indexing.errors import InvalidValueError
 from indexing.names import check_text
@@ -28,6 +30,9 @@ MAX_NAMES: Final = 16
 MAX_NAME_LENGTH: Final = 64
 # Stands for the names that are left out. It is not a name: `*` is percent-encoded in those.
 MORE: Final = "*"
+
+# More than the API has.
+_SCHEMAS: Final = 64
 
 _ENCODED: Final = re.compile("[%+]")
 _NOT_URI: Final = re.compile(r"[^!$&'()*+,\-./0-9:;=?@A-Z_a-z~%]")
@@ -91,13 +96,37 @@ def load(schema: Schema, pieces: Iterable[Piece]) -> tuple[dict[str, Any], list[
             arranged[name] = [text] if is_list else text
     for name in errors:
         arranged.pop(name, None)
+    absent = _describe_absent(schema)
+    # marshmallow reads every absent parameter like a given one, which takes longer than the rest.
+    is_partial = absent.required <= arranged.keys()
     try:
-        loaded = schema.load(arranged)
+        loaded = schema.load(arranged, partial=is_partial)
     except ValidationError as error:
         loaded = error.valid_data
         for found in _field_errors(error):
             errors.setdefault(found.field, found)
+    if is_partial:
+        loaded |= {name: value for name, value in absent.defaults if name not in arranged}
     return loaded, [errors[name] for name in sorted(errors)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Absent:
+    """What a schema says about absent parameters: which may not be, and the values of others."""
+
+    required: frozenset[str]
+    defaults: tuple[tuple[str, Any], ...]
+
+
+@lru_cache(_SCHEMAS)
+def _describe_absent(schema: Schema) -> _Absent:
+    defaults = []
+    for name, field in schema.load_fields.items():
+        default = field.load_default
+        if default is not missing:
+            defaults.append((name, default() if callable(default) else default))
+    required = (name for name, field in schema.load_fields.items() if field.required)
+    return _Absent(frozenset(required), tuple(defaults))
 
 
 def decode(raw_value: str) -> str:

@@ -201,7 +201,8 @@ class ResponseCache:
         if dependencies is None:
             return
         cached = CachedResponse(made.answer, made.headers, *dependencies, request[PRINCIPAL])
-        fields = sum(len(name) + len(value) for name, value in made.headers.items())
+        # The names of the fields are shared by all responses.
+        fields = sum(map(len, made.headers.values()))
         deadline = time.monotonic() + RESPONSE_LIFETIME
         self._responses.keep(key, cached, made.answer.size + fields, deadline)
 

@@ -72,6 +72,12 @@ def test_what_is_written_is_read_back(moment: datetime) -> None:
     assert parse_timestamp(format_timestamp(moment)) == moment
 
 
+@given(MOMENTS, st.text("0123456789", min_size=1, max_size=9))
+def test_both_forms_of_utc_are_the_same_moment(moment: datetime, fraction: str) -> None:
+    text = f"{moment.replace(microsecond=0, tzinfo=None).isoformat()}.{fraction}"
+    assert parse_timestamp(f"{text}Z") == parse_timestamp(f"{text}+00:00")
+
+
 @given(MOMENTS)
 def test_microseconds_are_exact_and_keep_the_order(moment: datetime) -> None:
     number = to_microseconds(moment)

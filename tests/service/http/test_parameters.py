@@ -7,11 +7,12 @@ from urllib.parse import quote
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from marshmallow import ValidationError, fields
 from yarl import URL
 
 from indexing.errors import InvalidValueError
 from service.http.query_string import decode, encode_raw, load, split
-from service.schemas.queries import EventsQuery, TestsQuery
+from service.schemas.queries import EventsQuery, PagedQuery, QuarantinesQuery, TestsQuery
 from tests.builders import make_event
 from tests.service.front_door import LOGS, QUARANTINES, SEARCH, TESTS, FrontDoor
 
@@ -266,6 +267,46 @@ def test_any_query_is_read_or_refused_with_named_fields(raw: str, schema: Events
     for query in (raw, f"{names[0]}={raw}", f"{names[-1]}={raw}&{names[-1]}=1"):
         loaded, errors = load(schema, split(query, names)[0])
         assert {*loaded} | {error.field for error in errors} <= set(names)
+
+
+@given(
+    st.sampled_from([EventsQuery(), TestsQuery(), QuarantinesQuery()]),
+    st.lists(
+        st.sampled_from(
+            [
+                *(
+                    f"received_{end}=2026-09-0{day}T00:00:00Z"
+                    for end in ("from", "to")
+                    for day in (1, 2)
+                ),
+                *(
+                    f"{name}={value}"
+                    for name in ("per_page", "test_name", "sort")
+                    for value in ("", "5")
+                ),
+                "base_ref=main",
+                "event_type=action.merge",
+                "quarantined=true",
+                "include=details",
+                "source=auto",
+            ]
+        ),
+        unique_by=lambda piece: piece.partition("=")[0],
+    ),
+)
+def test_parameters_are_what_their_schema_reads(schema: PagedQuery, given: list[str]) -> None:
+    arranged = {
+        name: [value] if isinstance(schema.load_fields[name], fields.List) else value
+        for name, _, value in (piece.partition("=") for piece in given)
+        if name in schema.load_fields
+    }
+    try:
+        expected, wrong = schema.load(arranged), []
+    except ValidationError as error:
+        expected, wrong = error.valid_data, sorted(error.messages_dict)
+    loaded, errors = load(schema, split("&".join(given), schema.load_fields)[0])
+    assert loaded == expected
+    assert [error.field for error in errors] == wrong
 
 
 @given(

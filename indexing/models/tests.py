@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from indexing.models.executions import PullRequest
+from indexing.models.file_selections import FileSelection
 from indexing.names import RepositoryName
 from indexing.timestamps import EPOCH
 
@@ -118,8 +119,9 @@ class TestQuery:
 
     A name has to match one of `patterns` and none of `patterns_excluded`. Pipeline, job and health
     status have to be among the included ones if there are any, and not among the excluded ones.
-    The file of the test has to match one of `filepaths` if there are any. `quarantined` selects the
-    tests that are quarantined on the default branch at `now`, or the others; `now` decides
+    The file of the test has to match one of `filepaths` if there are any, and to be one of `files`
+    if these are given. They are the files of `owners`, which stores ignore. `quarantined` selects
+    the tests that are quarantined on the default branch at `now`, or the others; `now` decides
     `is_quarantined` too, which rows have `with_metrics`.
 
     Sorted by `sort`, then by test, pipeline and job name, all in one direction; names compare by
@@ -141,6 +143,8 @@ class TestQuery:
     health: tuple[HealthStatus, ...] = ()
     health_excluded: tuple[HealthStatus, ...] = ()
     quarantined: bool | None = None
+    owners: tuple[str, ...] = ()
+    files: FileSelection | None = None
     with_metrics: bool = False
     now: datetime = EPOCH
 

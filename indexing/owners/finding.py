@@ -14,8 +14,10 @@ from typing import Final
 from indexing.owners.patterns import PathPattern, compile_pattern
 from indexing.owners.rules import MAX_OWNERS, MAX_PATTERN_LENGTH, MAX_RULES, read_rules
 
-# The most paths whose owners are cached.
-_MAX_KEPT: Final = 50_000
+# The most paths whose owners are cached, and their characters. All files of a large repository fit:
+# if they did not, a request for all of them would find none of them cached.
+_MAX_KEPT: Final = 100_000
+_MAX_KEPT_CHARACTERS: Final = 10_000_000
 
 _NOBODY: Final = (None,)
 
@@ -40,11 +42,14 @@ class Owners:
         )
         self._others: list[_Numbered] = []
         self._kept: dict[str, Sequence[str | None]] = {}
+        self._kept_characters = 0
         patterns = []
         for rule in read_rules(text)[:MAX_RULES]:
             if len(rule.pattern) <= MAX_PATTERN_LENGTH:
                 patterns.append(compile_pattern(rule.pattern))
                 self._owners.append(rule.owners[:MAX_OWNERS])
+        # All owners that the rules name.
+        self.names = frozenset(name for owners in self._owners for name in owners)
         frequent = Counter(name for pattern in patterns for name in _names_of(pattern))
         for number, pattern in enumerate(patterns):
             self._place_of(pattern, frequent).append((number, pattern))
@@ -59,9 +64,11 @@ class Owners:
         found = self._kept.get(filepath)
         if found is None:
             found = self._find(filepath, check) or _NOBODY
-            if len(self._kept) >= _MAX_KEPT:
+            if len(self._kept) >= _MAX_KEPT or self._kept_characters >= _MAX_KEPT_CHARACTERS:
                 self._kept.clear()
+                self._kept_characters = 0
             self._kept[filepath] = found
+            self._kept_characters += len(filepath)
         return found
 
     def _find(self, filepath: str, check: Callable[[], object]) -> tuple[str, ...]:

@@ -149,6 +149,18 @@ class InsightReader(Protocol):
             StoreUnavailableError: counting takes too long.
         """
 
+    async def list_filepaths(
+        self, repository: RepositoryName, after: str | None, limit: int
+    ) -> Sequence[str]:
+        """Return the next `limit` files of tests, each once, sorted by code point.
+
+        They are the files of all tests that the search finds, and perhaps of a few others. Starts
+        behind the file `after`. Empty for an unknown repository.
+
+        Raises:
+            StoreUnavailableError: reading takes too long.
+        """
+
     async def get_code_owners(self, repository: RepositoryName) -> str | None:
         """Return the text of a repository's CODEOWNERS file; `None` if none was stored."""
 

@@ -95,7 +95,10 @@ class EventFilters(EventSelection, PageSize, total=False):
 
 
 class TestSelection(TypedDict, total=False):
-    """Test names and files are globs: `*` matches any text, `?` matches one character."""
+    """Test names and files are globs: `*` matches any text, `?` matches one character.
+
+    An `owner` is written as in the CODEOWNERS file; `none` selects tests without an owner.
+    """
 
     sort: TestSort
     direction: Direction
@@ -105,6 +108,7 @@ class TestSelection(TypedDict, total=False):
     job_name_exclude: str | Sequence[str]
     test_name_exclude: str | Sequence[str]
     test_filepath: str | Sequence[str]
+    owner: str | Sequence[str]
     quarantined: bool
     health_status: HealthStatus | Sequence[HealthStatus]
     health_status_exclude: HealthStatus | Sequence[HealthStatus]

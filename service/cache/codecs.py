@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Generic, TypeVar
 
 import orjson
 
+from indexing.models.file_selections import FileSelection
 from indexing.models.keys import ApplicationKey, Scope
 from indexing.models.trends import HealthCounts
 from indexing.names import RepositoryName
@@ -21,6 +22,9 @@ KEY_SIZE: Final = 500
 
 # The memory of one day's counts, in bytes: at most four, under names that all days share.
 _DAY_SIZE: Final = 400
+
+# The memory of a path in a selection besides its characters, in bytes.
+_PATH_SIZE: Final = 60
 
 # The size of a SHA-256 digest, in bytes.
 _DIGEST_SIZE: Final = 32
@@ -95,6 +99,15 @@ def _unpack_counts(data: bytes) -> HealthCounts:
     return HealthCounts(before, dict(changes))
 
 
+def _size_of_paths(paths: Sequence[str]) -> int:
+    return sum(map(len, paths)) + _PATH_SIZE * (1 + len(paths))
+
+
+def _unpack_files(data: bytes) -> FileSelection:
+    without_file, everything, *paths = orjson.loads(data)
+    return FileSelection(tuple(paths), without_file, everything)
+
+
 # For keys that are found by their id: the caller does not know the digest.
 FOUND_KEY_CODEC: Final[Codec[ApplicationKey]] = Codec(
     pack_found_key, unpack_found_key, lambda _: KEY_SIZE
@@ -108,4 +121,12 @@ HEALTH_COUNTS_CODEC: Final[Codec[HealthCounts]] = Codec(
     _pack_counts,
     _unpack_counts,
     lambda counts: _DAY_SIZE * (1 + len(counts.changes)),
+)
+
+FILEPATHS_CODEC: Final[Codec[Sequence[str]]] = Codec(orjson.dumps, orjson.loads, _size_of_paths)
+
+FILES_CODEC: Final[Codec[FileSelection]] = Codec(
+    lambda files: orjson.dumps([files.without_file, files.everything, *files.paths]),
+    _unpack_files,
+    lambda files: _size_of_paths(files.paths),
 )

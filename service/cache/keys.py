@@ -37,6 +37,10 @@ UNSEEN_EVENTS_LIFETIME: Final = 1.0
 # Trends depend on the time, and on more data of a test than its invalidation covers.
 TREND_LIFETIME: Final = 15.0
 
+# The files of owners are chosen from all files, and pages of a search are made from them. All three
+# are cached, so their lifetimes add up.
+FILES_LIFETIME: Final = 10.0
+
 # Any change in a repository changes its owner's list, so the list is not invalidated but expires.
 REPOSITORIES_LIFETIME: Final = 5.0
 
@@ -66,6 +70,9 @@ class Kind(Enum):
     # Counts that several series of a trend are made from.
     HEALTH_COUNTS = "health counts"
     GROUPS = "groups"
+    # All files of tests, and those of some owners, whose tests several pages of a search find.
+    FILEPATHS = "filepaths"
+    FILES = "files"
     REPOSITORIES = "repositories"
 
 
@@ -78,6 +85,8 @@ LIFETIMES: Final[Mapping[Kind, float]] = {
     Kind.TREND: TREND_LIFETIME,
     Kind.HEALTH_COUNTS: TREND_LIFETIME,
     Kind.GROUPS: SEARCH_LIFETIME,
+    Kind.FILEPATHS: FILES_LIFETIME,
+    Kind.FILES: FILES_LIFETIME,
     Kind.REPOSITORIES: REPOSITORIES_LIFETIME,
 }
 
@@ -114,7 +123,10 @@ _DIGEST_SIZE: Final = 16
 _KEPT: Final = 256
 
 _NAMESPACES_OF: Final = {
-    **dict.fromkeys((Kind.SEARCH, Kind.GROUPS, Kind.HEALTH_COUNTS), (search_namespace,)),
+    **dict.fromkeys(
+        (Kind.SEARCH, Kind.GROUPS, Kind.FILEPATHS, Kind.FILES, Kind.HEALTH_COUNTS),
+        (search_namespace,),
+    ),
     **dict.fromkeys(
         (Kind.SEARCH_OF_QUARANTINES, Kind.QUARANTINE_DETAILS, Kind.TREND),
         (search_namespace, quarantines_namespace),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -18,7 +18,9 @@ from typing import Any, Final, TypeVar
 
 import orjson
 
+from indexing.identifiers import read_uuid
 from indexing.models.events import EventKey, EventQuery, EventRow
+from indexing.models.file_selections import FileSelection
 from indexing.models.keys import ApplicationKey
 from indexing.models.paging import Anchor
 from indexing.models.quarantines import Quarantine, QuarantineKey, QuarantineQuery
@@ -30,6 +32,8 @@ from service.cache.answer_ends import Bounds, find_end_of_events, find_end_of_qu
 from service.cache.answers import Answer, make_answer, pack_answer, unpack_answer
 from service.cache.backend import CacheBackend, Versions
 from service.cache.codecs import (
+    FILEPATHS_CODEC,
+    FILES_CODEC,
     FOUND_KEY_CODEC,
     HEALTH_COUNTS_CODEC,
     KEY_SIZE,
@@ -52,6 +56,7 @@ from service.cache.keys import (
     key_of_repository,
     namespaces_of,
 )
+from service.cache.kinds_of_operations import KINDS_OF_LISTS, NAMED_BY_PATH
 from service.cache.quarantine_details import add_details, encode_details
 from service.cache.quarantine_lists import ROWS_AT_ONCE, encode_quarantines
 from service.cache.session import Cache, CacheReads, CacheSession
@@ -80,30 +85,13 @@ from service.schemas.search_pages import ENCODERS as SEARCH_ENCODERS
 V = TypeVar("V")
 
 Read = Callable[[], Coroutine[Any, Any, Answer | None]]
+Complete = Callable[[TestQuery], Coroutine[Any, Any, TestQuery]]
 
 _encode_test: Final = compile_encoder(TestDetailAnswer)
 _encode_quarantine: Final = compile_encoder(QuarantineAnswer, without=QUARANTINE_DETAILS)
 _encode_events: Final = compile_encoder(EventPageAnswer)
 
 _ANSWER_CODEC: Final = Codec(pack_answer, unpack_answer, lambda answer: answer.size)
-
-# The operations whose path identifies the answer: it is looked up together with the credential.
-_NAMED_BY_PATH: Final[Mapping[Operation, Kind]] = {
-    Operation.TEST: Kind.TEST,
-    Operation.QUARANTINE: Kind.QUARANTINE,
-}
-
-_KINDS_OF_LISTS: Final[Mapping[Operation, Kind]] = {
-    Operation.SEARCH: Kind.SEARCH,
-    Operation.QUARANTINES: Kind.QUARANTINES,
-    Operation.EVENTS: Kind.EVENTS,
-    Operation.STATS: Kind.TREND,
-    Operation.TEST_STATS: Kind.TREND,
-    Operation.GROUPS: Kind.GROUPS,
-    Operation.TRANSITIONS: Kind.TREND,
-    Operation.TEST_TRANSITIONS: Kind.TREND,
-}
-
 
 # Without `now`: an answer contains the time from which and until which it is valid.
 _test_filters: Final = filters_of(TestQuery, but={"now"})
@@ -140,12 +128,12 @@ class CachedReaders:
         if operation is Operation.REPOSITORIES:
             namespaces.append(EVERYTHING)
         if repository is not None:
-            if operation in _KINDS_OF_LISTS:
-                namespaces += namespaces_of(_KINDS_OF_LISTS[operation], repository)
+            if operation in KINDS_OF_LISTS:
+                namespaces += namespaces_of(KINDS_OF_LISTS[operation], repository)
             keys.append(key_of_repository(repository))
-            if item is not None and operation in _NAMED_BY_PATH:
-                kind = _NAMED_BY_PATH[operation]
-                keys.append(key_of_answer(kind, repository, uuid.UUID(item).bytes))
+            if item is not None and operation in NAMED_BY_PATH:
+                kind = NAMED_BY_PATH[operation]
+                keys.append(key_of_answer(kind, repository, read_uuid(item).bytes))
         namespaces += (namespace for key in keys for namespace in key.namespaces)
         session = await self._cache.open_session(list(dict.fromkeys(namespaces)), keys)
         return CachedReader(self._reader, session)
@@ -207,19 +195,21 @@ class CachedReader:
         limit: int,
         *,
         with_total: bool = False,
+        complete: Complete | None = None,
     ) -> Answer:
-        """Return one page of the test search.
+        """Return one page of the test search; `complete` is called on the query before it is read.
 
         Raises:
             Problem: 409 if the row that the page starts beside no longer exists.
         """
 
         async def read() -> Answer:
+            completed = query if complete is None else await complete(query)
             key = await self._find_identity_key(query.repository, anchor.key)
-            page = await self._reader.search_tests(query, Anchor(key, anchor.backward), limit)
+            page = await self._reader.search_tests(completed, Anchor(key, anchor.backward), limit)
             rows = Rows(page.rows, len(page.rows), limit)
             if with_total:
-                total = await self._reader.count_matches(query, MAX_TOTAL + 1)
+                total = await self._reader.count_matches(completed, MAX_TOTAL + 1)
                 rows = replace(rows, total=min(total, MAX_TOTAL), total_is_exact=total <= MAX_TOTAL)
             body = SEARCH_ENCODERS[query.with_metrics, with_total](rows)
             ends = pack_ends(page, _place_of, IDENTITY_KEYS)
@@ -334,6 +324,25 @@ class CachedReader:
     async def find_groups(self, repository: RepositoryName, canonical: bytes, read: Read) -> Answer:
         """Return the cached result of `read`, groups of tests, for the request `canonical`."""
         return await self._find_page(Kind.GROUPS, repository, canonical, read)
+
+    async def find_filepaths(
+        self, repository: RepositoryName, read: Callable[[], Coroutine[Any, Any, Sequence[str]]]
+    ) -> Sequence[str]:
+        """Return the cached result of `read`, all files of the repository's tests."""
+        key = key_of_answer(Kind.FILEPATHS, repository, b"")
+        found: Sequence[str] | None = await self._session.find(key, read, FILEPATHS_CODEC)
+        return _present(found)
+
+    async def find_files(
+        self,
+        repository: RepositoryName,
+        owners: tuple[str, ...],
+        read: Callable[[], Coroutine[Any, Any, FileSelection]],
+    ) -> FileSelection:
+        """Return the cached result of `read`, the files of these owners."""
+        key = key_of_answer(Kind.FILES, repository, orjson.dumps(owners))
+        found: FileSelection | None = await self._session.find(key, read, FILES_CODEC)
+        return _present(found)
 
     async def _find(
         self,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
 from datetime import datetime
 from functools import partial
@@ -10,6 +9,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from indexing.identifiers import read_uuid
 from indexing.models.tests import (
     HealthStatus,
     IdentityKey,
@@ -20,6 +20,7 @@ from indexing.models.tests import (
 from indexing.names import RepositoryName
 from indexing.timestamps import format_timestamp
 from service.context import READER, REPOSITORY
+from service.handlers.code_owners import with_files
 from service.handlers.list_endpoint import ListEndpoint, open_list
 from service.handlers.row_stream import RowStream, stream_rows
 from service.handlers.without_parameters import find_ignored
@@ -44,13 +45,18 @@ async def search_tests(request: web.Request) -> web.StreamResponse:
     query = make_query(opened.repository, opened.parameters, opened.context.clock())
     media_type = find_row_format(request)
     if media_type is not None:
+        query = await with_files(request, query)
         read = partial(opened.context.reader.search_tests, query)
         headers = headers_of(ignored=opened.query.ignored, negotiated=True)
         rows = RowStream(read, _key_of, _ROWS_WITH_METRICS if query.with_metrics else _ROWS)
         return await stream_rows(request, opened.query, media_type, headers, rows)
     limit = opened.parameters["per_page"] or DEFAULT_PER_PAGE
     answer = await request[READER].search_tests(
-        query, opened.anchor, limit, with_total=TOTAL in opened.parameters.get(INCLUDE_FIELD, ())
+        query,
+        opened.anchor,
+        limit,
+        with_total=TOTAL in opened.parameters.get(INCLUDE_FIELD, ()),
+        complete=partial(with_files, request) if query.owners else None,
     )
     links = opened.links(answer.ends)
     return respond(request, answer, links, ignored=opened.query.ignored, negotiated=True)
@@ -58,7 +64,7 @@ async def search_tests(request: web.Request) -> web.StreamResponse:
 
 async def get_test(request: web.Request) -> web.StreamResponse:
     """GET /v1/ci/{owner}/repositories/{repository_name}/tests/{test_id}."""
-    test_id = uuid.UUID(request.match_info[TEST_ID.name])
+    test_id = read_uuid(request.match_info[TEST_ID.name])
     answer = await request[READER].get_test(request[REPOSITORY], test_id)
     if answer is None:
         raise problems.not_found("test")
@@ -81,6 +87,7 @@ def make_query(
         patterns_excluded=parameters.get("test_name_exclude", ()),
         filepaths=parameters.get("test_filepath", ()),
         quarantined=parameters.get("quarantined"),
+        owners=parameters.get("owner", ()),
         health=_statuses(parameters, "health_status"),
         health_excluded=_statuses(parameters, "health_status_exclude"),
         with_metrics=METRICS in parameters.get(INCLUDE_FIELD, ()),

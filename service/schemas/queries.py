@@ -17,6 +17,8 @@ from indexing.models.events import MAX_TRIGGER_LENGTH, Outcome
 from indexing.models.quarantines import QuarantineSource
 from indexing.models.tests import HealthStatus, TestSort
 from indexing.names import REPOSITORY_PATTERN, check_repository
+from indexing.owners.rules import MAX_OWNER_LENGTH
+from indexing.owners.selecting import MAX_FILES, NO_OWNER
 from indexing.timestamps import parse_timestamp
 from service.schemas.limits import (
     CURSOR_MAX_LENGTH,
@@ -29,7 +31,7 @@ from service.schemas.limits import (
     MAX_VALUE_LENGTH,
     MAX_VALUES,
 )
-from service.schemas.parsed import Parsed
+from service.schemas.parsed import REQUIRED, Parsed
 
 # As many digits as the largest integer has. ASCII digits only: `int` accepts others, too.
 _DIGITS: Final = re.compile("[0-9]{1,19}")
@@ -45,7 +47,8 @@ class Parameter(fields.Field[Any]):
     """The base of all parameters; none may be null, as a query string has no null."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, allow_none=False, **options)
+        messages = {**REQUIRED, **options.pop("error_messages", {})}
+        super().__init__(*args, allow_none=False, error_messages=messages, **options)
 
 
 class Text(Parameter, fields.String):
@@ -279,7 +282,6 @@ class TestsQuery(PagedQuery):
     test_name = Patterns(
         Pattern(),
         required=True,
-        error_messages={"required": "is required"},
         metadata=description(
             "Tests whose whole name matches any of these: `*` matches any run of characters, `?` "
             f"exactly one, everything else itself. At most {MAX_STARS} `*` each, and at most "
@@ -323,6 +325,13 @@ class TestsQuery(PagedQuery):
         metadata=description(
             "Only tests that are quarantined on the default branch, or only others."
         )
+    )
+    owner = AnyOf(
+        Text(low=1, high=MAX_OWNER_LENGTH),
+        metadata=description(
+            f"Tests with any of these owners, as groups by owner name them; `{NO_OWNER}` selects "
+            f"those without an owner. A 422 if they have more than {MAX_FILES:,} files together."
+        ),
     )
     health_status = AnyOf(
         _health_statuses(),

@@ -74,6 +74,7 @@ COLLECTIONS: Final = {
         "get_health",
         "get_test",
         "group_tests",
+        "list_filepaths",
         "refresh_tests",
     ),
     "transitions": ("list_transitions", "list_transitions_of_test"),

@@ -27,7 +27,7 @@ from indexing.events.parsing import parse_event
 from indexing.globs import matches
 from indexing.junit.cases import ReportCase
 from indexing.junit.reader import read_report
-from indexing.store.sqlite.search.grams import find_bigrams, find_trigrams
+from indexing.store.sqlite.search.plan import find_bigrams, find_trigrams
 
 QUERIED = QueriedRepository(MEASURED, 10_000)
 NAMES = [name_of(number) for number in range(QUERIED.tests)]

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from indexing import globs
 from indexing.models.executions import Conclusion
+from indexing.models.file_selections import FileSelection
 from indexing.models.paging import Anchor, Page
 from indexing.models.quarantines import QuarantineRequest
 from indexing.models.repositories import RepositoryChange
@@ -79,6 +80,11 @@ HEALTHS = st.lists(st.sampled_from(list(HealthStatus)), min_size=1, max_size=2, 
     tuple
 )
 PATTERNS = st.lists(st.sampled_from(GLOBS), min_size=1, max_size=2, unique=True).map(tuple)
+SELECTIONS = st.builds(
+    FileSelection,
+    st.lists(st.sampled_from(("src/a.py", "src/b.py", "src/c.py")), unique=True).map(tuple),
+    st.booleans(),
+)
 QUERIES = st.builds(
     TestQuery,
     st.just(RepositoryName("none", "yet")),
@@ -88,6 +94,7 @@ QUERIES = st.builds(
     jobs=st.sampled_from([(), (), ("mac",)]),
     patterns_excluded=st.just(()) | PATTERNS,
     filepaths=st.just(()) | PATTERNS,
+    files=st.none() | SELECTIONS,
     health=st.just(()) | HEALTHS,
     health_excluded=st.just(()) | HEALTHS,
     quarantined=st.none() | st.booleans(),
@@ -150,7 +157,11 @@ class Expected:
                     and any(globs.matches(pattern, self.file) for pattern in query.filepaths)
                 )
             )
+            and (query.files is None or self.is_of(query.files))
         )
+
+    def is_of(self, files: FileSelection) -> bool:
+        return files.without_file if self.file is None else self.file in files.paths
 
     def place(self, sort: TestSort) -> tuple[Any, ...]:
         names = {"test_name": self.test, "pipeline_name": "ci", "job_name": self.job}

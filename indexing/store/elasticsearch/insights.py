@@ -31,6 +31,7 @@ from indexing.names import RepositoryName
 from indexing.store.elasticsearch import (
     code_owners,
     failures,
+    filepaths,
     groups,
     health_counts,
     health_reports,
@@ -124,6 +125,11 @@ class ElasticsearchInsights(InsightReader):
 
     async def count_tests(self, repository: RepositoryName) -> Mapping[HealthStatus, int]:
         return await health_counts.count_tests(self._cluster, repository)
+
+    async def list_filepaths(
+        self, repository: RepositoryName, after: str | None, limit: int
+    ) -> Sequence[str]:
+        return await filepaths.list_filepaths(self._cluster, repository, after, limit)
 
     async def get_code_owners(self, repository: RepositoryName) -> str | None:
         return await code_owners.get_code_owners(self._cluster, repository)

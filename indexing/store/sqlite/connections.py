@@ -28,7 +28,7 @@ from indexing.store.sqlite.own_writes import OwnWrites
 from indexing.store.sqlite.pace import Pace
 from indexing.store.sqlite.repositories import InterruptibleConnection, ReadingConnection
 from indexing.store.sqlite.schema import ensure_schema, read_version, require_version
-from indexing.store.sqlite.search.pages import add_functions
+from indexing.store.sqlite.search.rows import add_functions
 from indexing.store.sqlite.slow_read import ReadInterruptedError, SlowRead, Work
 
 C = TypeVar("C", bound=sqlite3.Connection)

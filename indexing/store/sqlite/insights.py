@@ -33,6 +33,7 @@ from indexing.store.insights import InsightReader
 from indexing.store.sqlite import (
     code_owners,
     failures,
+    filepaths,
     groups,
     health_counts,
     health_reports,
@@ -151,6 +152,13 @@ class SqliteInsights(InsightReader):
     async def count_tests(self, repository: RepositoryName) -> Mapping[HealthStatus, int]:
         return await self._connections.read_slowly(
             partial(health_counts.count_tests, repository=repository)
+        )
+
+    async def list_filepaths(
+        self, repository: RepositoryName, after: str | None, limit: int
+    ) -> Sequence[str]:
+        return await self._connections.read_slowly(
+            partial(filepaths.list_filepaths, repository=repository, after=after, limit=limit)
         )
 
     async def get_code_owners(self, repository: RepositoryName) -> str | None:

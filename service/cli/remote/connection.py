@@ -9,6 +9,7 @@ from typing import TypeVar
 import click
 
 from mergewatch.client import AsyncClient, ClientError, ProblemError
+from mergewatch.client.errors import FieldError
 from service.cli.commands import INTERRUPTED
 from service.cli.output import visible
 from service.config.settings import load_settings
@@ -62,11 +63,16 @@ def _name_option(detail: str, options: Mapping[str, str]) -> str:
     return f"{start}{separator}{options[field]}" if field in options else detail
 
 
+def _find_option(error: FieldError, options: Mapping[str, str]) -> str:
+    """Return the option of a parameter: of `path.NAME`, if the query has that name too."""
+    option = options.get(f"{error.place}.{error.field}")
+    return option or options.get(error.field, error.field)
+
+
 def _explain(problem: ProblemError, options: Mapping[str, str]) -> click.ClickException:
     if problem.errors:
         named = (
-            f"{options.get(e.field, e.field)}: {_name_option(e.detail, options)}"
-            for e in problem.errors
+            f"{_find_option(e, options)}: {_name_option(e.detail, options)}" for e in problem.errors
         )
         return click.UsageError(visible("; ".join(named)))
     detail = problem.detail or problem.title or f"status {problem.status}"

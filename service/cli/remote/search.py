@@ -37,7 +37,8 @@ _OPTIONS: Final = {
     "job_name_exclude": "--not-job",
     "health_status": "--health",
     "health_status_exclude": "--exclude-health",
-    "owner": "--repository",
+    "owner": "--owner",
+    "path.owner": "--repository",
     "repository_name": "--repository",
 }
 _HEALTH: Final = click.Choice(get_args(HealthStatus))
@@ -48,6 +49,7 @@ _HEALTH: Final = click.Choice(get_args(HealthStatus))
 @click.argument("globs", metavar="[GLOB]...", nargs=-1)
 @click.option("--exclude", multiple=True, metavar="GLOB", help="Not these names.")
 @click.option("--file", multiple=True, metavar="GLOB", help="Only tests in these files.")
+@click.option("--owner", multiple=True, help="Only of this owner; none: tests without an owner.")
 @click.option("--pipeline", multiple=True, metavar="NAME", help="Only of these pipelines.")
 @click.option("--not-pipeline", multiple=True, metavar="NAME", help="Not of these pipelines.")
 @click.option("--job", multiple=True, metavar="NAME", help="Only of these jobs.")
@@ -75,6 +77,7 @@ def search(
     globs: tuple[str, ...],
     exclude: tuple[str, ...],
     file: tuple[str, ...],
+    owner: tuple[str, ...],
     pipeline: tuple[str, ...],
     not_pipeline: tuple[str, ...],
     job: tuple[str, ...],
@@ -97,6 +100,7 @@ def search(
     filters: TestSelection = {
         "test_name_exclude": exclude,
         "test_filepath": file,
+        "owner": owner,
         "pipeline_name": pipeline,
         "pipeline_name_exclude": not_pipeline,
         "job_name": job,

@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 import pytest
 
 from indexing.models.events import EventQuery, Outcome
+from indexing.models.file_selections import FileSelection
 from indexing.models.paging import Anchor, Page
 from indexing.models.quarantines import QuarantineKey, QuarantineQuery, QuarantineSource
 from indexing.models.tests import HealthStatus, IdentityKey, TestQuery, TestSort
@@ -40,6 +41,8 @@ OTHER_SEARCH: Final[Mapping[str, object]] = {
     "health": (HealthStatus.FLAKY,),
     "health_excluded": (HealthStatus.FLAKY,),
     "quarantined": False,
+    "owners": ("@web",),
+    "files": FileSelection(("ci",)),
     "with_metrics": True,
 }
 OTHER_LIST: Final[Mapping[str, object]] = {
@@ -154,10 +157,10 @@ async def test_first_pages_of_the_log_that_differ_in_one_field_or_bound_are_kept
 def test_a_field_that_is_added_is_part_of_the_key() -> None:
     @dataclass(frozen=True, slots=True)
     class WiderQuery(TestQuery):
-        owners: tuple[str, ...] = ()
+        colours: tuple[str, ...] = ()
 
     read = filters_of(WiderQuery)
-    assert read(WiderQuery(WIDGETS, ("*",))) != read(WiderQuery(WIDGETS, ("*",), owners=("me",)))
+    assert read(WiderQuery(WIDGETS, ("*",))) != read(WiderQuery(WIDGETS, ("*",), colours=("red",)))
 
 
 def test_a_query_of_one_filter_has_a_key() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
@@ -32,7 +32,8 @@ class List:
     `order` is the sort key and ends in a field that is unique in the list. All fields sort in the
     same direction. Rows are built from `fields` of the documents. With `column`, rows are built
     from the values of `order` and that column, which needs no access to the documents. `missing`
-    has the values of documents without these fields.
+    has the values of documents without these fields. With `is_tied`, many rows may have the same
+    value of the first field as the anchor row of the page.
     """
 
     index: str
@@ -43,6 +44,26 @@ class List:
     fields: tuple[str, ...]
     column: str | None = None
     missing: Mapping[str, float] = field(default_factory=dict)
+    is_tied: bool = False
+
+    def tied_with(self, value: Any) -> List:
+        """Return the part of the list whose first field has that value, sorted by the others."""
+        first, *others = self.order
+        tied: dict[str, Any] = {"term": {first: value}}
+        if first in self.missing and self.missing[first] == value:
+            tied = {"bool": {"should": [tied, _without(first)]}}
+        query = {"bool": {"filter": [self.query, tied]}}
+        return replace(self, query=query, order=tuple(others), is_tied=False)
+
+    def beyond(self, value: Any, *, backward: bool) -> List:
+        """Return the part of the list after all rows whose first field has that value."""
+        first = self.order[0]
+        ascending = self.ascending != backward
+        clause: dict[str, Any] = {"range": {first: {"gt" if ascending else "lt": value}}}
+        unset = self.missing.get(first, value)
+        if unset > value if ascending else unset < value:
+            clause = {"bool": {"should": [clause, _without(first)]}}
+        return replace(self, query={"bool": {"filter": [self.query, clause]}}, is_tied=False)
 
     def body(self, *, backward: bool, after: Sequence[Any] | None, size: int) -> dict[str, Any]:
         """Return the search for `size` rows after the sort key `after`, or from an end."""
@@ -101,16 +122,16 @@ async def read_page(
     reading then continues until the page is full or the list ends.
     """
     wanted = None if limit is None else limit + 1
-    after = None if beside is None else beside.values
     found: list[R] = []
     there = False
     first = beside
     candidates = _FIRST_ROWS
-    while True:
+    parts = _split(rows, beside, backward=backward)
+    while parts:
         size = _MOST_ROWS if wanted is None else min(wanted - len(found), _MOST_ROWS)
         if keep is not None:
             size, candidates = candidates, min(4 * candidates, _MOST_ROWS)
-        body = rows.body(backward=backward, after=after, size=size)
+        body = parts[0].body(backward=backward, size=size)
         if first is None:
             answer = await connection.search(rows.index, body, routing=rows.routing)
         else:
@@ -119,13 +140,13 @@ async def read_page(
             )
             there = bool(itself["hits"]["hits"])
             first = None
-        hits = answer["hits"]["hits"]
+        hits = parts[0].hits_of(answer)
         kept = hits if keep is None else await keep(hits)
         # Build only the rows that fit on the page.
         found += map(make_row, kept if wanted is None else kept[: wanted - len(found)])
-        if len(hits) < size or (wanted is not None and len(found) >= wanted):
+        if wanted is not None and len(found) >= wanted:
             break
-        after = hits[-1]["sort"]
+        parts = _after(parts, hits, size)
     goes_on = wanted is not None and len(found) >= wanted
     found = found[:limit]
     behind = there
@@ -145,17 +166,69 @@ async def _lies_behind(
     backward: bool,  # noqa: FBT001 - passed through
     keep: Keep | None,
 ) -> bool:
-    after: Sequence[Any] = beside.values
-    while True:
+    parts = _split(rows, beside, backward=not backward)
+    while parts:
         size = 1 if keep is None else _MOST_ROWS
-        body = rows.body(backward=not backward, after=after, size=size)
+        body = parts[0].body(backward=not backward, size=size)
         answer = await connection.search(rows.index, body, routing=rows.routing)
-        hits = answer["hits"]["hits"]
+        hits = parts[0].hits_of(answer)
         if hits and (keep is None or await keep(hits)):
             return True
-        if len(hits) < size:
-            return False
-        after = hits[-1]["sort"]
+        parts = _after(parts, hits, size)
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of a list, and the sort key after which to read on.
+
+    If all its rows have the same first value of the sort key, it is `value`.
+    """
+
+    rows: List
+    after: Sequence[Any] | None
+    value: tuple[Any, ...] = ()
+
+    def body(self, *, backward: bool, size: int) -> dict[str, Any]:
+        return self.rows.body(
+            backward=backward,
+            after=None if self.after is None else self.after[len(self.value) :],
+            size=size,
+        )
+
+    def hits_of(self, answer: Any) -> Sequence[Hit]:
+        """Return the hits of a search of `body`, with their whole sort keys."""
+        hits: Sequence[Hit] = answer["hits"]["hits"]
+        if not self.value:
+            return hits
+        return [{**hit, "sort": [*self.value, *hit["sort"]]} for hit in hits]
+
+
+def _split(rows: List, beside: Beside | None, *, backward: bool) -> Sequence[_Part]:
+    """Return the parts of the list beside the anchor row, in order.
+
+    If many rows have its first value, a search for these alone is cheap, because it is sorted by
+    names: a search for all would read each of them. They usually fill the page.
+    """
+    if beside is None:
+        return [_Part(rows, None)]
+    if not rows.is_tied:
+        return [_Part(rows, beside.values)]
+    value = beside.values[0]
+    return [
+        _Part(rows.tied_with(value), beside.values, (value,)),
+        _Part(rows.beyond(value, backward=backward), None),
+    ]
+
+
+def _after(parts: Sequence[_Part], hits: Sequence[Hit], size: int) -> Sequence[_Part]:
+    """Return what is left of the parts after these hits of the first one; `size` were wanted."""
+    first, *others = parts
+    return others if len(hits) < size else [replace(first, after=hits[-1]["sort"]), *others]
+
+
+def _without(field_name: str) -> dict[str, Any]:
+    return {"bool": {"must_not": [{"exists": {"field": field_name}}]}}
 
 
 def _presence(rows: List, beside: Beside) -> dict[str, Any]:

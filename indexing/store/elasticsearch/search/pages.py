@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -23,10 +24,14 @@ from indexing.store.elasticsearch.search.query import (
     FILE,
     MISSING,
     ORDERS,
+    Prepared,
     Width,
     choose_width,
+    files_clause,
     is_cheap,
+    is_tied,
     make_query,
+    name_in,
     values_of,
 )
 from indexing.store.row_values import RowValues
@@ -49,22 +54,22 @@ _KEY_FIELDS: Final = (_COUNT, "test_name", "pipeline_name", "job_name")
 async def search_tests(
     cluster: Cluster, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
 ) -> Page[TestIdentity]:
-    quarantined = await _read_quarantined(cluster, query)
+    prepared = await _prepare(cluster, query)
     return await _in_widths(
-        cluster, query, partial(_search, cluster, query, anchor, limit, quarantined)
+        cluster, query, partial(_search, cluster, query, anchor, limit, prepared)
     )
 
 
 async def count_matches(cluster: Cluster, query: TestQuery, most: int) -> int:
     """Return how many rows the search finds, or `most` if they are more."""
-    quarantined = await _read_quarantined(cluster, query)
+    prepared = await _prepare(cluster, query)
 
     async def count(width: Width) -> int:
         if width is Width.EXACT:
             routing = routing_of(query.repository)
             body = {
                 "size": 0,
-                "query": make_query(query, routing, width=width, quarantined=quarantined),
+                "query": make_query(query, routing, prepared, width=width),
                 "track_total_hits": most,
             }
             answer = await cluster.connection.search(
@@ -75,7 +80,7 @@ async def count_matches(cluster: Cluster, query: TestQuery, most: int) -> int:
         found, more = 0, True
         anchor: Anchor[IdentityKey] = Anchor()
         while more and found < most:
-            page = await _search(cluster, plain, anchor, _COUNTED_AT_ONCE, quarantined, width)
+            page = await _search(cluster, plain, anchor, _COUNTED_AT_ONCE, prepared, width)
             found += len(page.rows)
             more = page.has_next
             anchor = Anchor(page.rows[-1].key) if page.rows else anchor
@@ -85,17 +90,26 @@ async def count_matches(cluster: Cluster, query: TestQuery, most: int) -> int:
     return await _in_widths(cluster, query, count)
 
 
-async def _read_quarantined(cluster: Cluster, query: TestQuery) -> Collection[str]:
-    if query.quarantined is None:
-        return ()
-    return await find_quarantined(cluster, query.repository, query.now)
+async def _prepare(cluster: Cluster, query: TestQuery) -> Prepared:
+    quarantined: Collection[str] = ()
+    if query.quarantined is not None:
+        quarantined = await find_quarantined(cluster, query.repository, query.now)
+    if query.files is None:
+        return Prepared(quarantined)
+    routing = routing_of(query.repository)
+    if query.files.is_large:
+        files = await asyncio.to_thread(files_clause, query.files, routing)
+    else:
+        files = files_clause(query.files, routing)
+    return Prepared(quarantined, files)
 
 
 async def _in_widths(
     cluster: Cluster, query: TestQuery, read: Callable[[Width], Awaitable[T]]
 ) -> T:
     """Read with the most exact width that the engine can afford; expensive reads are queued."""
-    if is_cheap(query.all_patterns):
+    is_large = query.files is not None and query.files.is_large
+    if is_cheap(query.all_patterns) and not is_large:
         with suppress(TooComplexError):
             return await read(Width.EXACT)
     async with cluster.searches.slot():
@@ -112,7 +126,7 @@ async def _search(
     query: TestQuery,
     anchor: Anchor[IdentityKey],
     limit: int,
-    quarantined: Collection[str],
+    prepared: Prepared,
     width: Width,
 ) -> Page[TestIdentity]:
     routing = routing_of(query.repository)
@@ -127,12 +141,13 @@ async def _search(
         paging.List(
             index=cluster.layout.identities,
             routing=routing,
-            query=make_query(query, routing, width=width, quarantined=quarantined),
+            query=make_query(query, routing, prepared, width=width),
             order=ORDERS[query.sort],
             ascending=not query.descending,
             fields=("test_id", *dict.fromkeys((*_KEY_FIELDS, *metrics)), *file),
             column=None if whole else _COUNT,
             missing=MISSING,
+            is_tied=key is not None and is_tied(key, query.sort),
         ),
         partial(_row_of if whole else _row_of_values, query),
         beside=None if key is None else _beside(query, key),
@@ -158,19 +173,20 @@ def _beside(query: TestQuery, key: IdentityKey) -> paging.Beside:
     identity_id = derive_identity_id(
         query.repository, key.test_name, key.pipeline_name, key.job_name
     )
+    values = values_of(key, query.sort, routing_of(query.repository))
     # The value is part of the query, because the same row with another value has another position.
     sorted_by: TestSort = query.sort if query.sort in VALUE_SORTS else TestSort.EXECUTIONS_COUNT
     value = key.executions_count if key.value is None else key.value
     count = {"term": {sorted_by.value: value}}
     itself = {"bool": {"filter": [{"ids": {"values": [identity_id.hex()]}}, count]}}
-    return paging.Beside(values_of(key, query.sort), itself)
+    return paging.Beside(values, itself)
 
 
 class _Matcher:
     """Filters the hits of a widened query, which also finds rows that do not match."""
 
     def __init__(self, query: TestQuery) -> None:
-        self._name_at = ORDERS[query.sort].index("test_name")
+        self._sort = query.sort
         self._names = GlobSet(query.patterns)
         self._excluded = GlobSet(query.patterns_excluded) if query.patterns_excluded else None
         self._files = GlobSet(query.filepaths) if query.filepaths else None
@@ -186,7 +202,7 @@ class _Matcher:
         return found
 
     async def _matches(self, hit: paging.Hit, yielder: LoopYielder) -> bool:
-        name = hit["sort"][self._name_at]
+        name = name_in(hit["sort"], self._sort)
         if not await _matches_any(self._names, name, yielder):
             return False
         if self._excluded is not None and await _matches_any(self._excluded, name, yielder):
@@ -209,6 +225,7 @@ async def _matches_any(patterns: GlobSet, text: str, yielder: LoopYielder) -> bo
 
 def _row_of_values(query: TestQuery, hit: paging.Hit) -> TestIdentity:
     values = dict(zip(ORDERS[query.sort], hit["sort"], strict=True))
+    values["test_name"] = name_in(hit["sort"], query.sort)
     values[_COUNT] = hit["fields"][_COUNT][0]
     key = _key_in_order(query, values, hit)
     names = (key.test_name, key.pipeline_name, key.job_name)

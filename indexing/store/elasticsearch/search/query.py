@@ -12,12 +12,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from functools import reduce
 from math import inf
 from typing import Any, Final
 
+import orjson
+
 from indexing.globs import is_literal, literal_prefix, literal_runs
+from indexing.models.file_selections import FileSelection
 from indexing.models.tests import (
     HEALTH_NUMBERS,
     NO_VALUE,
@@ -28,18 +32,29 @@ from indexing.models.tests import (
     TestSort,
 )
 
-# Every sort key contains the three names, which are unique together.
-ORDERS: Final = {
-    TestSort.EXECUTIONS_COUNT: ("executions_count", "test_name", "pipeline_name", "job_name"),
-    TestSort.TEST_NAME: ("test_name", "pipeline_name", "job_name"),
-    TestSort.PIPELINE_NAME: ("pipeline_name", "test_name", "job_name"),
-    TestSort.JOB_NAME: ("job_name", "test_name", "pipeline_name"),
-    **{sort: (sort.value, "test_name", "pipeline_name", "job_name") for sort in VALUE_SORTS},
-}
-
 # The fields that patterns are matched with.
 NAME: Final = "key"
 FILE: Final = "file_key"
+
+# Every sort key contains the three names, which are unique together. In one repository, the order
+# by `NAME` is that by test name. `NAME` is indexed, so the engine reads only the names that may be
+# on the page. The order by executions is that of the index, which contains the test name.
+ORDERS: Final = {
+    TestSort.EXECUTIONS_COUNT: ("executions_count", "test_name", "pipeline_name", "job_name"),
+    TestSort.TEST_NAME: (NAME, "pipeline_name", "job_name"),
+    TestSort.PIPELINE_NAME: ("pipeline_name", NAME, "job_name"),
+    TestSort.JOB_NAME: ("job_name", NAME, "pipeline_name"),
+    **{sort: (sort.value, NAME, "pipeline_name", "job_name") for sort in VALUE_SORTS},
+}
+# The orders in which many rows have the same first value, whatever it is.
+_TIED_SORTS: Final = frozenset(
+    {
+        TestSort.PIPELINE_NAME,
+        TestSort.JOB_NAME,
+        TestSort.HEALTH_STATUS,
+        TestSort.FAILED_EXECUTIONS_COUNT,
+    }
+)
 
 # The values that count for rows of an earlier release, which lack these fields.
 MISSING: Final[Mapping[str, float]] = {
@@ -85,6 +100,18 @@ class Width(Enum):
     PREFIX = 2
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What a query filters by, besides what its rows say.
+
+    `quarantined` are the ids of the quarantined tests, if the query filters by that. `files` is the
+    clause of its files (`files_clause`), if it has any.
+    """
+
+    quarantined: Collection[str] = ()
+    files: Mapping[str, Any] | None = None
+
+
 def choose_width(patterns: Sequence[str]) -> Width:
     """Return the most exact width that the engine can afford."""
     globs = _globs(patterns)
@@ -104,24 +131,37 @@ def key_of(routing: str, text: str) -> str:
     return f"{routing}\0{text}"
 
 
-def values_of(key: IdentityKey, sort: TestSort) -> tuple[Any, ...]:
-    """Return the sort key of a row."""
+def values_of(key: IdentityKey, sort: TestSort, routing: str) -> tuple[Any, ...]:
+    """Return the values of the fields of `ORDERS` for a row."""
+    values = {**key._asdict(), NAME: key_of(routing, key.test_name)}
     if sort in VALUE_SORTS:
-        return (key.value, key.test_name, key.pipeline_name, key.job_name)
-    return tuple(getattr(key, column) for column in ORDERS[sort])
+        values[sort.value] = key.value
+    return tuple(values[field] for field in ORDERS[sort])
+
+
+def is_tied(key: IdentityKey, sort: TestSort) -> bool:
+    """Return whether many other rows may have the first value of this sort key."""
+    # For example, many tests have no failures, but few have failed at the same time.
+    return sort in _TIED_SORTS or (sort in VALUE_SORTS and key.value == MISSING[sort.value])
+
+
+def name_in(values: Sequence[Any], sort: TestSort) -> str:
+    """Return the test name in the values of the fields of `ORDERS`."""
+    order = ORDERS[sort]
+    if NAME not in order:
+        return str(values[order.index("test_name")])
+    return str(values[order.index(NAME)]).partition("\0")[2]
 
 
 def make_query(
     query: TestQuery,
     routing: str,
+    prepared: Prepared | None = None,
     *,
     width: Width = Width.EXACT,
-    quarantined: Collection[str] = (),
 ) -> dict[str, Any]:
-    """Build the query; a wider one costs less but also finds rows that do not match.
-
-    `quarantined` are the ids of quarantined tests; they are used if the query filters by that.
-    """
+    """Build the query; a wider one costs less but also finds rows that do not match."""
+    prepared = prepared or Prepared()
     filters: list[Mapping[str, Any]] = [
         _names_clause(query.patterns, routing, width=width),
         *_any_of("pipeline_name", query.pipelines),
@@ -131,6 +171,8 @@ def make_query(
         filters.append({"terms": {"health_status": query.health_numbers}})
     if query.filepaths:
         filters.append(_names_clause(query.filepaths, routing, width=width, field=FILE))
+    if prepared.files is not None:
+        filters.append(prepared.files)
     excluded: list[Mapping[str, Any]] = [
         *_any_of("pipeline_name", query.pipelines_excluded),
         *_any_of("job_name", query.jobs_excluded),
@@ -140,12 +182,22 @@ def make_query(
         excluded.append(_names_clause(query.patterns_excluded, routing, width=width))
     if query.quarantined is not None:
         (filters if query.quarantined else excluded).append(
-            {"terms": {"test_id": sorted(quarantined)}}
+            {"terms": {"test_id": sorted(prepared.quarantined)}}
         )
     found: dict[str, Any] = {"filter": filters}
     if excluded:
         found["must_not"] = excluded
     return {"bool": found}
+
+
+def files_clause(files: FileSelection, routing: str) -> dict[str, Any]:
+    """Build the clause that a test is of one of the files."""
+    # Encoded once for all requests of a search.
+    keys = orjson.Fragment(orjson.dumps([key_of(routing, path) for path in files.paths]))
+    listed = {"terms": {FILE: keys}}
+    if not files.without_file:
+        return listed
+    return _any_clause([{"bool": {"must_not": [{"exists": {"field": FILE}}]}}, listed])
 
 
 def _names_clause(

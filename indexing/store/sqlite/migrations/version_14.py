@@ -16,7 +16,7 @@ _ENDING: Final = " || ".join(f"substr(test_name, -{n}, 1)" for n in range(1, _EN
 
 # The index holds the end of each name, reversed, so names with a common suffix are a range. It is
 # over an expression: unlike a column, this costs nothing when a row is updated. The terms of
-# test_bigrams are two bytes each; see `search/grams.py`.
+# test_bigrams are two bytes each; see `search/plan.py`.
 _TABLES: Final = f"""
 CREATE INDEX identities_by_ending ON identities (repository_id, ({_ENDING}))
     WHERE health_status IS NOT NULL;

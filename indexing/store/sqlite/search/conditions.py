@@ -9,7 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import orjson
+
 from indexing.globs import is_literal, literal_prefix
+from indexing.models.file_selections import FileSelection
 from indexing.models.tests import TestQuery
 from indexing.timestamps import to_microseconds
 
@@ -22,6 +25,10 @@ CONFUSED_BY_GLOB: Final = frozenset("\ufffd\ufffe\uffff")
 # GLOB takes time up to the length of the pattern times that of the name. A pattern of this length
 # takes half a millisecond on the longest name, the most that may pass between two clock checks.
 _HEAVY_LENGTH: Final = 64
+
+# With more files than this, their tests are no longer looked up and sorted: a walk in the order of
+# the search soon finds a page of them.
+_MANY_TO_LOOK_UP: Final = 5_000
 
 # The condition for quarantines in force on the default branch; the parameter is the current time.
 _IN_FORCE: Final = (
@@ -67,6 +74,8 @@ def filter_condition(query: TestQuery) -> Sql:
         matching = _match_file(query.filepaths)
         text = f"EXISTS (SELECT 1 FROM tests t WHERE t.id = i.test AND {matching.text})"
         parts.append(Sql(text, matching.values))
+    if query.files is not None:
+        parts.append(_is_of_files(query.files))
     if query.quarantined is not None:
         quarantined = quarantined_condition(query, "i.test")
         negation = "" if query.quarantined else "NOT "
@@ -107,7 +116,33 @@ def narrowing_condition(query: TestQuery, repository_id: int) -> Sql | None:
             f" WHERE t.repository_id = ? AND {matching.text})"
         )
         parts.append(Sql(text, (repository_id, *matching.values)))
+    if query.files is not None and not query.files.without_file and not has_many_files(query):
+        # Looks each file up; SQLite would rather read all files.
+        text = (
+            "i.test IN (SELECT t.id FROM json_each(?) f"
+            " CROSS JOIN tests t INDEXED BY tests_by_filepath"
+            " ON t.filepath = f.value AND t.filepath IS NOT NULL WHERE t.repository_id = ?)"
+        )
+        parts.append(Sql(text, (_encode_paths(query.files), repository_id)))
     return _conjoin(parts) if parts else None
+
+
+def has_many_files(query: TestQuery) -> bool:
+    """Return whether the files are so many that looking them all up is slow, too."""
+    return query.files is not None and len(query.files.paths) > _MANY_TO_LOOK_UP
+
+
+def _is_of_files(files: FileSelection) -> Sql:
+    # One parameter for any number of files: SQLite makes an index of them, once a statement.
+    matching = "t.filepath IN (SELECT value FROM json_each(?))"
+    if files.without_file:
+        matching = f"(t.filepath IS NULL OR {matching})"
+    text = f"EXISTS (SELECT 1 FROM tests t WHERE t.id = i.test AND {matching})"
+    return Sql(text, (_encode_paths(files),))
+
+
+def _encode_paths(files: FileSelection) -> str:
+    return orjson.dumps(files.paths).decode()
 
 
 def _match_file(patterns: Sequence[str]) -> Sql:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from indexing.store.sqlite.search.grams import bigram_text, row_of
+from indexing.store.sqlite.search.plan import bigram_text, row_of
 
 
 def add_name(connection: sqlite3.Connection, repository_id: int, test: int, name: str) -> None:

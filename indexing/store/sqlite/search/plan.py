@@ -4,38 +4,40 @@ There are two ways to read a page. *In order*: walk the index of the sort order 
 that match; best if many rows match. *By candidates*: look up the few names that can match, by a
 common prefix or suffix or by their n-grams, and sort them; best if few rows match. Which way is
 best is only known while reading, so `strategy.py` decides which ones to try, and in which order.
+
+There are two indexes of n-grams. The terms of the trigram index are three code points; SQLite's
+tokenizer finds them in the name. The terms of the bigram index are two bytes of UTF-8, so that a
+single character beyond ASCII can be looked up too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from itertools import islice
+from typing import Final, TypeVar
 
 from indexing.globs import is_literal, literal_prefix, literal_runs, literal_suffix
-from indexing.models.tests import VALUE_SORTS, TestQuery, TestSort
-from indexing.store.sqlite.search.conditions import Sql, list_marks
-from indexing.store.sqlite.search.grams import (
-    TRIGRAM,
-    find_bigrams,
-    find_trigrams,
-    match_all,
-    rows_of,
-)
+from indexing.models.tests import TestQuery
+from indexing.store.sqlite.search.conditions import CONFUSED_BY_GLOB, Sql, list_marks
 
-# Every sort order ends in the three names, which are unique together.
-ORDERS: Final = {
-    TestSort.EXECUTIONS_COUNT: ("executions_count", "test_name", "pipeline_name", "job_name"),
-    TestSort.TEST_NAME: ("test_name", "pipeline_name", "job_name"),
-    TestSort.PIPELINE_NAME: ("pipeline_name", "test_name", "job_name"),
-    TestSort.JOB_NAME: ("job_name", "test_name", "pipeline_name"),
-    **{sort: (sort.value, "test_name", "pipeline_name", "job_name") for sort in VALUE_SORTS},
-}
+T = TypeVar("T", str, bytes)
 
 # The index of endings contains this many characters from the end of each name, in reverse.
 ENDING_LENGTH: Final = 16
 
 _HIGHEST: Final = 0x10FFFF
+
+# The most n-grams to look up for one pattern. More hardly narrow the result further, and each adds
+# a list to intersect.
+_MOST: Final = 8
+_TRIGRAM: Final = 3
+_BIGRAM: Final = 2
+
+# A row number has the test in its lower bits and the repository above them. So the rows of one
+# repository are a range, and the cost of a search depends only on the size of its repository.
+_TEST_BITS: Final = 36
 
 
 def prefix_bounds(query: TestQuery) -> tuple[str, str | None] | None:
@@ -131,7 +133,7 @@ def _narrow(pattern: str, repository_id: int) -> Sql | None:
     prefix, suffix = literal_prefix(pattern), literal_suffix(pattern)
     # The range of a suffix has fewer names than a search for the trigrams of the suffix.
     if not find_trigrams(_middle_of(pattern)):
-        if suffix and (len(suffix) >= TRIGRAM or not prefix):
+        if suffix and (len(suffix) >= _TRIGRAM or not prefix):
             return _in_index(_ENDING_INDEX, _ending(suffix), repository_id)
         if prefix:
             return _in_index(_NAME_INDEX, _beginning(prefix), repository_id)
@@ -147,10 +149,10 @@ def _by_grams(pattern: str, repository_id: int) -> Sql | None:
     grams = bigrams or find_trigrams(pattern)
     if not grams:
         return None
-    first, end = rows_of(repository_id)
+    first, end = _rows_of(repository_id)
     return Sql(
         f"SELECT rowid - ? FROM {table} WHERE {table} MATCH ? AND rowid >= ? AND rowid < ?",
-        (first, match_all(grams), first, end),
+        (first, _match_all(grams), first, end),
     )
 
 
@@ -199,3 +201,61 @@ def _between(column: str, prefix: str) -> Sql:
     if upper is None:
         return Sql(f"{column} >= ?", (prefix,))
     return Sql(f"{column} >= ? AND {column} < ?", (prefix, upper))
+
+
+def row_of(repository_id: int, test: int) -> int:
+    """Return the row number of a test in both indexes."""
+    return repository_id << _TEST_BITS | test
+
+
+def _rows_of(repository_id: int) -> tuple[int, int]:
+    """Return the range [first, end) of a repository's row numbers."""
+    return row_of(repository_id, 0), row_of(repository_id + 1, 0)
+
+
+def bigram_text(test_name: str) -> str:
+    """Return the text of a name in the bigram index: each pair of bytes as a word of four digits.
+
+    The pairs are cut from the end, so a single byte may be left over; no search looks for its word.
+    """
+    name = test_name.encode()
+    return f"{name.hex(' ', _BIGRAM)} {name[:-1].hex(' ', _BIGRAM)}"
+
+
+def find_trigrams(pattern: str) -> list[str]:
+    """Return trigrams that every match contains, those of the longest literal runs first."""
+    # SQLite's tokenizer confuses the same characters as its GLOB.
+    return _first(
+        trigram
+        for run in _longest_first(pattern)
+        for trigram in _cover(run, _TRIGRAM)
+        if not CONFUSED_BY_GLOB.intersection(trigram)
+    )
+
+
+def find_bigrams(pattern: str) -> list[str]:
+    """Return bigrams that every match contains, as words of the index."""
+    return _first(
+        bigram.hex() for run in _longest_first(pattern) for bigram in _cover(run.encode(), _BIGRAM)
+    )
+
+
+def _match_all(grams: list[str]) -> str:
+    """Return the full-text query for rows that have all of these n-grams."""
+    return " AND ".join('"' + gram.replace('"', '""') + '"' for gram in grams)
+
+
+def _longest_first(pattern: str) -> list[str]:
+    return sorted(literal_runs(pattern), key=len, reverse=True)
+
+
+def _cover(run: T, size: int) -> Iterator[T]:
+    """Yield n-grams that cover a run, without needless overlap."""
+    last: int = len(run) - size
+    if last >= 0:
+        for at in (*range(0, last, size), last):
+            yield run[at : at + size]
+
+
+def _first(grams: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(islice(grams, _MOST)))

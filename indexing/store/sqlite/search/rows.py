@@ -1,38 +1,260 @@
-"""Chooses the columns to read for a search, and converts the rows. Runs no query."""
+"""Reads the rows of a test search from one index: its columns, its order, its pages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from indexing import globs
 from indexing.identifiers import DeriveTestId, make_test_id_deriver
-from indexing.models.tests import VALUE_SORTS, IdentityKey, TestIdentity, TestQuery
+from indexing.models.paging import Anchor, Page
+from indexing.models.tests import (
+    HEALTH_NUMBERS,
+    VALUE_SORTS,
+    HealthStatus,
+    IdentityKey,
+    TestIdentity,
+    TestQuery,
+    TestSort,
+)
 from indexing.store.row_values import RowValues
+from indexing.store.sqlite.keyset import Slice, read_page
 from indexing.store.sqlite.metrics import METRICS_COLUMNS
-from indexing.store.sqlite.search.conditions import Sql, quarantined_condition
+from indexing.store.sqlite.search.conditions import (
+    EXACT_MATCH,
+    Sql,
+    filter_condition,
+    name_condition,
+    quarantined_condition,
+)
+from indexing.store.sqlite.search.plan import prefix_bounds
 
-KEY_COLUMNS: Final = ("executions_count", "test_name", "pipeline_name", "job_name")
+_KEY_COLUMNS: Final = ("executions_count", "test_name", "pipeline_name", "job_name")
+# Every sort order ends in the three names, which are unique together.
+_ORDERS: Final = {
+    TestSort.EXECUTIONS_COUNT: ("executions_count", "test_name", "pipeline_name", "job_name"),
+    TestSort.TEST_NAME: ("test_name", "pipeline_name", "job_name"),
+    TestSort.PIPELINE_NAME: ("pipeline_name", "test_name", "job_name"),
+    TestSort.JOB_NAME: ("job_name", "test_name", "pipeline_name"),
+    **{sort: (sort.value, "test_name", "pipeline_name", "job_name") for sort in VALUE_SORTS},
+}
+
+_HEALTHY: Final = HEALTH_NUMBERS[HealthStatus.HEALTHY]
+# The sort orders for which an index has the rows of each health status together.
+_BY_STATUS: Final = frozenset(
+    {TestSort.HEALTH_STATUS, TestSort.TEST_NAME, TestSort.EXECUTIONS_COUNT}
+)
 
 
-def read_columns(query: TestQuery) -> Iterable[str]:
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An index to read; `presence` is its condition for rows that the search shows."""
+
+    index: str
+    presence: str = "health_status IS NOT NULL"
+
+    @property
+    def text(self) -> str:
+        return f"identities i INDEXED BY {self.index}"
+
+
+BY_TEST: Final = Source("identities_by_test")
+BY_NAME: Final = Source("identities_by_test_name")
+BY_HEALTH: Final = Source("identities_by_health_status")
+
+
+def add_functions(connection: sqlite3.Connection) -> None:
+    """Register the SQL functions of the search on the connection."""
+    connection.create_function(EXACT_MATCH, 2, globs.matches, deterministic=True)
+
+
+def read_in_order(
+    connection: sqlite3.Connection,
+    query: TestQuery,
+    repository_id: int,
+    anchor: Anchor[IdentityKey],
+    limit: int,
+) -> Page[TestIdentity]:
+    """Read a page from the index of the sort order."""
+    if query.sort is TestSort.HEALTH_STATUS or (
+        query.health_numbers is not None and query.sort in _BY_STATUS
+    ):
+        return _StatusWalk(connection, query, repository_id).page(anchor, limit)
+    return Rows(connection, query, repository_id, _source_of(query.sort)).page(anchor, limit)
+
+
+def _source_of(sort: TestSort) -> Source:
+    index = f"identities_by_{sort.value}"
+    is_name = sort in (TestSort.TEST_NAME, TestSort.PIPELINE_NAME, TestSort.JOB_NAME)
+    return Source(index) if is_name else Source(index, f"{sort.value} IS NOT NULL")
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of a search, read from one index.
+
+    `narrowed` is a further condition; it is empty, or begins with AND. `names` replaces the
+    condition of the patterns, if it is set.
+    """
+
+    connection: sqlite3.Connection
+    query: TestQuery
+    repository_id: int
+    source: Source
+    narrowed: Sql = Sql("")  # noqa: RUF009 - frozen
+    names: Sql | None = None
+
+    def page(self, anchor: Anchor[IdentityKey], limit: int) -> Page[TestIdentity]:
+        columns = _ORDERS[self.query.sort]
+        return read_page(
+            self.fetch,
+            columns,
+            anchor=anchor,
+            key_of=lambda key: _sort_key_of(key, self.query.sort),
+            ascending=not self.query.descending,
+            limit=limit,
+        )
+
+    def fetch(self, rows: Slice) -> list[TestIdentity]:
+        query = self.query
+        if query.health_numbers == ():
+            # All included statuses are excluded too, and SQLite has no plan for an empty set.
+            return []
+        names = self.names or name_condition(query)
+        filters = filter_condition(query)
+        bounds = _name_bounds(query, rows)
+        shown = _shown_columns(query)
+        columns = ", ".join(_read_columns(query))
+        sql = (
+            f"SELECT {shown.text} FROM (SELECT {columns} FROM {self.source.text}"
+            f" WHERE repository_id = ? AND {self.source.presence}"
+            f"{self.narrowed.text}{bounds.text} AND {rows.condition} AND {names.text}"
+            f"{filters.text} {rows.limited_order}) found {rows.order}"
+        )
+        values = (
+            *shown.values,
+            self.repository_id,
+            *self.narrowed.values,
+            *bounds.values,
+            *rows.parameters,
+            *names.values,
+            *filters.values,
+        )
+        return _make_identities(query, self.connection.execute(sql, values))
+
+
+@dataclass(frozen=True, slots=True)
+class _StatusWalk:
+    """The rows of some health statuses; an index has each status in the order of the search."""
+
+    connection: sqlite3.Connection
+    query: TestQuery
+    repository_id: int
+
+    def page(self, anchor: Anchor[IdentityKey], limit: int) -> Page[TestIdentity]:
+        sort = self.query.sort
+        return read_page(
+            self._fetch_in_turn if sort is TestSort.HEALTH_STATUS else self._fetch_merged,
+            _ORDERS[sort],
+            anchor=anchor,
+            key_of=lambda key: _sort_key_of(key, sort),
+            ascending=not self.query.descending,
+            limit=limit,
+        )
+
+    def _fetch_in_turn(self, rows: Slice) -> list[TestIdentity]:
+        """Read one status after the other, from the status of the key on."""
+        found: list[TestIdentity] = []
+        for number in sorted(self._numbers, reverse=not rows.ascending):
+            key = None
+            if rows.key is not None:
+                status, *names = rows.key
+                if number != status and (number < status) is rows.ascending:
+                    continue
+                key = tuple(names) if number == status else None
+            left = None if rows.limit is None else rows.limit - len(found)
+            if left == 0:
+                break
+            found += self._fetch_status(
+                number, replace(rows, columns=rows.columns[1:], key=key, limit=left)
+            )
+        return found
+
+    def _fetch_merged(self, rows: Slice) -> list[TestIdentity]:
+        found = [row for number in self._numbers for row in self._fetch_status(number, rows)]
+        sort = self.query.sort
+        # Python compares code points, which gives the same order as SQLite's bytes of UTF-8.
+        found.sort(key=lambda row: _sort_key_of(row.key, sort), reverse=not rows.ascending)
+        return found[: rows.limit]
+
+    def _fetch_status(self, number: int, rows: Slice) -> list[TestIdentity]:
+        source = BY_HEALTH
+        if self.query.sort is TestSort.EXECUTIONS_COUNT:
+            source = _source_of(self.query.sort)
+            if number != _HEALTHY:
+                source = Source("identities_by_unhealthy_count", "health_status <> 0")
+        narrowed = Sql(f" AND health_status = {number}")
+        query = replace(self.query, health=(), health_excluded=())
+        return Rows(self.connection, query, self.repository_id, source, narrowed).fetch(rows)
+
+    @property
+    def _numbers(self) -> Sequence[int]:
+        numbers = self.query.health_numbers
+        return tuple(HEALTH_NUMBERS.values()) if numbers is None else numbers
+
+
+def _sort_key_of(key: IdentityKey, sort: TestSort) -> tuple[Any, ...]:
+    """Return the values of the columns of that sort order."""
+    if sort in VALUE_SORTS:
+        return (key.value, key.test_name, key.pipeline_name, key.job_name)
+    return tuple(getattr(key, column) for column in _ORDERS[sort])
+
+
+def _name_bounds(query: TestQuery, rows: Slice) -> Sql:
+    """Bound the names by a common prefix if the page is sorted by name.
+
+    SQLite uses one bound at each end of an index. At the end where the key is, the key is the
+    nearer bound. A second bound there, for the prefix, could replace it, and a deep page would cost
+    more than the first one.
+    """
+    bounds = prefix_bounds(query) if rows.columns[0] == "test_name" else None
+    if bounds is None:
+        return Sql("")
+    lower, upper = bounds
+    keyed_from_below = rows.key is not None and rows.ascending
+    keyed_from_above = rows.key is not None and not rows.ascending
+    text = ""
+    values: list[str] = []
+    if not keyed_from_below:
+        text += " AND test_name >= ?"
+        values.append(lower)
+    if upper is not None and not keyed_from_above:
+        text += " AND test_name < ?"
+        values.append(upper)
+    return Sql(text, tuple(values))
+
+
+def _read_columns(query: TestQuery) -> Iterable[str]:
     """Return the columns to read of every match before the page is cut; as few as possible."""
     sorted_by = (query.sort.value,) if query.sort in VALUE_SORTS else ()
     metrics = ("test", *METRICS_COLUMNS) if query.with_metrics else ()
-    return dict.fromkeys(("identity_id", *KEY_COLUMNS, *sorted_by, *metrics))
+    return dict.fromkeys(("identity_id", *_KEY_COLUMNS, *sorted_by, *metrics))
 
 
-def shown_columns(query: TestQuery) -> Sql:
+def _shown_columns(query: TestQuery) -> Sql:
     """Return the columns of a row of the page `found`: its key, its sort value, its metrics."""
     value = query.sort.value if query.sort in VALUE_SORTS else "NULL"
-    text = ", ".join(("identity_id", *KEY_COLUMNS, value))
+    text = ", ".join(("identity_id", *_KEY_COLUMNS, value))
     if not query.with_metrics:
         return Sql(text)
     quarantined = quarantined_condition(query, "found.test")
     return Sql(f"{text}, {', '.join(METRICS_COLUMNS)}, {quarantined.text}", quarantined.values)
 
 
-def make_identities(query: TestQuery, rows: Iterable[tuple[Any, ...]]) -> list[TestIdentity]:
-    """Convert rows with the columns of `shown_columns` to identities."""
+def _make_identities(query: TestQuery, rows: Iterable[tuple[Any, ...]]) -> list[TestIdentity]:
+    """Convert rows with the columns of `_shown_columns` to identities."""
     make = _identity_with_metrics if query.with_metrics else _identity_of
     # Deriving the id of a test takes less time than looking it up in another table.
     derive_test_id_of = make_test_id_deriver(query.repository)
@@ -45,7 +267,7 @@ def _identity_of(row: tuple[Any, ...], derive_test_id_of: DeriveTestId) -> TestI
 
 
 def _identity_with_metrics(row: tuple[Any, ...], derive_test_id_of: DeriveTestId) -> TestIdentity:
-    size = len(KEY_COLUMNS) + 1
+    size = len(_KEY_COLUMNS) + 1
     identity_id, *rest = row
     *metrics, is_quarantined = rest[size:]
     return TestIdentity(

@@ -1,24 +1,46 @@
-"""Chooses how to read a page of the test search: which plans to try, in which order. Pure."""
+"""The ways to read a page of the test search, and which of them to try, in which order."""
 
 from __future__ import annotations
 
+import sqlite3
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
+
+import orjson
 
 from indexing import globs
 from indexing.models.paging import Anchor, Page
 from indexing.models.tests import HEALTH_NUMBERS, HealthStatus, IdentityKey, TestIdentity, TestQuery
-from indexing.store.sqlite.search.conditions import is_heavy, narrowing_condition
-from indexing.store.sqlite.search.pages import (
-    count_in_order,
-    count_narrowed,
-    search_candidates,
-    search_few,
-    search_few_narrowed,
-    search_in_order,
-    search_narrowed,
+from indexing.store.sqlite.repositories import find_repository_id
+from indexing.store.sqlite.search.conditions import (
+    Sql,
+    filter_condition,
+    is_heavy,
+    list_marks,
+    name_condition,
+    narrowing_condition,
 )
-from indexing.store.sqlite.search.plan import Narrowing, find_narrowing
+from indexing.store.sqlite.search.plan import (
+    Narrowing,
+    candidates,
+    find_narrowing,
+    name_ranges,
+    narrow_further,
+)
+from indexing.store.sqlite.search.rows import (
+    BY_HEALTH,
+    BY_NAME,
+    BY_TEST,
+    Rows,
+    Source,
+    read_in_order,
+)
+
+# If at most this many tests may match, looking them up and sorting them takes less time than
+# walking an index for a page.
+FEW: Final = 400
+
+_EMPTY: Final[Page[TestIdentity]] = Page((), has_previous=False, has_next=False)
 
 Plan: TypeAlias = partial[Page[TestIdentity] | None]
 LastPlan: TypeAlias = partial[Page[TestIdentity]]
@@ -52,9 +74,12 @@ def choose_strategy(query: TestQuery, anchor: Anchor[IdentityKey], limit: int) -
     """
     by_candidates = partial(search_candidates, query=query, anchor=anchor, limit=limit)
     if all(globs.is_literal(pattern) for pattern in query.patterns):
-        return Strategy(by_candidates)
+        return Strategy(by_candidates, is_slow=has_large_files(query))
     if any(is_heavy(pattern) for pattern in query.all_patterns):
         return Strategy(by_candidates, is_slow=True)
+    if has_large_files(query):
+        narrowed = partial(search_narrowed, query=query, anchor=anchor, limit=limit)
+        return Strategy(narrowed if is_narrowed(query) else by_candidates, is_slow=True)
     few = partial(search_few, query=query, anchor=anchor, limit=limit)
     in_order = partial(search_in_order, query=query, anchor=anchor, limit=limit)
     plans: tuple[Plan | LastPlan, ...]
@@ -80,9 +105,14 @@ def choose_counts(query: TestQuery, most: int) -> CountStrategy:
     """Choose the plans for a count up to `most`."""
     by_name = partial(count_in_order, query=query, most=most)
     narrowed = partial(count_narrowed, query=query, most=most)
-    if any(is_heavy(pattern) for pattern in query.all_patterns):
+    if has_large_files(query) or any(is_heavy(pattern) for pattern in query.all_patterns):
         return CountStrategy(narrowed, is_slow=True)
     return CountStrategy(narrowed, () if is_narrowed(query) else (by_name,))
+
+
+def has_large_files(query: TestQuery) -> bool:
+    """Return whether the search has to be read in a thread because of its files."""
+    return query.files is not None and query.files.is_large
 
 
 def is_narrowed(query: TestQuery) -> bool:
@@ -91,3 +121,148 @@ def is_narrowed(query: TestQuery) -> bool:
     return narrowing_condition(query, 0) is not None or (
         numbers is not None and HEALTH_NUMBERS[HealthStatus.HEALTHY] not in numbers
     )
+
+
+def search_in_order(
+    connection: sqlite3.Connection, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
+) -> Page[TestIdentity]:
+    """Walk the index of the sort order; the cost grows with the rows skipped until a full page."""
+    repository_id = find_repository_id(connection, query.repository)
+    if repository_id is None:
+        return _EMPTY
+    return read_in_order(connection, query, repository_id, anchor, limit)
+
+
+def search_candidates(
+    connection: sqlite3.Connection, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
+) -> Page[TestIdentity]:
+    """Look up and sort all candidates; the cost grows with their number, not with the position."""
+    repository_id = find_repository_id(connection, query.repository)
+    if repository_id is None:
+        return _EMPTY
+    narrow = candidates(query, repository_id)
+    if narrow is None:
+        return search_in_order(connection, query, anchor, limit)
+    narrowed = Sql(f" AND i.test IN ({narrow.text})", narrow.values)
+    return Rows(connection, query, repository_id, BY_TEST, narrowed).page(anchor, limit)
+
+
+def search_narrowed(
+    connection: sqlite3.Connection, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
+) -> Page[TestIdentity]:
+    """Look up and sort all rows that pass the filters other than names; these are the cost."""
+    repository_id = find_repository_id(connection, query.repository)
+    if repository_id is None:
+        return _EMPTY
+    return Rows(connection, query, repository_id, *_narrow(query, repository_id)).page(
+        anchor, limit
+    )
+
+
+def search_few_narrowed(
+    connection: sqlite3.Connection, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
+) -> Page[TestIdentity] | None:
+    """Do the same as `search_narrowed` if so few rows remain that nothing is faster; else None."""
+    repository_id = find_repository_id(connection, query.repository)
+    if repository_id is None:
+        return _EMPTY
+    source, narrowed = _narrow(query, repository_id)
+    if not _are_few(connection, repository_id, source, narrowed):
+        return None
+    return Rows(connection, query, repository_id, source, narrowed).page(anchor, limit)
+
+
+def _narrow(query: TestQuery, repository_id: int) -> tuple[Source, Sql]:
+    """Return the index and the condition for rows that pass the filters other than names."""
+    narrowed = narrowing_condition(query, repository_id)
+    if narrowed is not None:
+        return BY_TEST, narrowed
+    numbers = query.health_numbers or ()
+    return BY_HEALTH, Sql(f" AND health_status IN ({list_marks(numbers)})", numbers)
+
+
+def search_few(
+    connection: sqlite3.Connection, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
+) -> Page[TestIdentity] | None:
+    """Search by candidates if they are so few that nothing is faster; else stop at little cost.
+
+    Returns None if there are more candidates than `FEW`, or nothing narrows the search.
+    """
+    repository_id = find_repository_id(connection, query.repository)
+    if repository_id is None:
+        return _EMPTY
+    for names in name_ranges(query):
+        source = Source(names.index)
+        narrowed = Sql(f" AND {names.condition.text}", names.condition.values)
+        if _are_few(connection, repository_id, source, narrowed):
+            rest = Sql("1") if names.exact else None
+            rows = Rows(connection, query, repository_id, source, narrowed, rest)
+            return rows.page(anchor, limit)
+    narrow = narrow_further(query, repository_id)
+    if narrow is None:
+        return None
+    found = connection.execute(f"{narrow.text} LIMIT {FEW + 1}", narrow.values).fetchall()
+    if len(found) > FEW:
+        return None
+    # One parameter for any number of tests, so SQLite can reuse the prepared statement.
+    tests = orjson.dumps([test for (test,) in found]).decode()
+    narrowed = Sql(" AND i.test IN (SELECT value FROM json_each(?))", (tests,))
+    return Rows(connection, query, repository_id, BY_TEST, narrowed).page(anchor, limit)
+
+
+def count_in_order(connection: sqlite3.Connection, query: TestQuery, most: int) -> int:
+    """Walk the index of names up to `most` matches; the cost grows with the rows skipped."""
+    repository_id = find_repository_id(connection, query.repository)
+    return 0 if repository_id is None else _count(connection, query, repository_id, BY_NAME, most)
+
+
+def count_narrowed(connection: sqlite3.Connection, query: TestQuery, most: int) -> int:
+    """Count matches among the rows that pass the filters, or among the candidates by name.
+
+    The cost grows with the number of these rows.
+    """
+    repository_id = find_repository_id(connection, query.repository)
+    if repository_id is None:
+        return 0
+    if narrowing_condition(query, repository_id) is not None or query.health_numbers is not None:
+        source, narrowed = _narrow(query, repository_id)
+        return _count(connection, query, repository_id, source, most, narrowed)
+    narrow = candidates(query, repository_id)
+    if narrow is None:
+        return _count(connection, query, repository_id, BY_NAME, most)
+    narrowed = Sql(f" AND i.test IN ({narrow.text})", narrow.values)
+    return _count(connection, query, repository_id, BY_TEST, most, narrowed)
+
+
+def _count(
+    connection: sqlite3.Connection,
+    query: TestQuery,
+    repository_id: int,
+    source: Source,
+    most: int,
+    narrowed: Sql | None = None,
+) -> int:
+    if query.health_numbers == ():
+        return 0
+    narrowed = narrowed or Sql("")
+    names = name_condition(query)
+    filters = filter_condition(query)
+    count: int
+    (count,) = connection.execute(
+        f"SELECT count(*) FROM (SELECT 1 FROM {source.text} WHERE repository_id = ?"
+        f" AND {source.presence}{narrowed.text} AND {names.text}{filters.text} LIMIT ?)",
+        (repository_id, *narrowed.values, *names.values, *filters.values, most),
+    ).fetchone()
+    return count
+
+
+def _are_few(
+    connection: sqlite3.Connection, repository_id: int, source: Source, narrowed: Sql
+) -> bool:
+    count: int
+    (count,) = connection.execute(
+        f"SELECT count(*) FROM (SELECT 1 FROM {source.text} WHERE repository_id = ?"
+        f" AND {source.presence}{narrowed.text} LIMIT {FEW + 1})",
+        (repository_id, *narrowed.values),
+    ).fetchone()
+    return count <= FEW

@@ -32,8 +32,8 @@ from indexing.store.sqlite.connections import (
     SLOW_READS_AT_ONCE,
     Connections,
 )
-from indexing.store.sqlite.search.pages import search_candidates, search_in_order
 from indexing.store.sqlite.search.plan import upper_bound
+from indexing.store.sqlite.search.strategy import search_candidates, search_in_order
 from indexing.store.sqlite.slow_read import ReadInterruptedError
 from tests.builders import NOON, WIDGETS, load_names
 

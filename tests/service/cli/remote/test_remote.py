@@ -88,6 +88,8 @@ async def test_a_search_takes_every_filter_and_shows_metrics(run: Run, door: Fro
     assert await names("--exclude-health=broken", "--exclude-health=unknown") == ["suite.ok"]
     assert await names("--exclude", "*ok") == [SHOWN]
     assert await names("--file", "*") == []
+    assert await names("--owner=@web") == []
+    assert await names("--owner=@web", "--owner=none", "--exclude=*ok") == [SHOWN]
     await door.store.add_quarantine(WIDGETS, QuarantineRequest("suite.ok", "r"), NOON)
     assert await names("--quarantined") == ["suite.ok"]
     assert await names("--not-quarantined") == [SHOWN]
@@ -250,6 +252,7 @@ async def test_events_are_followed_and_gone_on_with(run: Run, door: FrontDoor) -
         (("events", "--repository", "widgets"), "'--repository'"),
         (("tests", "search", *OF_WIDGETS, "*" * 99), "GLOB: "),
         (("tests", "search", *OF_WIDGETS, "--job", "x" * 3_000), "--job: value 1: must have"),
+        (("tests", "search", *OF_WIDGETS, "--owner", "@" * 300), "--owner: value 1: must have"),
         (("tests", "failures", *OF_WIDGETS, "x", "--failure", "y"), "--failure: "),
     ],
 )

@@ -16,12 +16,12 @@ class Rising:
 
     def __init__(self) -> None:
         self.rounds: list[list[int]] = []
-        self.gate = asyncio.Semaphore(0)
+        self.allowed = asyncio.Semaphore(0)
         self.failure: Exception | None = None
 
     async def work(self, numbers: Sequence[int]) -> list[int | StoreError]:
         self.rounds.append(list(numbers))
-        await self.gate.acquire()
+        await self.allowed.acquire()
         if self.failure is not None:
             raise self.failure
         return [StoreError(f"{n} is refused") if n < 0 else n + 1 for n in numbers]
@@ -43,8 +43,8 @@ async def test_calls_that_arrive_during_a_round_make_the_next_one() -> None:
     rounds = Rounds(rising.work, most=10, at_once=1)
     calls = [*await start(rounds, 1), *await start(rounds, 2, 3, 4)]
     assert rising.rounds == [[1]]
-    rising.gate.release()
-    rising.gate.release()
+    rising.allowed.release()
+    rising.allowed.release()
     assert await asyncio.gather(*calls) == [2, 3, 4, 5]
     assert rising.rounds == [[1], [2, 3, 4]]
 
@@ -54,14 +54,14 @@ async def test_a_round_has_no_more_than_its_limit() -> None:
     rounds = Rounds(rising.work, most=2, at_once=1)
     calls = await start(rounds, *range(5))
     for _ in range(5):
-        rising.gate.release()
+        rising.allowed.release()
     assert await asyncio.gather(*calls) == [1, 2, 3, 4, 5]
     assert max(map(len, rising.rounds)) == 2
 
 
 async def test_a_call_larger_than_a_round_is_a_round_of_its_own() -> None:
     rising = Rising()
-    rising.gate.release()
+    rising.allowed.release()
     assert await Rounds(rising.work, most=2, at_once=1).run(1, size=9) == 2
 
 
@@ -69,8 +69,8 @@ async def test_the_error_of_one_call_is_its_own() -> None:
     rising = Rising()
     rounds = Rounds(rising.work, most=10, at_once=1)
     calls = [*await start(rounds, 0), *await start(rounds, 1, -1, 2)]
-    rising.gate.release()
-    rising.gate.release()
+    rising.allowed.release()
+    rising.allowed.release()
     ended = await asyncio.gather(*calls, return_exceptions=True)
     assert [each for each in ended if isinstance(each, int)] == [1, 2, 3]
     assert isinstance(ended[2], StoreError)
@@ -83,11 +83,11 @@ async def test_a_failed_round_fails_its_calls_and_not_the_next_round(failure: Ex
     rounds = Rounds(rising.work, most=10, at_once=1)
     first = await start(rounds, 1)
     second = await start(rounds, 2)
-    rising.gate.release()
+    rising.allowed.release()
     with pytest.raises(type(failure)):
         await first[0]
     rising.failure = None
-    rising.gate.release()
+    rising.allowed.release()
     assert await second[0] == 3
 
 
@@ -97,8 +97,8 @@ async def test_a_cancelled_call_leaves_the_others() -> None:
     calls = [*await start(rounds, 1), *await start(rounds, 2, 3)]
     calls[0].cancel()
     calls[1].cancel()
-    rising.gate.release()
-    rising.gate.release()
+    rising.allowed.release()
+    rising.allowed.release()
     assert await calls[2] == 4
     assert rising.rounds == [[1], [3]]
 
@@ -107,6 +107,6 @@ async def test_a_call_right_after_the_last_round_is_not_forgotten() -> None:
     rising = Rising()
     rounds = Rounds(rising.work, most=10, at_once=1)
     for number in range(20):
-        rising.gate.release()
+        rising.allowed.release()
         # The worker of the round before may not be gone yet.
         assert await asyncio.wait_for(rounds.run(number, 1), 5) == number + 1

@@ -41,10 +41,10 @@ class Node:
 async def test_concurrent_refreshes_share_one() -> None:
     node = Node()
     shared = SharedRefreshes(node.refresh)
-    asking = [asyncio.create_task(shared.refresh("a")) for _ in range(9)]
+    refreshes = [asyncio.create_task(shared.refresh("a")) for _ in range(9)]
     await let_run()
     await node.end_first()
-    await asyncio.gather(*asking)
+    await asyncio.gather(*refreshes)
     assert node.begun == ["a"]
 
 
@@ -73,24 +73,24 @@ async def test_a_refresh_requested_during_another_starts_afterwards() -> None:
 async def test_indices_do_not_wait_for_each_other() -> None:
     node = Node()
     shared = SharedRefreshes(node.refresh)
-    asking = [asyncio.create_task(shared.refresh(index)) for index in "ab"]
+    refreshes = [asyncio.create_task(shared.refresh(index)) for index in "ab"]
     await let_run()
     assert node.begun == ["a", "b"]
     await node.end_first()
     await node.end_first()
-    await asyncio.gather(*asking)
+    await asyncio.gather(*refreshes)
 
 
 async def test_cancelling_one_caller_leaves_the_rest() -> None:
     node = Node()
     shared = SharedRefreshes(node.refresh)
-    asking = [asyncio.create_task(shared.refresh("a")) for _ in range(2)]
+    refreshes = [asyncio.create_task(shared.refresh("a")) for _ in range(2)]
     await let_run()
-    asking[0].cancel()
+    refreshes[0].cancel()
     await let_run()
     await node.end_first()
-    await asking[1]
-    assert asking[0].cancelled()
+    await refreshes[1]
+    assert refreshes[0].cancelled()
 
 
 async def test_a_failure_is_that_of_its_own_callers() -> None:

@@ -19,8 +19,8 @@ from indexing.models.paging import Anchor
 from indexing.models.tests import TestIdentity as Row
 from indexing.models.tests import TestQuery
 from indexing.store import open_store
-from indexing.store.sqlite.search.pages import (
-    add_functions,
+from indexing.store.sqlite.search.rows import add_functions
+from indexing.store.sqlite.search.strategy import (
     count_in_order,
     count_narrowed,
     search_candidates,

@@ -9,14 +9,14 @@ import pytest
 
 from indexing.models.paging import Anchor
 from indexing.models.tests import HealthStatus, TestQuery, TestSort
-from indexing.store.sqlite.search.pages import (
+from indexing.store.sqlite.search.strategy import (
+    choose_strategy,
     search_candidates,
     search_few,
     search_few_narrowed,
     search_in_order,
     search_narrowed,
 )
-from indexing.store.sqlite.search.strategy import choose_strategy
 from tests.builders import WIDGETS
 
 

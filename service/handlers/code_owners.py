@@ -1,0 +1,156 @@
+"""Finds the owners of files, and the files of owners, by the CODEOWNERS file of a repository.
+
+Matching a file against thousands of rules takes up to some milliseconds. So it is done in a thread,
+one at a time: each busy thread makes the event loop wait for the interpreter's lock. Tenants take
+turns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import Final, TypeVar
+
+from aiohttp import web
+
+from indexing.errors import InvalidValueError, StoreUnavailableError
+from indexing.fairness import FairQueue, current_tenant
+from indexing.groups import FindValues
+from indexing.models.file_selections import FileSelection
+from indexing.models.tests import TestQuery
+from indexing.names import RepositoryName
+from indexing.owners.finding import Owners
+from indexing.owners.selecting import FileSelector
+from indexing.store.interface import Reader
+from service.cache.reader import CachedReader
+from service.context import CONTEXT, READER
+from service.http import problems
+from service.http.field_errors import FieldError
+from service.middleware.timeout import READ_SECONDS
+
+T = TypeVar("T")
+
+# How many parsed files are cached: a large one takes a second to parse, and tens of megabytes.
+_MAX_FILES: Final = 4
+# How long one turn of a tenant lasts, in seconds.
+_TURN_SECONDS: Final = 0.1
+# The most paths that are read from the store at once, and about how many characters they may have:
+# parsing them blocks the event loop. Nobody knows how long the first paths are, so they are fewer.
+_MOST_PATHS: Final = 10_000
+_FIRST_PATHS: Final = 1_000
+_CHARACTERS: Final = 1_000_000
+# The most characters of all paths; they are kept in memory.
+_MOST_CHARACTERS: Final = 20_000_000
+
+_TOO_LONG: Final = "finding the owners of all files takes too long"
+
+OWNER_TURNS: Final = web.AppKey("owner_turns", FairQueue)
+
+_read_owners: Final = lru_cache(_MAX_FILES)(Owners)
+
+
+class OwnerSearch:
+    """The owners of a repository's files, for one request, up to its timeout.
+
+    What was found by then stays cached, so a later request continues from there.
+    """
+
+    def __init__(self, request: web.Request, repository: RepositoryName) -> None:
+        self._reader: Reader = request.app[CONTEXT].reader
+        self._cached: CachedReader = request[READER]
+        self._turns = request.app[OWNER_TURNS]
+        self._repository = repository
+        self._deadline = time.monotonic() + READ_SECONDS
+        self._ends = asyncio.get_running_loop().time() + READ_SECONDS
+
+    def check(self) -> None:
+        """Raise `StoreUnavailableError` after the timeout of the request."""
+        if time.monotonic() > self._deadline:
+            raise StoreUnavailableError(_TOO_LONG)
+
+    async def _open(self) -> Owners:
+        """Return the owners by the stored file; without a file, nothing has an owner."""
+        text = await self._reader.get_code_owners(self._repository)
+        return await self._in_turn(partial(_read_owners, text or ""))
+
+    async def open_groups(self) -> FindValues:
+        """Return a function that finds the owners of a file; it raises as `check` does."""
+        async with self._limit_time():
+            owners = await self._open()
+        return lambda filepath, _: owners.find(filepath, self.check)
+
+    async def select_files(self, names: tuple[str, ...]) -> FileSelection:
+        """Return the files of tests that belong to any of these owners.
+
+        Raises:
+            Problem: 422 if they are too many.
+            StoreUnavailableError: finding them takes too long.
+        """
+        try:
+            async with self._limit_time():
+                return await self._select_files(names)
+        except InvalidValueError as error:
+            raise problems.invalid([FieldError("query", "owner", str(error))]) from error
+
+    async def _select_files(self, names: tuple[str, ...]) -> FileSelection:
+        selector = FileSelector(await self._open(), names, self.check)
+        if selector.is_decided:
+            return selector.select()
+        paths = await self._cached.find_filepaths(self._repository, self._list_filepaths)
+        at = 0
+        while at < len(paths):
+            at = await self._in_turn(partial(selector.take, paths, at, _TURN_SECONDS))
+        return selector.select()
+
+    async def _list_filepaths(self) -> list[str]:
+        paths: list[str] = []
+        characters, limit = 0, _FIRST_PATHS
+        while True:
+            after = paths[-1] if paths else None
+            found = await self._reader.list_filepaths(self._repository, after, limit)
+            paths += found
+            characters += sum(map(len, found))
+            if characters > _MOST_CHARACTERS:
+                raise InvalidValueError("cannot be used: the repository has too many files")
+            if len(found) < limit:
+                return paths
+            limit = max(1, min(_MOST_PATHS, _CHARACTERS * len(paths) // max(1, characters)))
+
+    @asynccontextmanager
+    async def _limit_time(self) -> AsyncIterator[None]:
+        """Limit the time of all that is done inside: `check` cannot interrupt every step."""
+        try:
+            async with asyncio.timeout_at(self._ends):
+                yield
+        except TimeoutError as error:
+            raise StoreUnavailableError(_TOO_LONG) from error
+
+    async def _in_turn(self, work: Callable[[], T]) -> T:
+        """Run the work in a thread; it keeps its turn even if the request is cancelled."""
+        tenant = current_tenant.get()
+
+        async def run() -> T:
+            async with self._turns.slot(tenant):
+                self.check()
+                return await asyncio.to_thread(work)
+
+        return await asyncio.shield(asyncio.create_task(run()))
+
+
+async def with_files(request: web.Request, query: TestQuery) -> TestQuery:
+    """Return the query with the files of its owners, if it has any.
+
+    Raises:
+        Problem: 422 if they are too many.
+        StoreUnavailableError: finding them takes too long.
+    """
+    if not query.owners:
+        return query
+    search = OwnerSearch(request, query.repository)
+    read = partial(search.select_files, query.owners)
+    found = await request[READER].find_files(query.repository, query.owners, read)
+    return replace(query, files=None if found.everything else found)

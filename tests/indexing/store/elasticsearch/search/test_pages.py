@@ -1,0 +1,90 @@
+"""Pages of the search among many rows with the same health, number of failures or job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+
+from indexing.models.executions import Conclusion
+from indexing.models.paging import Anchor
+from indexing.models.tests import VALUE_SORTS, TestQuery, TestSort
+from indexing.store.elasticsearch.client.connection import Connection
+from indexing.store.elasticsearch.client.places import Search
+from indexing.store.elasticsearch.store import ElasticsearchStore
+from tests.builders import WIDGETS, after, make_executions, make_run
+from tests.contracts.walking import walk_backwards, walk_forwards
+from tests.indexing.store.elasticsearch.inspection import ask, cluster_of
+
+P, F = Conclusion.PASSED, Conclusion.FAILED
+
+
+async def load(store: ElasticsearchStore) -> None:
+    """Load 12 rows: two jobs, three broken tests and three that are not."""
+    await store.ensure_repository(WIDGETS)
+    results = [(f"test_{n}", F if n % 2 else P) for n in range(6)]
+    for job in ("linux", "mac"):
+        run = make_run(job, job=job)
+        await store.write_executions(WIDGETS, run, make_executions(run, results))
+    await store.refresh_tests(after(days=1))
+
+
+async def forget_values(store: ElasticsearchStore, tests: Sequence[str]) -> None:
+    """Write the rows of these tests again as an earlier release did, without metrics."""
+    index = cluster_of(store).layout.identities
+    found = await ask(store, "POST", f"/{index}/_search", {"size": 100})
+    unknown = {sort.value for sort in VALUE_SORTS}
+    for hit in found["hits"]["hits"]:
+        source = hit["_source"]
+        if source["test_name"] in tests:
+            kept = {name: source[name] for name in source if name not in unknown}
+            target = f"/{hit['_index']}/_doc/{hit['_id']}?routing={hit['_routing']}&refresh=true"
+            await ask(store, "PUT", target, kept)
+
+
+@pytest.mark.parametrize("sort", [*TestSort])
+@pytest.mark.parametrize("descending", [True, False])
+async def test_a_walk_meets_every_row_once_and_in_order(
+    store: ElasticsearchStore, sort: TestSort, *, descending: bool
+) -> None:
+    await load(store)
+    await forget_values(store, ("test_2", "test_3"))
+    query = TestQuery(WIDGETS, ("*",), sort, descending=descending)
+
+    whole = [*(await store.search_tests(query, Anchor(), 100)).rows]
+    assert len(whole) == 12
+    for per_page in (1, 2, 5):
+        read = partial(store.search_tests, query, limit=per_page)
+        assert await walk_forwards(read, lambda row: row.key) == whole
+        assert await walk_backwards(read, lambda row: row.key) == whole
+
+
+async def test_a_page_among_equal_rows_is_searched_by_name(
+    store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await load(store)
+    query = TestQuery(WIDGETS, ("*",), TestSort.HEALTH_STATUS)
+    rows = (await store.search_tests(query, Anchor(), 100)).rows
+    sent: list[Search] = []
+    search_many = Connection.search_many
+
+    async def note(self: Connection, searches: Sequence[Search], **options: Any) -> Any:
+        sent.extend(searches)
+        return await search_many(self, searches, **options)
+
+    async def refuse(*_: Any, **__: Any) -> Any:
+        raise AssertionError
+
+    monkeypatch.setattr(Connection, "search_many", note)
+    monkeypatch.setattr(Connection, "search", refuse)
+    page = await store.search_tests(query, Anchor(rows[1].key), 3)
+    assert page.rows == rows[2:5]
+    # The second search looks for the anchor row.
+    assert [[*order] for order in sent[0].body["sort"]] == [
+        ["key"],
+        ["pipeline_name"],
+        ["job_name"],
+    ]
+    assert len(sent) == 2

@@ -34,3 +34,18 @@ async def test_tests_are_counted_by_health_once_they_are_refreshed(store: Store)
     }
     for empty in (GADGETS, FOREIGN):
         assert await store.count_tests(empty) == NONE
+
+
+async def test_a_test_counts_once_by_the_worst_of_its_jobs(store: Store) -> None:
+    await store.ensure_repository(WIDGETS)
+    for number in range(3):
+        for job, mixed in (("linux", P), ("mac", F)):
+            run = make_run(f"{job}{number}", job=job, commit=f"c{number}")
+            results = [("sound", P), ("mixed", mixed), ("bad", F)]
+            executions = make_executions(run, results, after(hours=number))
+            await store.write_executions(WIDGETS, run, executions)
+    await store.refresh_tests(after(days=1))
+    assert await store.count_tests(WIDGETS) == NONE | {
+        HealthStatus.HEALTHY: 1,
+        HealthStatus.BROKEN: 2,
+    }

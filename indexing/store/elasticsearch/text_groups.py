@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from indexing.groups import BADNESS, FindValues, GroupCounts
 from indexing.models.groups import Grouping
 from indexing.models.tests import TestSort
 from indexing.names import RepositoryName
+from indexing.store.elasticsearch.client.concurrency import run_both
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.distinct_tests import (
     HEALTH,
@@ -84,18 +86,29 @@ async def count_texts(
     levels = sorted(overview.rows)
     wanted = min(_BUCKETS // (1 + len(levels)), int(_CHARACTERS / overview.characters))
     size = max(1, wanted)
+    add_last: Callable[[], None] = _nothing
     for texts in await _choose_texts(cluster, repository, by, overview):
         is_too_much = texts.different > _FULL * size
         ranges = split_rows(texts.rows, int(texts.rows / (_FULL * size)) + 1 if is_too_much else 1)
         while ranges:
             ids = ranges.pop()
             body = _body(texts, levels, ids, size)
-            found = (await search_rows(cluster, repository, body))["aggregations"]
+            # The last answer is added up while the engine works on the next one.
+            answer, _ = await run_both(
+                search_rows(cluster, repository, body), asyncio.to_thread(add_last)
+            )
+            add_last = _nothing
+            found = answer["aggregations"]
             if _is_cut(found) and ids[1] - ids[0] > 1:
                 ranges += split(ids, 2)
             else:
-                await asyncio.to_thread(_add, counts, texts, found, find_values)
+                add_last = partial(_add, counts, texts, found, find_values)
+    await asyncio.to_thread(add_last)
     return counts
+
+
+def _nothing() -> None:
+    return None
 
 
 async def _look_over(cluster: Cluster, repository: RepositoryName) -> _Overview:

@@ -26,6 +26,7 @@ from indexing.store.elasticsearch.derived.arrivals import (
     read_arrivals,
     write_arrivals,
 )
+from indexing.yielding import LoopYielder
 
 # The deadline of a marker before its change: longer than a write can take with all its retries.
 AHEAD_SECONDS: Final = 900
@@ -170,11 +171,12 @@ async def read_markers(cluster: Cluster, routing: str | None) -> tuple[list[Dirt
     seen = 0
     async with aclosing(scan(cluster.connection, search.index, search.body)) as pages:
         async for hits in pages:
-            for hit in hits:
-                version = Version(hit["_seq_no"], hit["_primary_term"])
-                marker = marker_of(Document(hit["_id"], hit["_source"], version))
-                markers.append(marker)
-                seen += _TESTS_AT_ONCE if marker.tests is None else len(marker.tests)
+            found = await parse_markers(
+                Document(hit["_id"], hit["_source"], Version(hit["_seq_no"], hit["_primary_term"]))
+                for hit in hits
+            )
+            markers += found
+            seen += sum(_TESTS_AT_ONCE if each.tests is None else len(each.tests) for each in found)
             more = len(hits) == _MARKERS_A_PAGE
             if seen >= _TESTS_AT_ONCE:
                 break
@@ -201,7 +203,17 @@ def other_markers_search(cluster: Cluster, routing: str, ids: Collection[str]) -
     return Search(cluster.layout.stale, body)
 
 
-def marker_of(document: Document) -> DirtyMarker:
+async def parse_markers(documents: Iterable[Document]) -> list[DirtyMarker]:
+    """Parse markers; those of a large upload have tens of thousands of executions."""
+    markers = []
+    yielder = LoopYielder()
+    for document in documents:
+        markers.append(_parse_marker(document))
+        await yielder.yield_if_due()
+    return markers
+
+
+def _parse_marker(document: Document) -> DirtyMarker:
     source = document.source
     tests = source["tests"]
     return DirtyMarker(

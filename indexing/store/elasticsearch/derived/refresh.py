@@ -112,8 +112,7 @@ class _Refresh:
                 frozenset[tuple[str, int]]().union(*(marker.arrivals for marker in own)),
                 [marker.id for marker in own],
             )
-            found = documents.markers.values()
-            markers = [dirty_markers.marker_of(each) for each in found if each is not None]
+            markers = await dirty_markers.parse_markers(filter(None, documents.markers.values()))
             if not markers:
                 return True
             return await self._handle(

@@ -248,15 +248,14 @@ async def _open_dashboard(
     clock: Clock,
     session_folder: Path | None,
 ) -> None:
-    # Imported here, as it loads templates and cryptography.
     from service.ui.api import Handlers
     from service.ui.dashboard import DASHBOARD, Dashboard
     from service.ui.links import SignInLinks
-    from service.ui.session import Sessions
     from service.ui.session_places import open_token_sessions
 
     app[DASHBOARD] = Dashboard(
-        Sessions(secret, clock),
+        secret,
+        clock,
         SignInLinks(secret, backend, clock),
         Handlers(
             _READ_HANDLERS,

@@ -1,19 +1,22 @@
-"""Log lines on standard error, JSON or text, with the request id. Writes no credential."""
+"""Log lines on standard error, JSON or text, with the request id. Writes no credential.
+
+Modules log by `logging`, with the further fields of a line in `extra`.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from typing import Final
+from datetime import UTC, datetime
+from typing import Any, Final, TypeAlias
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
-import structlog
 from aiohttp.abc import AbstractAccessLogger
 from aiohttp.web import BaseRequest, StreamResponse
-from structlog.typing import EventDict, Processor, WrappedLogger
 
 from service.config.settings import LogFormat, LogLevel
 
@@ -29,53 +32,25 @@ _PATH_CHARACTERS: Final = "/:@!$&'()*+,;="
 
 ACCESS_LOGGER: Final = "service.access"
 
+# The fields of a line, in their order.
+Line: TypeAlias = dict[str, Any]
 
-def _add_request_id(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    current = request_id.get()
-    if current is not None:
-        event.setdefault("request_id", current)
-    return event
+# What `logging` sets on every record; all else is from `extra`. Python 3.12 added `taskName`.
+_OF_EVERY_RECORD: Final = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 
 
 def configure_logging(
     level: LogLevel,
     form: LogFormat,
-    processors: Sequence[Processor] = (),
+    additions: Sequence[Callable[[Line], None]] = (),
     filters: Sequence[logging.Filter] = (),
 ) -> None:
     """Send every log line of this process, also of libraries, to standard error in one format.
 
-    The `processors` may add to a line, and the `filters` may drop it.
+    The `additions` may add fields to a line, and the `filters` may drop it.
     """
-    shared: Sequence[Processor] = (
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.add_logger_name,
-        structlog.stdlib.ExtraAdder(),
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        _add_request_id,
-        *processors,
-    )
-    structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            structlog.stdlib.PositionalArgumentsFormatter(),
-            *shared,
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
-        cache_logger_on_first_use=True,
-    )
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                *_renderers(form),
-            ],
-        )
-    )
+    handler.setFormatter(LineFormatter(_choose_rendering(form), additions))
     for each in filters:
         handler.addFilter(each)
     root = logging.getLogger()
@@ -85,14 +60,47 @@ def configure_logging(
     logging.getLogger("asyncio").setLevel(max(logging.INFO, root.level))
 
 
-def _renderers(form: LogFormat) -> Sequence[Processor]:
-    if form is LogFormat.TEXT:
-        # The default prints the variables of every frame, credentials among them.
-        plain = structlog.dev.plain_traceback
-        return (
-            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain),
-        )
-    return (structlog.processors.format_exc_info, structlog.processors.JSONRenderer())
+class LineFormatter(logging.Formatter):
+    """Formats records as lines of the same fields; a traceback shows no variables."""
+
+    def __init__(
+        self, render: Callable[[Line], str], additions: Sequence[Callable[[Line], None]]
+    ) -> None:
+        super().__init__()
+        self._render = render
+        self._additions = additions
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record."""
+        line: Line = {
+            "event": record.getMessage(),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+        }
+        for name, value in vars(record).items():
+            if name not in _OF_EVERY_RECORD:
+                line[name] = value
+        moment = datetime.fromtimestamp(record.created, UTC)
+        line["timestamp"] = moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
+        if (current := request_id.get()) is not None:
+            line.setdefault("request_id", current)
+        for add in self._additions:
+            add(line)
+        if record.exc_info and record.exc_info[0] is not None:
+            line["exception"] = self.formatException(record.exc_info)
+        return self._render(line)
+
+
+def _choose_rendering(form: LogFormat) -> Callable[[Line], str]:
+    if form is LogFormat.JSON:
+        # orjson would refuse the lone surrogates of a path that is not UTF-8.
+        return lambda line: json.dumps(line, default=repr)
+    # Imported here, as it loads rich.
+    from structlog.dev import ConsoleRenderer, plain_traceback
+
+    # By default, it would print the variables of every frame, credentials among them.
+    renderer = ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain_traceback)
+    return lambda line: str(renderer(None, line["level"], line))
 
 
 class AccessLog(AbstractAccessLogger):

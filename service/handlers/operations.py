@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
-import structlog
 from aiohttp import web
 
 from indexing.errors import StoreError
@@ -13,7 +13,7 @@ from service.http import problems
 
 _OK: Final = b'{"status":"ok"}'
 
-_log = structlog.get_logger(__name__)
+_log = logging.getLogger(__name__)
 
 
 async def live(_request: web.Request) -> web.Response:
@@ -28,7 +28,7 @@ async def ready(request: web.Request) -> web.Response:
     try:
         await request.app[CONTEXT].reader.ping()
     except StoreError as error:
-        _log.warning("not ready", reason=str(error))
+        _log.warning("not ready", extra={"reason": str(error)})
         raise problems.unavailable("the store is unavailable, retry later") from error
     return web.Response(body=_OK, content_type="application/json")
 

@@ -7,12 +7,12 @@ between see one.
 
 from __future__ import annotations
 
+import logging
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
-import structlog
 from aiohttp import web
 from aiohttp.web import BaseRequest, StreamResponse
 
@@ -42,7 +42,7 @@ _UNROUTED: Final = frozenset({404, 405})
 # Runs a coroutine to its end even if the caller is cancelled.
 RunShielded: TypeAlias = Callable[[Coroutine[Any, Any, StreamResponse]], Awaitable[StreamResponse]]
 
-_log = structlog.get_logger(__name__)
+_log = logging.getLogger(__name__)
 
 
 def _make_ids() -> Iterator[str]:
@@ -70,7 +70,7 @@ def add_request_id(handler: Handler) -> Handler:
         try:
             response = await handler(request)
         except Exception:  # noqa: BLE001 - any error becomes a problem response
-            _log.exception("unhandled error", method=request.method)
+            _log.exception("unhandled error", extra={"method": request.method})
             response = problems.response(problems.generic(500))
         response.headers[REQUEST_ID_HEADER] = current
         return response
@@ -99,14 +99,17 @@ def handle_errors(run_shielded: RunShielded, *, ingest: bool) -> Layer:
             except StaleKeyError:
                 return problems.response(problems.stale_cursor())
             except StoreUnavailableError as error:
-                _log.warning("store unavailable", reason=str(error))
+                _log.warning("store unavailable", extra={"reason": str(error)})
                 detail = "the store is unavailable, retry later"
                 return problems.response(problems.unavailable(detail))
             except web.HTTPException as error:
                 return problems.response(_explain(request, error, ingest=ingest))
             except Exception:  # noqa: BLE001 - any error becomes a problem response
                 # Not the path itself: it may hold a key that somebody pasted.
-                _log.exception("unhandled error", method=request.method, route=_find_route(request))
+                _log.exception(
+                    "unhandled error",
+                    extra={"method": request.method, "route": _find_route(request)},
+                )
                 return problems.response(problems.generic(500))
 
         return answer_any

@@ -15,10 +15,9 @@ from indexing.errors import StoreError
 from indexing.models.tests import HealthStatus
 from indexing.names import RepositoryName
 from indexing.store.interface import Reader
+from service.middleware.store_gauges import keep_within_share
 
 KEPT_SECONDS: Final = 60.0
-# Counting scans all tests. It takes at most this share of the time, however many there are.
-SHARE: Final = 0.01
 # How long a scrape waits for a count; a later scrape has the numbers.
 WAIT_SECONDS: Final = 2.0
 # The timeout of one count.
@@ -67,8 +66,8 @@ class HealthGauges(Collector):
                 stale = await self._reader.count_stale_tests()
         # Replaced, not changed: a thread may be reading the old numbers.
         self._tests, self._stale = tests, stale
-        ended = time.monotonic()
-        self._due = ended + max(KEPT_SECONDS, (ended - began) / SHARE)
+        # Counting scans all tests.
+        self._due = time.monotonic() + keep_within_share(began, KEPT_SECONDS)
 
     def collect(self) -> Iterator[Metric]:
         family = GaugeMetricFamily(

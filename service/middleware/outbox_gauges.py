@@ -7,47 +7,38 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime
-from typing import Final
 
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from indexing.errors import StoreError
 from indexing.store.notifications import NotificationStore
-
-# How long a count is reused: any client may scrape as often as it likes.
-KEPT_SECONDS: Final = 30.0
-# Counting reads the outbox of each webhook with waiting notifications. It takes at most this share
-# of the time, unless it fails.
-SHARE: Final = 0.01
-# Prometheus gives up a scrape after ten seconds.
-READ_SECONDS: Final = 5.0
+from service.middleware.store_gauges import (
+    KEPT_SECONDS,
+    READ_SECONDS,
+    StoreGauges,
+    keep_within_share,
+)
 
 
-class OutboxGauges(Collector):
+class OutboxGauges(StoreGauges):
     """Gauges that a scrape reads from the store; they are missing if it cannot be read in time."""
 
     def __init__(self, store: NotificationStore, clock: Callable[[], datetime]) -> None:
+        super().__init__()
         self._store = store
         self._clock = clock
         self._counts: tuple[int, datetime | None] | None = None
-        self._due = float("-inf")
-        self._lock = asyncio.Lock()
 
-    async def refresh(self) -> None:
-        """Read the store, unless the counts are recent."""
-        async with self._lock:
-            began = time.monotonic()
-            if began < self._due:
-                return
-            counts = None
-            kept = KEPT_SECONDS
-            with suppress(StoreError, TimeoutError):
-                async with asyncio.timeout(READ_SECONDS):
-                    counts = await self._count()
-                    kept = max(KEPT_SECONDS, (time.monotonic() - began) / SHARE)
-            self._counts = counts
-            self._due = time.monotonic() + kept
+    async def _read(self) -> float:
+        began = time.monotonic()
+        counts, kept = None, KEPT_SECONDS
+        with suppress(StoreError, TimeoutError):
+            async with asyncio.timeout(READ_SECONDS):
+                counts = await self._count()
+                # It reads the outbox of each webhook with waiting notifications.
+                kept = keep_within_share(began, KEPT_SECONDS)
+        self._counts = counts
+        return kept
 
     async def _count(self) -> tuple[int, datetime | None]:
         """Return the number of waiting notifications and the time of the oldest."""

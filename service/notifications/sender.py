@@ -8,14 +8,13 @@ the notification is removed, the same message is sent again with the same id.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
-
-import structlog
 
 from indexing.errors import MergewatchError
 from indexing.models.notifications import Notification, Webhook, WebhookFormat
@@ -44,7 +43,7 @@ GIVEN_UP_AT_ONCE: Final = 500
 # A message that was refused this many times becomes a dead letter, so that later ones are sent.
 MAX_REFUSALS: Final = 3
 
-_log = structlog.get_logger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class Delivers(Protocol):
@@ -93,7 +92,7 @@ class NotificationSender:
                 try:
                     await self.look()
                 except (MergewatchError, OSError) as error:
-                    _log.warning("notifications cannot be sent", reason=str(error))
+                    _log.warning("notifications cannot be sent", extra={"reason": str(error)})
                 await asyncio.sleep(LOOK_SECONDS)
         finally:
             if self._held_at is not None:
@@ -126,7 +125,7 @@ class NotificationSender:
                     await self._send_waiting(webhook)
                 except MergewatchError as error:
                     # The other webhooks continue.
-                    _log.warning("notifications cannot be sent", reason=str(error))
+                    _log.warning("notifications cannot be sent", extra={"reason": str(error)})
 
         await asyncio.gather(*(send(each) for each in webhooks if each.id in waiting))
 
@@ -166,7 +165,7 @@ class NotificationSender:
 
     def _note_success(self, webhook: Webhook, receiver: _Receiver, count: int) -> None:
         if receiver.failures:
-            _log.info("notifications are sent again", webhook=str(webhook.id))
+            _log.info("notifications are sent again", extra={"webhook": str(webhook.id)})
         receiver.failures = receiver.refusals = 0
         receiver.alone = max(0, receiver.alone - count)
 
@@ -191,9 +190,11 @@ class NotificationSender:
         if receiver.failures == 1:
             _log.warning(
                 "notifications wait, the receiver fails",
-                webhook=str(webhook.id),
-                repository=str(webhook.repository),
-                reason=attempt.reason,
+                extra={
+                    "webhook": str(webhook.id),
+                    "repository": str(webhook.repository),
+                    "reason": attempt.reason,
+                },
             )
         given_up = await self._give_up_aged(webhook, now)
         if attempt.result is Result.REFUSED:
@@ -208,10 +209,12 @@ class NotificationSender:
         if given_up:
             _log.error(
                 "notifications given up",
-                webhook=str(webhook.id),
-                repository=str(webhook.repository),
-                number=given_up,
-                reason=attempt.reason,
+                extra={
+                    "webhook": str(webhook.id),
+                    "repository": str(webhook.repository),
+                    "number": given_up,
+                    "reason": attempt.reason,
+                },
             )
 
     async def _give_up_aged(self, webhook: Webhook, now: datetime) -> int:

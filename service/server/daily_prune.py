@@ -8,6 +8,7 @@ process reads the record of the last run. The process that replaces it starts th
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
@@ -16,8 +17,6 @@ from contextlib import suppress
 from datetime import datetime, time
 from pathlib import Path
 from typing import Final
-
-import structlog
 
 from indexing.errors import MergewatchError
 from indexing.pruning import NextStep, PruneRun, find_due, next_step
@@ -34,7 +33,7 @@ RECORD_SECONDS: Final = 2.0
 _LOGGED_BYTES: Final = 2_000
 _COMMAND: Final = (sys.executable, "-c", "from service.cli import main; main()")
 
-_log = structlog.get_logger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class DailyPrune:
@@ -61,7 +60,7 @@ class DailyPrune:
             try:
                 await self.look()
             except (MergewatchError, OSError) as error:
-                _log.warning("daily prune cannot begin", reason=str(error))
+                _log.warning("daily prune cannot begin", extra={"reason": str(error)})
             await asyncio.sleep(LOOK_SECONDS)
 
     async def look(self) -> None:
@@ -85,7 +84,7 @@ class DailyPrune:
 
     async def _prune(self, run: PruneRun) -> None:
         process = await self._start(run)
-        _log.info("prune began", pid=process.pid)
+        _log.info("prune began", extra={"pid": process.pid})
         try:
             reason = await _wait_for_end(process)
         except asyncio.CancelledError:
@@ -93,7 +92,7 @@ class DailyPrune:
             raise
         if process.returncode:
             # The record stays as if the run had been killed: it is repeated later, not at once.
-            _log.error("prune failed", exit_code=process.returncode, reason=reason)
+            _log.error("prune failed", extra={"exit_code": process.returncode, "reason": reason})
         else:
             _log.info("prune ended")
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import structlog
 import uvloop
 from aiohttp import web
 
@@ -47,12 +46,15 @@ DRAIN_SECONDS: Final = 2.0
 # orchestrators give.
 SHUTDOWN_SECONDS: Final = 7.0
 
+# How long after the start the pages of the dashboard are loaded, unless one is requested earlier.
+PAGES_AFTER_SECONDS: Final = 1.0
+
 # The cycle collector runs once this many more objects were created than freed.
 COLLECTED_AFTER: Final = 20_000
 # How long one thread may keep the others waiting; Python's default is five times as long.
 SWITCH_SECONDS: Final = 0.001
 
-_log = structlog.get_logger(__name__)
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +250,18 @@ def _start_tasks(settings: Settings, store: Store) -> set[asyncio.Task[None]]:
         dashboard_url = f"{settings.public_url}{UI_PREFIX}" if is_linked else None
         sending = send_notifications(store, settings.notifications, dashboard_url)
         tasks.add(asyncio.create_task(sending))
+    if settings.ui:
+        tasks.add(asyncio.create_task(_load_pages()))
     return tasks
+
+
+async def _load_pages() -> None:
+    """Load the dashboard, once the requests that waited for the start are answered."""
+    from service.ui.routes import load_pages
+
+    await asyncio.sleep(PAGES_AFTER_SECONDS)
+    # In a thread, because it takes tens of milliseconds.
+    await asyncio.to_thread(load_pages)
 
 
 async def _serve_until_stopped(
@@ -277,7 +290,7 @@ async def _serve_until_stopped(
     tasks = _start_tasks(settings, store)
     # The objects of the application stay, too: exclude them from collection.
     gc.freeze()
-    _log.info("listening", address=http_url(sock), pid=os.getpid())
+    _log.info("listening", extra={"address": http_url(sock), "pid": os.getpid()})
     try:
         await stop.wait()
     finally:
@@ -295,4 +308,4 @@ async def _serve_until_stopped(
         await runner.cleanup()
         if tracing is not None:
             await tracing.close()
-    _log.info("stopped", pid=os.getpid())
+    _log.info("stopped", extra={"pid": os.getpid()})

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Coroutine
 from http import HTTPStatus
 from typing import Any, Final
 
-import structlog
 from aiohttp.http_exceptions import LineTooLong
 from aiohttp.web import BaseRequest, RequestHandler, Server, StreamResponse
 
@@ -34,7 +34,7 @@ SEND_MIN_BYTES: Final = 200_000
 REFUSED_SECONDS: Final = 2.0
 REFUSED_MAX_BYTES: Final = 4 * 1024 * 1024
 
-_log = structlog.get_logger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class Connection(RequestHandler):
@@ -177,7 +177,7 @@ class Connection(RequestHandler):
             if isinstance(exc, LineTooLong) and exc.args[1] == MAX_PARSED_BYTES:
                 status = HTTPStatus.REQUEST_URI_TOO_LONG
             # Anybody can cause these: no log line at the usual levels.
-            _log.debug("malformed request", reason=type(exc).__name__)
+            _log.debug("malformed request", extra={"reason": type(exc).__name__})
         else:
             _log.error("unhandled error", exc_info=exc)
         if request.writer.output_size > 0:

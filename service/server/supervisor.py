@@ -6,6 +6,7 @@ No event loop and no thread runs here, so that forking is safe.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import sys
@@ -13,8 +14,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
-
-import structlog
 
 from indexing.errors import MergewatchError
 
@@ -28,7 +27,7 @@ STOP_SECONDS: Final = 25.0
 # The main function of a worker; its arguments are the lifeline and the worker's number.
 Run: TypeAlias = Callable[[int, int], None]
 
-_log = structlog.get_logger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class WorkersDieError(MergewatchError):
@@ -78,7 +77,7 @@ def supervise(
                     return
                 for pid, number, status in _reap(workers):
                     code = os.waitstatus_to_exitcode(status)
-                    _log.error("worker died", pid=pid, exit_code=code)
+                    _log.error("worker died", extra={"pid": pid, "exit_code": code})
                     on_death(number)
                     deaths.append(time.monotonic())
                 if len(deaths) == MAX_DEATHS and deaths[-1] - deaths[0] < DEATHS_WINDOW_SECONDS:
@@ -123,7 +122,7 @@ def _fork(
         run(lifeline, number)
         code = 0
     except MergewatchError as error:
-        _log.error("worker cannot start", reason=str(error))
+        _log.error("worker cannot start", extra={"reason": str(error)})
     except BaseException:  # noqa: BLE001 - nothing of the parent's may run in the child
         _log.exception("worker failed")
     finally:
@@ -146,10 +145,10 @@ def _end(workers: dict[int, int]) -> None:
     deadline = time.monotonic() + STOP_SECONDS
     while workers and (left := deadline - time.monotonic()) > 0:
         for pid, _, _ in _reap(workers):
-            _log.debug("worker stopped", pid=pid)
+            _log.debug("worker stopped", extra={"pid": pid})
         if workers:
             signal.sigtimedwait({signal.SIGCHLD}, left)
     for pid in workers:
-        _log.error("worker did not stop in time, killing it", pid=pid)
+        _log.error("worker did not stop in time, killing it", extra={"pid": pid})
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import struct
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from typing import Final
 
-import structlog
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.web import BaseRequest, StreamResponse
 from multidict import CIMultiDict
@@ -17,7 +17,7 @@ from multidict import CIMultiDict
 from indexing.errors import MergewatchError
 from service.http.problems import Problem
 
-_log = structlog.get_logger(__name__)
+_log = logging.getLogger(__name__)
 
 
 # Closing discards what was not sent, and resets the connection; see socket(7).
@@ -71,7 +71,7 @@ class StreamedResponse(StreamResponse):
             raise
         except Exception as error:
             if isinstance(error, (MergewatchError, Problem)):
-                _log.warning("stream broken off", reason=str(error))
+                _log.warning("stream broken off", extra={"reason": str(error)})
             else:
                 _log.exception("unhandled error in a stream")
             _reset(request.transport)

@@ -7,7 +7,8 @@ import time
 from typing import Final
 
 from opentelemetry.trace import format_span_id, format_trace_id, get_current_span
-from structlog.typing import EventDict, WrappedLogger
+
+from service.logs import Line
 
 _SDK: Final = "opentelemetry."
 _OF_HEADERS: Final = "opentelemetry.util.re"
@@ -17,13 +18,12 @@ _BAD_HEADERS: Final = "malformed headers in OTEL_EXPORTER_OTLP_HEADERS"
 SECONDS_BETWEEN_LINES: Final = 60.0
 
 
-def add_span(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+def add_span(line: Line) -> None:
     """Add `trace_id` and `span_id` of the current span to a log line, if there is one."""
     context = get_current_span().get_span_context()
     if context.is_valid:
-        event.setdefault("trace_id", format_trace_id(context.trace_id))
-        event.setdefault("span_id", format_span_id(context.span_id))
-    return event
+        line.setdefault("trace_id", format_trace_id(context.trace_id))
+        line.setdefault("span_id", format_span_id(context.span_id))
 
 
 class FewLines(logging.Filter):

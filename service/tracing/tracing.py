@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-import structlog
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 
@@ -26,7 +26,7 @@ FLUSH_SECONDS: Final = 1.0
 
 _SCOPE: Final = "mergewatch"
 
-_log = structlog.get_logger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class Tracing:

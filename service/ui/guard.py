@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 from urllib.parse import quote
 
-import structlog
 from aiohttp import web
 
 from indexing.errors import StaleKeyError, StoreUnavailableError
@@ -26,7 +26,7 @@ from service.ui.page_context import PageContext
 PageHandler: TypeAlias = Callable[[PageContext], Awaitable[web.StreamResponse]]
 SignedInHandler: TypeAlias = Callable[[PageContext, Principal], Awaitable[web.StreamResponse]]
 
-_log = structlog.get_logger(__name__)
+_log = logging.getLogger(__name__)
 
 
 def open_page(handler: PageHandler) -> RouteHandler:
@@ -94,17 +94,17 @@ async def _explain(page: PageContext, error: Exception) -> web.StreamResponse:
     elif isinstance(error, StaleKeyError):
         problem = problems.stale_cursor()
     elif isinstance(error, CacheUnavailableError):
-        _log.warning("sessions unavailable", reason=str(error))
+        _log.warning("sessions unavailable", extra={"reason": str(error)})
         problem = problems.unavailable("the sessions of tokens are unavailable, retry later")
     elif isinstance(error, (StoreUnavailableError, TimeoutError)):
-        _log.warning("store unavailable", reason=str(error))
+        _log.warning("store unavailable", extra={"reason": str(error)})
         problem = problems.unavailable("the store is unavailable, retry later")
     elif isinstance(error, web.HTTPException):
         problem = problems.from_http_exception(error)
     else:
         resource = page.request.match_info.route.resource
         route = None if resource is None else resource.canonical
-        _log.exception("unhandled error", method=page.request.method, route=route)
+        _log.exception("unhandled error", extra={"method": page.request.method, "route": route})
         problem = problems.generic(500)
     template = "problem_part.html" if page.is_fragment else "problem.html"
     response = await page.show(template, problem.status, problem=problem)

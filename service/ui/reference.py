@@ -37,9 +37,13 @@ _FEW_CHOICES: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter; `choices` lists its values if it is an enumeration."""
+    """One parameter; `choices` lists its values if it is an enumeration.
+
+    `field` is its name in a form. It differs from `name` if a parameter of the path has that name.
+    """
 
     name: str
+    field: str
     place: str
     kind: str
     is_required: bool
@@ -113,7 +117,7 @@ def make_url(
     """Return the path and query of a call; `examples` fill in missing path parameters."""
     path, query = operation.path, []
     for parameter in operation.parameters:
-        given = [each for each in values.get(parameter.name, ()) if each]
+        given = [each for each in values.get(parameter.field, ()) if each]
         if parameter.place == "path":
             text = given[0] if given else examples.get(parameter.name, parameter.name.upper())
             path = path.replace(f"{{{parameter.name}}}", quote(text, safe=""))
@@ -151,7 +155,7 @@ def _read_operation(
         path,
         found["summary"],
         bool(found.get("security")),
-        [_read_parameter(each) for each in found.get("parameters", ())],
+        _read_parameters(found.get("parameters", ())),
         _read_bodies(document, sent),
         [
             Reply(status, each["description"], _read_bodies(document, each.get("content", {})))
@@ -160,7 +164,16 @@ def _read_operation(
     )
 
 
-def _read_parameter(found: Mapping[str, Any]) -> Parameter:
+def _read_parameters(found: Sequence[Mapping[str, Any]]) -> list[Parameter]:
+    path = {each["name"] for each in found if each["in"] == "path"}
+    return [
+        _read_parameter(each, f"query.{name}" if each["in"] == "query" and name in path else name)
+        for each in found
+        for name in [each["name"]]
+    ]
+
+
+def _read_parameter(found: Mapping[str, Any], field: str) -> Parameter:
     schema = found["schema"]
     is_repeated = schema.get("type") == "array"
     inner = schema["items"] if is_repeated else schema
@@ -170,6 +183,7 @@ def _read_parameter(found: Mapping[str, Any]) -> Parameter:
     default = schema.get("default")
     return Parameter(
         found["name"],
+        field,
         found["in"],
         _name_type(inner),
         bool(found.get("required")),

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
-from typing import Final
-
-import structlog
+from typing import TYPE_CHECKING, Final
 
 from service.cache.backend import CacheBackend
 from service.cache.confirmed import CacheUnavailableError, ConfirmedValues
 from service.cache.local_values import FolderValues, MemoryValues
 from service.config.settings import Settings
 from service.context import Clock
-from service.ui.token_sessions import TokenSessions
+
+if TYPE_CHECKING:
+    from service.ui.token_sessions import TokenSessions
 
 # In the folder of the embedded store.
 FOLDER: Final = "sessions"
 
-_log = structlog.get_logger(__name__)
+_log = logging.getLogger(__name__)
 
 
 def needs_folder(settings: Settings) -> bool:
@@ -40,6 +41,9 @@ async def open_token_sessions(
     """
     if settings.host_api_url is None:
         return None
+    # Imported here, as it loads cryptography.
+    from service.ui.token_sessions import TokenSessions
+
     values = await _open_values(settings, backend, folder)
     return TokenSessions(values, settings.host_api_url, clock)
 
@@ -58,5 +62,5 @@ async def _open_values(
         await values.sweep()
     except CacheUnavailableError as error:
         # The API does not need it.
-        _log.warning("sessions unavailable", reason=str(error))
+        _log.warning("sessions unavailable", extra={"reason": str(error)})
     return values

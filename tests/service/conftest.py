@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
-import structlog
 
 from indexing.models.keys import Scope
 from indexing.store import ElasticsearchPlace
@@ -39,7 +38,6 @@ def quiet() -> Iterator[None]:
     configure_logging(LogLevel.ERROR, LogFormat.JSON)
     yield
     root.handlers[:], root.level = handlers, level
-    structlog.reset_defaults()
 
 
 # Every route is tested on each of these. Without Redis, the cache is in process.

@@ -6,7 +6,6 @@ import logging
 
 import orjson
 import pytest
-import structlog
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 from yarl import URL
@@ -33,7 +32,7 @@ def test_other_libraries_lines_are_json_too(capsys: pytest.CaptureFixture[str]) 
 
 def test_lines_below_the_level_are_not_written(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logging(LogLevel.WARNING, LogFormat.JSON)
-    structlog.get_logger("a").info("quiet")
+    logging.getLogger("a").info("quiet")
     logging.getLogger("b").info("quiet")
     assert capsys.readouterr().err == ""
 
@@ -48,7 +47,7 @@ def test_a_traceback_shows_no_variables(
         assert credential
         raise ValueError("broken")
     except ValueError:
-        structlog.get_logger("a").exception("failed")
+        logging.getLogger("a").exception("failed")
         logging.getLogger("b").exception("failed")
     written = capsys.readouterr().err
     assert written.count("ValueError: broken") == 2
@@ -59,7 +58,7 @@ def test_untrusted_text_cannot_start_a_new_log_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     configure_logging(LogLevel.INFO, LogFormat.JSON)
-    structlog.get_logger("a").info("seen", path='/a\n{"event":"forged"}')
+    logging.getLogger("a").info("seen", extra={"path": '/a\n{"event":"forged"}'})
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 

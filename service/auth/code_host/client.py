@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from datetime import datetime
 from importlib.metadata import version
@@ -10,7 +11,6 @@ from typing import Final
 from urllib.parse import urlsplit
 
 import aiohttp
-import structlog
 from yarl import URL
 
 from indexing.names import RepositoryName
@@ -37,7 +37,7 @@ _HEADERS: Final = {
     "User-Agent": f"mergewatch/{version('mergewatch')}",
 }
 
-_log = structlog.get_logger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class CodeHostClient:
@@ -85,7 +85,7 @@ class CodeHostClient:
                     found = judge(answer, found, self._clock())
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             # Not the error's text, which may contain what was sent.
-            _log.warning("code host unavailable", reason=type(error).__name__)
+            _log.warning("code host unavailable", extra={"reason": type(error).__name__})
             return None
         # A redirect to another host, or a second redirect, proves no access.
         return Finding.HIDDEN if isinstance(found, Moved) else found

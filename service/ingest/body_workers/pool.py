@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, Final
 
-import structlog
-
 from service.ingest.body_workers.wire import Job, Reader
 from service.ingest.body_workers.worker import JobFailedError, Worker, WorkerDiedError
 
-_log: Final = structlog.get_logger(__name__)
+_log: Final = logging.getLogger(__name__)
 
 
 class WorkerPool:
@@ -69,7 +68,7 @@ class WorkerPool:
             raise
         except WorkerDiedError as error:
             if not self._closed:
-                _log.error("body worker died", pid=worker.pid, reason=str(error))
+                _log.error("body worker died", extra={"pid": worker.pid, "reason": str(error)})
             raise
         finally:
             self._busy.discard(worker)
@@ -86,7 +85,7 @@ class WorkerPool:
             worker = self._idle.pop()
             if worker.alive:
                 return worker
-            _log.error("body worker died", pid=worker.pid, reason="exited while idle")
+            _log.error("body worker died", extra={"pid": worker.pid, "reason": "exited while idle"})
             await worker.kill()
         return await self._start_one()
 
@@ -94,7 +93,7 @@ class WorkerPool:
         try:
             return await Worker.start(self._niceness)
         except WorkerDiedError as error:
-            _log.error("body worker cannot start", reason=str(error))
+            _log.error("body worker cannot start", extra={"reason": str(error)})
             raise
 
     async def close(self) -> None:

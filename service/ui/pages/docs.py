@@ -68,8 +68,8 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
         return await page.show("docs.html", **common)
     # Each line of a form field is one value of the parameter.
     values = {
-        each.name: [
-            line.strip() for text in values_of(pairs, each.name) for line in text.splitlines()
+        each.field: [
+            line.strip() for text in values_of(pairs, each.field) for line in text.splitlines()
         ]
         for each in chosen.parameters
     }
@@ -102,11 +102,10 @@ async def _call(
         (each.name, value)
         for each in operation.parameters
         if each.place == "query"
-        for value in values[each.name]
+        for value in values[each.field]
     )
     try:
-        caller = await _find_caller(page, principal, route, path, values)
-        api = page.open_api(caller)
+        api = page.open_api(await _find_principal(page, principal, route, path, values))
         response: web.StreamResponse = await api.open(route, path, query, "application/json")
     except Problem as problem:
         response = problems.response(problem)
@@ -114,7 +113,7 @@ async def _call(
     return await asyncio.to_thread(_show_answer, response)
 
 
-async def _find_caller(
+async def _find_principal(
     page: PageContext,
     principal: Principal,
     route: Route,
@@ -135,10 +134,10 @@ async def _find_caller(
             raise problems.missing_repository()
     wanted = read_repository(owner, names[0])
     # The API reports what is wrong with a malformed name.
-    caller = principal if wanted is None else await page.find_principal(wanted)
-    if caller is None:
+    found = principal if wanted is None else await page.find_principal(wanted)
+    if found is None:
         raise problems.forbidden()
-    return caller
+    return found
 
 
 def _show_answer(response: web.StreamResponse) -> Tried:

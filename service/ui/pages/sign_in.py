@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from typing import Final
 
-import structlog
 from aiohttp import web
 
 from service.auth.api_keys import KEY_PREFIX, digest_key, is_key
@@ -45,7 +45,7 @@ _BAD_TRANSPORT: Final = (
 )
 
 
-_log = structlog.get_logger(__name__)
+_log = logging.getLogger(__name__)
 
 
 async def show_form(page: PageContext) -> web.StreamResponse:
@@ -146,7 +146,7 @@ async def _end_old(page: PageContext) -> None:
         await tokens.end(page.session.ticket)
     except CacheUnavailableError as error:
         # Nobody can decrypt it without the cookie, which the browser drops.
-        _log.warning("token of an ended session not removed", reason=str(error))
+        _log.warning("token of an ended session not removed", extra={"reason": str(error)})
 
 
 async def _find_key_id(page: PageContext, text: str) -> str | None:

@@ -20,7 +20,7 @@ from indexing.names import RepositoryName
 from indexing.store import open_store
 from indexing.store.interface import Reader, Store
 from service.config.settings import Settings
-from service.middleware import health_gauges, outbox_gauges
+from service.middleware import health_gauges, outbox_gauges, store_gauges
 from service.middleware.health_gauges import HealthGauges
 from service.middleware.measured_store import StoreMetrics
 from service.middleware.outbox_gauges import OutboxGauges
@@ -140,7 +140,7 @@ async def test_waiting_notifications_of_all_webhooks_are_counted_with_the_age_of
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outbox_gauges, "KEPT_SECONDS", 0.0)
-    monkeypatch.setattr(outbox_gauges, "SHARE", 1e9)
+    monkeypatch.setattr(store_gauges, "SHARE", 1e9)
     gauges = OutboxGauges(store, lambda: after(minutes=10))
 
     async def read() -> Mapping[str, float]:

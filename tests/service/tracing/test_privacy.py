@@ -8,7 +8,6 @@ from pathlib import Path
 
 import orjson
 import pytest
-import structlog
 from aiohttp.test_utils import make_mocked_request
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from yarl import URL
@@ -18,7 +17,6 @@ from indexing.models.quarantines import QuarantineRequest
 from indexing.store.sqlite.store import SqliteStore
 from service.config.settings import LogFormat, LogLevel, Settings
 from service.logs import configure_logging
-from service.middleware import errors
 from service.tracing.log_lines import FewLines, add_span
 from service.tracing.request_spans import MAX_PATH_LENGTH, describe
 from tests.builders import NOON, WIDGETS
@@ -97,8 +95,6 @@ async def test_log_lines_name_their_span(
 
     monkeypatch.setattr(SqliteStore, "search_tests", fail)
     configure_logging(LogLevel.WARNING, LogFormat.JSON, [add_span], [FewLines()])
-    # A logger keeps the configuration of its first line.
-    monkeypatch.setattr(errors, "_log", structlog.get_logger())
     async with open_traced(Settings(data_dir=tmp_path), open_tracing(spans)) as traced:
         answer = await traced.get(f"{SEARCH}?test_name=*")
     line = orjson.loads(capsys.readouterr().err)

@@ -10,6 +10,7 @@ import pytest
 from opentelemetry.trace import StatusCode
 
 from indexing.errors import StoreUnavailableError
+from indexing.store import ElasticsearchPlace
 from indexing.store.sqlite.store import SqliteStore
 from service.config.settings import Settings
 from service.handlers import row_stream
@@ -264,6 +265,42 @@ async def test_calls_to_redis_are_parts_of_their_request(
         # The response cache asks whether its response is valid, and nothing else.
         assert [part.name for part in parts] == ["MGET"]
         assert attributes_of(request)["mergewatch.response_cache.hit"]
+
+
+async def test_calls_to_elasticsearch_and_redis_are_parts_of_their_request(
+    elasticsearch_place: ElasticsearchPlace, redis_url: str, spans: Spans
+) -> None:
+    place = elasticsearch_place
+    settings = Settings(
+        elasticsearch_url=place.urls,
+        elasticsearch_prefix=place.prefix,
+        redis_url=redis_url,
+        ingest=True,
+    )
+    async with open_traced(settings, open_tracing(spans)) as traced:
+        body = write(make_request([make_span("a"), make_span("b", "failed")]), PROTOBUF)
+        path = "/v1/ci/acme/repositories/widgets/traces"
+        assert (await traced.post(path, body, PROTOBUF)).status == 200
+        upload, writes = spans.take_request()
+        answer = await traced.get(f"{SEARCH}?test_name=*")
+        search, reads = spans.take_request()
+    assert answer.json["size"] == 2
+    for request, parts, calls in (
+        (upload, writes, {"write_results executions", "refresh_tests tests"}),
+        (search, reads, {"search_tests identities"}),
+    ):
+        by_system = {
+            system: [part for part in parts if attributes_of(part)["db.system.name"] == system]
+            for system in ("elasticsearch", "redis")
+        }
+        assert sum(map(len, by_system.values())) == len(parts)
+        assert calls <= {part.name for part in by_system["elasticsearch"]}
+        assert "MGET" in {part.name for part in by_system["redis"]}
+        for part in parts:
+            assert part.parent is not None
+            assert part.parent.span_id == request.context.span_id
+            assert part.context.trace_id == request.context.trace_id
+            assert "error.type" not in attributes_of(part)
 
 
 async def test_without_traces_nothing_is_wrapped(tmp_path: Path) -> None:

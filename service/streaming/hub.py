@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
-
-import structlog
 
 from indexing.errors import StoreError
 from indexing.models.arrivals import Arrival, ArrivalKey
@@ -23,10 +22,13 @@ from service.streaming.event_ids import EventIds
 POLL_SECONDS: Final = 0.5
 # How many events are read at once, so that a burst takes several turns of the event loop.
 EVENTS_AT_ONCE: Final = 500
+# How many streams are woken in one turn of the event loop. Other requests wait while each of them
+# writes to its socket.
+STREAMS_AT_ONCE: Final = 10
 # How far a stream may fall behind: some seconds of the heaviest load.
 MAX_QUEUED_BYTES: Final = 4 * 1024 * 1024
 
-_log = structlog.get_logger(__name__)
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +138,7 @@ class ArrivalHub:
             try:
                 await self._poll()
             except StoreError as error:
-                _log.warning("streams wait for the store", reason=str(error))
+                _log.warning("streams wait for the store", extra={"reason": str(error)})
             except Exception:  # noqa: BLE001 - the streams of all tenants depend on it
                 _log.exception("unhandled error in the poll of streams")
             await asyncio.sleep(POLL_SECONDS)
@@ -155,11 +157,17 @@ class ArrivalHub:
             for row in found.rows:
                 if row.repository_id in self._subscriptions:
                     by_repository.setdefault(row.repository_id, []).append(row)
-            for repository_id, rows in by_repository.items():
-                batch = make_batch(rows, self.ids)
-                for subscription in self._subscriptions[repository_id]:
-                    subscription.offer(batch)
+            offers = [
+                (subscription, batch)
+                for repository_id, rows in by_repository.items()
+                for batch in (make_batch(rows, self.ids),)
+                for subscription in self._subscriptions[repository_id]
+            ]
             self._position, is_all = found.until, found.is_all
+            for number, (subscription, batch) in enumerate(offers, 1):
+                subscription.offer(batch)
+                if not number % STREAMS_AT_ONCE:
+                    await asyncio.sleep(0)
             await asyncio.sleep(0)
 
 

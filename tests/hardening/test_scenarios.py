@@ -28,6 +28,7 @@ from hardening.scenarios import (
     hidden_repositories,
     matrix_history,
     numbers_and_texts,
+    open_tails,
     redis_faults,
     redis_modes,
     repository_isolation,
@@ -81,6 +82,12 @@ async def test_no_data_leaks_between_repositories(harness: Harness) -> None:
 
 async def test_no_client_is_cut_off_by_a_graceful_shutdown(harness: Harness) -> None:
     assert_all_hold(await sigterm.run(harness, rounds=2))
+
+
+async def test_live_tails_share_one_poll_miss_nothing_and_end_in_order(harness: Harness) -> None:
+    found = await open_tails.run(harness, tails=6, dashboard_tails=2, seconds=1)
+    # Times and memory are measured with 1,000 tails.
+    assert_all_hold([found[1], *found[3:]])
 
 
 async def test_no_request_fails_for_redis(harness: Harness) -> None:

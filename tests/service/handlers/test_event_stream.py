@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from service.handlers import event_stream
 from service.handlers.event_stream import ARRIVALS, EVENT_STREAMS
 from service.middleware.admission_control import ADMISSION_CONTROL
 from service.streaming import hub
+from service.streaming.hub import Batch, Subscription
 from service.streaming.limits import StreamLimit
 from tests.builders import FOREIGN, GADGETS, NOON, WIDGETS, after, make_event
 from tests.service.front_door import LOGS, FrontDoor
@@ -289,6 +291,38 @@ async def test_many_streams_cost_one_poll(door: FrontDoor) -> None:
             await each.__aexit__(None, None, None)
     await until(lambda: door.app[EVENT_STREAMS].open == 0)
     assert door.app[ARRIVALS]._subscriptions == {}
+
+
+async def test_streams_are_woken_over_several_turns_of_the_event_loop(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Other requests are answered in between.
+    monkeypatch.setattr(hub, "STREAMS_AT_ONCE", 2)
+    loop, turn, woken = asyncio.get_running_loop(), 0, []
+    offer = Subscription.offer
+    counting = loop.call_soon(lambda: None)
+
+    def count() -> None:
+        nonlocal turn, counting
+        turn += 1
+        counting = loop.call_soon(count)
+
+    def record(subscription: Subscription, batch: Batch) -> None:
+        woken.append(turn)
+        offer(subscription, batch)
+
+    monkeypatch.setattr(Subscription, "offer", record)
+    position = await door.store.find_newest_arrival()
+    streams = [Subscription(derive_repository_id(WIDGETS), position) for _ in range(7)]
+    assert all(door.app[ARRIVALS].attach(stream) for stream in streams)
+    count()
+    await door.store.write_events([make_event(1)])
+    assert all(await asyncio.gather(*(stream.receive(20) for stream in streams)))
+    counting.cancel()
+    assert len(woken) >= 7
+    assert max(Counter(woken).values()) <= 2
+    for stream in streams:
+        door.app[ARRIVALS].detach(stream)
 
 
 async def test_a_credential_has_a_limit_of_streams(

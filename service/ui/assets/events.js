@@ -2,8 +2,9 @@
 "use strict";
 
 (() => {
-  const bars = document.getElementById("bars");
-  if (bars !== null) {
+  const selectBars = () => {
+    const bars = document.getElementById("bars");
+    if (bars === null) return false;
     const links = [...bars.querySelectorAll("a")];
     const brush = document.getElementById("brush");
     const said = document.getElementById("brush-said");
@@ -109,6 +110,14 @@
       if (first !== null) giveUp();
       else if (bars.contains(event.target)) document.getElementById("whole")?.click();
     });
+    return true;
+  };
+  if (!selectBars()) {
+    // Counts that take long come after the page.
+    const arrive = () => {
+      if (selectBars()) document.removeEventListener("htmx:afterSwap", arrive);
+    };
+    document.addEventListener("htmx:afterSwap", arrive);
   }
 
   document.addEventListener("keydown", (event) => {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -36,8 +37,10 @@ from service.ui.queries import Pairs, first_of, page_links, read_pairs, values_o
 from service.ui.trees import Budget, Node, draw_tree, preview
 
 PER_PAGE: Final = 50
-# The time limit of the counts: rows are shown without counts rather than late.
-_COUNT_SECONDS: Final = 1.2
+# How long the first content may wait for the counts. If they take longer, a script requests them.
+FIRST_SECONDS: Final = 0.15
+# The time limit of the counts: a page is shown without counts rather than late.
+COUNT_SECONDS: Final = 1.2
 # How much metadata a page shows, in all its rows and in one row: 50 rows of the largest metadata
 # have 3 MB. The row that the URL names has larger limits of its own.
 _PAGE_CHARACTERS: Final = 60_000
@@ -73,46 +76,79 @@ class EventRow:
 
 async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
     """GET /ui/{owner}/{repository}/events; a script gets only the rows."""
-    view = EventView.read(page.request.rel_url.raw_query_string)
     api = page.open_api(principal)
-    asked = view.ask(page.now)
-    paging = [("per_page", str(PER_PAGE))] + ([("cursor", view.cursor)] if view.cursor else [])
-    path = page.repository_path
+    if not page.is_fragment:
+        return await _show(page, api, FIRST_SECONDS)
+    view = EventView.read(page.request.rel_url.raw_query_string)
+    return await page.show("events_part.html", **await _read_rows(page, api, view))
+
+
+async def show_counts(page: PageContext, principal: Principal) -> web.StreamResponse:
+    """GET /ui/{owner}/{repository}/events/counts; without scripts, the page with its counts."""
+    api = page.open_api(principal)
+    if not page.is_fragment:
+        return await _show(page, api, COUNT_SECONDS)
+    view = EventView.read(page.request.rel_url.raw_query_string)
+    found = await _count_all(api, page.repository_path, view, page.now)
+    return await page.show("events_counts.html", **_show_counts(view, found, page.now))
+
+
+async def _show(page: PageContext, api: Api, seconds: float) -> web.StreamResponse:
+    """Show the page, with its counts if they take no longer than that."""
+    view = EventView.read(page.request.rel_url.raw_query_string)
+    began = time.monotonic()
+    counting = asyncio.create_task(_count_all(api, page.repository_path, view, page.now))
     try:
-        answer = await api.get(LIST_EVENTS, path, write_pairs([*asked, *paging]))
+        rows = await _read_rows(page, api, view)
+        left = max(0.0, began + seconds - time.monotonic())
+        await asyncio.wait({counting}, timeout=left)
+        found = counting.result() if counting.done() else None
     except Problem as problem:
-        if page.is_fragment or not any(each.field in FORM_FIELDS for each in problem.errors):
+        if not any(each.field in FORM_FIELDS for each in problem.errors):
             raise
         return await _show_errors(page, view, problem)
+    finally:
+        counting.cancel()
+        await asyncio.gather(counting, return_exceptions=True)
+    return await page.show(
+        "events.html",
+        **{**rows, **_form_of(view), **_show_counts(view, found, page.now)},
+        wrong=None,
+        start=show_moment(view.received_from),
+        end=show_moment(view.received_to),
+    )
+
+
+async def _read_rows(page: PageContext, api: Api, view: EventView) -> dict[str, Any]:
+    """Return the values of the list of events."""
+    asked = view.ask(page.now)
+    paging = [("per_page", str(PER_PAGE))] + ([("cursor", view.cursor)] if view.cursor else [])
+    answer = await api.get(LIST_EVENTS, page.repository_path, write_pairs([*asked, *paging]))
     walk = view.walk(asked)
-    rows = _make_rows(answer.value["events"], view, walk)
-    values: dict[str, Any] = {
+    return {
         "tab": "events",
-        "rows": rows,
+        "rows": _make_rows(answer.value["events"], view, walk),
         "view": view,
         "links": page_links(answer.links, walk),
         "is_filtered": bool(view.filters),
         "types": _followed_types(view),
     }
-    if page.is_fragment:
-        return await page.show("events_part.html", **values)
-    # Counted after the rows were read, which reports wrong filters.
-    counts, around = await _count_all(api, path, view, page.now)
-    query = view.query()
-    return await page.show(
-        "events.html",
-        **values,
-        **_form_of(view),
-        query=query,
-        wrong=None,
-        total=None if counts is None else counts["total"],
-        facets=None if counts is None else list_facets(counts, view),
-        histogram=None if around is None else draw_histogram(around, view, dict(walk)),
-        whole=_range_query(view),
-        zoom=view.with_range(view.received_from, view.received_to).query(),
-        start=show_moment(view.received_from),
-        end=show_moment(view.received_to),
-    )
+
+
+def _show_counts(view: EventView, found: tuple[Any, Any] | None, now: datetime) -> dict[str, Any]:
+    """Return the values of the counts; they are late if nothing is found yet."""
+    counts, around = found or (None, None)
+    walk = dict(view.walk(view.ask(now)))
+    return {
+        "is_late": found is None,
+        "view": view,
+        "query": view.query(),
+        "total": None if counts is None else counts["total"],
+        "facets": None if counts is None else list_facets(counts, view),
+        "histogram": None if around is None else draw_histogram(around, view, walk),
+        "whole": _range_query(view),
+        "zoom": view.with_range(view.received_from, view.received_to).query(),
+    }
 
 
 async def _show_errors(page: PageContext, view: EventView, problem: Problem) -> web.StreamResponse:
@@ -182,7 +218,7 @@ async def _count_all(
 
 async def _count(api: Api, path: Mapping[str, str], asked: Pairs) -> Any:
     try:
-        async with asyncio.timeout(_COUNT_SECONDS):
+        async with asyncio.timeout(COUNT_SECONDS):
             return (await api.get(AGGREGATE_EVENTS, path, write_pairs(asked))).value
     except (TimeoutError, StoreUnavailableError):
         return None

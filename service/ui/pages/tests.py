@@ -28,7 +28,7 @@ _DEFAULT_SORT: Final = "health_status"
 _HEALTH: Final = ("broken", "flaky", "unknown", "healthy")
 
 # The sort keys, each with its label and the direction that shows the worst first.
-_SORTS: Final = {
+SORTS: Final = {
     "health_status": ("worst first", "desc"),
     "failure_ratio": ("failure ratio", "desc"),
     "flakiness_ratio": ("flakiness ratio", "desc"),
@@ -62,7 +62,7 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
     )
     kept = without(pairs, _PAGING)
     return await page.show(
-        "tests_part.html" if page.is_fragment else "tests.html",
+        "tests_fragment.html" if page.is_fragment else "tests.html",
         tab="tests",
         rows=answer.value["tests"],
         total=answer.value["total"],
@@ -72,11 +72,12 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
         pipelines=values_of(pairs, "pipeline_name"),
         jobs=values_of(pairs, "job_name"),
         filepath=first_of(pairs, "test_filepath"),
+        owners=values_of(pairs, "owner"),
         quarantined=first_of(pairs, "quarantined"),
         health=[Choice(each, each, each in values_of(pairs, "health_status")) for each in _HEALTH],
         sorts=[
             Choice(value, label, value == (first_of(pairs, "sort") or _DEFAULT_SORT))
-            for value, (label, _) in _SORTS.items()
+            for value, (label, _) in SORTS.items()
         ],
         query=write_pairs(kept),
         is_filtered=bool(without(kept, ("sort", "direction"))),
@@ -99,7 +100,7 @@ def _search_query(pairs: Pairs) -> Pairs:
     asked = without(pairs, (_PATTERN, "per_page"))
     sort = first_of(pairs, "sort") or _DEFAULT_SORT
     asked = [*without(asked, ("sort", "direction")), ("sort", sort)]
-    asked.append(("direction", first_of(pairs, "direction") or _SORTS.get(sort, ("", "desc"))[1]))
+    asked.append(("direction", first_of(pairs, "direction") or SORTS.get(sort, ("", "desc"))[1]))
     patterns = values_of(pairs, _PATTERN) or ["*"]
     asked += [(_PATTERN, each if "*" in each or "?" in each else f"*{each}*") for each in patterns]
     return [*asked, ("per_page", PER_PAGE)]

@@ -15,6 +15,7 @@ from indexing.errors import StoreUnavailableError
 from indexing.globs import is_literal
 from indexing.groups import TOP_DIRECTORY
 from indexing.models.groups import Grouping
+from indexing.owners.selecting import NO_OWNER
 from service.auth.principal import Principal
 from service.routes import GROUP_TESTS, SEARCH_TESTS
 from service.ui.api import Api
@@ -68,6 +69,8 @@ async def _find_query(page: PageContext, api: Api, by: Grouping, value: str | No
 
     That of a directory includes the directories below it.
     """
+    if by is Grouping.OWNER:
+        return write_pairs([("owner", NO_OWNER if value is None else value)])
     if value is None or len(value) > _MAX_LINKED:
         return None
     if by is Grouping.JOB:
@@ -78,11 +81,15 @@ async def _find_query(page: PageContext, api: Api, by: Grouping, value: str | No
     pattern = f"{value.rstrip(separator)}{separator}*"
     # A directory is that of the file or, for tests without a file, the start of the name.
     of_file = [("test_name", "*"), ("test_filepath", pattern), ("per_page", "1")]
-    answer = await api.get(SEARCH_TESTS, page.repository_path, write_pairs(of_file))
+    try:
+        answer = await api.get(SEARCH_TESTS, page.repository_path, write_pairs(of_file))
+    except StoreUnavailableError:
+        return None
     return write_pairs([("test_filepath" if answer.value["tests"] else "test_name", pattern)])
 
 
-async def _find_slowest(page: PageContext, api: Api) -> list[dict[str, Any]]:
+async def _find_slowest(page: PageContext, api: Api) -> list[dict[str, Any]] | None:
+    """Return the slowest tests; None if the search takes too long."""
     asked = [
         ("test_name", "*"),
         ("sort", "mean_duration"),
@@ -90,5 +97,8 @@ async def _find_slowest(page: PageContext, api: Api) -> list[dict[str, Any]]:
         ("per_page", str(_SHOWN)),
         ("include", "metrics"),
     ]
-    answer = await api.get(SEARCH_TESTS, page.repository_path, write_pairs(asked))
+    try:
+        answer = await api.get(SEARCH_TESTS, page.repository_path, write_pairs(asked))
+    except StoreUnavailableError:
+        return None
     return [row for row in answer.value["tests"] if row["metrics"]["mean_duration"]]

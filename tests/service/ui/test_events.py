@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from typing import Any
 
 import pytest
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Route, expect
 
 from service.config.settings import Settings
 from service.handlers import event_stream
 from service.streaming import hub
+from service.ui.pages import events
 from service.ui.queries import MAX_QUERY_LENGTH
 from tests.builders import NOON, WIDGETS, after, make_event
 from tests.service.front_door import FrontDoor
@@ -27,6 +30,9 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub, "POLL_SECONDS", 0.05)
     monkeypatch.setattr(event_stream, "POLL_SECONDS", 0.05)
     monkeypatch.setattr(event_stream, "CHECK_SECONDS", 0.2)
+    # A busy machine counts late; the tests of late counts say so themselves.
+    monkeypatch.setattr(events, "FIRST_SECONDS", 20.0)
+    monkeypatch.setattr(events, "COUNT_SECONDS", 20.0)
 
 
 @pytest.mark.parametrize("stack", ["sqlite", "elasticsearch"], indirect=True)
@@ -265,3 +271,63 @@ async def test_an_empty_log_says_what_to_do(site: FrontDoor, visitor: Visitor) -
     await visitor.go(LOG)
     await expect(visitor.page.get_by_text("mergewatch ingest events")).to_be_visible()
     await expect(visitor.page.locator("#live")).to_have_text("Live")
+
+
+def count_late_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the first page wait for its counts in vain."""
+    count, counted = events._count_all, False
+
+    async def count_later(*asked: Any) -> tuple[Any, Any]:
+        nonlocal counted
+        if not counted:
+            counted = True
+            await asyncio.Event().wait()
+        return await count(*asked)
+
+    monkeypatch.setattr(events, "_count_all", count_later)
+    monkeypatch.setattr(events, "FIRST_SECONDS", 0.0)
+
+
+async def test_counts_that_take_long_come_after_the_events_and_move_nothing(
+    site: FrontDoor, visitor: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count_late_once(monkeypatch)
+    counting = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await counting.wait()
+        await route.continue_()
+
+    await visitor.page.route("**/events/counts*", hold)
+    await load_log(site.store)
+    page, rows = visitor.page, visitor.page.locator(ROWS)
+    await visitor.sign_in()
+    await visitor.go(LOG)
+    await expect(rows).to_have_count(50)
+    await expect(page.get_by_text("Counting…").first).to_be_visible()
+    # The script of the page has run.
+    await expect(page.get_by_role("button", name="Pause")).to_be_visible()
+    before = await page.locator("#results").bounding_box()
+    counting.set()
+    bars = page.locator("#bars a")
+    await expect(bars.last).to_be_visible()
+    assert await page.locator("#results").bounding_box() == before
+    await expect(page.locator("h1 + span")).to_have_text("72 in this range")
+    # They can be used as if they had come with the page.
+    await expect(bars.first).to_have_attribute("tabindex", "-1")
+    await page.get_by_role("link", name="Leave out merge queue").click()
+    await expect(page.locator("#narrow .excluded")).to_contain_text("merge queue")
+
+
+async def test_without_scripts_late_counts_are_one_click_away(
+    browser: Browser, site: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count_late_once(monkeypatch)
+    await load_log(site.store)
+    async with visit(browser, site, java_script_enabled=False) as visitor:
+        page = visitor.page
+        await visitor.sign_in()
+        await visitor.go(LOG)
+        await page.get_by_role("link", name="Show the page with its counts").click()
+        await expect(page.locator("h1 + span")).to_have_text("72 in this range")
+        await expect(page.locator(ROWS)).to_have_count(50)

@@ -61,3 +61,38 @@ async def test_a_directory_leads_to_the_tests_that_were_counted_in_it(client: Cl
     ):
         rows = (await client.get(f"/ui/acme/widgets/tests?{query}")).body.decode()
         assert re.findall(r'class="name"[^>]*aria-label="([^"]*)"', rows) == [name]
+
+
+async def test_an_owner_leads_to_its_tests_and_so_does_no_owner(client: Client) -> None:
+    store = client.door.store
+    await store.ensure_repository(WIDGETS)
+    for name, filepath in (("a", "web/a.js"), ("b", "docs/b.py"), ("c", None)):
+        await load_broken(client.door, name, filepath)
+    await store.refresh_tests(NOON)
+    await store.set_code_owners(WIDGETS, "/web/ @acme/web&co")
+    await client.sign_in()
+    page = (await client.get("/ui/acme/widgets/worst")).body.decode()
+    found = set(re.findall(r'href="(/ui/acme/widgets/tests\?owner=[^"]*)"', page))
+    assert found == {
+        "/ui/acme/widgets/tests?owner=%40acme%2Fweb%26co",
+        "/ui/acme/widgets/tests?owner=none",
+    }
+    assert await shown(client, "owner=%40acme%2Fweb%26co") == ["a"]
+    assert await shown(client, "owner=none") == ["b", "c"]
+    # The empty field of a form is no filter.
+    assert await shown(client, "owner=") == ["a", "b", "c"]
+    view = "owner=%40acme%2Fweb%26co&owner=none&sort=test_name"
+    assert await shown(client, view) == ["a", "b", "c"]
+    page = (await client.get(f"/ui/acme/widgets/tests?{view}")).body.decode()
+    assert 'id="owner" name="owner" value="@acme/web&amp;co"' in page
+    assert '<input type="hidden" name="owner" value="none">' in page
+    (export,) = re.findall(r'href="(/ui/acme/widgets/tests\.csv\?[^"]*)"', page)
+    assert export.replace("&amp;", "&").endswith(f"?{view}")
+    table = (await client.get("/ui/acme/widgets/tests.csv?owner=none")).body.decode()
+    assert {line.split(",")[1] for line in table.splitlines()[1:]} == {"b", "c"}
+
+
+async def shown(client: Client, query: str) -> list[str]:
+    """Return the names of the tests of a view."""
+    page = (await client.get(f"/ui/acme/widgets/tests?{query}&direction=asc")).body.decode()
+    return sorted(re.findall(r'class="name"[^>]*aria-label="([^"]*)"', page))

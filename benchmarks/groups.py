@@ -1,7 +1,7 @@
 """Times groups of tests, and searches by health and by name: `python -m benchmarks.groups`.
 
 It reads from the store directly, so nothing is cached. The only argument is the number
-of tests, 5,100 or more.
+of tests, 6,100 or more.
 `ELASTICSEARCH_URL` measures over a node there instead of SQLite.
 """
 
@@ -31,8 +31,8 @@ from tests.builders import WIDGETS, make_executions, make_run
 TESTS = 100_000
 JOBS = ("linux", "mac", "windows", "bsd")
 RULES = "".join(f"/tests/area_{number}/ @team-{number % 40}\n" for number in range(1_000))
-# Page 500 of 10 rows begins here.
-DEEP, STEP, PER_PAGE = 5_000, 100, 10
+# Page 601 of 10 rows begins here: among the tests that do not fail, not where they begin.
+DEEP, STEP, PER_PAGE = 6_000, 100, 10
 _TESTS_A_FILE = 20
 _FAILS = 20
 _BATCH = 10_000
@@ -111,7 +111,7 @@ async def _measure_searches(store: Store) -> None:
         ]
         print(
             f"{sort.value}: by name {one:.2f} ms, broken {other:.2f} ms; "
-            f"page 1 {first:.2f} ms, page 500 {deep:.2f} ms"
+            f"page 1 {first:.2f} ms, page 601 {deep:.2f} ms"
         )
 
 

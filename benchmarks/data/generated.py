@@ -151,8 +151,15 @@ def quarantine_of(number: int) -> QuarantineRequest:
 class EventMaker:
     """Makes events from the examples, with the same types and shapes but other ids and times."""
 
-    def __init__(self, repository: RepositoryName = MEASURED) -> None:
+    def __init__(
+        self,
+        repository: RepositoryName = MEASURED,
+        begin: datetime = EVENTS_FROM,
+        end: datetime = EVENTS_TO,
+    ) -> None:
         self._repository = repository
+        self._begin = begin
+        self._range = end - begin
         self._templates = [
             parse_event(line).finish(repository) for line in _EXAMPLES.read_bytes().splitlines()
         ]
@@ -163,7 +170,7 @@ class EventMaker:
         """Make event `number` of `of`; all are spread evenly over the whole range."""
         at = number % len(self._templates)
         template = self._templates[at]
-        received_at = EVENTS_FROM + (EVENTS_TO - EVENTS_FROM) * number / of
+        received_at = self._begin + self._range * number / of
         beginning = f'{{"id":{number},"received_at":"{format_timestamp(received_at)}",'
         return StoredEvent(
             repository=self._repository,

@@ -143,10 +143,22 @@ async def test_every_wrong_member_is_named(
     assert (await door.get(QUARANTINES)).json == {"quarantined_tests": []}
 
 
-async def test_a_blank_reason_is_refused_without_a_full_stop(door: FrontDoor, key: str) -> None:
-    answer = await post(door, key, test_name="t", reason="")
+@pytest.mark.parametrize(
+    ("body", "detail"),
+    [
+        ({"reason": ""}, "must have 1 to 1,000 characters"),
+        ({"reason": None}, "must not be null"),
+        ({"reason": 7}, "must be text"),
+        ({"reason": "\0"}, "must not hold a NUL character"),
+        ({}, "is required"),
+    ],
+)
+async def test_a_reason_that_is_refused_is_no_sentence(
+    door: FrontDoor, key: str, body: dict[str, Any], detail: str
+) -> None:
+    answer = await post(door, key, test_name="t", **body)
     [error] = answer.json["errors"]
-    assert (error["field"], error["detail"]) == ("reason", "must have 1 to 1,000 characters")
+    assert (error["field"], error["detail"]) == ("reason", detail)
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"null", b"{", b"\xff", b"[" * 2_000])

@@ -94,6 +94,8 @@ class Connections:
         self._path = path
         self._quick: ReadingConnection = _connect(path, READER_BUSY_SECONDS, ReadingConnection)
         self._quick.execute("PRAGMA query_only = ON")
+        (self._page_size,) = self._quick.execute("PRAGMA page_size").fetchone()
+        self._file = os.fspath(path)
         self._own_writes = OwnWrites(self._quick, partial(translated_errors, path))
         # A function: see `OwnWrites.revision`. Bound here because every cached read calls it.
         self.revision = self._own_writes.revision
@@ -120,6 +122,8 @@ class Connections:
             connection = _connect(path, WRITER_BUSY_SECONDS, sqlite3.Connection)
             try:
                 ensure_schema(connection)
+                (page_size,) = connection.execute("PRAGMA page_size").fetchone()
+                _require_whole_pages(os.fspath(path), page_size)
             finally:
                 connection.close()
             return cls(path)
@@ -251,6 +255,7 @@ class Connections:
             return None
 
     def _within_budget(self, work: Work[T], steps: int) -> T:
+        _require_whole_pages(self._file, self._page_size)
         deadline = time.monotonic() + INLINE_SECONDS
         checks = 0
 
@@ -282,6 +287,7 @@ class Connections:
 
     async def _in_thread(self, pool: ThreadPoolExecutor, work: Work[T], busy_seconds: float) -> T:
         def run() -> T:
+            _require_whole_pages(self._file, self._page_size)
             connection: sqlite3.Connection | None = getattr(self._of_thread, "connection", None)
             if connection is None:
                 kind = InterruptibleConnection if pool is self._slow else sqlite3.Connection
@@ -303,6 +309,18 @@ def find_schema_version(path: Path) -> int | None:
             return read_version(connection) or None
         finally:
             connection.close()
+
+
+def _require_whole_pages(file: str, page_size: int) -> None:
+    """Raise `StoreUnavailableError` if the file was truncated inside its last page.
+
+    SQLite notices missing pages, but reads the missing part of a page as zeros: its rows would
+    silently lose their values. A checkpoint writes whole pages.
+    """
+    if os.stat(file).st_size % page_size:
+        raise StoreUnavailableError(
+            f"the store {file} was truncated: its last page is incomplete. Restore a backup"
+        )
 
 
 def _give_way() -> None:

@@ -22,7 +22,7 @@ from indexing.models.executions import Conclusion
 from indexing.models.groups import MOST_GROUPS, Grouping
 from indexing.models.paging import Anchor
 from indexing.models.tests import HealthStatus, IdentityKey, TestQuery, TestSort
-from indexing.owners.finding import Owners
+from indexing.owners.finding import Owners, read_owners
 from indexing.store import ElasticsearchPlace, open_store
 from indexing.store.interface import Store
 from service.context import utc_now
@@ -81,7 +81,7 @@ async def _measure(work: Callable[[], Awaitable[object]]) -> float:
 
 
 async def _measure_groups(store: Store) -> None:
-    owners = Owners(RULES)
+    owners = read_owners(RULES)
     for by in Grouping:
         found = _owners_of(owners) if by is Grouping.OWNER else find_directory
         took = await _measure(partial(store.group_tests, WIDGETS, by, MOST_GROUPS, found))

@@ -1,4 +1,4 @@
-"""Finds the owners of files by a CODEOWNERS file. Pure.
+"""Finds the owners of files by a CODEOWNERS file. Pure, except that it looks at the clock.
 
 A CODEOWNERS file may have thousands of rules, and a repository a hundred thousand files. So most
 rules are looked up by a text that every matching path contains; only the others are tried for each
@@ -7,8 +7,10 @@ path.
 
 from __future__ import annotations
 
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 from indexing.owners.patterns import PathPattern, compile_pattern
@@ -31,9 +33,11 @@ class Owners:
     Threads may share it.
     """
 
-    def __init__(self, text: str) -> None:
-        """Read the rules; a large file takes several seconds."""
-        self._owners: list[tuple[str, ...]] = []
+    def __init__(self, patterns: Sequence[PathPattern], owners: Sequence[tuple[str, ...]]) -> None:
+        """Take the patterns of the rules, in the order of the file, and the owners of each."""
+        self._owners = owners
+        # All owners that the rules name.
+        self.names = frozenset(name for each in owners for name in each)
         self._by_directory: defaultdict[str, list[_Numbered]] = defaultdict(list)
         self._by_name: defaultdict[str, list[_Numbered]] = defaultdict(list)
         # The rules by the length of their ending, then by the ending itself.
@@ -43,13 +47,6 @@ class Owners:
         self._others: list[_Numbered] = []
         self._kept: dict[str, Sequence[str | None]] = {}
         self._kept_characters = 0
-        patterns = []
-        for rule in read_rules(text)[:MAX_RULES]:
-            if len(rule.pattern) <= MAX_PATTERN_LENGTH:
-                patterns.append(compile_pattern(rule.pattern))
-                self._owners.append(rule.owners[:MAX_OWNERS])
-        # All owners that the rules name.
-        self.names = frozenset(name for owners in self._owners for name in owners)
         frequent = Counter(name for pattern in patterns for name in _names_of(pattern))
         for number, pattern in enumerate(patterns):
             self._place_of(pattern, frequent).append((number, pattern))
@@ -110,6 +107,40 @@ class Owners:
             if part.ending is not None:
                 return self._by_ending[len(part.ending)][part.ending]
         return self._others
+
+
+class OwnersReader:
+    """Reads a CODEOWNERS file in steps, because a large one takes several seconds."""
+
+    def __init__(self, text: str) -> None:
+        self._rules = islice(read_rules(text), MAX_RULES)
+        self._patterns: list[PathPattern] = []
+        self._owners: list[tuple[str, ...]] = []
+        self._read: Owners | None = None
+
+    def read(self, seconds: float) -> Owners | None:
+        """Read on for about that many seconds; return the owners once the whole file is read.
+
+        Only one thread at a time may call this.
+        """
+        until = time.monotonic() + seconds
+        for rule in self._rules:
+            if len(rule.pattern) <= MAX_PATTERN_LENGTH:
+                self._patterns.append(compile_pattern(rule.pattern))
+                self._owners.append(rule.owners[:MAX_OWNERS])
+            if time.monotonic() > until:
+                return None
+        if self._read is None:
+            self._read = Owners(self._patterns, self._owners)
+        return self._read
+
+
+def read_owners(text: str) -> Owners:
+    """Read a CODEOWNERS file at once."""
+    reader = OwnersReader(text)
+    while (owners := reader.read(1)) is None:
+        pass
+    return owners
 
 
 def _names_of(pattern: PathPattern) -> list[str]:

@@ -41,7 +41,7 @@ class Rule(NamedTuple):
 def check_rules(text: str) -> str:
     """Return the text of a file that can be stored, or raise `InvalidValueError` with the line."""
     check_code_owners(text)
-    for count, rule in enumerate(_read_all(text), 1):
+    for count, rule in enumerate(read_rules(text), 1):
         if count > MAX_RULES:
             raise InvalidValueError(f"line {rule.line}: must have at most {MAX_RULES:,} rules")
         if len(rule.pattern) > MAX_PATTERN_LENGTH:
@@ -57,12 +57,8 @@ def check_rules(text: str) -> str:
     return text
 
 
-def read_rules(text: str) -> list[Rule]:
-    """Return the rules in the order of the file: the last one that matches decides."""
-    return [*_read_all(text)]
-
-
-def _read_all(text: str) -> Iterator[Rule]:
+def read_rules(text: str) -> Iterator[Rule]:
+    """Yield the rules in the order of the file: the last one that matches decides."""
     defaults: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), 1):
         written = _COMMENT.sub("", line).strip()

@@ -98,7 +98,7 @@ def set_repository(
 
     _show(with_store(apply))
     if code_owners is not None:
-        count = len(read_rules(code_owners))
+        count = len([*read_rules(code_owners)])
         click.echo(f"stored {count:,} rule{'' if count == 1 else 's'} of code owners", err=True)
 
 

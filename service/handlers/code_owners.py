@@ -1,8 +1,9 @@
 """Finds the owners of files, and the files of owners, by the CODEOWNERS file of a repository.
 
-Matching a file against thousands of rules takes up to some milliseconds. So it is done in a thread,
-one at a time: each busy thread makes the event loop wait for the interpreter's lock. Tenants take
-turns.
+Reading a file of thousands of rules takes seconds, and matching one path against them up to some
+milliseconds. So this is done in a thread, one at a time, because each busy thread makes the event
+loop wait for the interpreter's lock. Tenants take turns. Only groups by owner match paths in the
+threads of the store.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Final, TypeVar
@@ -23,7 +24,7 @@ from indexing.groups import FindValues
 from indexing.models.file_selections import FileSelection
 from indexing.models.tests import TestQuery
 from indexing.names import RepositoryName
-from indexing.owners.finding import Owners
+from indexing.owners.finding import Owners, OwnersReader
 from indexing.owners.selecting import FileSelector
 from indexing.store.interface import Reader
 from service.cache.reader import CachedReader
@@ -50,13 +51,15 @@ _TOO_LONG: Final = "finding the owners of all files takes too long"
 
 OWNER_TURNS: Final = web.AppKey("owner_turns", FairQueue)
 
-_read_owners: Final = lru_cache(_MAX_FILES)(Owners)
+# With what is read of it so far, so that a later request continues there.
+_open_file: Final = lru_cache(_MAX_FILES)(OwnersReader)
 
 
 class OwnerSearch:
     """The owners of a repository's files, for one request, up to its timeout.
 
-    What was found by then stays cached, so a later request continues from there.
+    What was read and found by then stays cached, so a later request continues from there. Owners
+    of 100,000 paths are cached.
     """
 
     def __init__(self, request: web.Request, repository: RepositoryName) -> None:
@@ -75,7 +78,11 @@ class OwnerSearch:
     async def _open(self) -> Owners:
         """Return the owners by the stored file; without a file, nothing has an owner."""
         text = await self._reader.get_code_owners(self._repository)
-        return await self._in_turn(partial(_read_owners, text or ""))
+        file = _open_file(text or "")
+        owners = None
+        while owners is None:
+            owners = await self._in_turn(partial(file.read, _TURN_SECONDS))
+        return owners
 
     async def open_groups(self) -> FindValues:
         """Return a function that finds the owners of a file; it raises as `check` does."""
@@ -131,14 +138,24 @@ class OwnerSearch:
 
     async def _in_turn(self, work: Callable[[], T]) -> T:
         """Run the work in a thread; it keeps its turn even if the request is cancelled."""
-        tenant = current_tenant.get()
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._turns.slot(current_tenant.get()))
+            self.check()
+            turn = stack.pop_all()
 
         async def run() -> T:
-            async with self._turns.slot(tenant):
-                self.check()
+            async with turn:
                 return await asyncio.to_thread(work)
 
-        return await asyncio.shield(asyncio.create_task(run()))
+        running = asyncio.create_task(run())
+        running.add_done_callback(_ignore_result)
+        return await asyncio.shield(running)
+
+
+def _ignore_result(task: asyncio.Task[T]) -> None:
+    """Mark the error of a task as seen: nobody waits for it if the request was cancelled."""
+    if not task.cancelled():
+        task.exception()
 
 
 async def with_files(request: web.Request, query: TestQuery) -> TestQuery:

@@ -95,7 +95,6 @@ class Connections:
         self._quick: ReadingConnection = _connect(path, READER_BUSY_SECONDS, ReadingConnection)
         self._quick.execute("PRAGMA query_only = ON")
         (self._page_size,) = self._quick.execute("PRAGMA page_size").fetchone()
-        self._file = os.fspath(path)
         self._own_writes = OwnWrites(self._quick, partial(translated_errors, path))
         # A function: see `OwnWrites.revision`. Bound here because every cached read calls it.
         self.revision = self._own_writes.revision
@@ -123,7 +122,7 @@ class Connections:
             try:
                 ensure_schema(connection)
                 (page_size,) = connection.execute("PRAGMA page_size").fetchone()
-                _require_whole_pages(os.fspath(path), page_size)
+                _require_whole_pages(path, page_size)
             finally:
                 connection.close()
             return cls(path)
@@ -255,7 +254,7 @@ class Connections:
             return None
 
     def _within_budget(self, work: Work[T], steps: int) -> T:
-        _require_whole_pages(self._file, self._page_size)
+        _require_whole_pages(self._path, self._page_size)
         deadline = time.monotonic() + INLINE_SECONDS
         checks = 0
 
@@ -287,7 +286,7 @@ class Connections:
 
     async def _in_thread(self, pool: ThreadPoolExecutor, work: Work[T], busy_seconds: float) -> T:
         def run() -> T:
-            _require_whole_pages(self._file, self._page_size)
+            _require_whole_pages(self._path, self._page_size)
             connection: sqlite3.Connection | None = getattr(self._of_thread, "connection", None)
             if connection is None:
                 kind = InterruptibleConnection if pool is self._slow else sqlite3.Connection
@@ -311,15 +310,15 @@ def find_schema_version(path: Path) -> int | None:
             connection.close()
 
 
-def _require_whole_pages(file: str, page_size: int) -> None:
+def _require_whole_pages(path: Path, page_size: int) -> None:
     """Raise `StoreUnavailableError` if the file was truncated inside its last page.
 
     SQLite notices missing pages, but reads the missing part of a page as zeros: its rows would
     silently lose their values. A checkpoint writes whole pages.
     """
-    if os.stat(file).st_size % page_size:
+    if path.stat().st_size % page_size:
         raise StoreUnavailableError(
-            f"the store {file} was truncated: its last page is incomplete. Restore a backup"
+            f"the store {path} was truncated: its last page is incomplete. Restore a backup"
         )
 
 

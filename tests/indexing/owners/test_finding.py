@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from indexing.errors import InvalidValueError
-from indexing.owners.finding import Owners
+from indexing.owners.finding import OwnersReader, read_owners
 from indexing.owners.rules import (
     MAX_OWNER_LENGTH,
     MAX_OWNERS,
@@ -22,7 +22,7 @@ from indexing.owners.rules import (
 
 
 def owners_of(text: str, path: str | None) -> tuple[str | None, ...]:
-    return tuple(Owners(text).find(path, lambda: None))
+    return tuple(read_owners(text).find(path, lambda: None))
 
 
 _names = st.one_of(st.sampled_from(["*", "**", "a", "b"]), st.text("ab.*?", min_size=1, max_size=4))
@@ -67,7 +67,7 @@ def test_the_owners_are_those_that_another_library_finds(
 def test_a_pattern_matches_as_in_gitignore(
     pattern: str, matching: list[str], others: list[str]
 ) -> None:
-    owners = Owners(f"{pattern} @x")
+    owners = read_owners(f"{pattern} @x")
     assert [path for path in matching + others if owners.find(path, lambda: None) == ("@x",)] == (
         matching
     )
@@ -105,8 +105,8 @@ def test_a_file_that_is_too_much_is_refused_with_its_line(text: str, line: int) 
     with pytest.raises(InvalidValueError, match=f"^line {line}: "):
         check_rules(text)
     # It may have been stored before.
-    assert len(read_rules(text)) in (1, MAX_RULES + 1)
-    Owners(text)
+    assert len([*read_rules(text)]) in (1, MAX_RULES + 1)
+    read_owners(text)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_many_rules_cost_a_path_few_looks() -> None:
     rules += [f"*.x{number} @{number}" for number in range(5_000)]
     rules += [f"**/test{number}/*.py @{number}" for number in range(2_500)]
     rules += [f"/src/*/test{number}/*.c @{number}" for number in range(2_500)]
-    owners = Owners("\n".join(rules))
+    owners = read_owners("\n".join(rules))
     looks = 0
 
     def check() -> None:
@@ -140,3 +140,13 @@ def test_many_rules_cost_a_path_few_looks() -> None:
     asked = looks
     owners.find("src/package7/a.c", check)
     assert looks == asked
+
+
+def test_a_file_is_read_in_steps() -> None:
+    reader = OwnersReader("*.py @a\n/docs/ @b\n*.js @c\n")
+    # A step without time reads one rule; the last one notices the end of the file.
+    assert [reader.read(-1) for _ in range(3)] == [None, None, None]
+    owners = reader.read(-1)
+    assert owners is not None
+    assert owners.find("docs/a.js", lambda: None) == ("@c",)
+    assert reader.read(-1) is owners

@@ -10,7 +10,7 @@ import pytest
 from indexing.errors import InvalidValueError
 from indexing.models.file_selections import FileSelection
 from indexing.owners import finding, selecting
-from indexing.owners.finding import Owners
+from indexing.owners.finding import read_owners
 from indexing.owners.selecting import NO_OWNER, FileSelector
 
 FILE = "* @all\n*.js @web @all\n/docs/\n"
@@ -18,7 +18,7 @@ PATHS = ["a.py", "b.js", "docs/c.py", "src\\d.js"]
 
 
 def select(names: list[str], text: str = FILE) -> FileSelection:
-    selector = FileSelector(Owners(text), names, lambda: None)
+    selector = FileSelector(read_owners(text), names, lambda: None)
     if not selector.is_decided:
         assert selector.take(PATHS, 0, 60) == len(PATHS)
     return selector.select()
@@ -32,7 +32,7 @@ def test_a_file_is_selected_if_any_of_its_owners_is_named() -> None:
 
 
 def test_no_file_is_looked_at_for_owners_that_no_rule_names() -> None:
-    assert FileSelector(Owners(FILE), ["@else"], lambda: None).is_decided
+    assert FileSelector(read_owners(FILE), ["@else"], lambda: None).is_decided
     assert select(["@else"]) == FileSelection()
     for text in ("", "/docs/\n"):
         assert select(["@all"], text) == FileSelection()
@@ -45,7 +45,7 @@ def test_a_step_ends_when_its_time_is_over_but_takes_one_file(
 ) -> None:
     now = iter(range(100))
     monkeypatch.setattr(selecting, "time", SimpleNamespace(monotonic=lambda: next(now)))
-    selector = FileSelector(Owners(FILE), ["@all"], lambda: None)
+    selector = FileSelector(read_owners(FILE), ["@all"], lambda: None)
     assert selector.take(PATHS, 0, 0) == 1
     assert selector.take(PATHS, 1, 2) == 4
     assert selector.select() == select(["@all"])
@@ -53,7 +53,7 @@ def test_a_step_ends_when_its_time_is_over_but_takes_one_file(
 
 def test_a_hostile_file_takes_little_longer_than_its_step() -> None:
     # No rule can be looked up by a name, so all of them are tried for each path.
-    owners = Owners("\n".join(f"?{'*a' * 20}{n} @x" for n in range(2_000)))
+    owners = read_owners("\n".join(f"?{'*a' * 20}{n} @x" for n in range(2_000)))
     selector = FileSelector(owners, ["@x"], lambda: None)
     paths = [f"{'ab' * 40}{n}/{'a' * 100}" for n in range(10)]
     longest = 0.0
@@ -76,7 +76,7 @@ def test_too_many_files_are_refused(monkeypatch: pytest.MonkeyPatch, limit: str,
 def test_cached_owners_have_a_limit(monkeypatch: pytest.MonkeyPatch, limit: str, most: int) -> None:
     monkeypatch.setattr(finding, limit, most)
     looks: list[None] = []
-    owners = Owners("[a-z]* @x")
+    owners = read_owners("[a-z]* @x")
 
     def find(path: str) -> bool:
         """Return whether the owners of the path had to be looked for."""

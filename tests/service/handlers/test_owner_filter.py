@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from types import SimpleNamespace
 from typing import Any
@@ -12,9 +13,9 @@ import pytest
 
 from indexing.models.executions import Conclusion
 from indexing.owners import selecting
-from indexing.owners.finding import Owners
+from indexing.owners.finding import Owners, OwnersReader
 from service.handlers import code_owners
-from tests.builders import NOON, WIDGETS, after, make_executions, make_run
+from tests.builders import GADGETS, NOON, WIDGETS, after, make_executions, make_run
 from tests.service.front_door import SEARCH, TESTS, FrontDoor
 from tests.waiting import until
 
@@ -204,26 +205,66 @@ async def test_a_file_that_costs_too_much_is_a_503_and_what_was_found_is_kept(
     assert await names(door, "owner=@x") == "ab"
 
 
-async def test_a_file_that_takes_long_to_parse_is_parsed_once_for_later_requests(
+async def test_a_file_that_takes_long_to_read_is_read_once_for_later_requests(
     door: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parsed, released = 0, threading.Event()
-    read_owners = code_owners._read_owners
+    reads, released = 0, threading.Event()
+    read = OwnersReader.read
 
-    def parse_slowly(text: str) -> Owners:
-        nonlocal parsed
-        parsed += 1
+    def read_slowly(reader: OwnersReader, seconds: float) -> Owners | None:
+        nonlocal reads
+        reads += 1
         assert released.wait(30)
-        return read_owners(text)
+        return read(reader, seconds)
 
-    monkeypatch.setattr(code_owners, "_read_owners", parse_slowly)
+    monkeypatch.setattr(OwnersReader, "read", read_slowly)
     monkeypatch.setattr(code_owners, "READ_SECONDS", 0.05)
     for _ in range(3):
         answer = await door.get(f"{SEARCH}?test_name=*&owner=@all")
-        assert (answer.status, parsed) == (503, 1)
+        assert (answer.status, reads) == (503, 1)
     monkeypatch.undo()
     released.set()
     assert await names(door, "owner=@all") == "ab"
+
+
+async def test_a_file_that_takes_long_to_read_lets_other_requests_pass(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A turn reads one rule.
+    monkeypatch.setattr(code_owners, "_TURN_SECONDS", -1.0)
+    monkeypatch.setattr(code_owners, "READ_SECONDS", 30.0)
+    steps = 0
+    read = OwnersReader.read
+
+    def count_steps(reader: OwnersReader, seconds: float) -> Owners | None:
+        nonlocal steps
+        steps += 1
+        return read(reader, seconds)
+
+    monkeypatch.setattr(OwnersReader, "read", count_steps)
+    await door.store.ensure_repository(GADGETS)
+    await door.store.set_code_owners(GADGETS, "".join(f"/{n}.py @x\n" for n in range(3_000)))
+    long = asyncio.create_task(
+        door.get(SEARCH.replace("widgets", "gadgets") + "?test_name=*&owner=@x")
+    )
+    await until(lambda: steps > 10)
+    assert await names(door, "owner=@all") == "ab"
+    assert steps < 1_000
+    assert (await long).status == 200
+    assert steps > 3_000
+
+
+async def test_a_request_that_times_out_in_the_queue_leaves_nothing_behind(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(code_owners, "READ_SECONDS", 0.05)
+    async with door.app[code_owners.OWNER_TURNS].slot("another tenant"):
+        for _ in range(3):
+            assert (await door.get(f"{SEARCH}?test_name=*&owner=@all")).status == 503
+    monkeypatch.undo()
+    assert await names(door, "owner=@all") == "ab"
+    gc.collect()
+    assert not [line for line in caplog.records if line.name == "asyncio"]
 
 
 async def test_one_thread_at_a_time_looks_for_owners(

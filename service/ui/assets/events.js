@@ -179,7 +179,7 @@
     const holder = document.createElement("template");
     holder.innerHTML = text;
     const fresh = holder.content.querySelector("#results");
-    if (fresh === null) return;
+    if (fresh === null) throw new Error("no rows");
     for (const row of fresh.querySelectorAll("tr.entry")) {
       if (!known.has(row.id)) row.classList.add("new");
       if (opened.includes(row.id)) row.querySelector("details").open = true;
@@ -192,7 +192,9 @@
     timer = null;
     const counted = waiting;
     try {
-      const answer = await fetch(location.href, { headers: { "HX-Request": "true" } });
+      // Not the address of this page, which may be that of the page with its counts.
+      const rows = `${live.dataset.rows}${location.search}`;
+      const answer = await fetch(rows, { headers: { "HX-Request": "true" } });
       if (answer.status === 204) return stop("lost", "Signed out");
       if (!answer.ok) throw new Error(String(answer.status));
       swap(await answer.text());

@@ -87,20 +87,21 @@ async def show_counts(page: PageContext, principal: Principal) -> web.StreamResp
     """GET /ui/{owner}/{repository}/events/counts; without scripts, the page with its counts."""
     api = page.open_api(principal)
     if not page.is_fragment:
-        return await _show(page, api, COUNT_SECONDS)
+        # Each count has a time limit of its own.
+        return await _show(page, api, None)
     view = EventView.read(page.request.rel_url.raw_query_string)
     found = await _count_all(api, page.repository_path, view, page.now)
-    return await page.show("events_counts.html", **_show_counts(view, found, page.now))
+    return await page.show("events_counts.html", **_show_counts(page, view, found))
 
 
-async def _show(page: PageContext, api: Api, seconds: float) -> web.StreamResponse:
-    """Show the page, with its counts if they take no longer than that."""
+async def _show(page: PageContext, api: Api, seconds: float | None) -> web.StreamResponse:
+    """Show the page, with its counts if they take no longer than that; None waits for them."""
     view = EventView.read(page.request.rel_url.raw_query_string)
     began = time.monotonic()
     counting = asyncio.create_task(_count_all(api, page.repository_path, view, page.now))
     try:
         rows = await _read_rows(page, api, view)
-        left = max(0.0, began + seconds - time.monotonic())
+        left = None if seconds is None else max(0.0, began + seconds - time.monotonic())
         await asyncio.wait({counting}, timeout=left)
         found = counting.result() if counting.done() else None
     except Problem as problem:
@@ -112,7 +113,7 @@ async def _show(page: PageContext, api: Api, seconds: float) -> web.StreamRespon
         await asyncio.gather(counting, return_exceptions=True)
     return await page.show(
         "events.html",
-        **{**rows, **_form_of(view), **_show_counts(view, found, page.now)},
+        **{**rows, **_form_of(view), **_show_counts(page, view, found)},
         wrong=None,
         start=show_moment(view.received_from),
         end=show_moment(view.received_to),
@@ -135,14 +136,17 @@ async def _read_rows(page: PageContext, api: Api, view: EventView) -> dict[str, 
     }
 
 
-def _show_counts(view: EventView, found: tuple[Any, Any] | None, now: datetime) -> dict[str, Any]:
+def _show_counts(
+    page: PageContext, view: EventView, found: tuple[Any, Any] | None
+) -> dict[str, Any]:
     """Return the values of the counts; they are late if nothing is found yet."""
     counts, around = found or (None, None)
-    walk = dict(view.walk(view.ask(now)))
+    walk = dict(view.walk(view.ask(page.now)))
     return {
         "is_late": found is None,
         "view": view,
         "query": view.query(),
+        "whole_query": page.request.rel_url.raw_query_string,
         "total": None if counts is None else counts["total"],
         "facets": None if counts is None else list_facets(counts, view),
         "histogram": None if around is None else draw_histogram(around, view, walk),

@@ -331,3 +331,47 @@ async def test_without_scripts_late_counts_are_one_click_away(
         await page.get_by_role("link", name="Show the page with its counts").click()
         await expect(page.locator("h1 + span")).to_have_text("72 in this range")
         await expect(page.locator(ROWS)).to_have_count(50)
+
+
+async def test_the_page_with_its_counts_keeps_the_place_and_follows_the_log(
+    site: FrontDoor, visitor: Visitor
+) -> None:
+    await load_log(site.store)
+    page, rows = visitor.page, visitor.page.locator(ROWS)
+    await visitor.sign_in()
+    await visitor.go(f"/ui/acme/widgets/events/counts?pull_request={QUEUED}")
+    await expect(rows).to_have_count(8)
+    await expect(page.locator("#live")).to_have_text("Live")
+    site.clock.now = after(minutes=1)
+    event = make_event(2_000, NOON, event_type="action.merge", pull_request=QUEUED)
+    await site.store.write_events([event])
+    await expect(rows).to_have_count(9, timeout=15_000)
+
+
+async def test_the_link_to_late_counts_keeps_the_page_and_the_open_row(
+    browser: Browser, site: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await load_log(site.store)
+    async with visit(browser, site, java_script_enabled=False) as visitor:
+        page, rows = visitor.page, visitor.page.locator(ROWS)
+        await visitor.sign_in()
+        await visitor.go(LOG)
+        await page.get_by_role("link", name="Older").click()
+        await expect(rows).to_have_count(22)
+        count_late_once(monkeypatch)
+        await page.reload()
+        await page.get_by_role("link", name="Show the page with its counts").click()
+        await expect(page.locator("h1 + span")).to_have_text("72 in this range")
+        await expect(rows).to_have_count(22)
+
+
+async def test_the_page_with_its_counts_says_if_counting_takes_too_long(
+    browser: Browser, site: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await load_log(site.store)
+    async with visit(browser, site, java_script_enabled=False) as visitor:
+        await visitor.sign_in()
+        monkeypatch.setattr(events, "COUNT_SECONDS", 0.0)
+        await visitor.go("/ui/acme/widgets/events/counts")
+        await expect(visitor.page.locator(ROWS)).to_have_count(50)
+        await expect(visitor.page.get_by_text("Counting took too long")).to_be_visible()

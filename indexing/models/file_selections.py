@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-# With more files than this, a search takes too long for the event loop.
+# With more files or more characters of their paths than this, a search takes too long for the event
+# loop.
 MANY_FILES: Final = 250
+MANY_CHARACTERS: Final = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,4 +25,4 @@ class FileSelection:
     @property
     def is_large(self) -> bool:
         """Whether a search of these files takes long."""
-        return len(self.paths) > MANY_FILES
+        return len(self.paths) > MANY_FILES or sum(map(len, self.paths)) > MANY_CHARACTERS

@@ -11,7 +11,7 @@ from indexing.models.tests import IdentityKey, TestQuery, TestSort
 from indexing.models.tests import TestIdentity as Row
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
-from indexing.store.sqlite.search import conditions
+from indexing.store.sqlite.search import conditions, strategy
 from tests.builders import GADGETS, NOON, WIDGETS, make_executions, make_run
 from tests.contracts.conftest import on_stores_and_one_cache
 from tests.contracts.walking import walk_backwards, walk_forwards
@@ -81,11 +81,16 @@ async def test_a_file_is_found_by_its_exact_path(store: Store) -> None:
     assert await names(store, FileSelection(("a/*", "", "a"))) == []
 
 
-@pytest.mark.parametrize("to_look_up", [0, 10_000], ids=["walked", "looked up"])
+@pytest.mark.parametrize(
+    ("to_look_up", "to_sort"),
+    [(0, 0), (10_000, 100), (10_000, 10_000)],
+    ids=["walked", "looked up and walked", "looked up and sorted"],
+)
 async def test_the_tests_of_many_files_are_found_page_by_page(
-    store: Store, monkeypatch: pytest.MonkeyPatch, to_look_up: int
+    store: Store, monkeypatch: pytest.MonkeyPatch, to_look_up: int, to_sort: int
 ) -> None:
     monkeypatch.setattr(conditions, "_MANY_TO_LOOK_UP", to_look_up)
+    monkeypatch.setattr(strategy, "MANY", to_sort)
     count = MANY_FILES + 60
     files: dict[str, str | None] = {f"t{n:04}": f"src/{n}.py" for n in range(2 * count)}
     await load(store, {**files, "u1": None, "u2": None})

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from indexing.errors import InvalidValueError
-from indexing.models.file_selections import FileSelection
+from indexing.models.file_selections import MANY_CHARACTERS, MANY_FILES, FileSelection
 from indexing.owners import finding, selecting
 from indexing.owners.finding import read_owners
 from indexing.owners.selecting import NO_OWNER, FileSelector
@@ -90,3 +90,9 @@ def test_cached_owners_have_a_limit(monkeypatch: pytest.MonkeyPatch, limit: str,
     assert not find("aaa")
     assert find("ccc")
     assert find("aaa")
+
+
+def test_files_are_many_by_their_number_or_their_characters() -> None:
+    assert not FileSelection(("a" * 200,) * MANY_FILES).is_large
+    assert FileSelection(("a",) * (MANY_FILES + 1)).is_large
+    assert FileSelection(("a" * (1 + MANY_CHARACTERS),)).is_large

@@ -109,14 +109,14 @@ def narrowing_condition(query: TestQuery, repository_id: int) -> Sql | None:
             f" AND {_IN_FORCE})"
         )
         parts.append(Sql(text, (repository_id, to_microseconds(query.now))))
-    if query.filepaths and all(pattern.strip("*") for pattern in query.filepaths):
+    if _narrows_by_filepaths(query):
         matching = _match_file(query.filepaths)
         text = (
             "i.test IN (SELECT t.id FROM tests t INDEXED BY tests_by_filepath"
             f" WHERE t.repository_id = ? AND {matching.text})"
         )
         parts.append(Sql(text, (repository_id, *matching.values)))
-    if query.files is not None and not query.files.without_file and not has_many_files(query):
+    if query.files is not None and _narrows_by_files(query.files):
         # Looks each file up; SQLite would rather read all files.
         text = (
             "i.test IN (SELECT t.id FROM json_each(?) f"
@@ -127,9 +127,21 @@ def narrowing_condition(query: TestQuery, repository_id: int) -> Sql | None:
     return _conjoin(parts) if parts else None
 
 
-def has_many_files(query: TestQuery) -> bool:
-    """Return whether the files are so many that looking them all up is slow, too."""
-    return query.files is not None and len(query.files.paths) > _MANY_TO_LOOK_UP
+def has_narrowing(query: TestQuery) -> bool:
+    """Return whether there is a narrowing condition; building it would encode all files."""
+    return (
+        bool(query.quarantined)
+        or _narrows_by_filepaths(query)
+        or (query.files is not None and _narrows_by_files(query.files))
+    )
+
+
+def _narrows_by_filepaths(query: TestQuery) -> bool:
+    return bool(query.filepaths) and all(pattern.strip("*") for pattern in query.filepaths)
+
+
+def _narrows_by_files(files: FileSelection) -> bool:
+    return not files.without_file and len(files.paths) <= _MANY_TO_LOOK_UP
 
 
 def _is_of_files(files: FileSelection) -> Sql:

@@ -15,6 +15,7 @@ from indexing.store.sqlite.repositories import find_repository_id
 from indexing.store.sqlite.search.conditions import (
     Sql,
     filter_condition,
+    has_narrowing,
     is_heavy,
     list_marks,
     name_condition,
@@ -39,6 +40,8 @@ from indexing.store.sqlite.search.rows import (
 # If at most this many tests may match, looking them up and sorting them takes less time than
 # walking an index for a page.
 FEW: Final = 400
+# With more rows than this, sorting them in a thread takes longer than walking to a page of them.
+MANY: Final = 5_000
 
 _EMPTY: Final[Page[TestIdentity]] = Page((), has_previous=False, has_next=False)
 
@@ -78,8 +81,8 @@ def choose_strategy(query: TestQuery, anchor: Anchor[IdentityKey], limit: int) -
     if any(is_heavy(pattern) for pattern in query.all_patterns):
         return Strategy(by_candidates, is_slow=True)
     if has_large_files(query):
-        narrowed = partial(search_narrowed, query=query, anchor=anchor, limit=limit)
-        return Strategy(narrowed if is_narrowed(query) else by_candidates, is_slow=True)
+        of_files = partial(search_files, query=query, anchor=anchor, limit=limit)
+        return Strategy(of_files if is_narrowed(query) else by_candidates, is_slow=True)
     few = partial(search_few, query=query, anchor=anchor, limit=limit)
     in_order = partial(search_in_order, query=query, anchor=anchor, limit=limit)
     plans: tuple[Plan | LastPlan, ...]
@@ -118,7 +121,7 @@ def has_large_files(query: TestQuery) -> bool:
 def is_narrowed(query: TestQuery) -> bool:
     """Return whether the filters other than names may leave few rows."""
     numbers = query.health_numbers
-    return narrowing_condition(query, 0) is not None or (
+    return has_narrowing(query) or (
         numbers is not None and HEALTH_NUMBERS[HealthStatus.HEALTHY] not in numbers
     )
 
@@ -157,6 +160,22 @@ def search_narrowed(
     return Rows(connection, query, repository_id, *_narrow(query, repository_id)).page(
         anchor, limit
     )
+
+
+def search_files(
+    connection: sqlite3.Connection, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
+) -> Page[TestIdentity]:
+    """Do the same as `search_narrowed`, unless many rows remain: a walk soon finds a page of them.
+
+    The files of the query do not tell how many tests they have.
+    """
+    repository_id = find_repository_id(connection, query.repository)
+    if repository_id is None:
+        return _EMPTY
+    source, narrowed = _narrow(query, repository_id)
+    if not _are_few(connection, repository_id, source, narrowed, MANY):
+        return read_in_order(connection, query, repository_id, anchor, limit)
+    return Rows(connection, query, repository_id, source, narrowed).page(anchor, limit)
 
 
 def search_few_narrowed(
@@ -257,12 +276,16 @@ def _count(
 
 
 def _are_few(
-    connection: sqlite3.Connection, repository_id: int, source: Source, narrowed: Sql
+    connection: sqlite3.Connection,
+    repository_id: int,
+    source: Source,
+    narrowed: Sql,
+    most: int = FEW,
 ) -> bool:
     count: int
     (count,) = connection.execute(
         f"SELECT count(*) FROM (SELECT 1 FROM {source.text} WHERE repository_id = ?"
-        f" AND {source.presence}{narrowed.text} LIMIT {FEW + 1})",
+        f" AND {source.presence}{narrowed.text} LIMIT {most + 1})",
         (repository_id, *narrowed.values),
     ).fetchone()
-    return count <= FEW
+    return count <= most

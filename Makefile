@@ -47,7 +47,7 @@ test-quick: install ## Run the fast tests, which start no server or process.
 kills: install ## Kill loads a hundred times on each store; compare each result with a clean load.
 	MERGEWATCH_TEST_KILLS=50 $(BIN)/pytest --durations=0 tests/kills
 
-harden: install ## Attack, break and overload the service; report which promises hold. Takes 45 minutes.
+harden: install ## Attack, break and overload the service; report which promises hold. Takes over an hour.
 	@$(BIN)/python -m hardening $(ARGUMENTS)
 
 bench: install ## Benchmark against a bare server and peers; report which targets hold. Takes an hour.

@@ -52,13 +52,14 @@ def read_job(environment: Environment, event: str | None) -> JobFacts:
             " which only the workflow knows"
         )
         return JobFacts("GitHub Actions", repository, notes=(note,))
-    head = _find_head(environment, event)
+    payload = _parse(event)
+    head = _find_head(environment, event, payload)
     return JobFacts(
         ci="GitHub Actions",
         repository=repository,
         branch=head.branch,
         # The variable is set only for pull requests.
-        base_branch=stated(environment, "GITHUB_BASE_REF") or _find_queue_base(event),
+        base_branch=stated(environment, "GITHUB_BASE_REF") or _find_queue_base(payload),
         commit=head.commit,
         pipeline=stated(environment, "GITHUB_WORKFLOW"),
         job=stated(environment, "GITHUB_JOB"),
@@ -71,13 +72,17 @@ def read_job(environment: Environment, event: str | None) -> JobFacts:
     )
 
 
-def _find_queue_base(event: str | None) -> str | None:
-    """Return the branch that the pull requests of GitHub's merge queue are for."""
+def _parse(event: str | None) -> object:
+    """Return the payload of an event; None if there is none, or it is malformed."""
     try:
-        found: object = None if event is None else orjson.loads(event)
+        return None if event is None else orjson.loads(event)
     except (orjson.JSONDecodeError, UnicodeEncodeError):
         return None
-    base = _text(_member(found, "merge_group"), "base_ref")
+
+
+def _find_queue_base(payload: object) -> str | None:
+    """Return the branch that the pull requests of GitHub's merge queue are for."""
+    base = _text(_member(payload, "merge_group"), "base_ref")
     if base is None or not base.startswith(_BRANCH_REF):
         return None
     return base.removeprefix(_BRANCH_REF) or None
@@ -96,13 +101,13 @@ def _find_url(environment: Environment) -> str | None:
     return read_job_url(page if attempt is None else f"{page}/attempts/{attempt}")
 
 
-def _find_head(environment: Environment, event: str | None) -> _Head:
+def _find_head(environment: Environment, event: str | None, payload: object) -> _Head:
     ref = stated(environment, "GITHUB_REF") or ""
     commit = stated(environment, "GITHUB_SHA")
     note = None
     if event is not None:
         try:
-            head = _head_of_event(event)
+            head = _head_of_event(event, payload)
         except InvalidValueError as error:
             note = f"GITHUB_EVENT_PATH: {error}"
         else:
@@ -118,17 +123,16 @@ def _find_head(environment: Environment, event: str | None) -> _Head:
     return _Head(branch, commit, note=note)
 
 
-def _head_of_event(event: str) -> _Head | None:
+def _head_of_event(event: str, payload: object) -> _Head | None:
     """Return the head of the pull request of an event; `None` if it is about none."""
     number, pull = parse_pull_request(event)
-    found: object = orjson.loads(event)
-    payload = _member(found, "pull_request")
-    head = _member(payload, "head")
+    request = _member(payload, "pull_request")
+    head = _member(request, "head")
     ref, commit = _text(head, "ref"), _text(head, "sha")
     if number is None or ref is None or commit is None:
         return None
     head_repository = _text(_member(head, "repo"), "full_name")
-    base_repository = _text(_member(_member(payload, "base"), "repo"), "full_name")
+    base_repository = _text(_member(_member(request, "base"), "repo"), "full_name")
     if head_repository is None or head_repository != base_repository:
         # A deleted fork is null, but the event still names its owner.
         owner = (head_repository or "").partition("/")[0] or _text(_member(head, "user"), "login")

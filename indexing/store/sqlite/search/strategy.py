@@ -169,24 +169,30 @@ def search_files(
 
     The files of the query do not tell how many tests they have.
     """
-    repository_id = find_repository_id(connection, query.repository)
-    if repository_id is None:
-        return _EMPTY
-    source, narrowed = _narrow(query, repository_id)
-    if not _are_few(connection, repository_id, source, narrowed, MANY):
-        return read_in_order(connection, query, repository_id, anchor, limit)
-    return Rows(connection, query, repository_id, source, narrowed).page(anchor, limit)
+    page = _search_narrowed_up_to(MANY, connection, query, anchor, limit)
+    return search_in_order(connection, query, anchor, limit) if page is None else page
 
 
 def search_few_narrowed(
     connection: sqlite3.Connection, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
 ) -> Page[TestIdentity] | None:
     """Do the same as `search_narrowed` if so few rows remain that nothing is faster; else None."""
+    return _search_narrowed_up_to(FEW, connection, query, anchor, limit)
+
+
+def _search_narrowed_up_to(
+    most: int,
+    connection: sqlite3.Connection,
+    query: TestQuery,
+    anchor: Anchor[IdentityKey],
+    limit: int,
+) -> Page[TestIdentity] | None:
+    """Do the same as `search_narrowed` if at most that many rows remain; else return None."""
     repository_id = find_repository_id(connection, query.repository)
     if repository_id is None:
         return _EMPTY
     source, narrowed = _narrow(query, repository_id)
-    if not _are_few(connection, repository_id, source, narrowed):
+    if not _are_few(connection, repository_id, source, narrowed, most):
         return None
     return Rows(connection, query, repository_id, source, narrowed).page(anchor, limit)
 
@@ -213,7 +219,7 @@ def search_few(
     for names in name_ranges(query):
         source = Source(names.index)
         narrowed = Sql(f" AND {names.condition.text}", names.condition.values)
-        if _are_few(connection, repository_id, source, narrowed):
+        if _are_few(connection, repository_id, source, narrowed, FEW):
             rest = Sql("1") if names.exact else None
             rows = Rows(connection, query, repository_id, source, narrowed, rest)
             return rows.page(anchor, limit)
@@ -280,7 +286,7 @@ def _are_few(
     repository_id: int,
     source: Source,
     narrowed: Sql,
-    most: int = FEW,
+    most: int,
 ) -> bool:
     count: int
     (count,) = connection.execute(

@@ -22,11 +22,12 @@ from indexing.models.executions import Conclusion
 from indexing.models.groups import MOST_GROUPS, Grouping
 from indexing.models.paging import Anchor
 from indexing.models.tests import HealthStatus, IdentityKey, TestQuery, TestSort
-from indexing.owners.finding import Owners, read_owners
+from indexing.owners.finding import Owners
 from indexing.store import ElasticsearchPlace, open_store
 from indexing.store.interface import Store
 from service.context import utc_now
 from tests.builders import WIDGETS, make_executions, make_run
+from tests.owners import read_owners
 
 TESTS = 100_000
 JOBS = ("linux", "mac", "windows", "bsd")

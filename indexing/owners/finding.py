@@ -135,14 +135,6 @@ class OwnersReader:
         return self._read
 
 
-def read_owners(text: str) -> Owners:
-    """Read a CODEOWNERS file at once."""
-    reader = OwnersReader(text)
-    while (owners := reader.read(1)) is None:
-        pass
-    return owners
-
-
 def _names_of(pattern: PathPattern) -> list[str]:
     """Return the names that are parts of every matching path."""
     return [part.text for run in pattern.runs for part in run if part.expression is None]

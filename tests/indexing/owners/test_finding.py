@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from indexing.errors import InvalidValueError
-from indexing.owners.finding import OwnersReader, read_owners
+from indexing.owners.finding import OwnersReader
 from indexing.owners.rules import (
     MAX_OWNER_LENGTH,
     MAX_OWNERS,
@@ -19,6 +19,7 @@ from indexing.owners.rules import (
     check_rules,
     read_rules,
 )
+from tests.owners import read_owners
 
 
 def owners_of(text: str, path: str | None) -> tuple[str | None, ...]:

@@ -10,8 +10,8 @@ import pytest
 from indexing.errors import InvalidValueError
 from indexing.models.file_selections import MANY_CHARACTERS, MANY_FILES, FileSelection
 from indexing.owners import finding, selecting
-from indexing.owners.finding import read_owners
 from indexing.owners.selecting import NO_OWNER, FileSelector
+from tests.owners import read_owners
 
 FILE = "* @all\n*.js @web @all\n/docs/\n"
 PATHS = ["a.py", "b.js", "docs/c.py", "src\\d.js"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from indexing.errors import InvalidValueError
@@ -25,15 +25,18 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class RepositoryName:
-    """The `owner/name` of a repository as written; compare names by `key`."""
+    """The `owner/name` of a repository as written; compare names by `key`.
+
+    `key` is the name in lower case, because case does not distinguish repositories.
+    """
 
     owner: str
     name: str
+    # Computed once: a request reads it several times.
+    key: str = field(init=False, repr=False, compare=False)
 
-    @property
-    def key(self) -> str:
-        """The name in lower case, because case does not distinguish repositories."""
-        return f"{self.owner}/{self.name}".lower()
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", f"{self.owner}/{self.name}".lower())
 
     def __str__(self) -> str:
         return f"{self.owner}/{self.name}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
@@ -61,6 +61,12 @@ HEALTH_NUMBERS: Final = {
     HealthStatus.BROKEN: 3,
 }
 
+
+def number_statuses(statuses: Iterable[HealthStatus]) -> tuple[int, ...]:
+    """Return the numbers of these statuses, from the lowest to the highest."""
+    return tuple(sorted(HEALTH_NUMBERS[status] for status in statuses))
+
+
 # The value in place of a missing duration or time; it is less than all others.
 NO_VALUE: Final = -(2**62)
 
@@ -117,8 +123,9 @@ class TestIdentity(NamedTuple):
 class TestQuery:
     """The filters and the order of a test search.
 
-    A name has to match one of `patterns` and none of `patterns_excluded`. Pipeline, job and health
-    status have to be among the included ones if there are any, and not among the excluded ones.
+    A name has to match one of `patterns` and none of `patterns_excluded`. Pipeline and job have to
+    be among the included ones if there are any, and not among the excluded ones. The health status
+    has to be one of `health` unless that is `None`.
     The file of the test has to match one of `filepaths` if there are any, and to be one of `files`
     if these are given. They are the files of `owners`, which stores ignore. `quarantined` selects
     the tests that are quarantined on the default branch at `now`, or the others; `now` decides
@@ -140,8 +147,7 @@ class TestQuery:
     jobs_excluded: tuple[str, ...] = ()
     patterns_excluded: tuple[str, ...] = ()
     filepaths: tuple[str, ...] = ()
-    health: tuple[HealthStatus, ...] = ()
-    health_excluded: tuple[HealthStatus, ...] = ()
+    health: tuple[HealthStatus, ...] | None = None
     quarantined: bool | None = None
     owners: tuple[str, ...] = ()
     files: FileSelection | None = None
@@ -157,14 +163,6 @@ class TestQuery:
     def depends_on_quarantines(self) -> bool:
         """Whether the rows or their values change when a quarantine begins or ends."""
         return self.with_metrics or self.quarantined is not None
-
-    @property
-    def health_numbers(self) -> tuple[int, ...] | None:
-        """The numbers of the health statuses that rows may have; None if there is no filter."""
-        if not (self.health or self.health_excluded):
-            return None
-        included = set(self.health or HealthStatus) - set(self.health_excluded)
-        return tuple(sorted(HEALTH_NUMBERS[status] for status in included))
 
 
 @dataclass(frozen=True, slots=True)

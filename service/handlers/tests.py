@@ -88,15 +88,23 @@ def make_query(
         filepaths=parameters.get("test_filepath", ()),
         quarantined=parameters.get("quarantined"),
         owners=parameters.get("owner", ()),
-        health=_statuses(parameters, "health_status"),
-        health_excluded=_statuses(parameters, "health_status_exclude"),
+        health=_find_statuses(parameters),
         with_metrics=METRICS in parameters.get(INCLUDE_FIELD, ()),
         now=now,
     )
 
 
-def _statuses(parameters: Mapping[str, Any], name: str) -> tuple[HealthStatus, ...]:
-    return tuple(HealthStatus(value) for value in parameters.get(name, ()))
+def _find_statuses(parameters: Mapping[str, Any]) -> tuple[HealthStatus, ...] | None:
+    """Return the included health statuses without the excluded ones; `None` for no filter."""
+    included = parameters.get("health_status", ())
+    excluded = parameters.get("health_status_exclude", ())
+    if not (included or excluded):
+        return None
+    return tuple(
+        status
+        for status in HealthStatus
+        if (not included or status in included) and status not in excluded
+    )
 
 
 def _key_of(row: TestIdentity) -> IdentityKey:

@@ -25,7 +25,7 @@ TEST_ID_PATTERN: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class PathParameter:
     """A parameter. `check` raises `InvalidValueError`; `schema` is the same rule in JSON Schema."""
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hmac
 import re
-from collections.abc import Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
@@ -36,6 +36,13 @@ if TYPE_CHECKING:
 
 # RFC 9110, section 11.4: the scheme's case does not matter, one or more spaces follow it.
 _BEARER: Final = re.compile(r"bearer +([^ ]+) *", re.IGNORECASE)
+
+# In a path, an item of a repository follows owner and repository.
+_ITEM: Final = 2
+
+# How many checked paths are cached, and the length of the longest values of one.
+_CHECKED_PATHS: Final = 2_048
+_SHORT_PATH: Final = 200
 
 # No owner has an empty name, so a principal of this owner sees nothing.
 _NO_OWNER: Final = ""
@@ -93,11 +100,27 @@ async def admit(request: web.Request, route: Route, principal: Principal) -> Non
 
 def _read_path(request: web.Request, route: Route) -> tuple[Requested, str | None]:
     """Set the path's owner and repository on the request; return them, and the path's item."""
-    errors = _find_path_errors(route.path, request.match_info)
-    owner, *rest = [request.match_info[parameter.name] for parameter in route.path]
-    repository = RepositoryName(owner, rest.pop(0)) if rest else None
-    requested = request[REQUESTED] = Requested(owner, repository, errors)
-    return requested, rest[0] if rest else None
+    values = tuple(request.match_info[parameter.name] for parameter in route.path)
+    is_short = sum(map(len, values)) <= _SHORT_PATH
+    requested = (_check_path_again if is_short else _check_path)(route.path, values)
+    request[REQUESTED] = requested
+    return requested, values[_ITEM] if len(values) > _ITEM else None
+
+
+def _check_path(parameters: tuple[PathParameter, ...], values: tuple[str, ...]) -> Requested:
+    """Return what a path with these values names, with the errors of all of them."""
+    errors = []
+    for parameter, value in zip(parameters, values, strict=True):
+        try:
+            parameter.check(value)
+        except InvalidValueError as error:
+            errors.append(FieldError("path", parameter.name, str(error)))
+    owner, *rest = values
+    return Requested(owner, RepositoryName(owner, rest[0]) if rest else None, tuple(errors))
+
+
+# Clients ask about the same few repositories again and again.
+_check_path_again: Final = lru_cache(_CHECKED_PATHS)(_check_path)
 
 
 def _read_query(request: web.Request, owner: str) -> RepositoryName:
@@ -112,19 +135,6 @@ def _read_query(request: web.Request, owner: str) -> RepositoryName:
         return RepositoryName(owner, check_repository(*names))
     except (InvalidValueError, TypeError):
         raise problems.missing_repository() from None
-
-
-def _find_path_errors(
-    parameters: tuple[PathParameter, ...], values: Mapping[str, str]
-) -> tuple[FieldError, ...]:
-    """Return the errors of all parameters in a path."""
-    errors = []
-    for parameter in parameters:
-        try:
-            parameter.check(values[parameter.name])
-        except InvalidValueError as error:
-            errors.append(FieldError("path", parameter.name, str(error)))
-    return tuple(errors)
 
 
 def _read_bearer(headers: CIMultiDictProxy[str]) -> str:

@@ -76,9 +76,7 @@ QUARANTINES = st.lists(
     ),
     max_size=3,
 )
-HEALTHS = st.lists(st.sampled_from(list(HealthStatus)), min_size=1, max_size=2, unique=True).map(
-    tuple
-)
+HEALTHS = st.lists(st.sampled_from(list(HealthStatus)), max_size=3, unique=True).map(tuple)
 PATTERNS = st.lists(st.sampled_from(GLOBS), min_size=1, max_size=2, unique=True).map(tuple)
 SELECTIONS = st.builds(
     FileSelection,
@@ -95,8 +93,7 @@ QUERIES = st.builds(
     patterns_excluded=st.just(()) | PATTERNS,
     filepaths=st.just(()) | PATTERNS,
     files=st.none() | SELECTIONS,
-    health=st.just(()) | HEALTHS,
-    health_excluded=st.just(()) | HEALTHS,
+    health=st.none() | HEALTHS,
     quarantined=st.none() | st.booleans(),
     with_metrics=st.just(True),
     now=st.integers(0, 3).map(lambda days: after(days=days)),
@@ -147,8 +144,7 @@ class Expected:
             any(globs.matches(pattern, self.test) for pattern in query.patterns)
             and not any(globs.matches(pattern, self.test) for pattern in query.patterns_excluded)
             and (not query.jobs or self.job in query.jobs)
-            and (not query.health or status in query.health)
-            and status not in query.health_excluded
+            and (query.health is None or status in query.health)
             and query.quarantined in (None, self.is_quarantined(query.now))
             and (
                 not query.filepaths

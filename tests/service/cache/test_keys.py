@@ -39,7 +39,6 @@ OTHER_SEARCH: Final[Mapping[str, object]] = {
     "patterns_excluded": ("ci",),
     "filepaths": ("ci",),
     "health": (HealthStatus.FLAKY,),
-    "health_excluded": (HealthStatus.FLAKY,),
     "quarantined": False,
     "owners": ("@web",),
     "files": FileSelection(("ci",)),

@@ -64,6 +64,9 @@ async def test_filters_and_orders_are_by_the_same_metrics(door: FrontDoor) -> No
         "bolt",
         "hinge",
     ]
+    both = "health_status=broken&health_status=healthy&health_status_exclude=healthy"
+    assert await names(door, both) == ["bolt"]
+    assert await names(door, "health_status=broken&health_status_exclude=broken") == []
 
 
 async def test_names_files_and_quarantines_filter_too(door: FrontDoor) -> None:

@@ -30,6 +30,7 @@ from indexing.models.tests import (
     IdentityKey,
     TestQuery,
     TestSort,
+    number_statuses,
 )
 
 # The fields that patterns are matched with.
@@ -167,8 +168,8 @@ def make_query(
         *_any_of("pipeline_name", query.pipelines),
         *_any_of("job_name", query.jobs),
     ]
-    if query.health_numbers is not None:
-        filters.append({"terms": {"health_status": query.health_numbers}})
+    if query.health is not None:
+        filters.append({"terms": {"health_status": number_statuses(query.health)}})
     if query.filepaths:
         filters.append(_names_clause(query.filepaths, routing, width=width, field=FILE))
     if prepared.files is not None:

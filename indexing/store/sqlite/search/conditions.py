@@ -13,7 +13,7 @@ import orjson
 
 from indexing.globs import is_literal, literal_prefix
 from indexing.models.file_selections import FileSelection
-from indexing.models.tests import TestQuery
+from indexing.models.tests import TestQuery, number_statuses
 from indexing.timestamps import to_microseconds
 
 # The name of the SQL function for `indexing.globs.matches`, for characters that GLOB confuses.
@@ -63,10 +63,12 @@ def filter_condition(query: TestQuery) -> Sql:
         ("pipeline_name", "NOT IN", query.pipelines_excluded),
         ("job_name", "IN", query.jobs),
         ("job_name", "NOT IN", query.jobs_excluded),
-        ("health_status", "IN", query.health_numbers),
     ):
-        if names is not None and (names or column == "health_status"):
+        if names:
             parts.append(Sql(f"{column} {operator} ({list_marks(names)})", tuple(names)))
+    if query.health is not None:
+        numbers = number_statuses(query.health)
+        parts.append(Sql(f"health_status IN ({list_marks(numbers)})", numbers))
     if query.patterns_excluded:
         excluded = _match_any("test_name", query.patterns_excluded)
         parts.append(Sql(f"NOT {excluded.text}", excluded.values))

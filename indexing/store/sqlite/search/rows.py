@@ -18,6 +18,7 @@ from indexing.models.tests import (
     TestIdentity,
     TestQuery,
     TestSort,
+    number_statuses,
 )
 from indexing.store.row_values import RowValues
 from indexing.store.sqlite.keyset import Slice, read_page
@@ -79,7 +80,7 @@ def read_in_order(
 ) -> Page[TestIdentity]:
     """Read a page from the index of the sort order."""
     if query.sort is TestSort.HEALTH_STATUS or (
-        query.health_numbers is not None and query.sort in _BY_STATUS
+        query.health is not None and query.sort in _BY_STATUS
     ):
         return _StatusWalk(connection, query, repository_id).page(anchor, limit)
     return Rows(connection, query, repository_id, _source_of(query.sort)).page(anchor, limit)
@@ -119,7 +120,7 @@ class Rows:
 
     def fetch(self, rows: Slice) -> list[TestIdentity]:
         query = self.query
-        if query.health_numbers == ():
+        if query.health == ():
             # All included statuses are excluded too, and SQLite has no plan for an empty set.
             return []
         names = self.names or name_condition(query)
@@ -196,13 +197,12 @@ class _StatusWalk:
             if number != _HEALTHY:
                 source = Source("identities_by_unhealthy_count", "health_status <> 0")
         narrowed = Sql(f" AND health_status = {number}")
-        query = replace(self.query, health=(), health_excluded=())
+        query = replace(self.query, health=None)
         return Rows(self.connection, query, self.repository_id, source, narrowed).fetch(rows)
 
     @property
     def _numbers(self) -> Sequence[int]:
-        numbers = self.query.health_numbers
-        return tuple(HEALTH_NUMBERS.values()) if numbers is None else numbers
+        return number_statuses(HealthStatus if self.query.health is None else self.query.health)
 
 
 def _sort_key_of(key: IdentityKey, sort: TestSort) -> tuple[Any, ...]:

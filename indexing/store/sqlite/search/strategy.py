@@ -10,7 +10,13 @@ import orjson
 
 from indexing import globs
 from indexing.models.paging import Anchor, Page
-from indexing.models.tests import HEALTH_NUMBERS, HealthStatus, IdentityKey, TestIdentity, TestQuery
+from indexing.models.tests import (
+    HealthStatus,
+    IdentityKey,
+    TestIdentity,
+    TestQuery,
+    number_statuses,
+)
 from indexing.store.sqlite.repositories import find_repository_id
 from indexing.store.sqlite.search.conditions import (
     Sql,
@@ -120,9 +126,8 @@ def has_large_files(query: TestQuery) -> bool:
 
 def is_narrowed(query: TestQuery) -> bool:
     """Return whether the filters other than names may leave few rows."""
-    numbers = query.health_numbers
     return has_narrowing(query) or (
-        numbers is not None and HEALTH_NUMBERS[HealthStatus.HEALTHY] not in numbers
+        query.health is not None and HealthStatus.HEALTHY not in query.health
     )
 
 
@@ -202,7 +207,7 @@ def _narrow(query: TestQuery, repository_id: int) -> tuple[Source, Sql]:
     narrowed = narrowing_condition(query, repository_id)
     if narrowed is not None:
         return BY_TEST, narrowed
-    numbers = query.health_numbers or ()
+    numbers = number_statuses(query.health or ())
     return BY_HEALTH, Sql(f" AND health_status IN ({list_marks(numbers)})", numbers)
 
 
@@ -249,7 +254,7 @@ def count_narrowed(connection: sqlite3.Connection, query: TestQuery, most: int) 
     repository_id = find_repository_id(connection, query.repository)
     if repository_id is None:
         return 0
-    if narrowing_condition(query, repository_id) is not None or query.health_numbers is not None:
+    if narrowing_condition(query, repository_id) is not None or query.health is not None:
         source, narrowed = _narrow(query, repository_id)
         return _count(connection, query, repository_id, source, most, narrowed)
     narrow = candidates(query, repository_id)
@@ -267,7 +272,7 @@ def _count(
     most: int,
     narrowed: Sql | None = None,
 ) -> int:
-    if query.health_numbers == ():
+    if query.health == ():
         return 0
     narrowed = narrowed or Sql("")
     names = name_condition(query)

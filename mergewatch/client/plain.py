@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Coroutine, Iterator
+from concurrent.futures import CancelledError
 from typing import Any, Self, TypeVar, Unpack
 from uuid import UUID
 
@@ -55,6 +56,8 @@ from mergewatch.client.rows import Rows
 
 T = TypeVar("T")
 
+_CLOSED = "the client is closed"
+
 
 class Client:
     """A synchronous `AsyncClient`, which it runs on an event loop in a thread of its own.
@@ -65,6 +68,9 @@ class Client:
     def __init__(self, url: str, token: str) -> None:
         """Start the thread; sends nothing yet."""
         self._loop = asyncio.new_event_loop()
+        # Held while work is handed to the loop, so that none comes after the last.
+        self._lock = threading.Lock()
+        self._is_closed = False
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="mergewatch-client", daemon=True
         )
@@ -78,10 +84,15 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Close all connections and end the thread; closing again does nothing."""
-        if self._loop.is_closed():
-            return
-        self._run(self._client.close())
+        """Close all connections and end the thread; closing again does nothing.
+
+        Other threads that wait for a response get a `RuntimeError`.
+        """
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+        asyncio.run_coroutine_threadsafe(self._shut_down(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -236,10 +247,25 @@ class Client:
         """Send an OTLP `ExportTraceServiceRequest` in protobuf; return the response message."""
         return self._run(self._client.send_traces(repository, request))
 
+    async def _shut_down(self) -> None:
+        own = asyncio.current_task()
+        others = [task for task in asyncio.all_tasks() if task is not own]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await self._loop.shutdown_asyncgens()
+        await self._client.close()
+
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        with self._lock:
+            if self._is_closed:
+                work.close()
+                raise RuntimeError(_CLOSED)
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
+        except CancelledError:
+            raise RuntimeError(_CLOSED) from None
         except BaseException:
             # Ctrl-C interrupts the wait of this thread; cancel the request too.
             future.cancel()
@@ -254,8 +280,8 @@ class Client:
                     return
                 yield from page
         except GeneratorExit:
-            # The garbage collector may run this in the thread of the loop; waiting would deadlock.
-            if self.is_running:
+            # The garbage collector may run this in any thread: do not wait, nor take the lock.
+            if not self._is_closed:
                 asyncio.run_coroutine_threadsafe(pages.aclose(), self._loop)
             raise
 

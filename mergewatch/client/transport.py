@@ -52,7 +52,7 @@ class Response:
 
     status: int
     content_type: str
-    link: str | None
+    link: str
     body: bytes
 
 
@@ -188,7 +188,8 @@ class Transport:
                 content = await _read(response, MAX_RESPONSE_BYTES)
                 if len(content) > MAX_RESPONSE_BYTES:
                     raise ForeignServiceError(f"{self.url} is not a mergewatch service")
-                link = response.headers.get("Link")
+                # Links that are too long for one field come in several.
+                link = ", ".join(response.headers.getall("Link", ()))
                 return Response(response.status, response.content_type, link, content)
         except (aiohttp.ClientConnectionError, TimeoutError):
             raise

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from multidict import CIMultiDict
 
 from indexing.models.quarantines import QuarantineRequest
 from mergewatch.client import (
@@ -16,11 +17,13 @@ from mergewatch.client import (
     ProblemError,
     UnreachableError,
 )
+from service.handlers.event_stream import EVENT_STREAMS
 from service.server.listener import http_url
 from service.server.process import bind
 from tests.builders import NOON, WIDGETS, after, make_event
 from tests.client.serving import NAMES, REPOSITORY, TOKEN, answer, serving
 from tests.service.front_door import FrontDoor
+from tests.waiting import until
 
 
 async def test_a_search_walks_all_pages(client: AsyncClient) -> None:
@@ -101,6 +104,29 @@ async def test_a_closed_plain_client_leaves_no_thread(door: FrontDoor) -> None:
         return plain.is_running
 
     assert not await asyncio.to_thread(use)
+
+
+async def test_other_threads_get_an_error_when_a_plain_client_is_closed(door: FrontDoor) -> None:
+    plain = Client(door.base, door.key)
+    events = plain.follow_events(REPOSITORY)
+    waiting = asyncio.create_task(asyncio.to_thread(next, events))
+    await until(lambda: door.app[EVENT_STREAMS].open == 1)
+    await asyncio.to_thread(plain.close)
+    for work in (waiting, asyncio.to_thread(list, plain.list_quarantines(REPOSITORY))):
+        with pytest.raises(RuntimeError, match="the client is closed"):
+            await work
+
+
+async def test_links_in_several_fields_are_followed() -> None:
+    first = CIMultiDict([("Link", '<?cursor=0>; rel="first"'), ("Link", '<?cursor=2>; rel="next"')])
+    page = '{"size": 1, "per_page": 1, "repository": "x", "tests": [{"test_name": "%s"}]}'
+    answers = [
+        lambda _: web.Response(text=page % "a", headers=first, content_type="application/json"),
+        answer(200, page % "b"),
+    ]
+    async with serving(*answers) as (client, requests):
+        rows = [row["test_name"] async for row in client.search_tests(REPOSITORY)]
+    assert (rows, requests[1].query_string) == (["a", "b"], "cursor=2")
 
 
 async def test_a_refusal_names_status_fields_and_request(client: AsyncClient) -> None:

@@ -184,6 +184,9 @@ async def _undo_changes(reader: Reader, query: DayQuery, now: datetime) -> list[
     tests = {row.key.id: row.test_name for row in page.rows}
     # The number of quarantines by test name; a test may have several.
     quarantines = Counter(tests.values())
+    # Quarantines whose addition is undone. Earlier changes of them count for nothing: an end date
+    # may lie before the addition.
+    not_yet_added: set[uuid.UUID] = set()
     figures: dict[int, Figure] = {}
     day = query.last_day
     anchor: Anchor[QuarantineChangeKey] = Anchor()
@@ -197,14 +200,16 @@ async def _undo_changes(reader: Reader, query: DayQuery, now: datetime) -> list[
             while day >= query.first_day and day_of(change.key.at) <= day:
                 figures[day] = len(quarantines)
                 day -= 1
-            if change.action is ChangeAction.UPDATED:
+            if change.action is ChangeAction.UPDATED or change.quarantine_id in not_yet_added:
                 continue
             left = tests.pop(change.quarantine_id, None)
             if left is not None:
                 quarantines[left] -= 1
                 if not quarantines[left]:
                     del quarantines[left]
-            if change.action is not ChangeAction.ADDED:
+            if change.action is ChangeAction.ADDED:
+                not_yet_added.add(change.quarantine_id)
+            else:
                 tests[change.quarantine_id] = change.test_name
                 quarantines[change.test_name] += 1
         more = changes.has_next

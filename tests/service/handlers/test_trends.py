@@ -100,6 +100,14 @@ async def test_quarantined_tests_are_counted_once_each(door: FrontDoor) -> None:
     assert await read(door, "quarantined_tests", days) == (1, [None, 1, 2, 1, 1])
 
 
+async def test_a_quarantine_that_ends_before_it_begins_counts_on_no_day(door: FrontDoor) -> None:
+    await door.store.ensure_repository(WIDGETS)
+    late = QuarantineRequest("hinge", "r", expires_at=after(days=-1))
+    await door.store.add_quarantine(WIDGETS, late, NOON)
+    days = "start=2026-08-29T00:00:00Z&end=2026-09-03T00:00:00Z"
+    assert await read(door, "quarantined_tests", days) == (0, [0, 0, 0, 0, 0])
+
+
 async def test_without_flaky_detection_flaky_tests_are_healthy(door: FrontDoor) -> None:
     await load(door)
     await door.store.set_repository(WIDGETS, RepositoryChange(flaky_detection=False), NOON)

@@ -46,10 +46,12 @@ class StreamedResponse(StreamResponse):
         self._pieces = pieces
         self._release = release
         self._request: BaseRequest | None = None
+        self._transport: asyncio.Transport | None = None
         self.around: AbstractContextManager[object] = nullcontext()
 
     async def prepare(self, request: BaseRequest) -> AbstractStreamWriter | None:
-        self._request = request
+        # At a shutdown, the request loses its transport before this response is cancelled.
+        self._request, self._transport = request, request.transport
         try:
             return await super().prepare(request)
         except BaseException:
@@ -69,12 +71,16 @@ class StreamedResponse(StreamResponse):
                 await super().write_eof()
         except ConnectionError:
             raise
+        except asyncio.CancelledError:
+            # The service stops before the stream ends.
+            _reset(self._transport)
+            raise
         except Exception as error:
             if isinstance(error, (MergewatchError, Problem)):
                 _log.warning("stream broken off", extra={"reason": str(error)})
             else:
                 _log.exception("unhandled error in a stream")
-            _reset(request.transport)
+            _reset(self._transport)
             raise ConnectionResetError("the stream was broken off") from error
         finally:
             self._release()

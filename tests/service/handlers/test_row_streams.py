@@ -159,6 +159,32 @@ async def test_a_broken_off_stream_never_looks_complete(
     assert door.app[ROW_STREAMS].open == 0
 
 
+async def test_a_stream_that_a_shutdown_cuts_off_never_looks_complete(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, arrived = door.reader.list_events, asyncio.Event()
+
+    async def hang(query: Any, anchor: Any, limit: int) -> Any:
+        if anchor.key is not None:
+            arrived.set()
+            await asyncio.Event().wait()
+        return await read(query, anchor, limit)
+
+    monkeypatch.setattr(door.reader, "list_events", hang)
+    host, port = door.base.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    head = f"GET {LOGS} HTTP/1.0\r\nAccept: {NDJSON}\r\nAuthorization: Bearer {door.key}\r\n\r\n"
+    writer.write(head.encode())
+    await arrived.wait()
+    server = door.runner.server
+    assert server is not None
+    for connection in server.connections:
+        await connection.shutdown(0.01)
+    with pytest.raises(ConnectionResetError):
+        await reader.read(-1)
+    writer.close()
+
+
 async def test_a_credential_has_a_few_streams_at_a_time(
     door: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

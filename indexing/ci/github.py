@@ -58,8 +58,11 @@ def read_job(environment: Environment, event: str | None) -> JobFacts:
         ci="GitHub Actions",
         repository=repository,
         branch=head.branch,
-        # The variable is set only for pull requests.
-        base_branch=stated(environment, "GITHUB_BASE_REF") or _find_queue_base(payload),
+        # The variable is set only for `pull_request` and `pull_request_target`; other events, such
+        # as reviews, have a pull request too.
+        base_branch=stated(environment, "GITHUB_BASE_REF")
+        or _text(_member(_member(payload, "pull_request"), "base"), "ref")
+        or _find_queue_base(payload),
         commit=head.commit,
         pipeline=stated(environment, "GITHUB_WORKFLOW"),
         job=stated(environment, "GITHUB_JOB"),

@@ -54,8 +54,8 @@ def write_summary(decision: Decision, target: str, path: str | None) -> None:
         return
     verdict = "Blocked" if decision.exit_status else "Not blocked"
     text = f"### {verdict}: {html.escape(visible(decision.reason))}\n\n"
-    text += _make_table("Not quarantined", decision.blocking)
-    text += _make_table(f"Quarantined on {target}", decision.quarantined)
+    text += _make_table("not quarantined", decision.blocking)
+    text += _make_table(f"quarantined on {target}", decision.quarantined)
     try:
         with Path(path).open("a", encoding="utf-8") as summary:
             summary.write(text)
@@ -80,7 +80,7 @@ def _escape(text: str, *, of_property: bool = False) -> str:
     return replaced.replace(":", "%3A").replace(",", "%2C") if of_property else replaced
 
 
-def _make_table(heading: str, failures: Sequence[FailedTest]) -> str:
+def _make_table(status: str, failures: Sequence[FailedTest]) -> str:
     """Return an HTML table; in Markdown, test names could add markup, mentions and links."""
     if not failures:
         return ""
@@ -96,6 +96,6 @@ def _make_table(heading: str, failures: Sequence[FailedTest]) -> str:
         shown += 1
     more = f"\nand {len(failures) - shown:,} more\n" if shown < len(failures) else ""
     return (
-        f"<p>{len(failures):,} failed, {html.escape(visible(heading.lower()))}</p>\n"
+        f"<p>{len(failures):,} failed, {html.escape(visible(status))}</p>\n"
         f"<table>\n<tr><th>test</th><th>message</th></tr>\n{rows}</table>\n{more}\n"
     )

@@ -76,6 +76,13 @@ def test_the_base_of_a_pull_request_is_known_where_the_ci_states_it(
     assert find(environment).base_branch == base
 
 
+def test_the_base_of_a_reviewed_pull_request_on_github_is_in_the_event() -> None:
+    reviewed = GITHUB_PULL | {"GITHUB_EVENT_NAME": "pull_request_review", "GITHUB_BASE_REF": ""}
+    event = {"pull_request": {"number": 17, "base": {"ref": "next"}}}
+    assert find(reviewed, event).base_branch == "next"
+    assert find(reviewed, {"pull_request": {"base": "next"}}).base_branch is None
+
+
 @pytest.mark.parametrize(
     ("event", "base"),
     [

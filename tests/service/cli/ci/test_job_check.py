@@ -269,6 +269,16 @@ async def test_github_gets_annotations_and_a_summary(
     assert "<code>@all &lt;b&gt;</code>" in summary
 
 
+async def test_a_summary_names_the_branch_as_it_is(
+    door: FrontDoor, check: JobCheck, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await quarantine(door, "b")
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
+    await check("--target-branch=Release/2.X", cases=(FAILED,))
+    assert "<p>1 failed, quarantined on Release/2.X</p>" in read("summary.md")
+
+
 async def test_a_summary_that_cannot_be_written_changes_nothing(
     check: JobCheck, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,7 +31,7 @@ DEFAULT_LAST: Final = "7d"
 # The fields that the filter form shows.
 FORM_FIELDS: Final = ("pull_request", "base_ref", FROM, TO)
 FILTERS: Final = tuple(each for each in EventFilters().load_fields if each not in (FROM, TO))
-_WRITTEN: Final = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d)(:\d\d)?)?")
+_WRITTEN: Final = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d)(:\d\d(?:\.\d{1,6})?)?)?")
 
 
 @dataclass(frozen=True, slots=True)

@@ -236,11 +236,17 @@
     pause.textContent = "Resume";
   };
 
-  const start = () => {
+  // The stream begins with the events that arrive after it is open; `catchUp` shows those before.
+  const start = (catchUp) => {
+    let behind = true;
     source = new EventSource(live.dataset.stream);
     pause.textContent = "Pause";
     say("lost", "Connecting");
-    source.onopen = () => say("", "Live");
+    source.onopen = () => {
+      say("", "Live");
+      if (behind) catchUp();
+      behind = false;
+    };
     source.onerror = () => {
       if (source?.readyState === EventSource.CLOSED) stop("lost", "Not live: reload the page");
       else say("lost", "Connection lost");
@@ -250,14 +256,12 @@
 
   pause.addEventListener("click", () => {
     if (source !== null) return stop("paused", "Paused");
-    start();
-    // Fetch the events that arrived during the pause.
-    load();
+    start(load);
   });
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden && waiting > 0) schedule();
   });
   addEventListener("pagehide", () => source?.close());
   live.hidden = pause.hidden = false;
-  start();
+  start(schedule);
 })();

@@ -65,7 +65,8 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
     found, new, quarantines = await asyncio.gather(
         _read_series(page, api, days),
         api.get(LIST_TRANSITIONS, page.repository_path, write_pairs(of_new)),
-        api.get(LIST_QUARANTINES, page.repository_path, write_pairs([("per_page", "100")])),
+        # Without a page size, the list is whole: any of its tests may have recovered.
+        api.get(LIST_QUARANTINES, page.repository_path, ""),
     )
     series = {
         stat: [each["value"] for each in body["value_over_time"]] for stat, body in found.items()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from aiohttp import web
@@ -22,6 +22,8 @@ _CHANGES_CURSOR: Final = "changes"
 _FILTERS: Final = ("branch", "source")
 # The number of quarantines that one form can end, equal to the number on a page.
 _MAX_ENDED: Final = 100
+# The most recovered tests of other pages that a page names.
+_MAX_ELSEWHERE: Final = 20
 
 
 async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
@@ -38,12 +40,21 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
         api.get(LIST_QUARANTINE_CHANGES, page.repository_path, write_pairs(of_changes)),
     )
     rows = found.value["quarantined_tests"]
+    links = page_links(found.links, filters, "cursor")
+    elsewhere: list[dict[str, Any]] = []
+    if links:
+        # Without a page size, the list is whole.
+        whole = await api.get(LIST_QUARANTINES, page.repository_path, write_pairs(filters))
+        elsewhere = _find_recovered(whole.value["quarantined_tests"], {row["id"] for row in rows})
     return await page.show(
         "quarantines.html",
         tab="quarantines",
         groups=_group(rows),
         count=len(rows),
-        links=page_links(found.links, filters, "cursor"),
+        links=links,
+        elsewhere=elsewhere[:_MAX_ELSEWHERE],
+        elsewhere_count=len(elsewhere),
+        kept=only(pairs, (*_FILTERS, "cursor")),
         changes=changes.value["changes"],
         change_links=page_links(changes.links, filters, _CHANGES_CURSOR),
         branch=first_of(pairs, "branch"),
@@ -75,7 +86,13 @@ async def end(page: PageContext, principal: Principal) -> web.StreamResponse:
         place = page.link(info["owner"], info["repository"], "tests", test_id)
         return page.go_to(f"{place}#quarantine")
     place = page.link(info["owner"], info["repository"], "quarantines")
-    return page.go_to(f"{place}?ended={ended}")
+    view = [(name, first(form, name)) for name in (*_FILTERS, "cursor") if first(form, name)]
+    return page.go_to(f"{place}?{write_pairs([*view, ('ended', str(ended))])}")
+
+
+def _find_recovered(rows: Sequence[dict[str, Any]], shown: Collection[str]) -> list[dict[str, Any]]:
+    """Return the rows of recovered tests that are not among those shown."""
+    return [row for row in rows if row["is_recovered"] and row["id"] not in shown]
 
 
 def _group(rows: Sequence[dict[str, Any]]) -> list[tuple[bool, list[dict[str, Any]]]]:

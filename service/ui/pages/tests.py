@@ -10,10 +10,12 @@ from aiohttp import web
 from service.auth.principal import Principal
 from service.http.accept import CSV
 from service.routes import SEARCH_TESTS
+from service.schemas.queries import TestsQuery
 from service.ui.page_context import PageContext
 from service.ui.queries import (
     Pairs,
     first_of,
+    only,
     page_links,
     read_pairs,
     values_of,
@@ -26,6 +28,11 @@ _PAGING: Final = ("cursor", "per_page")
 _PATTERN: Final = "test_name"
 _DEFAULT_SORT: Final = "health_status"
 _HEALTH: Final = ("broken", "flaky", "unknown", "healthy")
+
+# The filters of which the form shows the first value, and those of which it shows all values.
+_SHOWN: Final = (_PATTERN, "pipeline_name", "job_name", "test_filepath", "owner")
+_WHOLE: Final = ("health_status", "quarantined", "sort", "direction")
+_FILTERS: Final = TestsQuery().load_fields.keys() - {*_WHOLE, *_PAGING, "include"}
 
 # The sort keys, each with its label and the direction that shows the worst first.
 SORTS: Final = {
@@ -68,11 +75,8 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
         total=answer.value["total"],
         total_is_exact=answer.value["total_is_exact"],
         links=page_links(answer.links, kept),
-        pattern=first_of(pairs, _PATTERN),
-        pipelines=values_of(pairs, "pipeline_name"),
-        jobs=values_of(pairs, "job_name"),
-        filepath=first_of(pairs, "test_filepath"),
-        owners=values_of(pairs, "owner"),
+        shown={name: first_of(pairs, name) for name in _SHOWN},
+        kept=_kept_by_form(pairs),
         quarantined=first_of(pairs, "quarantined"),
         health=[Choice(each, each, each in values_of(pairs, "health_status")) for each in _HEALTH],
         sorts=[
@@ -93,6 +97,16 @@ async def export(page: PageContext, principal: Principal) -> web.StreamResponse:
     response.headers["Content-Disposition"] = 'attachment; filename="tests.csv"'
     response.headers["Cache-Control"] = "no-store"
     return response
+
+
+def _kept_by_form(pairs: Pairs) -> Pairs:
+    """Return the filters that the form keeps without showing them."""
+    kept = only(pairs, _FILTERS)
+    for name in _SHOWN:
+        shown = (name, first_of(pairs, name))
+        if shown in kept:
+            kept.remove(shown)
+    return kept
 
 
 def _search_query(pairs: Pairs) -> Pairs:

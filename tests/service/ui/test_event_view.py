@@ -31,6 +31,8 @@ def test_what_a_view_writes_it_reads_back() -> None:
     assert EventView.read(view.query()) == view
     assert read_pairs(EventView.read("last=30d").query()) == [("last", "30d")]
     assert show_moment(read_moment("2026-08-01 10:20")) == "2026-08-01 10:20"
+    assert show_moment(read_moment("2026-08-01 10:20:15.5")) == "2026-08-01 10:20:15.5"
+    assert read_moment(show_moment("2026-08-01T10:20:15.5Z")) == "2026-08-01T10:20:15.5Z"
 
 
 def test_a_filter_replaces_its_opposite_and_goes_when_it_is_toggled_again() -> None:

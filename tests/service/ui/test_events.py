@@ -208,6 +208,26 @@ async def test_what_arrives_shows_up_unless_paused_and_moves_nothing_that_is_rea
     await expect(rows).to_have_count(12)
 
 
+async def test_what_arrives_before_the_tail_is_open_shows_up(
+    site: FrontDoor, visitor: Visitor
+) -> None:
+    await load_log(site.store)
+    page, rows, has_arrived = visitor.page, visitor.page.locator(ROWS), asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await has_arrived.wait()
+        await route.continue_()
+
+    await visitor.sign_in()
+    await page.route("**/events*.js", hold)
+    await page.goto(f"{site.base}{LOG}?pull_request={QUEUED}", wait_until="commit")
+    await expect(rows).to_have_count(8)
+    site.clock.now = after(minutes=1)
+    await site.store.write_events([make_event(2_001, NOON, pull_request=QUEUED)])
+    has_arrived.set()
+    await expect(rows).to_have_count(9, timeout=15_000)
+
+
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
 async def test_axe_finds_nothing_and_nothing_is_wider_than_the_screen(
     browser: Browser, site: FrontDoor, scheme: str, width: int

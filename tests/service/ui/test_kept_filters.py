@@ -1,0 +1,89 @@
+"""Forms keep the view that they are on, also what they do not show."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from urllib.parse import parse_qsl, urljoin, urlsplit
+
+import pytest
+
+from indexing.models.keys import Scope
+from indexing.models.quarantines import QuarantineRequest
+from tests.builders import NOON, WIDGETS, after
+from tests.service.front_door import FrontDoor
+from tests.service.ui.shown import FLAKY, HEALTHY, load_shown
+from tests.service.ui.test_sessions import Client
+
+QUARANTINES = "/ui/acme/widgets/quarantines"
+
+
+@pytest.fixture
+async def client(door: FrontDoor) -> Client:
+    door.key = await door.add_key(name="on call", scope=Scope.QUARANTINE)
+    door.client.cookie_jar.clear()
+    found = Client(door)
+    await found.sign_in()
+    return found
+
+
+async def read(client: Client, path: str) -> str:
+    answer = await client.get(path)
+    assert answer.status == 200, answer.body
+    return answer.body.decode()
+
+
+def hidden_in(page: str) -> list[tuple[str, str]]:
+    """Return the hidden fields of the first form with filters."""
+    form = page.partition('<form class="filters"')[2].partition("</form>")[0]
+    found = re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)">', form)
+    return [(name, unescape(value)) for name, value in found]
+
+
+async def test_the_list_of_tests_keeps_filters_that_its_form_does_not_show(client: Client) -> None:
+    await load_shown(client.door.store)
+    shown = "test_name=*a*&pipeline_name=ci&health_status=flaky&quarantined=false&sort=job_name"
+    kept = (
+        "test_name=*%22b*&test_name_exclude=*slow*&pipeline_name=cd&job_name_exclude=mac"
+        "&health_status_exclude=healthy&test_filepath_exclude=unknown&owner=@web&owner=@ops"
+    )
+    page = await read(client, f"/ui/acme/widgets/tests?{shown}&{kept}&per_page=7&include=total")
+    assert sorted(hidden_in(page)) == [
+        ("health_status_exclude", "healthy"),
+        ("job_name_exclude", "mac"),
+        ("owner", "@ops"),
+        ("pipeline_name", "cd"),
+        ("test_name", '*"b*'),
+        ("test_name_exclude", "*slow*"),
+    ]
+
+
+async def test_ending_quarantines_keeps_the_view(client: Client) -> None:
+    store = client.door.store
+    await load_shown(store)
+    await store.add_quarantine(WIDGETS, QuarantineRequest(FLAKY, "r", branch="main"), NOON)
+    page = await read(client, f"{QUARANTINES}?branch=main&source=manual")
+    form = page.partition('aria-label="Quarantined tests"')[2]
+    (chosen,) = re.findall(r'type="checkbox" name="id" value="([^"]+)"', form)
+    fields = dict(re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)">', form))
+    answer = await client.post(f"{QUARANTINES}/end", {**fields, "id": chosen})
+    place = urlsplit(answer.headers["Location"])
+    assert place.path == QUARANTINES
+    assert dict(parse_qsl(place.query)) == {"branch": "main", "source": "manual", "ended": "1"}
+
+
+async def test_recovered_tests_of_later_pages_are_named_too(client: Client) -> None:
+    store = client.door.store
+    await load_shown(store, days=30)
+    for number in range(101):
+        request = QuarantineRequest(f"unknown {number}", "r")
+        await store.add_quarantine(WIDGETS, request, after(days=-29))
+    await store.add_quarantine(WIDGETS, QuarantineRequest(HEALTHY, "r"), after(days=-28))
+    overview = await read(client, "/ui/acme/widgets")
+    assert "1 may leave" in overview
+    first = await read(client, QUARANTINES)
+    assert HEALTHY in first.partition("Recovered too, on other pages:")[2]
+    following = re.findall(r'href="([^"]*cursor=[^"]*)"', first)[0]
+    second = await read(client, urljoin(QUARANTINES, unescape(following)))
+    assert "Recovered: may leave" in second
+    assert "on other pages" not in second

@@ -6,6 +6,7 @@ attributes are missing. Counters are often wrong, so they are ignored.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -45,8 +46,11 @@ _NOT_RUN: Final = {
 _FAILED: Final = dict.fromkeys(_NOT_RUN, frozenset({"failed", "failure", "fail", "error"}))
 
 # If a test and its teardown both fail, pytest writes two cases, because JUnit's schema allows only
-# one failure in each. They are still one execution of the test.
+# one failure in each. They are still one execution of the test. If several processes run the tests,
+# cases of other processes can come between the two.
 _TEARDOWN: Final = "failed on teardown with"
+# How many failed cases may come between: more than processes that run tests at once.
+_MAX_BETWEEN: Final = 256
 
 # How many characters of an untrusted element name an error message repeats.
 _SHOWN_NAME_LENGTH: Final = 80
@@ -127,7 +131,8 @@ class CaseCollector:
         self._message: _Message | None = None
         self._text: TraceBuffer | None = None
         self._names: set[str] = set()
-        self._previous: ReportCase | RefusedCase | None = None
+        # The newest failed cases that a second part may follow, by name.
+        self._failed: OrderedDict[str, None] = OrderedDict()
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         self.stirred = True
@@ -222,18 +227,17 @@ class CaseCollector:
         self._message = self._text = None
 
     def _give(self, case: ReportCase | RefusedCase) -> None:
-        """Add a finished case to `finished`, unless it is the second part of the previous one."""
-        before, self._previous = self._previous, case
-        if (
-            isinstance(before, ReportCase)
-            and isinstance(case, ReportCase)
-            and before.test_name == case.test_name
-            and before.conclusion is Conclusion.FAILED
-            and (case.failure_message or "").startswith(_TEARDOWN)
-        ):
-            # A third case of that name is another attempt, not another part of this one.
-            self._previous = None
-            return
+        """Add a finished case to `finished`, unless it is the second part of another one."""
+        if isinstance(case, ReportCase):
+            has_failed = case.test_name in self._failed
+            self._failed.pop(case.test_name, None)
+            if has_failed and (case.failure_message or "").startswith(_TEARDOWN):
+                # A third case of that name is another attempt, not another part of this one.
+                return
+            if case.conclusion is Conclusion.FAILED:
+                self._failed[case.test_name] = None
+                if len(self._failed) > _MAX_BETWEEN:
+                    self._failed.popitem(last=False)
         self.finished.append(case)
 
     def _finish(self, case: _OpenCase) -> ReportCase | RefusedCase:

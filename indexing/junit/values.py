@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
+from indexing.accepted_times import EARLIEST
 from indexing.errors import InvalidValueError
 from indexing.models.executions import MAX_DURATION
 from indexing.timestamps import parse_timestamp
@@ -41,9 +42,6 @@ _TIMESTAMP: Final = re.compile(
     r"\s*(?:([Zz]|UTC|GMT)|([+\-][0-9]{2}):?([0-9]{2})?)?)?"
 )
 
-# Writers without a time use the zero of their platform, in the years 1, 1601 or 1900.
-_EARLIEST: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
 
 def parse_duration(text: str | None) -> float | None:
     """Return the seconds of a `time` attribute.
@@ -73,7 +71,8 @@ def parse_report_timestamp(text: str | None) -> datetime | None:
     """Return the moment of a `timestamp` attribute, in UTC.
 
     A missing zone means UTC, a missing time of day midnight. `None` for text that is not a date,
-    and for dates before 1970, which writers use for "unknown".
+    and for dates before 2000: writers without a time use the zero of their platform, in the years
+    1, 1601, 1900 or 1970.
     """
     if text is None or len(text) > _TIMESTAMP_MAX_LENGTH:
         return None
@@ -87,7 +86,7 @@ def parse_report_timestamp(text: str | None) -> datetime | None:
         moment = parse_timestamp(f"{day}T{minutes or '00:00'}{seconds or ':00'}{fine}{zone}")
     except InvalidValueError:
         return None
-    return moment if moment >= _EARLIEST else None
+    return moment if moment >= EARLIEST else None
 
 
 def _with_plain_decimals(number: str) -> str:

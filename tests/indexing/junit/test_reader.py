@@ -121,6 +121,15 @@ def test_a_timestamp_comes_from_the_nearest_suite_that_has_a_readable_one() -> N
     assert (own.timestamp, own.filepath) == (datetime(2026, 1, 2, 23, tzinfo=UTC), "c.py")
 
 
+def test_the_zero_of_a_clock_hides_no_time_of_the_suite() -> None:
+    # What GoogleTest writes for a disabled test.
+    (case,) = read_cases(
+        '<testsuite timestamp="2026-08-01T10:00:00"><testcase name="DISABLED_b" status="notrun"'
+        ' result="suppressed" timestamp="1970-01-01T00:00:00.000"/></testsuite>'
+    )
+    assert case.timestamp == datetime(2026, 8, 1, 10, tzinfo=UTC)
+
+
 def test_cases_are_counted_and_counters_are_not_looked_at() -> None:
     cases = read_cases('<testsuite tests="9" failures="9"><testcase name="a"/></testsuite>')
     assert [case.conclusion for case in cases] == [PASSED]
@@ -219,3 +228,14 @@ def test_a_failure_and_a_teardown_error_of_pytest_are_one_execution(tmp_path: Pa
         ("test_passes", "passed"),
     ]
     assert cases[0].failure_message != cases[1].failure_message
+
+
+def test_cases_of_other_processes_may_stand_between_a_failure_and_its_teardown_error() -> None:
+    failed = '<testcase name="t"><failure message="assert"/></testcase>'
+    torn_down = (
+        '<testcase name="t"><error message="failed on teardown with &quot;x&quot;"/></testcase>'
+    )
+    other = '<testcase name="u"/>'
+    cases = read_cases(f"<testsuite>{failed}{other}{torn_down}{torn_down}</testsuite>")
+    # The last one is another attempt.
+    assert [case.test_name for case in cases] == ["t", "u", "t"]

@@ -143,7 +143,7 @@ def _to_span(trace_id: bytes, execution: Execution) -> Span:
                 names.CODE_FILEPATH: execution.filepath,
                 names.CODE_FUNCTION: execution.function_name,
                 names.EXCEPTION_TYPE: execution.failure_type,
-                names.EXCEPTION_MESSAGE: execution.failure_message,
+                names.EXCEPTION_MESSAGE: _message_of(execution),
                 names.EXCEPTION_STACKTRACE: None
                 if execution.failure_trace is None
                 else unpack_trace(execution.failure_trace),
@@ -151,6 +151,13 @@ def _to_span(trace_id: bytes, execution: Execution) -> Span:
         )
     )
     return span
+
+
+def _message_of(execution: Execution) -> str | None:
+    """Return the message; an empty one says that the stack trace does not replace it."""
+    if execution.failure_message is None and execution.failure_trace is not None:
+        return ""
+    return execution.failure_message
 
 
 def _end_of(execution: Execution) -> int:

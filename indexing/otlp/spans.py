@@ -225,10 +225,15 @@ def _read_conclusion(facts: _Facts, span: ReceivedSpan) -> Conclusion:
 
 
 def _read_failure(facts: _Facts, span: ReceivedSpan) -> _Failure:
-    """Return the failure, each part cut as for JUnit reports."""
+    """Return the failure, each part cut as for JUnit reports.
+
+    Without a message, the stack trace begins with it; an empty message is one.
+    """
     if names.EXCEPTION_TYPE not in facts.own and names.EXCEPTION_MESSAGE not in facts.own:
         facts = _Facts(span.exception, facts.own)
-    message = facts.text(names.EXCEPTION_MESSAGE, names.EXCEPTION_STACKTRACE)
+    message = facts.text(names.EXCEPTION_MESSAGE)
+    if message is None and facts.get(names.EXCEPTION_MESSAGE) is None:
+        message = facts.text(names.EXCEPTION_STACKTRACE)
     if message is None:
         message = _check("status.message", span.status_message)
     stack = facts.text(names.EXCEPTION_STACKTRACE)

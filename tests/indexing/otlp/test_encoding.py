@@ -103,6 +103,14 @@ def test_what_is_not_known_is_left_out() -> None:
     assert span.start_time_unix_nano == 0
 
 
+def test_a_failure_without_a_message_stays_so() -> None:
+    failed = replace(make()[0], conclusion=Conclusion.FAILED, failure_trace=pack_trace("a log"))
+    (batch,) = encode_executions(WIDGETS, RUN, [failed])
+    _, (span,) = decode(batch.body)
+    attributes = values_of(span.attributes)
+    assert (attributes["exception.message"], attributes["exception.stacktrace"]) == ("", "a log")
+
+
 def test_a_pass_that_needed_retries_says_so() -> None:
     (batch,) = encode_executions(WIDGETS, RUN, make(needed_retries=True))
     _, (span,) = decode(batch.body)

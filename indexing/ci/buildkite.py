@@ -29,7 +29,9 @@ def read_job(environment: Environment) -> JobFacts:
         ci="Buildkite",
         repository=repository,
         branch=_find_branch(environment),
-        base_branch=stated(environment, "BUILDKITE_PULL_REQUEST_BASE_BRANCH"),
+        base_branch=stated(
+            environment, "BUILDKITE_PULL_REQUEST_BASE_BRANCH", "BUILDKITE_MERGE_QUEUE_BASE_BRANCH"
+        ),
         commit=commit,
         pipeline=stated(environment, "BUILDKITE_PIPELINE_SLUG"),
         job=stated(environment, "BUILDKITE_LABEL", "BUILDKITE_STEP_KEY"),

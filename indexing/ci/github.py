@@ -30,6 +30,8 @@ _BRANCH_REF: Final = "refs/heads/"
 # A workflow that starts when another one ends runs on the default branch, whatever the branch of
 # the workflow whose reports it handles.
 _FOREIGN_EVENT: Final = "workflow_run"
+# The event of a pull request. Its ref is that of the pull request until that is merged.
+_PULL_EVENT: Final = "pull_request"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,10 @@ def _find_head(environment: Environment, event: str | None, payload: object) -> 
     ref = stated(environment, "GITHUB_REF") or ""
     commit = stated(environment, "GITHUB_SHA")
     note = None
+    if stated(environment, "GITHUB_EVENT_NAME") == _PULL_EVENT and ref.startswith(_BRANCH_REF):
+        # The pull request was merged: the run is on the branch it was merged into.
+        number, pull = _find_pull(event)
+        return _Head(ref.removeprefix(_BRANCH_REF) or None, commit, number, pull)
     if event is not None:
         try:
             head = _head_of_event(event, payload)
@@ -124,6 +130,13 @@ def _find_head(environment: Environment, event: str | None, payload: object) -> 
         return _Head(branch, commit, number, note=note or "GITHUB_EVENT_PATH: no pull request")
     branch = ref.removeprefix(_BRANCH_REF) or None
     return _Head(branch, commit, note=note)
+
+
+def _find_pull(event: str | None) -> tuple[int | None, PullRequest | None]:
+    try:
+        return (None, None) if event is None else parse_pull_request(event)
+    except InvalidValueError:
+        return None, None
 
 
 def _head_of_event(event: str, payload: object) -> _Head | None:

@@ -103,12 +103,12 @@ def make_run(
 
 
 def _is_same_run(known: Mapping[str, Any], facts: JobFacts) -> bool:
-    """Whether this is the CI's own run; attempt and pull request of the CI belong to it only."""
-    return (
-        facts.repository is not None
-        and known["repository"].key == facts.repository.key
-        and known["run_id"] == facts.run_id
-    )
+    """Whether this is the CI's own run; attempt and pull request of the CI belong to it only.
+
+    The CI may not know its repository, such as a project of a GitLab subgroup.
+    """
+    own, repository = facts.repository, known["repository"]
+    return known["run_id"] == facts.run_id and (own is None or own.key == repository.key)
 
 
 def _print_found(facts: JobFacts, known: Mapping[str, Any], run: Run) -> None:

@@ -54,7 +54,7 @@ def ci() -> None:
     type=STORED_NAME,
     metavar="BRANCH",
     help="The branch whose quarantines count. Default: the base of the pull request or of"
-    " GitHub's merge queue, else the branch.",
+    " the merge queue, else the branch.",
 )
 @click.option(
     "--test-exit-code",

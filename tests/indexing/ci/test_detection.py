@@ -67,6 +67,7 @@ def test_a_push_to_a_branch_is_known_whole(environment: dict[str, str], expected
         (JENKINS | {"CHANGE_TARGET": "next"}, "next"),
         (BUILDKITE | {"BUILDKITE_PULL_REQUEST_BASE_BRANCH": "next"}, "next"),
         (BUILDKITE | {"BUILDKITE_PULL_REQUEST_BASE_BRANCH": ""}, None),
+        (BUILDKITE | {"BUILDKITE_MERGE_QUEUE_BASE_BRANCH": "next"}, "next"),
         (CIRCLECI, None),
     ],
 )
@@ -165,6 +166,15 @@ def test_a_pull_request_on_github_is_its_head_and_not_the_merge() -> None:
         "GITHUB_REF": "refs/heads/main",
     }
     assert find(target, pull_event(ref="mend")) == facts
+
+
+def test_a_merged_pull_request_on_github_is_the_branch_it_was_merged_into() -> None:
+    merged = GITHUB_PULL | {"GITHUB_REF": "refs/heads/main"}
+    facts = find(merged, pull_event(ref="mend") | {"action": "closed"})
+    assert (facts.branch, facts.commit, facts.base_branch) == ("main", "c0ffee", "main")
+    assert (facts.pull_number, facts.pull is not None) == (17, True)
+    facts = find(merged, None)
+    assert (facts.branch, facts.commit, facts.pull_number) == ("main", "c0ffee", None)
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,20 @@ def test_another_run_has_none_of_the_attempts_and_pull_requests_of_this_one(
     assert [run[6:] for run in stored_runs(settings)] == [(1, -1, ""), (1, -1, "")]
 
 
+def test_a_ci_that_cannot_name_its_repository_still_knows_its_own_run(
+    command: Command, settings: Mapping[str, str], report: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    enter(
+        monkeypatch,
+        GITLAB | {"CI_PROJECT_PATH": "acme/tools/widgets", "CI_MERGE_REQUEST_IID": "17"},
+        None,
+    )
+    command("ingest", "junit", report, "--repository=acme/widgets")
+    command("ingest", "junit", report, "--repository=acme/widgets", "--run-id=6000")
+    found = sorted(run[5:8] for run in stored_runs(settings))
+    assert found == [("6000", 1, -1), ("7001", 1, 17)]
+
+
 @pytest.mark.parametrize(
     ("environment", "options"),
     [

@@ -81,6 +81,12 @@ def decode(text: bytes, max_values: int | None = None) -> Any:
     return value
 
 
+def decode_stored(text: bytes) -> Any:
+    """Parse JSON text that contains accepted events: integers of any size stay exact."""
+    is_exact = _LONG_NUMBER not in text.translate(_DIGITS)
+    return orjson.loads(text) if is_exact else json.loads(text)
+
+
 def find_bad_text(value: Any, text: bytes) -> Iterator[tuple[MemberPath, str]]:
     """Yield the path of each text in `value` with NUL or a lone surrogate, and the reason.
 

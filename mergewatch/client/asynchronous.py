@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import json
+import re
 from collections.abc import AsyncGenerator, Mapping
 from functools import partial
 from typing import Any, Final, Self, Unpack, cast
@@ -75,6 +77,8 @@ from mergewatch.client.transport import Response, Sleep, Transport
 # The largest page size, so that reading a list takes the fewest requests.
 _PER_PAGE: Final = 100
 _GZIP_LEVEL: Final = 6
+
+_LONG_NUMBER: Final = re.compile(rb"[0-9]{19}")
 
 _ROWS_TYPE: Final = "application/x-ndjson"
 _EVENTS_TYPE: Final = "text/event-stream"
@@ -377,8 +381,9 @@ class AsyncClient:
 
     def _parse(self, text: bytes) -> Mapping[str, Any]:
         try:
-            body: object = orjson.loads(text)
-        except orjson.JSONDecodeError:
+            # orjson turns integers beyond 64 bits into floats.
+            body: object = (json if _LONG_NUMBER.search(text) else orjson).loads(text)
+        except ValueError:
             raise self._foreign() from None
         if not isinstance(body, dict):
             raise self._foreign()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-import orjson
 from aiohttp import web
 
+from indexing.events.json_text import decode_stored, encode
 from indexing.models.events import EventKey, EventRow
 from service.context import READER
 from service.handlers.event_query import choose_received_range, make_query
@@ -45,7 +45,12 @@ async def list_events(request: web.Request) -> web.StreamResponse:
     context, parameters = opened.context, opened.parameters
     now = context.clock()
     bounds = (parameters["received_from"], parameters["received_to"])
-    time_range = opened.position.time_range or choose_received_range(*bounds, now)
+    time_range = opened.position.time_range
+    if time_range is None:
+        time_range = choose_received_range(*bounds, now)
+    else:
+        # The range of the walk, whatever the time: its first page is not that of a new request.
+        bounds = (time_range.start, time_range.end)
     query = make_query(opened.repository, parameters, time_range)
     ignored = opened.query.ignored
     media_type = find_row_format(request)
@@ -76,8 +81,8 @@ def _body_of(row: EventRow) -> bytes:
 
 
 def _cells_of(row: EventRow) -> list[Cell]:
-    event = orjson.loads(row.body)
-    metadata = orjson.dumps(event["metadata"]).decode()
+    event = decode_stored(row.body)
+    metadata = encode(event["metadata"]).decode()
     return [*(event[column] for column in _COLUMNS[:-1]), metadata]
 
 

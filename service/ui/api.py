@@ -17,6 +17,7 @@ from aiohttp import web
 from multidict import CIMultiDict, MultiMapping
 from yarl import URL
 
+from indexing.events.json_text import decode_stored
 from service.auth.principal import Principal
 from service.context import ACCESS_CHECK, AccessCheck
 from service.http import problems
@@ -80,7 +81,7 @@ class Api:
             for text in fields_of(response).getall("Link", ())
             for url, relation in _LINK.findall(text)
         }
-        return ApiAnswer(orjson.loads(body_of(response)), links)
+        return ApiAnswer(decode_stored(body_of(response)), links)
 
     async def open(
         self, route: Route, path: Mapping[str, str], query: str = "", accept: str = "*/*"

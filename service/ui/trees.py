@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import orjson
-
+from indexing.events.json_text import encode
 from service.ui.formats import show_briefly, show_text
 
 # A value nested deeper than this is shown as JSON, because screens are too narrow for more levels.
@@ -92,7 +91,7 @@ def _size_of(value: Mapping[str, Any] | Sequence[Any]) -> str:
 
 
 def _text_of(value: Any) -> str:
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
+    return value if isinstance(value, str) else encode(value).decode()
 
 
 def _kind_of(value: Any, shown: str) -> str:

@@ -117,6 +117,14 @@ async def test_other_threads_get_an_error_when_a_plain_client_is_closed(door: Fr
             await work
 
 
+async def test_integers_of_any_size_are_exact() -> None:
+    number = int("7" * 400)
+    page = f'{{"size": 1, "per_page": 1, "events": [{{"metadata": {{"n": {number}}}}}]}}'
+    async with serving(answer(200, page)) as (client, _):
+        (row,) = [row async for row in client.list_events(REPOSITORY)]
+    assert row["metadata"]["n"] == number
+
+
 async def test_links_in_several_fields_are_followed() -> None:
     first = CIMultiDict([("Link", '<?cursor=0>; rel="first"'), ("Link", '<?cursor=2>; rel="next"')])
     page = '{"size": 1, "per_page": 1, "repository": "x", "tests": [{"test_name": "%s"}]}'

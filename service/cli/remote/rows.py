@@ -11,11 +11,11 @@ from contextlib import aclosing
 from typing import Any, Final, TypeVar
 
 import click
-import orjson
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from indexing.events.json_text import encode
 from mergewatch.client.rows import Rows
 from service.cli.output import print_table, visible
 
@@ -41,7 +41,7 @@ limit_option = click.option(
 
 def write_json(row: Mapping[str, Any]) -> str:
     """Return one line of JSON, with unprintable characters as JSON escapes."""
-    line = orjson.dumps(row).decode()
+    line = encode(row).decode()
     if line.isprintable():
         return line
     return "".join(c if c.isprintable() else _escape(c) for c in line)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
 
-import orjson
 from aiohttp import web
 
+from indexing.events.json_text import decode_stored
 from service.auth.principal import Principal
 from service.context import CONTEXT
 from service.http import problems
@@ -142,7 +143,7 @@ async def _find_principal(
 
 def _show_answer(response: web.StreamResponse) -> Tried:
     body = body_of(response)
-    text = orjson.dumps(orjson.loads(body), option=orjson.OPT_INDENT_2).decode() if body else ""
+    text = json.dumps(decode_stored(body), indent=2, ensure_ascii=False) if body else ""
     fields = [(name, show_text(value[:_MAX_HEADER])) for name, value in fields_of(response).items()]
     shown = show_text(text[:_MAX_SHOWN], lines=True)
     return Tried(response.status, fields, shown, len(body), len(text) > _MAX_SHOWN)

@@ -154,6 +154,22 @@ async def test_a_walk_keeps_to_the_window_that_its_first_page_fixed(door: FrontD
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("order", ["walk first", "request first"])
+async def test_the_first_page_of_a_walk_is_not_that_of_a_new_request(
+    door: FrontDoor, order: str
+) -> None:
+    first = await door.get(f"{LOGS}?per_page=5")
+    await door.store.write_events([make_event(99, after(minutes=61))])
+    door.clock.now = after(minutes=62)
+    targets = {
+        f"{LOGS}?per_page=5": [99, 24, 23, 22, 21],
+        first.links["first"]: [24, 23, 22, 21, 20],
+    }
+    for target in sorted(targets, reverse=order == "walk first"):
+        found = [e["id"] for e in (await door.get(target)).json["events"]]
+        assert found == targets[target], target
+
+
 async def test_the_size_of_a_page_may_change_on_the_way(door: FrontDoor) -> None:
     first = await door.get(f"{LOGS}?per_page=5")
     following = first.links["next"].replace("per_page=5", "per_page=7")

@@ -6,6 +6,7 @@ import asyncio
 import csv
 import io
 import tracemalloc
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
@@ -157,6 +158,17 @@ async def test_a_broken_off_stream_never_looks_complete(
             await reader.read(-1)
         writer.close()
     assert door.app[ROW_STREAMS].open == 0
+
+
+async def test_integers_of_any_size_are_exact_in_csv(door: FrontDoor) -> None:
+    for number, digits in ((9_001, 20), (9_002, 400)):
+        event = make_event(number, after(minutes=10), pull_request=77)
+        text = event.body.replace(b'"metadata":{}', b'"metadata":{"n":%b}' % (b"7" * digits))
+        await door.store.write_events([replace(event, body=text)])
+    rows = (await door.get(f"{LOGS}?pull_request=77", Accept=CSV)).body.decode()
+    longer, shorter = rows.splitlines()[1:]
+    assert ("7" * 400 in longer, "7" * 20 in shorter) == (True, True)
+    assert "7" * 21 not in shorter
 
 
 async def test_a_stream_that_a_shutdown_cuts_off_never_looks_complete(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-import orjson
-
+from indexing.events.json_text import decode_stored
 from indexing.models.events import MAX_TRIGGER_LENGTH
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation
@@ -55,7 +54,7 @@ def _fields_of(source: Mapping[str, Any]) -> dict[str, Any]:
     from indexing.events.catalogue import CATALOGUE
     from indexing.events.outcomes import NEUTRAL, decide_outcome
 
-    event = orjson.loads(source["body"])
+    event = decode_stored(source["body"].encode())
     declared = CATALOGUE.get(source["type"])
     outcome = NEUTRAL if declared is None else decide_outcome(declared.outcome, event["metadata"])
     trigger = event["trigger"]

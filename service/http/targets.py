@@ -12,9 +12,10 @@ MONITORING: Final = frozenset({"/health/live", "/health/ready", "/metrics"})
 
 # Common proxies stop at 8 KiB for the whole request line.
 MAX_TARGET_BYTES: Final = 8_000
-# The size of `&cursor=…` with the shortest cursor of any list. The limit excludes it, so that a
-# list whose target has the maximum length can be paged through.
-CURSOR_BYTES: Final = 84
+# The size of `&cursor=…` with the shortest cursor that each list has for a row; those of executions
+# take most. The limit excludes it, so that a list whose target has the maximum length can be paged
+# through.
+CURSOR_BYTES: Final = 95
 # The limit of the HTTP parser. A target up to this size is refused without closing the connection.
 MAX_PARSED_BYTES: Final = 64 * 1024
 

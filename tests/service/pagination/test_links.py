@@ -10,10 +10,20 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from indexing.identifiers import derive_test_id
+from indexing.models.executions import Conclusion
 from service.config.settings import Settings
-from tests.builders import after, load_names, make_event, make_run
+from tests.builders import (
+    NOON,
+    WIDGETS,
+    after,
+    load_names,
+    make_event,
+    make_executions,
+    make_run,
+)
 from tests.service.conftest import open_door
-from tests.service.front_door import LOGS, QUARANTINES, SEARCH, FrontDoor
+from tests.service.front_door import LOGS, QUARANTINES, SEARCH, TESTS, FrontDoor
 
 
 async def fill(door: FrontDoor) -> None:
@@ -140,9 +150,9 @@ async def test_a_cursor_of_another_secret_is_refused(tmp_path: Path) -> None:
             following = url.removeprefix(door.base)
 
 
-def search_of(size: int, name: str = "*") -> str:
+def search_of(size: int, name: str = "*", sort: str = "test_name") -> str:
     """Return a search with one row per page, whose target has exactly this many bytes."""
-    target = f"{SEARCH}?per_page=1&sort=test_name&direction=asc&test_name={name}"
+    target = f"{SEARCH}?per_page=1&sort={sort}&direction=asc&test_name={name}"
     while (left := size - len(target)) > 2_000:
         target += f"&job_name_exclude={'x' * (1_500 + len(target) % 7)}"
     return f"{target}&job_name={'j' * (left - len('&job_name='))}"
@@ -150,10 +160,16 @@ def search_of(size: int, name: str = "*") -> str:
 
 # Four links need more than one header, or exceed what a client accepts for all headers.
 @pytest.mark.parametrize(
-    "size", [300, 1_900, 2_100, 3_400, 3_700, 4_600, 5_000, 7_000, 7_916, 8_000]
+    ("size", "sort"),
+    [
+        *((size, "test_name") for size in (300, 1_900, 2_100, 3_400, 3_700, 4_600, 5_000, 7_000)),
+        *((size, sort) for size in (7_916, 8_000) for sort in ("test_name", "failure_ratio")),
+    ],
 )
-async def test_a_list_of_any_target_is_walked_by_its_links(door: FrontDoor, size: int) -> None:
-    target = search_of(size)
+async def test_a_list_of_any_target_is_walked_by_its_links(
+    door: FrontDoor, size: int, sort: str
+) -> None:
+    target = search_of(size, sort=sort)
     job = target.rpartition("=")[2]
     names = [f"{'long' * 100}.{number}" for number in range(4)]
     await load_names(door.store, names, make_run(job=job))
@@ -165,6 +181,26 @@ async def test_a_list_of_any_target_is_walked_by_its_links(door: FrontDoor, size
             url = following
             found.append((await door.get(url)).json["tests"][0]["test_name"])
     assert found == [*names, *reversed(names)]
+
+
+async def test_executions_of_the_longest_target_are_walked(door: FrontDoor) -> None:
+    for number in range(3):
+        run = make_run(f"{number}", commit=f"c{number}")
+        executions = make_executions(run, [("t", Conclusion.PASSED)], after(hours=-1 - number))
+        await door.store.write_executions(WIDGETS, run, executions)
+    await door.store.refresh_tests(NOON)
+    target = f"{TESTS}/{derive_test_id(WIDGETS, 't')}/executions?per_page=1&branch=main"
+    while (left := 8_000 - len(target)) > 260:
+        target += f"&branch={'x' * 200}"
+    url = f"{target}&branch={'x' * (left - len('&branch='))}"
+    assert len(url) == 8_000
+    found = []
+    while url:
+        answer = await door.get(url)
+        assert answer.status == 200, answer.body
+        found += [row["run_id"] for row in answer.json["executions"]]
+        url = answer.links.get("next", "")
+    assert found == ["0", "1", "2"]
 
 
 async def test_the_links_of_the_longest_target_fit_common_clients(door: FrontDoor) -> None:

@@ -160,7 +160,7 @@ async def remove_quarantine(
 async def _check_room(cluster: Cluster, repository: RepositoryName, now: datetime) -> None:
     in_force = await cluster.connection.count(
         cluster.layout.quarantines,
-        _query_of(QuarantineQuery(repository, now)),
+        _query_of(QuarantineQuery(repository, now, source=QuarantineSource.MANUAL)),
         routing=routing_of(repository),
     )
     if in_force >= MAX_QUARANTINES:

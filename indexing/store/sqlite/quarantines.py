@@ -175,13 +175,18 @@ def remove_quarantine(
 def _check_room(
     connection: sqlite3.Connection, repository_id: int, place: tuple[bytes, str | None], now: int
 ) -> None:
-    """Raise if the repository has too many quarantines and none for that test and branch."""
-    others = connection.execute(
-        "SELECT test_id = ? AND branch IS ? FROM quarantines q"
-        f" WHERE q.repository_id = ? AND {_IN_FORCE} LIMIT {MAX_QUARANTINES}",
-        (*place, repository_id, now),
-    ).fetchall()
-    if len(others) == MAX_QUARANTINES and (1,) not in others:
+    """Raise if people quarantined too many tests of the repository, and none is in that place."""
+    found = connection.execute(
+        "SELECT 1 FROM quarantines WHERE test_id = ? AND branch IS ? AND removed_at IS NULL", place
+    ).fetchone()
+    if found is not None:
+        return
+    (count,) = connection.execute(
+        "SELECT count(*) FROM (SELECT 1 FROM quarantines q WHERE q.repository_id = ?"
+        f" AND q.source = 'manual' AND {_IN_FORCE} LIMIT {MAX_QUARANTINES})",
+        (repository_id, now),
+    ).fetchone()
+    if count == MAX_QUARANTINES:
         raise too_many_quarantines()
 
 

@@ -57,6 +57,9 @@ _TIED_SORTS: Final = frozenset(
     }
 )
 
+# The most terms of one clause that a cluster accepts by default.
+_MAX_TERMS: Final = 65_536
+
 # The values that count for rows of an earlier release, which lack these fields.
 MISSING: Final[Mapping[str, float]] = {
     TestSort.HEALTH_STATUS.value: HEALTH_NUMBERS[HealthStatus.UNKNOWN],
@@ -182,9 +185,8 @@ def make_query(
         # A widened pattern would also exclude rows that match the query.
         excluded.append(_names_clause(query.patterns_excluded, routing, width=width))
     if query.quarantined is not None:
-        (filters if query.quarantined else excluded).append(
-            {"terms": {"test_id": sorted(prepared.quarantined)}}
-        )
+        listed = _terms_clause("test_id", sorted(prepared.quarantined))
+        (filters if query.quarantined else excluded).append(listed)
     found: dict[str, Any] = {"filter": filters}
     if excluded:
         found["must_not"] = excluded
@@ -193,12 +195,20 @@ def make_query(
 
 def files_clause(files: FileSelection, routing: str) -> dict[str, Any]:
     """Build the clause that a test is of one of the files."""
-    # Encoded once for all requests of a search.
-    keys = orjson.Fragment(orjson.dumps([key_of(routing, path) for path in files.paths]))
-    listed = {"terms": {FILE: keys}}
+    listed = _terms_clause(FILE, [key_of(routing, path) for path in files.paths])
     if not files.without_file:
         return listed
     return _any_clause([{"bool": {"must_not": [{"exists": {"field": FILE}}]}}, listed])
+
+
+def _terms_clause(field: str, values: Sequence[str]) -> dict[str, Any]:
+    """Build the clause that a field has one of these values, of which there may be any number."""
+    pieces = [
+        # Encoded once for all requests of a search.
+        {"terms": {field: orjson.Fragment(orjson.dumps(values[at : at + _MAX_TERMS]))}}
+        for at in range(0, max(1, len(values)), _MAX_TERMS)
+    ]
+    return pieces[0] if len(pieces) == 1 else _any_clause(pieces)
 
 
 def _names_clause(

@@ -6,18 +6,22 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from indexing import globs
+from indexing.models.file_selections import FileSelection
 from indexing.models.tests import TestQuery
 from indexing.store.elasticsearch.search.query import (
     MAX_MERGED,
     MAX_PATTERN_COST,
+    Prepared,
     Width,
     choose_width,
     cost_of,
+    files_clause,
     make_query,
     merge,
     widen,
@@ -198,3 +202,23 @@ def test_pipelines_and_jobs_are_included_and_excluded() -> None:
             "must_not": [{"terms": {"job_name": ["b"]}}],
         }
     }
+
+
+@pytest.mark.parametrize("count", [0, 65_536, 150_000])
+def test_any_number_of_values_is_split_as_a_cluster_accepts_them(count: int) -> None:
+    ids = [f"{number:032x}" for number in range(count)]
+    query = TestQuery(WIDGETS, ("*",), quarantined=True)
+    found = make_query(query, ROUTING, Prepared(quarantined=ids))["bool"]["filter"][-1]
+    assert terms_in(found, "test_id") == ids
+    paths = files_clause(FileSelection(tuple(ids)), ROUTING)
+    assert terms_in(paths, "file_key") == [f"{ROUTING}\0{path}" for path in ids]
+
+
+def terms_in(clause: Any, field: str) -> list[str]:
+    """Return the values of a clause, each part of which is as long as a cluster accepts."""
+    read = orjson.loads(orjson.dumps(clause))
+    parts = [
+        part["terms"][field] for part in (read["bool"]["should"] if "bool" in read else [read])
+    ]
+    assert max(map(len, parts)) <= 65_536
+    return [value for part in parts for value in part]

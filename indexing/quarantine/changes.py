@@ -5,7 +5,8 @@ The id of a change is derived from all of its values, so recording it again chan
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 from indexing.errors import TooManyQuarantinesError
 from indexing.identifiers import derive_change_id
@@ -19,11 +20,14 @@ from indexing.models.quarantines import (
 )
 from indexing.timestamps import format_timestamp
 
+# The least difference of two times.
+_MOMENT: Final = timedelta(microseconds=1)
+
 
 def too_many_quarantines() -> TooManyQuarantinesError:
     """Return the error for adding a quarantine beyond `MAX_QUARANTINES`."""
     return TooManyQuarantinesError(
-        f"the repository has {MAX_QUARANTINES:,} quarantines in force; end some first"
+        f"the repository has {MAX_QUARANTINES:,} manual quarantines in force; end some first"
     )
 
 
@@ -45,6 +49,15 @@ def record_change(
         actor.name,
     )
     return _record(quarantine, QuarantineChangeKey(at, change_id), action, actor)
+
+
+def find_withdrawal_time(now: datetime, created_at: datetime, *, begins_again: bool) -> datetime:
+    """Return the time of the change that takes back a quarantine which began at `created_at`.
+
+    If another one begins at once, it is earlier than `now`: changes are listed by their time, and
+    the beginning is the newer one.
+    """
+    return now - _MOMENT if begins_again and created_at < now else now
 
 
 def record_expiry(quarantine: Quarantine) -> QuarantineChange:

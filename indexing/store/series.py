@@ -184,8 +184,7 @@ async def _undo_changes(reader: Reader, query: DayQuery, now: datetime) -> list[
     tests = {row.key.id: row.test_name for row in page.rows}
     # The number of quarantines by test name; a test may have several.
     quarantines = Counter(tests.values())
-    # Quarantines whose addition is undone. Earlier changes of them count for nothing: an end date
-    # may lie before the addition.
+    # Quarantines whose addition is undone: if their end date lies before it, it ended nothing.
     not_yet_added: set[uuid.UUID] = set()
     figures: dict[int, Figure] = {}
     day = query.last_day
@@ -200,7 +199,9 @@ async def _undo_changes(reader: Reader, query: DayQuery, now: datetime) -> list[
             while day >= query.first_day and day_of(change.key.at) <= day:
                 figures[day] = len(quarantines)
                 day -= 1
-            if change.action is ChangeAction.UPDATED or change.quarantine_id in not_yet_added:
+            if change.action is ChangeAction.UPDATED:
+                continue
+            if change.action is ChangeAction.EXPIRED and change.quarantine_id in not_yet_added:
                 continue
             left = tests.pop(change.quarantine_id, None)
             if left is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
@@ -142,29 +142,37 @@ async def _make_final(
     """Make automatic quarantines of these tests final, because their evidence is being dropped."""
     for routing, marked in touched.items():
         gone = {test for each in marked for test in each.tests}
-        filters = [{"term": {"repository_id": routing}}, {"exists": {"field": "judged_until"}}]
-        body = {
-            "size": _ROWS_A_PAGE,
-            "query": {"bool": {"filter": filters}},
-            "sort": [{"scope": "asc"}],
-            "seq_no_primary_term": True,
-        }
-        async for hits in scan(
-            cluster.connection, cluster.layout.quarantines, body, routing=routing
-        ):
-            operations = [
-                Operation(
-                    "index",
-                    cluster.layout.quarantines,
-                    hit["_id"],
-                    routing,
-                    hit["_source"] | {"judged_until": None},
-                    Version(hit["_seq_no"], hit["_primary_term"]).parameters,
-                )
-                for hit in hits
-                if hit["_source"]["test_id"] in gone
-            ]
-            await bulk.send(cluster.connection, operations, visible=True)
+        # Another process may write a slot after it was read; then it is read again.
+        while not await _try_make_final(cluster, routing, gone):
+            pass
+
+
+async def _try_make_final(cluster: Cluster, routing: str, tests: Collection[str]) -> bool:
+    """Make the automatic quarantines of these tests final; return whether all of them are."""
+    filters = [{"term": {"repository_id": routing}}, {"exists": {"field": "judged_until"}}]
+    body = {
+        "size": _ROWS_A_PAGE,
+        "query": {"bool": {"filter": filters}},
+        "sort": [{"scope": "asc"}],
+        "seq_no_primary_term": True,
+    }
+    are_final = True
+    async for hits in scan(cluster.connection, cluster.layout.quarantines, body, routing=routing):
+        operations = [
+            Operation(
+                "index",
+                cluster.layout.quarantines,
+                hit["_id"],
+                routing,
+                hit["_source"] | {"judged_until": None},
+                Version(hit["_seq_no"], hit["_primary_term"]).parameters,
+            )
+            for hit in hits
+            if hit["_source"]["test_id"] in tests
+        ]
+        outcomes = await bulk.send(cluster.connection, operations, visible=True)
+        are_final = are_final and not any(outcome.conflicts for outcome in outcomes)
+    return are_final
 
 
 async def _drop_slices(cluster: Cluster, pattern: str, before: datetime) -> None:

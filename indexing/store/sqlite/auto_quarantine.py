@@ -12,6 +12,7 @@ from typing import Final
 
 from indexing.identifiers import derive_quarantine_id
 from indexing.models.quarantines import RULES, ChangeAction, QuarantineSource
+from indexing.quarantine.changes import find_withdrawal_time
 from indexing.quarantine.decision import JudgedState
 from indexing.quarantine.updates import QuarantineState, RuleSettings, decide_update, run_steps
 from indexing.store.sqlite.quarantine_changes import add_change, add_expiry
@@ -98,7 +99,13 @@ def apply_rules(
         if reworded.rowcount:
             add_change(connection, active_id, ChangeAction.UPDATED, now, RULES)
     if update.withdraw:
-        add_change(connection, active_id, ChangeAction.TAKEN_BACK, now, RULES)
+        taken_back_at = find_withdrawal_time(
+            from_microseconds(now),
+            from_microseconds(created_at),
+            begins_again=update.new is not None,
+        )
+        at = to_microseconds(taken_back_at)
+        add_change(connection, active_id, ChangeAction.TAKEN_BACK, at, RULES)
         connection.execute("DELETE FROM quarantines WHERE id = ?", (active_id,))
     if update.new is not None:
         new_id = derive_quarantine_id(uuid.UUID(bytes=test_id), ended).bytes

@@ -12,6 +12,8 @@ from indexing.models.quarantines import QuarantineQuery, QuarantineRequest
 from indexing.models.repositories import RepositoryChange
 from indexing.models.trends import Stat
 from tests.builders import GADGETS, NOON, WIDGETS, after, load_names, make_executions, make_run
+from tests.contracts.test_auto_quarantine import load as load_results
+from tests.contracts.test_auto_quarantine import set_up
 from tests.contracts.test_health_reports import load_history
 from tests.service.front_door import TESTS, FrontDoor
 
@@ -98,6 +100,18 @@ async def test_quarantined_tests_are_counted_once_each(door: FrontDoor) -> None:
     assert await read(door, "quarantined_tests", days) == (1, [0, 1, 2, 1, 1])
     await door.store.prune(after(days=-2), NOON)
     assert await read(door, "quarantined_tests", days) == (1, [None, 1, 2, 1, 1])
+
+
+async def test_a_quarantine_that_was_taken_back_and_began_again_counts_each_time(
+    door: FrontDoor,
+) -> None:
+    await set_up(door.store, auto_quarantine=True)
+    await load_results(door.store, "FFF", at=-3, now=NOON)
+    await load_results(door.store, "P", at=-0.5, now=after(days=2))
+    await load_results(door.store, "FFF", at=93, now=after(days=4))
+    door.clock.now = after(days=4, hours=1)
+    days = "start=2026-09-01T00:00:00Z&end=2026-09-06T00:00:00Z"
+    assert await read(door, "quarantined_tests", days) == (1, [1, 1, 0, 0, 1])
 
 
 async def test_a_quarantine_that_ends_before_it_begins_counts_on_no_day(door: FrontDoor) -> None:

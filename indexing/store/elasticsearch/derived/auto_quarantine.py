@@ -15,6 +15,7 @@ from indexing.identifiers import derive_quarantine_id
 from indexing.models.quarantines import RULES, ChangeAction, QuarantineSource
 from indexing.models.repositories import Repository
 from indexing.notifications.rules import Subscription
+from indexing.quarantine.changes import find_withdrawal_time
 from indexing.quarantine.decision import JudgedState
 from indexing.quarantine.updates import (
     NewQuarantine,
@@ -159,7 +160,8 @@ async def _apply(
         slot = slot.holding(replace(record, reason=reason))
         slot = slot.changed(ChangeAction.UPDATED, rules.now, RULES)
     if update.withdraw and record is not None:
-        slot = slot.changed(ChangeAction.TAKEN_BACK, rules.now, RULES).holding(None)
+        at = find_withdrawal_time(rules.now, record.created_at, begins_again=update.new is not None)
+        slot = slot.changed(ChangeAction.TAKEN_BACK, at, RULES).holding(None)
     if update.new is not None:
         slot = slot.holding(_begin(update.new, slot, rules))
         slot = slot.changed(ChangeAction.ADDED, rules.now, RULES)

@@ -50,7 +50,7 @@ kills: install ## Kill loads a hundred times on each store; compare each result 
 harden: install ## Attack, break and overload the service; report which promises hold. Takes over an hour.
 	@$(BIN)/python -m hardening $(ARGUMENTS)
 
-bench: install ## Benchmark against a bare server and peers; report which targets hold. Takes an hour.
+bench: install ## Benchmark against a bare server and peers; report which targets hold. Takes two hours or more.
 	@$(UV) sync --locked --quiet --group bench
 	@$(BIN)/python -m benchmarks $(ARGUMENTS)
 

@@ -154,7 +154,7 @@ def _to_span(trace_id: bytes, execution: Execution) -> Span:
 
 
 def _message_of(execution: Execution) -> str | None:
-    """Return the message; an empty one says that the stack trace does not replace it."""
+    """Return the message; an empty one keeps the reader from taking the stack trace for it."""
     if execution.failure_message is None and execution.failure_trace is not None:
         return ""
     return execution.failure_message

@@ -227,7 +227,8 @@ def _read_conclusion(facts: _Facts, span: ReceivedSpan) -> Conclusion:
 def _read_failure(facts: _Facts, span: ReceivedSpan) -> _Failure:
     """Return the failure, each part cut as for JUnit reports.
 
-    Without a message, the stack trace begins with it; an empty message is one.
+    If there is no attribute for the message, the stack trace is taken for it. An empty attribute
+    says that the failure has no message.
     """
     if names.EXCEPTION_TYPE not in facts.own and names.EXCEPTION_MESSAGE not in facts.own:
         facts = _Facts(span.exception, facts.own)

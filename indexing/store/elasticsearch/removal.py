@@ -119,11 +119,16 @@ async def forget_test(
     progress: Steps | None,
 ) -> ForgetCount:
     selection = ExecutionSelection(repository, test_name=test_name)
-    removed = await remove_executions(cluster, selection, now, progress)
-    await _drop_automatic_quarantine(cluster, repository, test_name)
-    tests = 0
-    while not await _drop_test(cluster, repository, test_name):
-        tests = 1
+    removed = tests = 0
+    has_more = True
+    while has_more:
+        removed += await remove_executions(cluster, selection, now, progress)
+        await _drop_automatic_quarantine(cluster, repository, test_name)
+        while not await _drop_test(cluster, repository, test_name):
+            tests = 1
+        # Results that arrived meanwhile have lost their test, and would count again for the next
+        # one of that name.
+        has_more = (await measure_executions(cluster, selection)).executions > 0
     return ForgetCount(tests, removed)
 
 

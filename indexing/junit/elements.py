@@ -131,7 +131,7 @@ class CaseCollector:
         self._message: _Message | None = None
         self._text: TraceBuffer | None = None
         self._names: set[str] = set()
-        # The newest failed cases that a second part may follow, by name.
+        # The newest failed cases of the suite that a second part may follow, by name.
         self._failed: OrderedDict[str, None] = OrderedDict()
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
@@ -149,6 +149,7 @@ class CaseCollector:
         if self._case is not None:
             self._start_in_case(self._case, name, attributes)
         elif name in _SUITES:
+            self._failed.clear()
             self._suites.append(self._suites[-1].enclose(attributes))
         elif self._depth == 1:
             raise ReportError(

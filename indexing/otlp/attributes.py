@@ -18,6 +18,8 @@ TEST_FRAMEWORK: Final = "test.framework"
 TEST_FRAMEWORK_VERSION: Final = "test.framework.version"
 TEST_LANGUAGE: Final = "test.language"
 TEST_NEEDED_RETRIES: Final = "mergewatch.test.needed_retries"
+# True for a failure whose stack trace does not begin with its message.
+TEST_WITHOUT_MESSAGE: Final = "mergewatch.test.without_message"
 CODE_FILEPATH: Final = "code.filepath"
 CODE_FUNCTION: Final = "code.function"
 # The newer names of the two attributes above.

@@ -143,7 +143,8 @@ def _to_span(trace_id: bytes, execution: Execution) -> Span:
                 names.CODE_FILEPATH: execution.filepath,
                 names.CODE_FUNCTION: execution.function_name,
                 names.EXCEPTION_TYPE: execution.failure_type,
-                names.EXCEPTION_MESSAGE: _message_of(execution),
+                names.EXCEPTION_MESSAGE: execution.failure_message,
+                names.TEST_WITHOUT_MESSAGE: _lacks_message(execution) or None,
                 names.EXCEPTION_STACKTRACE: None
                 if execution.failure_trace is None
                 else unpack_trace(execution.failure_trace),
@@ -153,11 +154,9 @@ def _to_span(trace_id: bytes, execution: Execution) -> Span:
     return span
 
 
-def _message_of(execution: Execution) -> str | None:
-    """Return the message; an empty one keeps the reader from taking the stack trace for it."""
-    if execution.failure_message is None and execution.failure_trace is not None:
-        return ""
-    return execution.failure_message
+def _lacks_message(execution: Execution) -> bool:
+    """Whether a reader would take the stack trace for the message, which the failure lacks."""
+    return execution.failure_message is None and execution.failure_trace is not None
 
 
 def _end_of(execution: Execution) -> int:

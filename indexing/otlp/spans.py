@@ -227,15 +227,15 @@ def _read_conclusion(facts: _Facts, span: ReceivedSpan) -> Conclusion:
 def _read_failure(facts: _Facts, span: ReceivedSpan) -> _Failure:
     """Return the failure, each part cut as for JUnit reports.
 
-    If there is no attribute for the message, the stack trace is taken for it. An empty attribute
-    says that the failure has no message.
+    The stack trace is taken for a missing message, unless the span says that there is none.
     """
     if names.EXCEPTION_TYPE not in facts.own and names.EXCEPTION_MESSAGE not in facts.own:
         facts = _Facts(span.exception, facts.own)
-    message = facts.text(names.EXCEPTION_MESSAGE)
-    if message is None and facts.get(names.EXCEPTION_MESSAGE) is None:
-        message = facts.text(names.EXCEPTION_STACKTRACE)
-    if message is None:
+    message = None
+    has_message = facts.get(names.TEST_WITHOUT_MESSAGE) is not True
+    if has_message:
+        message = facts.text(names.EXCEPTION_MESSAGE, names.EXCEPTION_STACKTRACE)
+    if has_message and message is None:
         message = _check("status.message", span.status_message)
     stack = facts.text(names.EXCEPTION_STACKTRACE)
     trace = None if stack is None else bound_trace(stack)

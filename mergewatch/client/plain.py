@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Coroutine, Iterator
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from typing import Any, Self, TypeVar, Unpack
 from uuid import UUID
 
@@ -68,9 +68,10 @@ class Client:
     def __init__(self, url: str, token: str) -> None:
         """Start the thread; sends nothing yet."""
         self._loop = asyncio.new_event_loop()
-        # Held while work is handed to the loop, so that none comes after the last.
-        self._lock = threading.Lock()
-        self._is_closed = False
+        # Held while work is handed to the loop, so that none comes after the last. A signal handler
+        # may close the client while its thread holds it.
+        self._lock = threading.RLock()
+        self._closing: Future[None] | None = None
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="mergewatch-client", daemon=True
         )
@@ -89,13 +90,14 @@ class Client:
         Other threads that wait for a response get a `RuntimeError`.
         """
         with self._lock:
-            if self._is_closed:
-                return
-            self._is_closed = True
-        asyncio.run_coroutine_threadsafe(self._shut_down(), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+            if self._closing is None:
+                self._closing = asyncio.run_coroutine_threadsafe(self._shut_down(), self._loop)
+        self._closing.result()
+        with self._lock:
+            if not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(self._loop.stop)
+                self._thread.join()
+                self._loop.close()
 
     @property
     def is_running(self) -> bool:
@@ -258,7 +260,7 @@ class Client:
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         with self._lock:
-            if self._is_closed:
+            if self._closing is not None:
                 work.close()
                 raise RuntimeError(_CLOSED)
             future = asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -281,7 +283,7 @@ class Client:
                 yield from page
         except GeneratorExit:
             # The garbage collector may run this in any thread: do not wait, nor take the lock.
-            if not self._is_closed:
+            if self._closing is None:
                 asyncio.run_coroutine_threadsafe(pages.aclose(), self._loop)
             raise
 

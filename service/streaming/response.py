@@ -7,7 +7,7 @@ import logging
 import socket
 import struct
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractContextManager, aclosing, nullcontext
+from contextlib import AbstractContextManager, aclosing, nullcontext, suppress
 from typing import Final
 
 from aiohttp.abc import AbstractStreamWriter
@@ -91,6 +91,8 @@ def _reset(transport: asyncio.Transport | None) -> None:
     if transport is None:
         return
     wire = transport.get_extra_info("socket")
-    if wire is not None:
-        wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+    # A closed socket cannot be reset, and needs no reset: its client is gone.
+    with suppress(OSError, ValueError):
+        if wire is not None:
+            wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
     transport.abort()

@@ -125,6 +125,17 @@ async def test_integers_of_any_size_are_exact() -> None:
     assert row["metadata"]["n"] == number
 
 
+async def test_a_signal_handler_may_close_a_plain_client(door: FrontDoor) -> None:
+    def use() -> None:
+        plain = Client(door.base, door.key)
+        # A handler runs in the thread that it interrupts.
+        with plain._lock:
+            plain.close()
+        assert not plain.is_running
+
+    await asyncio.wait_for(asyncio.to_thread(use), 20)
+
+
 async def test_links_in_several_fields_are_followed() -> None:
     first = CIMultiDict([("Link", '<?cursor=0>; rel="first"'), ("Link", '<?cursor=2>; rel="next"')])
     page = '{"size": 1, "per_page": 1, "repository": "x", "tests": [{"test_name": "%s"}]}'

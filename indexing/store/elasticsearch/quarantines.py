@@ -121,7 +121,8 @@ async def add_quarantine(
         # An expired record has ended: quarantining the test again begins a new one.
         slot = slot.expired_by(now)
         before = slot.record
-        if before is None and request.source is QuarantineSource.MANUAL:
+        is_manual = before is not None and before.source is QuarantineSource.MANUAL
+        if request.source is QuarantineSource.MANUAL and not is_manual:
             await _check_room(cluster, known, now)
         slot = slot.holding(_requested(before, request, now))
         if slot.record is not before:

@@ -175,9 +175,11 @@ def remove_quarantine(
 def _check_room(
     connection: sqlite3.Connection, repository_id: int, place: tuple[bytes, str | None], now: int
 ) -> None:
-    """Raise if people quarantined too many tests of the repository, and none is in that place."""
+    """Raise if people made too many quarantines in the repository, and none in that place."""
     found = connection.execute(
-        "SELECT 1 FROM quarantines WHERE test_id = ? AND branch IS ? AND removed_at IS NULL", place
+        "SELECT 1 FROM quarantines WHERE test_id = ? AND branch IS ? AND removed_at IS NULL"
+        " AND source = 'manual'",
+        place,
     ).fetchone()
     if found is not None:
         return

@@ -143,6 +143,8 @@
   let waiting = 0;
   let timer = null;
   let delay = SHORTEST;
+  // Whether the rows may lack events from before the stream was open.
+  let behind = false;
 
   const say = (state, text) => {
     live.className = `live ${state}`;
@@ -199,12 +201,13 @@
       if (!answer.ok) throw new Error(String(answer.status));
       swap(await answer.text());
       waiting -= counted;
+      behind = false;
       delay = SHORTEST;
     } catch {
       delay = Math.min(LONGEST, delay * 2);
     }
     offer();
-    if (waiting > 0) schedule();
+    if (behind || waiting > 0) schedule();
   };
 
   const schedule = () => {
@@ -213,8 +216,10 @@
     const wait = delay * (0.75 + Math.random() / 2);
     timer = setTimeout(() => {
       timer = null;
-      if (isRead()) offer();
-      else load();
+      if (!isRead()) return load();
+      offer();
+      // How many events are missing is not known, so wait until they can be shown.
+      if (behind) schedule();
     }, wait);
   };
 
@@ -236,16 +241,15 @@
     pause.textContent = "Resume";
   };
 
-  // The stream begins with the events that arrive after it is open; `catchUp` shows those before.
   const start = (catchUp) => {
-    let behind = true;
+    // The stream begins with the events that arrive after it is open.
+    behind = true;
     source = new EventSource(live.dataset.stream);
     pause.textContent = "Pause";
     say("lost", "Connecting");
     source.onopen = () => {
       say("", "Live");
       if (behind) catchUp();
-      behind = false;
     };
     source.onerror = () => {
       if (source?.readyState === EventSource.CLOSED) stop("lost", "Not live: reload the page");
@@ -259,7 +263,7 @@
     start(load);
   });
   document.addEventListener("visibilitychange", () => {
-    if (!document.hidden && waiting > 0) schedule();
+    if (!document.hidden && (behind || waiting > 0)) schedule();
   });
   addEventListener("pagehide", () => source?.close());
   live.hidden = pause.hidden = false;

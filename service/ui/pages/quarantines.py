@@ -54,7 +54,7 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
         links=links,
         elsewhere=elsewhere[:_MAX_ELSEWHERE],
         elsewhere_count=len(elsewhere),
-        kept=only(pairs, (*_FILTERS, "cursor")),
+        kept=filters,
         changes=changes.value["changes"],
         change_links=page_links(changes.links, filters, _CHANGES_CURSOR),
         branch=first_of(pairs, "branch"),
@@ -86,7 +86,8 @@ async def end(page: PageContext, principal: Principal) -> web.StreamResponse:
         place = page.link(info["owner"], info["repository"], "tests", test_id)
         return page.go_to(f"{place}#quarantine")
     place = page.link(info["owner"], info["repository"], "quarantines")
-    view = [(name, first(form, name)) for name in (*_FILTERS, "cursor") if first(form, name)]
+    # Not the cursor: all rows of the page may be gone.
+    view = [(name, first(form, name)) for name in _FILTERS if first(form, name)]
     return page.go_to(f"{place}?{write_pairs([*view, ('ended', str(ended))])}")
 
 

@@ -29,7 +29,8 @@ _PATTERN: Final = "test_name"
 _DEFAULT_SORT: Final = "health_status"
 _HEALTH: Final = ("broken", "flaky", "unknown", "healthy")
 
-# The filters of which the form shows the first value, and those of which it shows all values.
+# The filters of which the form shows the first value, and the parameters that it sets as a whole.
+# Each order begins with the worst, so the form leaves its direction out.
 _SHOWN: Final = (_PATTERN, "pipeline_name", "job_name", "test_filepath", "owner")
 _WHOLE: Final = ("health_status", "quarantined", "sort", "direction")
 _FILTERS: Final = TestsQuery().load_fields.keys() - {*_WHOLE, *_PAGING, "include"}

@@ -239,3 +239,9 @@ def test_cases_of_other_processes_may_stand_between_a_failure_and_its_teardown_e
     cases = read_cases(f"<testsuite>{failed}{other}{torn_down}{torn_down}</testsuite>")
     # The last one is another attempt.
     assert [case.test_name for case in cases] == ["t", "u", "t"]
+    # Another suite is another run of the test.
+    cases = read_cases(
+        f"<testsuites><testsuite>{failed}{other}</testsuite>"
+        f"<testsuite>{torn_down}</testsuite></testsuites>"
+    )
+    assert [case.test_name for case in cases] == ["t", "u", "t"]

@@ -271,11 +271,21 @@ def test_the_branch_of_a_fork_is_not_mistaken_for_ours() -> None:
     assert read_run(**other, **PULL).branch == "mend"
 
 
-def test_a_missing_message_is_taken_from_the_trace_and_an_empty_one_is_not() -> None:
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({}, "E\n  at hinge"),
+        # What OpenTelemetry records of a bare `assert`.
+        ({"exception.message": ""}, "E\n  at hinge"),
+        ({"mergewatch.test.without_message": True}, None),
+    ],
+)
+def test_the_trace_is_taken_for_a_missing_message_unless_there_is_none(
+    more: dict[str, Any], message: str | None
+) -> None:
     trace = {"exception.type": "E", "exception.stacktrace": "E\n  at hinge"}
-    missing = read_execution(make_span("t", "failed", attributes=trace))
-    empty = read_execution(make_span("t", "failed", attributes={**trace, "exception.message": ""}))
-    assert (missing.failure_message, empty.failure_message) == ("E\n  at hinge", None)
+    found = read_execution(make_span("t", "failed", attributes={**trace, **more}))
+    assert found.failure_message == message
 
 
 def test_the_trace_of_the_exception_is_kept() -> None:

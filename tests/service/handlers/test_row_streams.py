@@ -18,6 +18,7 @@ from indexing.models.events import Outcome
 from service.handlers.row_stream import MAX_STREAMS_PER_PRINCIPAL, ROW_STREAMS, ROWS_AT_ONCE
 from tests.builders import after, load_names, make_event
 from tests.service.front_door import LOGS, SEARCH, FrontDoor
+from tests.waiting import until
 
 NDJSON = "application/x-ndjson"
 CSV = "text/csv"
@@ -169,6 +170,34 @@ async def test_integers_of_any_size_are_exact_in_csv(door: FrontDoor) -> None:
     longer, shorter = rows.splitlines()[1:]
     assert ("7" * 400 in longer, "7" * 20 in shorter) == (True, True)
     assert "7" * 21 not in shorter
+
+
+async def test_a_stream_that_breaks_off_after_its_client_left_is_no_error(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    read, arrived, has_left = door.reader.list_events, asyncio.Event(), asyncio.Event()
+
+    async def fail(query: Any, anchor: Any, limit: int) -> Any:
+        if anchor.key is not None:
+            arrived.set()
+            await has_left.wait()
+            raise StoreUnavailableError("gone")
+        return await read(query, anchor, limit)
+
+    monkeypatch.setattr(door.reader, "list_events", fail)
+    host, port = door.base.removeprefix("http://").split(":")
+    _, writer = await asyncio.open_connection(host, int(port))
+    head = f"GET {LOGS} HTTP/1.0\r\nAccept: {NDJSON}\r\nAuthorization: Bearer {door.key}\r\n\r\n"
+    writer.write(head.encode())
+    await arrived.wait()
+    server = door.runner.server
+    assert server is not None
+    writer.transport.abort()
+    await until(lambda: not server.connections)
+    has_left.set()
+    await until(lambda: door.app[ROW_STREAMS].open == 0)
+    await asyncio.sleep(0)
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 async def test_a_stream_that_a_shutdown_cuts_off_never_looks_complete(

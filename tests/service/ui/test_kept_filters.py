@@ -72,6 +72,19 @@ async def test_ending_quarantines_keeps_the_view(client: Client) -> None:
     assert dict(parse_qsl(place.query)) == {"branch": "main", "source": "manual", "ended": "1"}
 
 
+async def test_ending_the_last_quarantine_of_a_page_shows_the_others(client: Client) -> None:
+    for number in range(101):
+        request = QuarantineRequest(f"test {number}", "r")
+        await client.door.store.add_quarantine(WIDGETS, request, after(days=-number))
+    first = await read(client, QUARANTINES)
+    following = urljoin(QUARANTINES, unescape(re.findall(r'href="([^"]*cursor=[^"]*)"', first)[0]))
+    form = (await read(client, following)).partition('aria-label="Quarantined tests"')[2]
+    (chosen,) = re.findall(r'type="checkbox" name="id" value="([^"]+)"', form)
+    fields = dict(re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)">', form))
+    answer = await client.post(f"{QUARANTINES}/end", {**fields, "id": chosen})
+    assert "100 on this page" in await read(client, answer.headers["Location"])
+
+
 async def test_recovered_tests_of_later_pages_are_named_too(client: Client) -> None:
     store = client.door.store
     await load_shown(store, days=30)

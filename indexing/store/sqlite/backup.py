@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -17,7 +18,7 @@ from fcntl import LOCK_EX, LOCK_NB, lockf
 from pathlib import Path
 from typing import Final
 
-from indexing.errors import StoreError
+from indexing.errors import StoreError, StoreUnavailableError
 from indexing.store.sqlite.connections import translated_errors
 from indexing.store.sqlite.schema import require_known
 
@@ -82,17 +83,21 @@ def restore(backup: Path, store: Path, *, overwrite: bool, progress: Progress) -
     with translated_errors(store):
         store.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _beside(store) as partial:
-        # If the backup is a plain copy of a folder, its newest transactions are in the write-ahead
-        # log beside the file.
-        mode = "rw" if backup.with_name(f"{backup.name}-wal").exists() else "ro&immutable=1"
-        with translated_errors(backup), closing(_open(backup, mode)) as source:
+        with (
+            _openable(backup, store) as (path, mode),
+            translated_errors(backup),
+            closing(_open(path, mode)) as source,
+        ):
             require_known(source)
             _copy(source, partial, progress)
         check(partial, progress)
-        with translated_errors(store), _held_alone(store):
-            kept = _move_aside(store)
-            _put(partial, store)
-    return kept
+        with translated_errors(store):
+            # This may take seconds, so the store is still in its place meanwhile.
+            _sync(partial)
+            with _held_alone(store):
+                if not overwrite and store.exists():
+                    raise StoreError(f"there is a store at {store} meanwhile")
+                return _replace(store, partial)
 
 
 def check(path: Path, progress: Progress) -> Copy:
@@ -144,7 +149,12 @@ def _copy(source: sqlite3.Connection, target: Path, progress: Progress) -> None:
         def report(_status: int, left: int, total: int) -> None:
             progress("copying", (total - left) * page_size, total * page_size)
 
-        source.backup(copy, pages=_PAGES_PER_STEP, progress=report, sleep=0)
+        try:
+            source.backup(copy, pages=_PAGES_PER_STEP, progress=report, sleep=0)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_FULL:
+                raise StoreUnavailableError(f"no space is left in {target.parent}") from error
+            raise
     source.execute("COMMIT")
 
 
@@ -160,6 +170,24 @@ def _beside(target: Path) -> Iterator[Path]:
         for end in ("", *_SIDE_FILES):
             with suppress(FileNotFoundError):
                 path.with_name(path.name + end).unlink()
+
+
+@contextmanager
+def _openable(backup: Path, store: Path) -> Iterator[tuple[Path, str]]:
+    """Yield a path of the backup and the mode in which to open it, which does not modify it.
+
+    If the backup is a plain copy of a folder, its newest transactions are in the write-ahead log
+    beside the file. Reading them changes both files, so that happens to copies beside the store.
+    """
+    log = backup.with_name(f"{backup.name}-wal")
+    if not log.exists():
+        yield backup, "ro&immutable=1"
+        return
+    with _beside(store) as copied:
+        with translated_errors(copied):
+            shutil.copyfile(backup, copied)
+            shutil.copyfile(log, copied.with_name(f"{copied.name}-wal"))
+        yield copied, "rw"
 
 
 def _put(partial: Path, target: Path) -> None:
@@ -198,13 +226,30 @@ def _held_alone(store: Path) -> Iterator[None]:
         yield
 
 
-def _move_aside(store: Path) -> Path | None:
-    """Rename the store and its companion files, including leftovers of a killed restore."""
+def _replace(store: Path, partial: Path) -> Path | None:
+    """Put a file in the place of the store; return the new path of the previous one.
+
+    At no moment is there no store: another process would create one. The companion files of the
+    previous store go first, including leftovers of a killed restore; the new one must not get them.
+    """
     moment = datetime.now().astimezone().strftime("%Y%m%dT%H%M%S")
     kept = store.with_name(f"{store.name}.replaced-{moment}-{secrets.token_hex(2)}")
-    moved = None
-    for end in ("", *_SIDE_FILES):
-        with suppress(FileNotFoundError):
-            store.with_name(store.name + end).rename(kept.with_name(kept.name + end))
-            moved = kept
-    return moved
+    linked = [end for end in ("", *_SIDE_FILES) if _link(store, kept, end)]
+    try:
+        for end in _SIDE_FILES:
+            store.with_name(store.name + end).unlink(missing_ok=True)
+        partial.replace(store)
+    except OSError:
+        for end in linked:
+            _link(kept, store, end)
+        raise
+    _sync(store.parent)
+    return kept if linked else None
+
+
+def _link(old: Path, new: Path, end: str) -> bool:
+    """Give a file a second name; return whether there is such a file."""
+    with suppress(FileNotFoundError, FileExistsError):
+        new.with_name(new.name + end).hardlink_to(old.with_name(old.name + end))
+        return True
+    return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import http.client
 import os
 import signal
@@ -260,6 +261,51 @@ def test_a_restore_keeps_the_store_that_it_replaces(
     assert dump_of(kept) == replaced
     assert dump_of(sample) == dump_of(backup)
     assert stat.S_IMODE(sample.stat().st_mode) == 0o600
+
+
+def test_a_copy_with_its_log_is_restored_whole_and_stays_as_it_is(
+    command: Command, sample: Path, tmp_path: Path
+) -> None:
+    copied = tmp_path / "copy"
+    copied.mkdir()
+    with closing(sqlite3.connect(sample)) as writer:
+        writer.execute("PRAGMA journal_mode = WAL")
+        writer.execute("PRAGMA wal_autocheckpoint = 0")
+        with writer:
+            writer.execute("UPDATE repositories SET default_branch = 'logged'")
+        for file in sample.parent.glob(f"{sample.name}*"):
+            (copied / file.name).write_bytes(file.read_bytes())
+        expected = dump_of(sample)
+    before = {file.name: file.read_bytes() for file in copied.iterdir()}
+    assert f"{sample.name}-wal" in before
+    command("index", "restore", "--force", str(copied / sample.name))
+    assert dump_of(sample) == expected
+    assert {file.name: file.read_bytes() for file in copied.iterdir()} == before
+
+
+@pytest.mark.parametrize("failing", ["sync", "rename"])
+def test_a_restore_that_fails_leaves_the_store_in_its_place(
+    command: Command,
+    sample: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    failing: str,
+) -> None:
+    backup = tmp_path / "copy.db"
+    command("index", "backup", str(backup))
+    command("repository", "set", "acme/later")
+    before = dump_of(sample)
+
+    def fail(path: Path, *_: object) -> None:
+        # Any process that starts meanwhile finds the store.
+        assert sample.exists()
+        raise OSError(errno.EIO, f"{path} fails")
+
+    target = "indexing.store.sqlite.backup._sync" if failing == "sync" else "pathlib.Path.replace"
+    with monkeypatch.context() as patched:
+        patched.setattr(target, fail)
+        command("index", "restore", "--force", str(backup), code=1)
+    assert dump_of(sample) == before
 
 
 @pytest.mark.parametrize("text", [b"", b"no database at all" * 100])

@@ -24,6 +24,8 @@ from service.config.reach import Reach
 from service.notifications.messages import Message
 
 TOTAL_SECONDS: Final = 10.0
+# How long to read the body of a response, after its status is known.
+DRAIN_SECONDS: Final = 1.0
 CONNECT_SECONDS: Final = 5.0
 # Up to this many bytes of a response are read, and ignored, so that the connection can be reused.
 MAX_ANSWER_BYTES: Final = 16 * 1024
@@ -103,14 +105,27 @@ class Delivery:
         async with self._session.post(
             URL(webhook.url), data=message.body, headers=headers, allow_redirects=False
         ) as response:
-            await response.content.read(MAX_ANSWER_BYTES)
-            if not response.content.at_eof():
-                response.close()
             status = response.status
+            await _drain(response)
             if 200 <= status < 300:
                 return Attempt(Result.SENT)
             result = Result.REFUSED if status in _REFUSALS else Result.FAILED
             return Attempt(result, f"status {status}", _retry_after(response))
+
+
+async def _drain(response: aiohttp.ClientResponse) -> None:
+    """Read the body, so that the connection can be used again; close it if that fails.
+
+    The status alone says what the receiver did, so no error of the body counts.
+    """
+    try:
+        async with asyncio.timeout(DRAIN_SECONDS):
+            await response.content.read(MAX_ANSWER_BYTES)
+    except (aiohttp.ClientError, OSError, ValueError):
+        response.close()
+    else:
+        if not response.content.at_eof():
+            response.close()
 
 
 def _sign(webhook: Webhook, message: Message, now: datetime) -> dict[str, str]:

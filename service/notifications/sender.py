@@ -58,7 +58,9 @@ class _Receiver:
     """The state of a receiver, kept by this process only."""
 
     failures: int = 0
+    # How often the receiver refused which notification.
     refusals: int = 0
+    refused_id: uuid.UUID | None = None
     next_at: datetime = field(default_factory=lambda: datetime.min.replace(tzinfo=UTC))
     # The number of notifications to send one by one, after a message with several was refused.
     alone: int = 0
@@ -201,7 +203,9 @@ class NotificationSender:
             if len(part) > 1:
                 receiver.alone = len(part)
             else:
-                receiver.refusals += 1
+                is_same = part[0].id == receiver.refused_id
+                receiver.refusals = receiver.refusals + 1 if is_same else 1
+                receiver.refused_id = part[0].id
                 if receiver.refusals >= MAX_REFUSALS:
                     await self._store.give_up(webhook.id, [part[0].id])
                     given_up += 1

@@ -104,6 +104,36 @@ async def test_only_the_beginning_of_a_large_response_is_read(
         assert (await client.send(webhook_at(receiver.url), MESSAGE, NOON)).result is Result.SENT
 
 
+@pytest.mark.parametrize(
+    ("body", "is_closed"),
+    [
+        (b"Content-Length: 100\r\n\r\n", True),
+        (b"Content-Length: 100\r\n\r\n", False),
+    ],
+    ids=["cut off", "stalled"],
+)
+async def test_the_status_counts_whatever_becomes_of_the_body(
+    client: Delivery, monkeypatch: pytest.MonkeyPatch, body: bytes, is_closed: bool
+) -> None:
+    monkeypatch.setattr(delivery, "DRAIN_SECONDS", 0.05)
+    released = asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(MESSAGE.body)
+        writer.write(b"HTTP/1.1 200 OK\r\n" + body)
+        await writer.drain()
+        if not is_closed:
+            await released.wait()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        attempt = await client.send(webhook_at(url), MESSAGE, NOON)
+        released.set()
+    assert attempt.result is Result.SENT
+
+
 async def test_a_receiver_that_never_answers_times_out(
     client: Delivery, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -245,6 +245,26 @@ async def test_one_refused_message_holds_the_others_up_for_a_minute_only(
     assert len(alone) <= MAX_REFUSALS + 1
 
 
+async def test_the_refusals_of_one_message_do_not_count_for_the_next(store: Store) -> None:
+    webhook = await add_webhook(store)
+    await break_tests(store, ["old"])
+    receiver, clock = Scripted(Result.REFUSED), Clock()
+    sender = NotificationSender(store, receiver, clock=clock)
+    while len(receiver.requests) < MAX_REFUSALS - 1:
+        await pass_time(sender, clock, clock.now + LOOK)
+    # It waits until it is too old.
+    receiver.result = Result.FAILED
+    await break_tests(store, ["new"], after(days=1))
+    clock.now = after(days=1, minutes=1)
+    await pass_time(sender, clock, clock.now + LOOK)
+    assert (await store.count_outbox(webhook.id)).dead == 1
+    receiver.result = Result.REFUSED
+    before = len(receiver.requests)
+    while len(receiver.requests) == before:
+        await pass_time(sender, clock, clock.now + LOOK)
+    assert (await store.count_outbox(webhook.id)).dead == 1
+
+
 async def test_slack_gets_many_lines_in_one_message(store: Store) -> None:
     await add_webhook(store, WebhookFormat.SLACK)
     await break_tests(store, [f"test {number}" for number in range(BATCH + 5)])

@@ -66,7 +66,7 @@ def progress_meters() -> Iterator[Callable[[str, str], Meter]]:
         yield _plain_meter
         return
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.completed:,.0f} {task.fields[unit]}"),
         TimeRemainingColumn(),

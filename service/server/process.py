@@ -159,6 +159,8 @@ def bind(host: str, port: int) -> socket.socket:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         sock = socket.socket(family, kind, protocol)
+    except UnicodeError as error:
+        raise ServeError(f"cannot listen on {host} port {port}: no host has that name") from error
     except OSError as error:
         raise ServeError(f"cannot listen on {host} port {port}: {error.strerror}") from error
     try:

@@ -10,4 +10,6 @@ def choose_secret(configured: str | None, made_by_store: bytes) -> bytes:
     if configured is None:
         return made_by_store
     # `person` keeps this key apart from others that may be derived from the same setting.
-    return hashlib.blake2b(configured.encode(), person=b"cursor").digest()
+    # An environment variable may contain any bytes, which Python reads as surrogates.
+    text = configured.encode(errors="surrogateescape")
+    return hashlib.blake2b(text, person=b"cursor").digest()

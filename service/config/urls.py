@@ -16,6 +16,7 @@ _ORIGIN: Final = re.compile(r"https?://[a-z0-9._\-\[\]:]+")
 
 _REDIS_SCHEMES: Final = frozenset({"redis", "rediss", "unix"})
 _REDIS_DATABASE: Final = re.compile("/?[0-9]{0,4}")
+_DIGITS: Final = re.compile("[0-9]{1,4}")
 # The options that an operator may set; this service chooses the others.
 _REDIS_OPTIONS: Final = frozenset(
     {
@@ -51,15 +52,19 @@ def check_service_url(text: str | None) -> None:
 
 
 def check_node_urls(text: str | None) -> None:
-    for url in (text or "").split(","):
+    urls = [url.strip() for url in (text or "").split(",")]
+    for url in urls:
         message = "must be http or https URLs with a host each, separated by commas"
         try:
-            parts = urlsplit(url.strip())
+            parts = urlsplit(url)
             good = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+            (parts.hostname or "").encode("idna")
         except ValueError as error:
             raise ValidationError(message) from error
         if not good or parts.query or parts.fragment:
             raise ValidationError(message)
+    if len(set(urls)) < len(urls):
+        raise ValidationError("must not have the same URL twice")
 
 
 def check_redis_url(text: str | None) -> None:
@@ -68,8 +73,9 @@ def check_redis_url(text: str | None) -> None:
     message = "must be a URL such as redis://:password@host:6379/0, rediss://host or unix:///path"
     try:
         parts = urlsplit(text)
-        _ = parts.port
+        port = parts.port
         options = parse_qs(parts.query, strict_parsing=True) if parts.query else {}
+        databases = options.get("db", [])
     except ValueError as error:
         raise ValidationError(message) from error
     if parts.scheme == "unix":
@@ -77,6 +83,8 @@ def check_redis_url(text: str | None) -> None:
     else:
         fits = bool(parts.hostname) and bool(_REDIS_DATABASE.fullmatch(parts.path))
     if not fits or parts.scheme not in _REDIS_SCHEMES or not _REDIS_OPTIONS.issuperset(options):
+        raise ValidationError(message)
+    if port == 0 or not all(_DIGITS.fullmatch(each) for each in databases):
         raise ValidationError(message)
 
 

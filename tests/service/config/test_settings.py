@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from indexing.names import RepositoryName
+from service.config.secret import choose_secret
 from service.config.settings import (
     DECLARATIONS,
     PREFIX,
@@ -102,7 +103,14 @@ def test_all_settings_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
 
 BAD = {
     "PUBLIC_URL": ["ftp://a", "a.example", "https://", "https://a?b", "https://a/#b", "http://:1x"],
-    "ELASTICSEARCH_URL": ["es.example:9200", "http://a,", "http://a,ftp://b", "http://a:0"],
+    "ELASTICSEARCH_URL": [
+        "es.example:9200",
+        "http://a,",
+        "http://a,ftp://b",
+        "http://a:0",
+        "http://a..b",
+        "http://a,http://a",
+    ],
     "ELASTICSEARCH_API_KEY": ["two\nlines"],
     "ELASTICSEARCH_PREFIX": ["-a", "A", "a*", "a" * 101],
     "PORT": ["a", "-1", "65536", "80.5"],
@@ -138,6 +146,8 @@ BAD = {
         "redis://:hush@cache.example:port",
         "redis://:hush@cache.example/name",
         "redis://:hush@cache.example?socket_timeout=9",
+        "redis://:hush@cache.example?db=name",
+        "redis://:hush@cache.example:0",
         "unix://",
     ],
 }
@@ -180,3 +190,8 @@ def test_the_address_of_the_service_has_no_version_of_the_api(
             load_settings()
     monkeypatch.setenv("MERGEWATCH_URL", "https://ci.example/v1x/")
     assert load_settings().url == "https://ci.example/v1x"
+
+
+def test_a_secret_may_have_any_bytes() -> None:
+    # Python reads bytes that are not UTF-8 as surrogates.
+    assert choose_secret("\udcff\udcfe", b"made") != choose_secret("\udcff", b"made")

@@ -131,6 +131,15 @@ async def test_head_has_the_headers_and_no_body(door: FrontDoor) -> None:
     assert door.app[ROW_STREAMS].open == 0
 
 
+async def request_rows(door: FrontDoor) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Request a stream over HTTP/1.0, where the end of the connection ends the body."""
+    host, port = door.base.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    head = f"GET {LOGS} HTTP/1.0\r\nAccept: {NDJSON}\r\nAuthorization: Bearer {door.key}\r\n\r\n"
+    writer.write(head.encode())
+    return reader, writer
+
+
 @pytest.mark.parametrize("version", ["1.1", "1.0"])
 async def test_a_broken_off_stream_never_looks_complete(
     door: FrontDoor, monkeypatch: pytest.MonkeyPatch, version: str
@@ -149,12 +158,7 @@ async def test_a_broken_off_stream_never_looks_complete(
         with pytest.raises((aiohttp.ClientPayloadError, aiohttp.ClientConnectionError)):
             await door.get(LOGS, Accept=NDJSON)
     else:
-        host, port = door.base.removeprefix("http://").split(":")
-        reader, writer = await asyncio.open_connection(host, int(port))
-        head = (
-            f"GET {LOGS} HTTP/1.0\r\nAccept: {NDJSON}\r\nAuthorization: Bearer {door.key}\r\n\r\n"
-        )
-        writer.write(head.encode())
+        reader, writer = await request_rows(door)
         with pytest.raises(ConnectionResetError):
             await reader.read(-1)
         writer.close()
@@ -185,11 +189,8 @@ async def test_a_stream_that_breaks_off_after_its_client_left_is_no_error(
         return await read(query, anchor, limit)
 
     monkeypatch.setattr(door.reader, "list_events", fail)
-    host, port = door.base.removeprefix("http://").split(":")
-    _, writer = await asyncio.open_connection(host, int(port))
-    head = f"GET {LOGS} HTTP/1.0\r\nAccept: {NDJSON}\r\nAuthorization: Bearer {door.key}\r\n\r\n"
-    writer.write(head.encode())
-    await arrived.wait()
+    _, writer = await request_rows(door)
+    await until(arrived.is_set)
     server = door.runner.server
     assert server is not None
     writer.transport.abort()
@@ -212,11 +213,8 @@ async def test_a_stream_that_a_shutdown_cuts_off_never_looks_complete(
         return await read(query, anchor, limit)
 
     monkeypatch.setattr(door.reader, "list_events", hang)
-    host, port = door.base.removeprefix("http://").split(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
-    head = f"GET {LOGS} HTTP/1.0\r\nAccept: {NDJSON}\r\nAuthorization: Bearer {door.key}\r\n\r\n"
-    writer.write(head.encode())
-    await arrived.wait()
+    reader, writer = await request_rows(door)
+    await until(arrived.is_set)
     server = door.runner.server
     assert server is not None
     for connection in server.connections:

@@ -59,7 +59,7 @@ def decode(text: bytes, max_values: int | None = None) -> Any:
             more than about `max_values` values.
     """
     try:
-        if _ESCAPES.search(text) or _LONG_NUMBER in text.translate(_DIGITS):
+        if _ESCAPES.search(text) or _has_long_number(text):
             value = json.loads(
                 text.decode(),
                 parse_constant=_refuse_constant,
@@ -83,8 +83,11 @@ def decode(text: bytes, max_values: int | None = None) -> Any:
 
 def decode_stored(text: bytes) -> Any:
     """Parse JSON text that contains accepted events: integers of any size stay exact."""
-    is_exact = _LONG_NUMBER not in text.translate(_DIGITS)
-    return orjson.loads(text) if is_exact else json.loads(text)
+    return json.loads(text) if _has_long_number(text) else orjson.loads(text)
+
+
+def _has_long_number(text: bytes) -> bool:
+    return _LONG_NUMBER in text.translate(_DIGITS)
 
 
 def find_bad_text(value: Any, text: bytes) -> Iterator[tuple[MemberPath, str]]:

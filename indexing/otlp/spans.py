@@ -232,11 +232,10 @@ def _read_failure(facts: _Facts, span: ReceivedSpan) -> _Failure:
     if names.EXCEPTION_TYPE not in facts.own and names.EXCEPTION_MESSAGE not in facts.own:
         facts = _Facts(span.exception, facts.own)
     message = None
-    has_message = facts.get(names.TEST_WITHOUT_MESSAGE) is not True
-    if has_message:
+    if facts.get(names.TEST_WITHOUT_MESSAGE) is not True:
         message = facts.text(names.EXCEPTION_MESSAGE, names.EXCEPTION_STACKTRACE)
-    if has_message and message is None:
-        message = _check("status.message", span.status_message)
+        if message is None:
+            message = _check("status.message", span.status_message)
     stack = facts.text(names.EXCEPTION_STACKTRACE)
     trace = None if stack is None else bound_trace(stack)
     return _Failure(

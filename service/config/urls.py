@@ -58,6 +58,7 @@ def check_node_urls(text: str | None) -> None:
         try:
             parts = urlsplit(url)
             good = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+            # It refuses empty and long labels.
             (parts.hostname or "").encode("idna")
         except ValueError as error:
             raise ValidationError(message) from error

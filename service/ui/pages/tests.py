@@ -10,7 +10,6 @@ from aiohttp import web
 from service.auth.principal import Principal
 from service.http.accept import CSV
 from service.routes import SEARCH_TESTS
-from service.schemas.queries import TestsQuery
 from service.ui.page_context import PageContext
 from service.ui.queries import (
     Pairs,
@@ -33,7 +32,7 @@ _HEALTH: Final = ("broken", "flaky", "unknown", "healthy")
 # Each order begins with the worst, so the form leaves its direction out.
 _SHOWN: Final = (_PATTERN, "pipeline_name", "job_name", "test_filepath", "owner")
 _WHOLE: Final = ("health_status", "quarantined", "sort", "direction")
-_FILTERS: Final = TestsQuery().load_fields.keys() - {*_WHOLE, *_PAGING, "include"}
+_FILTERS: Final = SEARCH_TESTS.query.load_fields.keys() - {*_WHOLE, *_PAGING, "include"}
 
 # The sort keys, each with its label and the direction that shows the worst first.
 SORTS: Final = {

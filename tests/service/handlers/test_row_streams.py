@@ -131,6 +131,23 @@ async def test_head_has_the_headers_and_no_body(door: FrontDoor) -> None:
     assert door.app[ROW_STREAMS].open == 0
 
 
+def hold_second_page(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> tuple[asyncio.Event, asyncio.Event]:
+    """Return an event that the read of a second page sets, and one for which it waits to fail."""
+    read, arrived, released = door.reader.list_events, asyncio.Event(), asyncio.Event()
+
+    async def fail(query: Any, anchor: Any, limit: int) -> Any:
+        if anchor.key is not None:
+            arrived.set()
+            await released.wait()
+            raise StoreUnavailableError("gone")
+        return await read(query, anchor, limit)
+
+    monkeypatch.setattr(door.reader, "list_events", fail)
+    return arrived, released
+
+
 async def request_rows(door: FrontDoor) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Request a stream over HTTP/1.0, where the end of the connection ends the body."""
     host, port = door.base.removeprefix("http://").split(":")
@@ -179,16 +196,7 @@ async def test_integers_of_any_size_are_exact_in_csv(door: FrontDoor) -> None:
 async def test_a_stream_that_breaks_off_after_its_client_left_is_no_error(
     door: FrontDoor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    read, arrived, has_left = door.reader.list_events, asyncio.Event(), asyncio.Event()
-
-    async def fail(query: Any, anchor: Any, limit: int) -> Any:
-        if anchor.key is not None:
-            arrived.set()
-            await has_left.wait()
-            raise StoreUnavailableError("gone")
-        return await read(query, anchor, limit)
-
-    monkeypatch.setattr(door.reader, "list_events", fail)
+    arrived, has_left = hold_second_page(door, monkeypatch)
     _, writer = await request_rows(door)
     await until(arrived.is_set)
     server = door.runner.server
@@ -204,15 +212,7 @@ async def test_a_stream_that_breaks_off_after_its_client_left_is_no_error(
 async def test_a_stream_that_a_shutdown_cuts_off_never_looks_complete(
     door: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read, arrived = door.reader.list_events, asyncio.Event()
-
-    async def hang(query: Any, anchor: Any, limit: int) -> Any:
-        if anchor.key is not None:
-            arrived.set()
-            await asyncio.Event().wait()
-        return await read(query, anchor, limit)
-
-    monkeypatch.setattr(door.reader, "list_events", hang)
+    arrived, _ = hold_second_page(door, monkeypatch)
     reader, writer = await request_rows(door)
     await until(arrived.is_set)
     server = door.runner.server

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 import pytest
@@ -33,6 +34,16 @@ async def client() -> AsyncIterator[Delivery]:
     opened = Delivery.open(Reach.ANY)
     yield opened
     await opened.close()
+
+
+@asynccontextmanager
+async def listening(
+    answer: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
+) -> AsyncIterator[str]:
+    """Serve connections by that function; yield the URL."""
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
 
 
 def webhook_at(url: str, style: WebhookFormat = WebhookFormat.STANDARD) -> Webhook:
@@ -126,9 +137,7 @@ async def test_the_status_counts_whatever_becomes_of_the_body(
             await released.wait()
         writer.close()
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    async with server:
-        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    async with listening(answer) as url:
         attempt = await client.send(webhook_at(url), MESSAGE, NOON)
         released.set()
     assert attempt.result is Result.SENT
@@ -144,9 +153,7 @@ async def test_a_receiver_that_never_answers_times_out(
         await released.wait()
         writer.close()
 
-    server = await asyncio.start_server(hold, "127.0.0.1", 0)
-    async with server:
-        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    async with listening(hold) as url:
         attempt = await client.send(webhook_at(url), MESSAGE, NOON)
         assert attempt == Attempt(Result.FAILED, "no answer in time")
         released.set()

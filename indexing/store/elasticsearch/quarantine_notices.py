@@ -27,12 +27,12 @@ from indexing.notifications.rules import (
     notice_quarantine,
 )
 from indexing.store.elasticsearch.client import bulk
-from indexing.store.elasticsearch.client.connection import WRITING, Document, Version
+from indexing.store.elasticsearch.client.connection import WRITING
 from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.outbox import enqueue
-from indexing.store.elasticsearch.quarantine_slots import QuarantineSlot, slot_of, writing
+from indexing.store.elasticsearch.quarantine_slots import QuarantineSlot, slot_of_hit, writing
 from indexing.store.elasticsearch.repositories import (
     document_routed,
     make_known,
@@ -91,7 +91,7 @@ async def notify_expiring(cluster: Cluster, repository: RepositoryName, now: dat
     async for hits in scan(cluster.connection, cluster.layout.quarantines, body, routing=routing):
         notified: list[QuarantineSlot] = []
         notifications: list[tuple[Subscription, Notification]] = []
-        for slot in map(_slot_of, hits):
+        for slot in map(slot_of_hit, hits):
             record, quarantine = slot.record, slot.quarantine
             if (
                 record is None
@@ -139,8 +139,3 @@ async def _read_subscriptions(
         routing: None if document is None else stored_of(document).subscription
         for routing, document in zip(routings, found, strict=True)
     }
-
-
-def _slot_of(hit: Mapping[str, Any]) -> QuarantineSlot:
-    version = Version(hit["_seq_no"], hit["_primary_term"])
-    return slot_of(Document(hit["_id"], hit["_source"], version))

@@ -201,6 +201,12 @@ def slot_of(document: Document) -> QuarantineSlot:
     )
 
 
+def slot_of_hit(hit: Mapping[str, Any]) -> QuarantineSlot:
+    """Return the slot of a hit of a search that has `seq_no_primary_term`."""
+    version = Version(hit["_seq_no"], hit["_primary_term"])
+    return slot_of(Document(hit["_id"], hit["_source"], version))
+
+
 def document_of(change: QuarantineChange) -> dict[str, Any]:
     """Return the fields of a change that searches do not use."""
     actor = change.actor

@@ -25,8 +25,6 @@ from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation
 from indexing.store.elasticsearch.client.connection import (
     ConflictError,
-    Document,
-    Version,
 )
 from indexing.store.elasticsearch.client.scanning import scan, scan_groups
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
@@ -40,7 +38,7 @@ from indexing.store.elasticsearch.maintenance import list_repositories
 from indexing.store.elasticsearch.quarantine_slots import (
     QuarantineSlot,
     read_slots,
-    slot_of,
+    slot_of_hit,
     write_slot,
 )
 from indexing.store.elasticsearch.tests import BOUNDS, source_of, test_of
@@ -271,7 +269,7 @@ async def _clamp_slots(cluster: Cluster, routing: str, latest: datetime, now: da
         async for hits in scan(
             cluster.connection, cluster.layout.quarantines, body, routing=routing
         ):
-            for slot in map(_slot_of, hits):
+            for slot in map(slot_of_hit, hits):
                 changed = replace(slot, answered_until=clamp(slot.answered_until))
                 if slot.record is not None:
                     until = clamp(slot.record.judged_until)
@@ -281,11 +279,6 @@ async def _clamp_slots(cluster: Cluster, routing: str, latest: datetime, now: da
                     marked = await dirty_markers.mark_before(cluster, routing, tests)
                     again |= not await _write(cluster, changed)
                     await dirty_markers.mark_after(cluster, marked)
-
-
-def _slot_of(hit: Mapping[str, Any]) -> QuarantineSlot:
-    version = Version(hit["_seq_no"], hit["_primary_term"])
-    return slot_of(Document(hit["_id"], hit["_source"], version))
 
 
 async def _write(cluster: Cluster, slot: QuarantineSlot) -> bool:

@@ -26,7 +26,6 @@ from indexing.quarantine.updates import (
 )
 from indexing.store.elasticsearch import quarantine_changes
 from indexing.store.elasticsearch.client import bulk
-from indexing.store.elasticsearch.client.connection import Document, Version
 from indexing.store.elasticsearch.client.places import Search
 from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster
@@ -37,7 +36,7 @@ from indexing.store.elasticsearch.quarantine_slots import (
     QuarantineSlot,
     Record,
     read_slots,
-    slot_of,
+    slot_of_hit,
     writing,
 )
 from indexing.timestamps import moment_or_none, to_microseconds
@@ -235,10 +234,5 @@ async def read_slots_of(
     async for hits in scan(
         cluster.connection, search.index, search.body, routing=routing, first=first
     ):
-        slots.update((slot.id, slot) for slot in map(_slot_of, hits))
+        slots.update((slot.id, slot) for slot in map(slot_of_hit, hits))
     return slots
-
-
-def _slot_of(hit: Mapping[str, Any]) -> QuarantineSlot:
-    version = Version(hit["_seq_no"], hit["_primary_term"])
-    return slot_of(Document(hit["_id"], hit["_source"], version))

@@ -1,60 +1,122 @@
 """Counts the event log with aggregations; every count is exact.
 
-Counting costs about as much for each event and facet as reading a column. A node keeps the answer
-of each index until the index changes, if the same search is sent again. So the whole bars of a
-range are counted by one search, and the parts of bars at its ends by others: while the range of a
-dashboard moves within a bar, the large search stays the same.
+Counting costs about as much for each event and facet as reading a column. So the whole days of a
+range without filters are added up from stored counts (`event_days`), and only the ends are counted.
+
+All other ranges are counted. A node keeps the answer of each index until the index changes, if the
+same search is sent again. So the whole bars of a range are counted by one search, and the parts of
+bars at its ends by others: while the range of a dashboard moves within a bar, the large search
+stays the same.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, Final
 
 from indexing.errors import StoreUnavailableError
+from indexing.health.window import DAY_MICROSECONDS, day_of
 from indexing.models.event_aggregates import Bars, EventAggregate, rank
 from indexing.models.events import EventQuery
 from indexing.store.elasticsearch.client.places import Search
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
+from indexing.store.elasticsearch.event_days import FACETS, HOUR_MICROSECONDS, read_days
 from indexing.store.elasticsearch.event_query import TIME, make_query, slices_of
+from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.timestamps import from_microseconds, to_microseconds
+from indexing.yielding import LoopYielder
 
-_FACETS: Final = ("type", "outcome", "trigger", "pull_request")
 # The values of a facet in one answer. If a facet has more, they are read page by page.
 _VALUES: Final = 10_000
+# The most days to add up from stored counts.
+_MOST_DAYS: Final = 92
 # The most pages of values to count; more would exceed the time limit of a request.
 _MOST_PAGES: Final = 20
 
 
+@dataclass(slots=True)
+class _Counts:
+    """Counts by the number of a bar, and by the values of each facet."""
+
+    bars: Counter[int] = field(default_factory=Counter)
+    facets: dict[str, Counter[Any]] = field(
+        default_factory=lambda: {name: Counter() for name in FACETS}
+    )
+
+
 async def aggregate_events(cluster: Cluster, query: EventQuery, bars: Bars) -> EventAggregate:
-    counts: Counter[int] = Counter()
-    facets: dict[str, Counter[Any]] = {name: Counter() for name in _FACETS}
+    counts = _Counts()
     if bars.count:
         retention = await cluster.control.read_retention()
-        routing = routing_of(query.repository)
-        answers = await cluster.connection.search_many(
-            [
-                Search(slices_of(cluster, part), _body(make_query(part, retention), bars), routing)
-                for part in _split(query, bars)
-            ]
-        )
-        # If no index matches, a response has no aggregations.
-        found = [each["aggregations"] for each in answers if "aggregations" in each]
-        for each in found:
-            counts.update(_read_bars(each, bars))
-        for name in _FACETS:
-            facets[name] = await _merge_facet(cluster, query, name, [each[name] for each in found])
+        rest = await _add_days(cluster, query, bars, retention, counts)
+        for part in rest:
+            await _add_rows(cluster, part, bars, retention, counts)
     return EventAggregate(
-        total=counts.total(),
-        histogram=tuple(counts[number] for number in range(bars.count)),
-        by_event_type=rank(facets["type"]),
-        by_outcome=rank(facets["outcome"]),
-        by_trigger=rank(facets["trigger"]),
-        by_pull_request=rank(facets["pull_request"]),
+        total=counts.bars.total(),
+        histogram=tuple(counts.bars[bars.first + number] for number in range(bars.count)),
+        by_event_type=rank(counts.facets["type"]),
+        by_outcome=rank(counts.facets["outcome"]),
+        by_trigger=rank(counts.facets["trigger"]),
+        by_pull_request=rank(counts.facets["pull_request"]),
     )
+
+
+async def _add_days(
+    cluster: Cluster, query: EventQuery, bars: Bars, retention: Retention, counts: _Counts
+) -> list[EventQuery]:
+    """Add the stored counts of the whole days of the range; return queries for all other events."""
+    days = _days_of(query, retention)
+    is_filtered = query != EventQuery(query.repository, query.received_from, query.received_to)
+    if is_filtered or not days or len(days) > _MOST_DAYS or bars.size % HOUR_MICROSECONDS:
+        return [query]
+    start, end = (from_microseconds(day * DAY_MICROSECONDS) for day in (days.start, days.stop))
+    whole = replace(query, received_from=start, received_to=end)
+    found = await read_days(cluster, whole, retention)
+    if found is None:
+        return [query]
+    yielder = LoopYielder()
+    for day in found:
+        for hour, count in enumerate(day.hours):
+            start_of_hour = day.day * DAY_MICROSECONDS + hour * HOUR_MICROSECONDS
+            counts.bars[start_of_hour // bars.size] += count
+        for name, (values, numbers) in (day.facets or {}).items():
+            facet = counts.facets[name]
+            for value, number in zip(values, numbers, strict=True):
+                facet[value] += number
+        await yielder.yield_if_due()
+    ends = [replace(query, received_to=start), replace(query, received_from=end)]
+    return [part for part in ends if part.received_from < part.received_to]
+
+
+def _days_of(query: EventQuery, retention: Retention) -> range:
+    """Return the whole UTC days of the range that are past and that retention has not reached."""
+    start, end = to_microseconds(query.received_from), to_microseconds(query.received_to)
+    first = max(-(-start // DAY_MICROSECONDS), retention.final_day + 1)
+    return range(first, min(end // DAY_MICROSECONDS, day_of(datetime.now(UTC))))
+
+
+async def _add_rows(
+    cluster: Cluster, query: EventQuery, bars: Bars, retention: Retention, counts: _Counts
+) -> None:
+    """Count the events of a query, whatever is stored."""
+    routing = routing_of(query.repository)
+    answers = await cluster.connection.search_many(
+        [
+            Search(slices_of(cluster, part), _body(make_query(part, retention), bars), routing)
+            for part in _split(query, bars)
+        ]
+    )
+    # If no index matches, a response has no aggregations.
+    found = [each["aggregations"] for each in answers if "aggregations" in each]
+    for each in found:
+        counts.bars.update(_read_bars(each, bars))
+    for name in FACETS:
+        values = await _merge_facet(cluster, query, name, [each[name] for each in found])
+        counts.facets[name].update(values)
 
 
 def _split(query: EventQuery, bars: Bars) -> Iterator[EventQuery]:
@@ -78,17 +140,14 @@ def _body(matching: Mapping[str, Any], bars: Bars) -> dict[str, Any]:
             "bars": {"histogram": {"field": TIME, "interval": bars.size, "min_doc_count": 1}},
             **{
                 name: {"terms": {"field": name, "size": _VALUES, "shard_size": _VALUES}}
-                for name in _FACETS
+                for name in FACETS
             },
         },
     }
 
 
 def _read_bars(found: Mapping[str, Any], bars: Bars) -> dict[int, int]:
-    return {
-        round(each["key"] / bars.size) - bars.first: each["doc_count"]
-        for each in found["bars"]["buckets"]
-    }
+    return {round(each["key"] / bars.size): each["doc_count"] for each in found["bars"]["buckets"]}
 
 
 async def _merge_facet(

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from indexing.health.window import day_number, day_of
-from indexing.store.elasticsearch import repositories
+from indexing.store.elasticsearch import event_days, repositories
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation
 from indexing.store.elasticsearch.client.connection import WRITING, Version
@@ -17,7 +17,7 @@ from indexing.store.elasticsearch.client.scanning import scan, scan_groups
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived import dirty_markers, run_counts
 from indexing.store.elasticsearch.derived.observation_clauses import TIME
-from indexing.store.elasticsearch.derived.past_days import keep_days, prune_past_days
+from indexing.store.elasticsearch.derived.past_days import PAST, keep_days, prune_days
 from indexing.store.elasticsearch.derived.refresh import refresh_tests
 from indexing.store.elasticsearch.indices.control import advance, read_layout_version
 from indexing.store.elasticsearch.indices.existing import delete_index, list_indices
@@ -80,10 +80,11 @@ async def prune(
     await _drop_slices(cluster, layout.executions, before)
     await _drop_runs(cluster, until)
     await run_counts.drop_before(cluster, until)
+    await prune_days(cluster, event_days.KIND, day_number(until) + 1)
     await prune_changes(cluster, until)
     await prune_outbox(cluster, until)
     if rollups_before is not None:
-        await prune_past_days(cluster, day_of(rollups_before))
+        await prune_days(cluster, PAST, day_of(rollups_before))
     for marked in touched.values():
         await dirty_markers.mark_after(cluster, marked)
     await refresh_tests(cluster, now, progress)

@@ -37,9 +37,9 @@ async def keep_days(cluster: Cluster, after: int, until: int) -> None:
             await _keep(cluster, source["repository_id"], branch, after, until)
 
 
-async def prune_past_days(cluster: Cluster, before: int) -> None:
-    """Delete the sums of all days before the day `before`."""
-    filters = [{"term": {"kind": PAST}}, {"range": {"day": {"lt": before}}}]
+async def prune_days(cluster: Cluster, kind: str, before: int) -> None:
+    """Delete the documents of this kind of all days before the day `before`."""
+    filters = [{"term": {"kind": kind}}, {"range": {"day": {"lt": before}}}]
     body = {
         "size": _ROWS_A_PAGE,
         "query": {"bool": {"filter": filters}},

@@ -5,8 +5,10 @@ SHELL := /bin/sh
 PYTHON ?= python3
 # The version of uv to install if the machine has none.
 UV_VERSION := 0.13.9
-# The number of parallel test processes.
+# The number of parallel test processes. Those of `make test` often wait for servers, so two cores
+# have time for three.
 PROCESSES ?= 2
+TEST_PROCESSES ?= 3
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null || echo .tools/uv/bin/uv)
@@ -38,8 +40,8 @@ run: install ## Load the examples into an empty store, print a key and curl comm
 services: install ## Run a local Elasticsearch and Redis until Ctrl-C; print the settings that use them.
 	@exec $(BIN)/python -m tests.servers.local
 
-test: install ## Run every test, in two processes.
-	$(BIN)/pytest --numprocesses=$(PROCESSES) --dist=worksteal --durations=20 $(ARGUMENTS)
+test: install ## Run every test.
+	$(BIN)/pytest --numprocesses=$(TEST_PROCESSES) --dist=worksteal --durations=20 $(ARGUMENTS)
 
 test-quick: install ## Run the fast tests, which start no server or process.
 	$(BIN)/pytest --quick -p no:schemathesis --numprocesses=$(PROCESSES) --dist=worksteal -rfE --durations=5 $(ARGUMENTS)

@@ -1,8 +1,9 @@
-"""The servers that tests share: each test process starts one when its first test asks for it.
+"""The servers that tests share.
 
-To save the start, an environment variable may name a server that already runs:
-`MERGEWATCH_TEST_ELASTICSEARCH_URL`, `MERGEWATCH_TEST_REDIS_URL`. A missing server is an error; only
-`--quick` skips a test that asks for one.
+Each test process starts a Redis when its first test asks for it, and an Elasticsearch node if it is
+the only process; several share one (`shared_node`). To save the start, an environment variable may
+name a server that already runs: `MERGEWATCH_TEST_ELASTICSEARCH_URL`, `MERGEWATCH_TEST_REDIS_URL`. A
+missing server is an error; only `--quick` skips a test that asks for one.
 """
 
 from __future__ import annotations
@@ -16,12 +17,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from indexing.store import ElasticsearchPlace
-from tests.servers.elasticsearch import Node
 from tests.servers.folder import memory, server_folder
 from tests.servers.indices import Indices
 from tests.servers.redis import Redis
 
-pytest_plugins = ["tests.quick"]
+pytest_plugins = ["tests.quick", "tests.shared_node"]
 
 # The machine may have other work: the time of an example says nothing about the code.
 settings.register_profile("mergewatch", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -52,23 +52,13 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session")
-def elasticsearch_url(without_servers: None) -> Iterator[str]:
-    """One node for all tests of this process."""
-    yield from _running("MERGEWATCH_TEST_ELASTICSEARCH_URL", Node)
-
-
-@pytest.fixture(scope="session")
 def redis_url(without_servers: None) -> Iterator[str]:
-    """One server for all tests; a test that breaks Redis starts its own."""
-    yield from _running("MERGEWATCH_TEST_REDIS_URL", Redis)
-
-
-def _running(variable: str, server: type[Node | Redis]) -> Iterator[str]:
-    url = os.environ.get(variable)
+    """One server for all tests of this process; a test that breaks Redis starts its own."""
+    url = os.environ.get("MERGEWATCH_TEST_REDIS_URL")
     if url:
         yield url
         return
-    with server_folder() as folder, server(Path(folder)) as started:
+    with server_folder() as folder, Redis(Path(folder)) as started:
         yield started.url
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +15,8 @@ from tests.builders import WIDGETS, after, load_names, make_event
 from tests.indexing.store.elasticsearch.inspection import ask, open_at
 from tests.servers.indices import MOST_SLICES, Indices
 
-PREFIX = "test-of-indices"
+# Several test processes share the node.
+PREFIX = f"test-{os.getpid()}-indices"
 LAYOUT = Layout(PREFIX)
 # Changes beyond documents that a test may leave behind, one request each.
 CHANGES: dict[str, tuple[str, str, dict[str, Any] | None]] = {
